@@ -10,5 +10,5 @@ int main(int argc, char **argv)
      * message, even if our parent ignores SIGPIPE. Writes to the master never
      * raise the signal. */
     signal(SIGPIPE, SIG_DFL);
-    return ipsq_command_line(argc, argv);
+    return ipsq_run_command_line(argc, argv);
 }

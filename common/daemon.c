@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void environment_clean(void)
+static void remove_run_environment(void)
 {
     static const char *const names[] = {"LD_PRELOAD", "IPS_RUN", "IPS_POOL",
                                         "IPS_PRELOAD", "IPS_MACHINE"};
@@ -21,7 +21,7 @@ static void environment_clean(void)
 }
 
 /* Runs in the grandchild: becomes the daemon. Does not return. */
-static void become_daemon(char *const argv[], const char *log)
+static void exec_daemon(char *const argv[], const char *log)
 {
     int null = open("/dev/null", O_RDWR);
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
@@ -41,7 +41,7 @@ static void become_daemon(char *const argv[], const char *log)
     umask(077);
     if (chdir("/") < 0)
         _exit(1);
-    environment_clean();
+    remove_run_environment();
     execv(argv[0], argv);
     dprintf(2, "cannot start %s: %s\n", argv[0], strerror(errno));
     _exit(1);
@@ -73,17 +73,17 @@ struct daemon {
     const char *log;
 };
 
-static void begin_daemon(void *arg)
+static void fork_daemon(void *arg)
 {
     const struct daemon *d = arg;
     if (setsid() >= 0 && fork() == 0)
-        become_daemon(d->argv, d->log);
+        exec_daemon(d->argv, d->log);
 }
 
 int ips_daemon_start(char *const argv[], const char *log, struct ips_err *err)
 {
     struct daemon d = {argv, log};
-    return ips_run_outside_child_rusage(begin_daemon, &d) < 0
+    return ips_run_outside_child_rusage(fork_daemon, &d) < 0
                ? ips_err_errno(err, "cannot start %s: fork", argv[0])
                : 0;
 }

@@ -27,7 +27,7 @@ static struct {
     pthread_mutex_t lock;
     struct mapping *v;
     size_t count, capacity;
-    struct ips_large_use use;
+    struct ips_large_get_use use;
     /* released but still mapped; memory only, no files */
     struct mapping reusable[KEPT_MAX];
     size_t reusable_count, reusable_bytes;
@@ -52,7 +52,7 @@ static uint64_t reusable_bytes_limit(void)
     return ips_min_u64(ips_min_u64(KEPT_BYTES, all.use.limit / 4), left);
 }
 
-static bool keep_mapping(const struct mapping *m)
+static bool keep_mapping_for_reuse(const struct mapping *m)
 {
     if (m->file || m->thin || m->bytes < HUGE_BYTES ||
         all.reusable_count == KEPT_MAX ||
@@ -119,10 +119,10 @@ void ips_large_set_limit(uint64_t bytes, const char *dir)
     pthread_mutex_unlock(&all.lock);
 }
 
-struct ips_large_use ips_large_use(void)
+struct ips_large_get_use ips_large_get_use(void)
 {
     pthread_mutex_lock(&all.lock);
-    struct ips_large_use use = all.use;
+    struct ips_large_get_use use = all.use;
     pthread_mutex_unlock(&all.lock);
     return use;
 }
@@ -137,7 +137,7 @@ void ips_large_restart_peaks(void)
 
 /* ---- the table of mappings; under the lock ---- */
 
-static void count_bytes(uint64_t *now, uint64_t *most, size_t bytes)
+static void add_to_use(uint64_t *now, uint64_t *most, size_t bytes)
 {
     *now += bytes;
     *most = ips_max_u64(*most, *now);
@@ -155,9 +155,9 @@ static bool add_mapping(char *at, size_t bytes, bool file, bool thin)
     }
     all.v[all.count++] = (struct mapping){at, bytes, file, thin};
     if (file)
-        count_bytes(&all.use.files, &all.use.files_most, bytes);
+        add_to_use(&all.use.files, &all.use.files_most, bytes);
     else
-        count_bytes(&all.use.memory, &all.use.memory_most, bytes);
+        add_to_use(&all.use.memory, &all.use.memory_most, bytes);
     return true;
 }
 
@@ -171,7 +171,7 @@ static struct mapping *find_mapping(const char *at)
     return NULL;
 }
 
-static void forget_mapping(struct mapping *m)
+static void remove_mapping(struct mapping *m)
 {
     *(m->file ? &all.use.files : &all.use.memory) -= m->bytes;
     *m = all.v[--all.count];
@@ -212,7 +212,7 @@ static char *map_file(size_t bytes)
     return p;
 }
 
-static size_t whole_pages(size_t bytes)
+static size_t round_up_to_pages(size_t bytes)
 {
     return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
@@ -222,7 +222,7 @@ enum contents { UNDEFINED, ZEROED, THIN };
 static void *allocate_large(size_t bytes, enum contents contents)
 {
     bool zeroed = contents == ZEROED, thin = contents == THIN;
-    bytes = whole_pages(bytes);
+    bytes = round_up_to_pages(bytes);
     pthread_mutex_lock(&all.lock);
     bool file = bytes > ips_sub_sat(all.use.limit, all.use.memory);
     char *p = file || thin ? NULL : reuse_mapping(bytes), *again = p;
@@ -285,7 +285,7 @@ void *ips_resize_large(void *v, size_t old, size_t bytes)
 
 void ips_trim_large(void *v, size_t bytes)
 {
-    size_t keep = whole_pages(bytes ? bytes : 1);
+    size_t keep = round_up_to_pages(bytes ? bytes : 1);
     pthread_mutex_lock(&all.lock);
     struct mapping *m = v ? find_mapping(v) : NULL;
     if (m && keep < m->bytes) {
@@ -304,8 +304,8 @@ void ips_free_large(void *v)
     pthread_mutex_lock(&all.lock);
     struct mapping *m = find_mapping(v), was = m ? *m : (struct mapping){0};
     if (m)
-        forget_mapping(m);
-    bool kept = was.at && keep_mapping(&was);
+        remove_mapping(m);
+    bool kept = was.at && keep_mapping_for_reuse(&was);
     pthread_mutex_unlock(&all.lock);
     if (kept)
         return;

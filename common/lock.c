@@ -35,7 +35,7 @@ static int take_lock(int fd, unsigned wait_ms)
     }
 }
 
-static bool is_locked_by(int fd, const struct ips_lock *own)
+static bool is_same_directory(int fd, const struct ips_lock *own)
 {
     struct stat a, b;
     return own && own->dir_fd >= 0 && fstat(fd, &a) == 0 &&
@@ -43,13 +43,15 @@ static bool is_locked_by(int fd, const struct ips_lock *own)
            a.st_ino == b.st_ino;
 }
 
-static int take_both(const char *dir, const char *option, unsigned wait_ms,
-                     const struct ips_lock *own, const struct ips_lock *lock,
-                     struct ips_err *err)
+static int lock_directory_and_file(const char *dir, const char *option,
+                                   unsigned wait_ms, const struct ips_lock *own,
+                                   const struct ips_lock *lock,
+                                   struct ips_err *err)
 {
     char pid[32];
-    int why =
-        is_locked_by(lock->dir_fd, own) ? 0 : take_lock(lock->dir_fd, wait_ms);
+    int why = is_same_directory(lock->dir_fd, own)
+                  ? 0
+                  : take_lock(lock->dir_fd, wait_ms);
     if (why != EWOULDBLOCK && why != EINTR)
         /* `why` is 0, or the file system cannot lock a directory */
         why = take_lock(lock->file_fd, wait_ms);
@@ -66,7 +68,7 @@ static int take_both(const char *dir, const char *option, unsigned wait_ms,
                        dir, pid, option);
 }
 
-static void close_both(struct ips_lock *lock)
+static void close_lock_descriptors(struct ips_lock *lock)
 {
     if (lock->file_fd >= 0)
         close(lock->file_fd);
@@ -86,14 +88,15 @@ int ips_lock_directory(const char *dir, const char *name, const char *option,
     if (out->dir_fd < 0)
         return ips_err_errno(err, "%s", dir);
     out->file_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int rc = out->file_fd < 0 ? ips_err_errno(err, "%s", path)
-                              : take_both(dir, option, wait_ms, own, out, err);
+    int rc = out->file_fd < 0
+                 ? ips_err_errno(err, "%s", path)
+                 : lock_directory_and_file(dir, option, wait_ms, own, out, err);
     int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
     if (rc == 0 && (ftruncate(out->file_fd, 0) < 0 ||
                     pwrite(out->file_fd, pid, (size_t)n, 0) != n))
         rc = ips_err_errno(err, "%s cannot be written", path);
     if (rc < 0)
-        close_both(out);
+        close_lock_descriptors(out);
     return rc;
 }
 
@@ -102,5 +105,5 @@ void ips_lock_release(struct ips_lock *lock)
     /* a pid left in the file would mislead people */
     if (lock->file_fd >= 0)
         (void)!ftruncate(lock->file_fd, 0);
-    close_both(lock);
+    close_lock_descriptors(lock);
 }

@@ -63,7 +63,7 @@ void ips_nearest_offer(struct ips_nearest *n, const char *name)
     memcpy(n->name, name, nn + 1);
 }
 
-const char *ips_nearest_text(struct ips_nearest *n)
+const char *ips_nearest_suggestion(struct ips_nearest *n)
 {
     if (*n->name && strcmp(n->name, n->word) != 0)
         snprintf(n->text, sizeof(n->text), "; did you mean '%s'?", n->name);

@@ -28,6 +28,6 @@ void ips_nearest_begin(struct ips_nearest *n, const char *word);
 void ips_nearest_offer(struct ips_nearest *n, const char *name);
 /* Returns the end of an error message: "; did you mean 'NAME'?", or "" if no
  * name is near or the word itself is a valid name. */
-const char *ips_nearest_text(struct ips_nearest *n);
+const char *ips_nearest_suggestion(struct ips_nearest *n);
 
 #endif

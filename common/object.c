@@ -53,7 +53,7 @@ bool ips_object_matches_machine(const char *pattern, const char *machine)
     return pn == 0 || glob_matches(pattern, pn, machine, strlen(machine));
 }
 
-unsigned ips_object_parts(const char *pattern)
+unsigned ips_object_count_parts(const char *pattern)
 {
     unsigned parts = 0;
     for (size_t n; (n = next_part_length(&pattern)) > 0; parts++)

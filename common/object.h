@@ -18,6 +18,6 @@ bool ips_object_matches(const char *pattern, const char *object);
 bool ips_object_matches_machine(const char *pattern, const char *machine);
 /* Returns the number of parts of a pattern: 0 for "/", 1 for "/m", 2 for
  * "/m/p". */
-unsigned ips_object_parts(const char *pattern);
+unsigned ips_object_count_parts(const char *pattern);
 
 #endif

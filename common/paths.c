@@ -12,11 +12,11 @@
 #define IPS_LIBDIR "lib"
 #endif
 
-static int path_format(char out[IPS_PATH_BYTES], struct ips_err *err,
+static int format_path(char out[IPS_PATH_BYTES], struct ips_err *err,
                        const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-static int path_format(char out[IPS_PATH_BYTES], struct ips_err *err,
+static int format_path(char out[IPS_PATH_BYTES], struct ips_err *err,
                        const char *fmt, ...)
 {
     va_list ap;
@@ -33,18 +33,18 @@ int ips_path_pool_root(char out[IPS_PATH_BYTES], struct ips_err *err)
 {
     const char *set = getenv("IPS_POOL_ROOT");
     if (set && *set)
-        return path_format(out, err, "%s", set);
-    return path_format(out, err, "/dev/shm/ips-%u", (unsigned)geteuid());
+        return format_path(out, err, "%s", set);
+    return format_path(out, err, "/dev/shm/ips-%u", (unsigned)geteuid());
 }
 
 int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err)
 {
     const char *set = getenv("IPS_STATE");
     if (set && *set)
-        return path_format(out, err, "%s", set);
+        return format_path(out, err, "%s", set);
     const char *xdg = getenv("XDG_STATE_HOME");
     if (xdg && *xdg == '/')
-        return path_format(out, err, "%s/ips", xdg);
+        return format_path(out, err, "%s/ips", xdg);
     const char *home = getenv("HOME");
     if (!home || !*home) {
         struct passwd *pw = getpwuid(geteuid());
@@ -54,7 +54,7 @@ int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err)
         return ips_err_set(err, IPS_E_USAGE,
                            "no home directory for the results: set "
                            "XDG_STATE_HOME or give --state DIR");
-    return path_format(out, err, "%s/.local/state/ips", home);
+    return format_path(out, err, "%s/.local/state/ips", home);
 }
 
 bool ips_path_state_is_default(const char *state)
@@ -76,13 +76,14 @@ bool ips_path_state_is_default(const char *state)
 int ips_path_master_address(const char *state, char out[IPS_PATH_BYTES],
                             struct ips_err *err)
 {
-    return path_format(out, err, "unix:%s/master.sock", state);
+    return format_path(out, err, "unix:%s/master.sock", state);
 }
 
-int ips_path_make(const char *dir, unsigned mode, struct ips_err *err)
+int ips_path_make_directories(const char *dir, unsigned mode,
+                              struct ips_err *err)
 {
     char path[IPS_PATH_BYTES];
-    if (path_format(path, err, "%s", dir) < 0)
+    if (format_path(path, err, "%s", dir) < 0)
         return IPS_E_LIMIT;
     if (!*path)
         return ips_err_set(err, IPS_E_USAGE,
@@ -108,7 +109,7 @@ int ips_path_make(const char *dir, unsigned mode, struct ips_err *err)
 
 int ips_path_make_state(const char *dir, struct ips_err *err)
 {
-    int rc = ips_path_make(dir, 0700, err);
+    int rc = ips_path_make_directories(dir, 0700, err);
     if (rc == 0 && access(dir, W_OK | X_OK) < 0)
         rc = ips_err_errno(err, "%s", dir);
     return rc < 0 ? ips_err_wrap(err, rc,
@@ -129,7 +130,7 @@ void ips_default_machine_name(char *out, unsigned long len)
     out[len - 1] = '\0';
 }
 
-static int own_directory(char out[IPS_PATH_BYTES], struct ips_err *err)
+static int program_directory(char out[IPS_PATH_BYTES], struct ips_err *err)
 {
     ssize_t n = readlink("/proc/self/exe", out, IPS_PATH_BYTES - 1);
     if (n < 0)
@@ -145,9 +146,9 @@ int ips_path_program(const char *name, char out[IPS_PATH_BYTES],
                      struct ips_err *err)
 {
     char dir[IPS_PATH_BYTES];
-    int rc = own_directory(dir, err);
+    int rc = program_directory(dir, err);
     if (rc == 0)
-        rc = path_format(out, err, "%s/%s", dir, name);
+        rc = format_path(out, err, "%s/%s", dir, name);
     if (rc == 0 && access(out, X_OK) < 0)
         return ips_err_errno(err, "program %s", out);
     return rc;
@@ -158,16 +159,16 @@ int ips_path_library(const char *name, char out[IPS_PATH_BYTES],
 {
     static const char *const places[] = {"../lib", ("../" IPS_LIBDIR), "."};
     char dir[IPS_PATH_BYTES], joined[IPS_PATH_BYTES];
-    int rc = own_directory(dir, err);
+    int rc = program_directory(dir, err);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-        rc = path_format(joined, err, "%s/%s/%s", dir, places[i], name);
+        rc = format_path(joined, err, "%s/%s/%s", dir, places[i], name);
         if (rc < 0)
             return rc;
         char real[4096];
         if (realpath(joined, real))
-            return path_format(out, err, "%s", real);
+            return format_path(out, err, "%s", real);
     }
     return ips_err_set(err, IPS_E_NOT_FOUND,
                        "library %s is neither in %s/../lib nor in %s/../%s: "
@@ -175,7 +176,7 @@ int ips_path_library(const char *name, char out[IPS_PATH_BYTES],
                        name, dir, dir, IPS_LIBDIR);
 }
 
-bool ips_run_name_ok(const char *name)
+bool ips_is_valid_run_name(const char *name)
 {
     static const char legal[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "abcdefghijklmnopqrstuvwxyz0123456789._-";

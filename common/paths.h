@@ -41,17 +41,18 @@ int ips_path_master_address(const char *state, char out[IPS_PATH_BYTES],
                             struct ips_err *err) IPS_MUST_USE;
 
 /* Like mkdir -p; directories that it creates get `mode`. */
-int ips_path_make(const char *dir, unsigned mode,
-                  struct ips_err *err) IPS_MUST_USE;
+int ips_path_make_directories(const char *dir, unsigned mode,
+                              struct ips_err *err) IPS_MUST_USE;
 
-/* Makes a state directory as ips_path_make does, accessible to its user only.
- * If the directory is not writable, the error message says what to do. */
+/* Makes a state directory as ips_path_make_directories does, accessible to its
+ * user only. If the directory is not writable, the error message says what to
+ * do. */
 int ips_path_make_state(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
 /* Is `name` a valid run name: 1 to 63 letters, digits, '.', '_' and '-', and no
  * leading '.'? It becomes the name of a directory, so every name is checked
  * here before it is used in a path. */
-bool ips_run_name_ok(const char *name);
+bool ips_is_valid_run_name(const char *name);
 
 /* Default machine name: $IPS_MACHINE, else the host name. */
 void ips_default_machine_name(char *out, unsigned long len);

@@ -125,18 +125,18 @@ static int parse_options(int argc, char **argv, struct options *o)
     return 0;
 }
 
-static void on_stop(evutil_socket_t number, short what, void *arg)
+static void on_stop_signal(evutil_socket_t number, short what, void *arg)
 {
     (void)what;
     ips_log_info("signal %d: ending", (int)number);
     event_base_loopbreak(arg);
 }
 
-static int signals_setup(struct event_base *base, struct event *stop[2],
-                         struct ips_err *err)
+static int add_signal_handlers(struct event_base *base, struct event *stop[2],
+                               struct ips_err *err)
 {
-    stop[0] = evsignal_new(base, SIGTERM, on_stop, base);
-    stop[1] = evsignal_new(base, SIGINT, on_stop, base);
+    stop[0] = evsignal_new(base, SIGTERM, on_stop_signal, base);
+    stop[1] = evsignal_new(base, SIGINT, on_stop_signal, base);
     if (!stop[0] || !stop[1] || event_add(stop[0], NULL) < 0 ||
         event_add(stop[1], NULL) < 0)
         return ips_err_set(err, IPS_E_NO_MEMORY, "signals: no memory");
@@ -161,7 +161,7 @@ static int serve_clients(const struct options *o, struct ips_err *err)
     if (!(base = event_base_new()))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "event loop: no memory");
     if (rc == 0)
-        rc = signals_setup(base, stop, err);
+        rc = add_signal_handlers(base, stop, err);
     if (rc == 0)
         rc = master_start(&m, base, &o->master, err);
     if (rc == 0) {

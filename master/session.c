@@ -16,12 +16,12 @@ static void dismiss_peer(struct ips_peer *peer, const char *why)
     ips_log_info("%s: %s", ips_peer_name(peer), why);
     ips_peer_set_ops(peer, NULL, NULL);
     ips_peer_set_on_drain(peer, NULL);
-    ips_peer_finish(peer, why);
+    ips_peer_close_after_send(peer, why);
 }
 
 static void answer_hello(struct ips_peer *peer, const char *error)
 {
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__MASTER);
     hello.error = ips_unconst_text(error);
     ips_send_hello(peer, &hello);
     if (*error)
@@ -68,7 +68,7 @@ static void on_client_close(struct ips_peer *peer, const char *why, void *arg)
 
 static void on_client_drain(struct ips_peer *peer, void *arg)
 {
-    query_on_drain(arg, peer);
+    query_on_client_drain(arg, peer);
 }
 
 static const struct ips_peer_ops client_ops = {on_client_message,
@@ -107,8 +107,8 @@ static void on_report(struct master *m, struct slave *s,
 {
     struct ips_err err = {0};
     roster_store_report(s, report, master_now_ns());
-    if (catalogue_put(m->catalogue, s->machine, report->runs, report->n_runs,
-                      &err) < 0)
+    if (catalogue_store_runs(m->catalogue, s->machine, report->runs,
+                             report->n_runs, &err) < 0)
         ips_log_warn("%s", err.msg);
     refresh_note_report(m, report);
 }

@@ -22,7 +22,7 @@ uint64_t master_now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static bool in_use(const struct master *m)
+static bool is_master_in_use(const struct master *m)
 {
     if (m->clients || m->queries)
         return true;
@@ -41,7 +41,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     uint64_t now = master_now_ns();
     query_tick(m);
     refresh_tick(m);
-    if (in_use(m))
+    if (is_master_in_use(m))
         m->used_ns = now;
     /* The catalogue commits every put, so nothing must be flushed here. */
     if (m->private_mode &&
@@ -138,7 +138,7 @@ void master_release(struct master *m)
 {
     m->stopping = true;
     ips_listener_free(m->listener);
-    query_unwant_all(m);
+    query_cancel_all_jobs(m);
     worker_free(m->worker);
     query_release_all(m);
     refresh_release(m);

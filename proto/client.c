@@ -42,8 +42,8 @@ static uint64_t deadline_of(unsigned timeout_ms)
     return timeout_ms ? now_ms() + timeout_ms : 0;
 }
 
-static int wait_for(int fd, short events, uint64_t deadline,
-                    struct ips_err *err)
+static int wait_for_socket(int fd, short events, uint64_t deadline,
+                           struct ips_err *err)
 {
     for (;;) {
         int wait = -1;
@@ -85,7 +85,7 @@ static int open_connection(const struct ips_address *to, uint64_t deadline,
     }
     if (error == EINPROGRESS) {
         socklen_t len = sizeof(error);
-        int rc = wait_for(fd, POLLOUT, deadline, err);
+        int rc = wait_for_socket(fd, POLLOUT, deadline, err);
         if (rc < 0) {
             close(fd);
             return rc;
@@ -109,7 +109,7 @@ static int send_all(int fd, const uint8_t *data, size_t len,
     while (len > 0) {
         ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) {
-            int rc = wait_for(fd, POLLOUT, 0, err);
+            int rc = wait_for_socket(fd, POLLOUT, 0, err);
             if (rc < 0)
                 return rc;
         } else if (n < 0 && errno != EINTR) {
@@ -137,7 +137,7 @@ static int read_bytes(int fd, uint8_t *to, size_t len, uint64_t deadline,
             return ips_err_set(err, IPS_E_UNREACHABLE,
                                "closed by the other side");
         if (errno == EAGAIN) {
-            int rc = wait_for(fd, POLLIN, deadline, err);
+            int rc = wait_for_socket(fd, POLLIN, deadline, err);
             if (rc < 0)
                 return rc;
         } else if (errno != EINTR) {
@@ -226,8 +226,8 @@ int ips_client_send(struct ips_client *c, const Ips__Envelope *env,
     return rc;
 }
 
-static int read_some(struct ips_client *c, uint64_t deadline,
-                     struct ips_err *err)
+static int receive_more_bytes(struct ips_client *c, uint64_t deadline,
+                              struct ips_err *err)
 {
     if (c->at > 0) {
         memmove(c->in, c->in + c->at, c->have - c->at);
@@ -275,7 +275,7 @@ int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
             c->at += len;
             return *out ? 0 : IPS_E_PROTOCOL;
         }
-        int rc = read_some(c, deadline, err);
+        int rc = receive_more_bytes(c, deadline, err);
         if (rc < 0)
             return rc;
     }
@@ -301,7 +301,7 @@ static int check_master(const struct ips_client *c, const Ips__Hello *hello,
 static int exchange_hellos(struct ips_client *c, unsigned timeout_ms,
                            struct ips_err *err)
 {
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__CLIENT);
     Ips__Envelope env = IPS__ENVELOPE__INIT, *answer = NULL;
     env.body_case = IPS__ENVELOPE__BODY_HELLO;
     env.hello = &hello;

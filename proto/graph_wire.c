@@ -18,8 +18,8 @@ void ips_wire_piece_release(struct ips_wire_piece *piece)
     memset(piece, 0, sizeof(*piece));
 }
 
-static void put_chains(Ips__Subgraph *m, const struct ips_wire_graph *g,
-                       uint32_t at, uint32_t n)
+static void fill_piece_chains(Ips__Subgraph *m, const struct ips_wire_graph *g,
+                              uint32_t at, uint32_t n)
 {
     m->n_chain_count = m->n_chain_process = m->n_chain_pid = n;
     m->n_chain_tid = m->n_chain_thread = n;
@@ -32,9 +32,9 @@ static void put_chains(Ips__Subgraph *m, const struct ips_wire_graph *g,
     m->chain_thread = g->chain_thread + at;
 }
 
-static int put_nodes(struct ips_wire_piece *piece,
-                     const struct ips_wire_graph *g, uint32_t at, uint32_t n,
-                     struct ips_err *err)
+static int fill_piece_nodes(struct ips_wire_piece *piece,
+                            const struct ips_wire_graph *g, uint32_t at,
+                            uint32_t n, struct ips_err *err)
 {
     Ips__Subgraph *m = &piece->msg;
     if (n == 0)
@@ -92,9 +92,10 @@ static int put_nodes(struct ips_wire_piece *piece,
     return 0;
 }
 
-static void put_remote(Ips__Subgraph *m, const struct ips_wire_graph *g,
-                       const struct ips_wire_cursor *at, uint32_t ins,
-                       uint32_t outs)
+static void fill_piece_remote_ends(Ips__Subgraph *m,
+                                   const struct ips_wire_graph *g,
+                                   const struct ips_wire_cursor *at,
+                                   uint32_t ins, uint32_t outs)
 {
     if (ins > 0) {
         m->n_in_node = m->n_in_end = m->n_in_pos = ins;
@@ -115,8 +116,10 @@ static void put_remote(Ips__Subgraph *m, const struct ips_wire_graph *g,
     }
 }
 
-int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
-                  struct ips_wire_piece *piece, bool *last, struct ips_err *err)
+int ips_wire_next_piece(const struct ips_wire_graph *g,
+                        struct ips_wire_cursor *at,
+                        struct ips_wire_piece *piece, bool *last,
+                        struct ips_err *err)
 {
     Ips__Subgraph *m = &piece->msg;
     ips__subgraph__init(m);
@@ -124,11 +127,11 @@ int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
     uint32_t nodes = items_in_next_piece(at->node, g->node_count);
     uint32_t ins = items_in_next_piece(at->in, g->in_count);
     uint32_t outs = items_in_next_piece(at->out, g->out_count);
-    put_chains(m, g, at->chain, chains);
-    int rc = put_nodes(piece, g, at->node, nodes, err);
+    fill_piece_chains(m, g, at->chain, chains);
+    int rc = fill_piece_nodes(piece, g, at->node, nodes, err);
     if (rc < 0)
         return rc;
-    put_remote(m, g, at, ins, outs);
+    fill_piece_remote_ends(m, g, at, ins, outs);
     at->chain += chains;
     at->node += nodes;
     at->in += ins;
@@ -144,15 +147,15 @@ int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
 
 /* ---- joining received pieces ---------------------------------------- */
 
-void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
-                         bool detail)
+void ips_wire_receiver_init(struct ips_wire_receiver *t, uint32_t max_nodes,
+                            bool detail)
 {
     memset(t, 0, sizeof(*t));
     t->max_nodes = max_nodes;
     t->detail = detail;
 }
 
-void ips_wire_taker_release(struct ips_wire_taker *t)
+void ips_wire_receiver_release(struct ips_wire_receiver *t)
 {
     struct ips_wire_graph *g = &t->g;
     void *all[] = {
@@ -184,8 +187,8 @@ static bool reserve_array(void *slot, uint32_t cap, size_t item)
 
 /* Returns the new capacity for `more` items after `count`; 0: beyond the limit.
  * The caller stores it once all arrays of the group are enlarged. */
-static uint32_t next_cap(uint32_t count, size_t more, uint32_t cap,
-                         uint32_t max)
+static uint32_t next_capacity(uint32_t count, size_t more, uint32_t cap,
+                              uint32_t max)
 {
     if (more > max || count > max - (uint32_t)more)
         return 0;
@@ -196,7 +199,7 @@ static uint32_t next_cap(uint32_t count, size_t more, uint32_t cap,
     return twice > need ? twice : need;
 }
 
-static int report_too_many(const struct ips_wire_taker *t, const char *what,
+static int report_too_many(const struct ips_wire_receiver *t, const char *what,
                            struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_LIMIT,
@@ -205,7 +208,7 @@ static int report_too_many(const struct ips_wire_taker *t, const char *what,
                        t->max_nodes, what);
 }
 
-static int no_memory(struct ips_err *err)
+static int set_err_no_memory(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a subgraph");
 }
@@ -223,15 +226,15 @@ static void append_items(void *array, uint32_t at, const void *from, size_t n,
         memcpy((uint8_t *)array + (size_t)at * item, from, n * item);
 }
 
-static int take_chains(struct ips_wire_taker *t, const Ips__Subgraph *m,
-                       struct ips_err *err)
+static int append_chain_arrays(struct ips_wire_receiver *t,
+                               const Ips__Subgraph *m, struct ips_err *err)
 {
     struct ips_wire_graph *g = &t->g;
     size_t n = m->n_chain_count;
     if (m->n_chain_process != n || m->n_chain_pid != n || m->n_chain_tid != n ||
         m->n_chain_thread != n)
         return report_unequal("chains", err);
-    uint32_t cap = next_cap(g->chain_count, n, t->chain_cap, t->max_nodes);
+    uint32_t cap = next_capacity(g->chain_count, n, t->chain_cap, t->max_nodes);
     if (cap == 0)
         return report_too_many(t, "chains", err);
     if (cap != t->chain_cap) {
@@ -240,7 +243,7 @@ static int take_chains(struct ips_wire_taker *t, const Ips__Subgraph *m,
             !reserve_array(&g->chain_pid, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->chain_tid, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->chain_thread, cap, sizeof(uint32_t)))
-            return no_memory(err);
+            return set_err_no_memory(err);
         t->chain_cap = cap;
     }
     uint32_t at = g->chain_count;
@@ -253,7 +256,7 @@ static int take_chains(struct ips_wire_taker *t, const Ips__Subgraph *m,
     return 0;
 }
 
-static bool reserve_nodes(struct ips_wire_taker *t, uint32_t cap)
+static bool reserve_nodes(struct ips_wire_receiver *t, uint32_t cap)
 {
     struct ips_wire_graph *g = &t->g;
     return reserve_array(&g->kind, cap, 1) &&
@@ -271,7 +274,7 @@ static bool reserve_nodes(struct ips_wire_taker *t, uint32_t cap)
            (!t->sized || reserve_array(&g->bytes, cap, sizeof(uint64_t)));
 }
 
-static bool note_or_check_optional_arrays(struct ips_wire_taker *t,
+static bool note_or_check_optional_arrays(struct ips_wire_receiver *t,
                                           const Ips__Subgraph *m, size_t n)
 {
     if (t->g.node_count == 0 && n > 0) {
@@ -288,8 +291,8 @@ static bool note_or_check_optional_arrays(struct ips_wire_taker *t,
            m->n_bytes == (t->sized ? n : 0);
 }
 
-static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
-                      struct ips_err *err)
+static int append_node_arrays(struct ips_wire_receiver *t,
+                              const Ips__Subgraph *m, struct ips_err *err)
 {
     struct ips_wire_graph *g = &t->g;
     size_t n = m->kind.len;
@@ -297,14 +300,14 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
         !note_or_check_optional_arrays(t, m, n))
         return report_unequal("nodes", err);
-    uint32_t cap = next_cap(g->node_count, n, t->node_cap, t->max_nodes);
+    uint32_t cap = next_capacity(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)
         return report_too_many(t, "nodes", err);
     /* The first piece with nodes decides which optional arrays exist, so the
      * arrays are reserved then even if the capacity stays the same. */
     if (cap != t->node_cap || g->node_count == 0) {
         if (!reserve_nodes(t, cap))
-            return no_memory(err);
+            return set_err_no_memory(err);
         t->node_cap = cap;
     }
     uint32_t at = g->node_count;
@@ -339,21 +342,21 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     return 0;
 }
 
-static int take_ins(struct ips_wire_taker *t, const Ips__Subgraph *m,
-                    struct ips_err *err)
+static int append_remote_receives(struct ips_wire_receiver *t,
+                                  const Ips__Subgraph *m, struct ips_err *err)
 {
     struct ips_wire_graph *g = &t->g;
     size_t n = m->n_in_node;
     if (m->n_in_end != n || m->n_in_pos != n)
         return report_unequal("remote receives", err);
-    uint32_t cap = next_cap(g->in_count, n, t->in_cap, t->max_nodes);
+    uint32_t cap = next_capacity(g->in_count, n, t->in_cap, t->max_nodes);
     if (cap == 0)
         return report_too_many(t, "remote receives", err);
     if (cap != t->in_cap) {
         if (!reserve_array(&g->in_node, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->in_end, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->in_pos, cap, sizeof(uint64_t)))
-            return no_memory(err);
+            return set_err_no_memory(err);
         t->in_cap = cap;
     }
     append_items(g->in_node, g->in_count, m->in_node, n, sizeof(uint32_t));
@@ -363,8 +366,8 @@ static int take_ins(struct ips_wire_taker *t, const Ips__Subgraph *m,
     return 0;
 }
 
-static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
-                     struct ips_err *err)
+static int append_remote_sends(struct ips_wire_receiver *t,
+                               const Ips__Subgraph *m, struct ips_err *err)
 {
     struct ips_wire_graph *g = &t->g;
     size_t n = m->n_out_node;
@@ -373,7 +376,7 @@ static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
     if (m->n_out_end != n || m->n_out_pos != n || m->n_out_len != n ||
         m->n_out_ns != (t->timed ? n : 0))
         return report_unequal("remote sends", err);
-    uint32_t cap = next_cap(g->out_count, n, t->out_cap, t->max_nodes);
+    uint32_t cap = next_capacity(g->out_count, n, t->out_cap, t->max_nodes);
     if (cap == 0)
         return report_too_many(t, "remote sends", err);
     if (cap != t->out_cap || g->out_count == 0) {
@@ -382,7 +385,7 @@ static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
             !reserve_array(&g->out_len, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->out_pos, cap, sizeof(uint64_t)) ||
             (t->timed && !reserve_array(&g->out_ns, cap, sizeof(uint64_t))))
-            return no_memory(err);
+            return set_err_no_memory(err);
         t->out_cap = cap;
     }
     append_items(g->out_node, g->out_count, m->out_node, n, sizeof(uint32_t));
@@ -395,16 +398,16 @@ static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
     return 0;
 }
 
-int ips_wire_take(struct ips_wire_taker *t, const Ips__Subgraph *m,
-                  struct ips_err *err)
+int ips_wire_append_piece(struct ips_wire_receiver *t, const Ips__Subgraph *m,
+                          struct ips_err *err)
 {
-    int rc = take_chains(t, m, err);
+    int rc = append_chain_arrays(t, m, err);
     if (rc == 0)
-        rc = take_nodes(t, m, err);
+        rc = append_node_arrays(t, m, err);
     if (rc == 0)
-        rc = take_ins(t, m, err);
+        rc = append_remote_receives(t, m, err);
     if (rc == 0)
-        rc = take_outs(t, m, err);
+        rc = append_remote_sends(t, m, err);
     if (m->total_cpu_ns)
         t->g.total_cpu_ns = m->total_cpu_ns;
     if (m->end_count)

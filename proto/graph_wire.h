@@ -49,8 +49,8 @@ struct ips_wire_graph {
 struct ips_wire_cursor {
     uint32_t chain, node, in, out;
 };
-/* Storage that a piece points into; valid until the next ips_wire_next or the
- * release. */
+/* Storage that a piece points into; valid until the next ips_wire_next_piece or
+ * the release. */
 struct ips_wire_piece {
     Ips__Subgraph msg;
     uint64_t *xpred;
@@ -59,15 +59,16 @@ struct ips_wire_piece {
 /* Makes the next piece; *last is set to whether it is the final one. A piece
  * fits a frame. An empty graph is sent as one empty piece, which is the
  * last. */
-int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
-                  struct ips_wire_piece *piece, bool *last,
-                  struct ips_err *err) IPS_MUST_USE;
+int ips_wire_next_piece(const struct ips_wire_graph *g,
+                        struct ips_wire_cursor *at,
+                        struct ips_wire_piece *piece, bool *last,
+                        struct ips_err *err) IPS_MUST_USE;
 void ips_wire_piece_release(struct ips_wire_piece *piece);
 
 /* ---- joining received pieces ---------------------------------------- */
 
 /* Collects pieces into arrays that it owns. */
-struct ips_wire_taker {
+struct ips_wire_receiver {
     struct ips_wire_graph g;
     uint32_t max_nodes;
     uint32_t chain_cap, node_cap, in_cap, out_cap;
@@ -80,12 +81,13 @@ struct ips_wire_taker {
     bool sized; /* the first piece has `bytes`, so all must have it */
     bool timed; /* the first piece has out_ns, so all must have it */
 };
-void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
-                         bool detail);
+void ips_wire_receiver_init(struct ips_wire_receiver *t, uint32_t max_nodes,
+                            bool detail);
 /* Appends a piece. IPS_E_PROTOCOL: arrays of unequal length; IPS_E_LIMIT: more
  * than max_nodes nodes, chains, remote receives or remote sends. */
-int ips_wire_take(struct ips_wire_taker *t, const Ips__Subgraph *piece,
-                  struct ips_err *err) IPS_MUST_USE;
-void ips_wire_taker_release(struct ips_wire_taker *t);
+int ips_wire_append_piece(struct ips_wire_receiver *t,
+                          const Ips__Subgraph *piece,
+                          struct ips_err *err) IPS_MUST_USE;
+void ips_wire_receiver_release(struct ips_wire_receiver *t);
 
 #endif

@@ -71,7 +71,8 @@ static bool count_refusal(uint64_t now_ns)
     return false;
 }
 
-static void on_minute(evutil_socket_t fd, short what, void *arg)
+static void log_suppressed_after_minute(evutil_socket_t fd, short what,
+                                        void *arg)
 {
     (void)fd;
     (void)what;
@@ -92,7 +93,8 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
         /* The first refusal that is not shown: log the number of such refusals
          * after a minute, even if no further one comes. */
         if (refusals.more == 1)
-            event_base_once(base, -1, EV_TIMEOUT, on_minute, NULL, &wait);
+            event_base_once(base, -1, EV_TIMEOUT, log_suppressed_after_minute,
+                            NULL, &wait);
         return;
     }
     if (tls)
@@ -131,8 +133,8 @@ static bool format_socket_address(const struct sockaddr *sa, int len, char *out,
     return false;
 }
 
-static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
-                    struct sockaddr *sa, int len, void *arg)
+static void on_connection(struct evconnlistener *ev, evutil_socket_t fd,
+                          struct sockaddr *sa, int len, void *arg)
 {
     (void)ev;
     struct ips_listener *l = arg;
@@ -164,7 +166,7 @@ static void on_accept_error(struct evconnlistener *ev, void *arg)
     event_add(l->retry, &wait);
 }
 
-static void on_retry(evutil_socket_t fd, short what, void *arg)
+static void on_accept_retry(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
@@ -294,11 +296,11 @@ static int listener_start(struct ips_listener *l, const char *address,
         ips_log_warn("%s: no TLS (--insecure): whoever reaches it can read and "
                      "change everything, and pose as any machine or client",
                      l->address);
-    l->retry = event_new(l->base, -1, 0, on_retry, l);
+    l->retry = event_new(l->base, -1, 0, on_accept_retry, l);
     if (l->retry)
         l->ev = evconnlistener_new(
-            l->base, on_conn, l, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
-            0, fd);
+            l->base, on_connection, l,
+            LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
     if (!l->ev) {
         close(fd);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");

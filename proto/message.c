@@ -11,7 +11,7 @@ char *ips_unconst_text(const char *text)
     return u.out;
 }
 
-Ips__Hello ips_hello(Ips__Hello__Role role)
+Ips__Hello ips_make_hello(Ips__Hello__Role role)
 {
     Ips__Hello hello = IPS__HELLO__INIT;
     hello.protocol = IPS_PROTOCOL;

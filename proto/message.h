@@ -19,7 +19,7 @@
 
 /* Returns a Hello of this build. Its strings are borrowed; a slave sets machine
  * and boot_id before it sends the Hello. */
-Ips__Hello ips_hello(Ips__Hello__Role role);
+Ips__Hello ips_make_hello(Ips__Hello__Role role);
 void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello);
 
 /* These functions put a message into an envelope and send it. The message is

@@ -84,7 +84,7 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
     ips_peer_reap();
 }
 
-static void disarm_peer(struct ips_peer *p)
+static void disable_peer_io(struct ips_peer *p)
 {
     if (p->bev)
         bufferevent_disable(p->bev, EV_READ | EV_WRITE);
@@ -95,7 +95,7 @@ void ips_peer_free(struct ips_peer *p)
 {
     if (!p || p->state == PEER_REAPED)
         return;
-    disarm_peer(p);
+    disable_peer_io(p);
     event_del(p->later);
     p->state = PEER_REAPED;
     p->ops = NULL;
@@ -119,14 +119,14 @@ static void peer_fail(struct ips_peer *p, const char *why)
         return;
     if (p->state == PEER_OPENING && !p->left)
         log_refusal(p, why);
-    disarm_peer(p);
+    disable_peer_io(p);
     if (p->state != PEER_FINISHING)
         snprintf(p->why, sizeof(p->why), "%s", why);
     p->state = PEER_FAILED;
     event_active(p->later, EV_TIMEOUT, 0);
 }
 
-void ips_peer_finish(struct ips_peer *p, const char *why)
+void ips_peer_close_after_send(struct ips_peer *p, const char *why)
 {
     if (p->state == PEER_FINISHING || p->state == PEER_FAILED ||
         p->state == PEER_REAPED)
@@ -144,12 +144,12 @@ void ips_peer_finish(struct ips_peer *p, const char *why)
 
 void ips_peer_refuse(struct ips_peer *p, const char *why)
 {
-    Ips__Hello answer = ips_hello(IPS__HELLO__ROLE__UNKNOWN);
+    Ips__Hello answer = ips_make_hello(IPS__HELLO__ROLE__UNKNOWN);
     answer.error = ips_unconst_text(why);
     if (p->accepted)
         ips_send_hello(p, &answer);
     log_refusal(p, why);
-    ips_peer_finish(p, why);
+    ips_peer_close_after_send(p, why);
 }
 
 /* ---- incoming frames ------------------------------------------------ */
@@ -288,7 +288,7 @@ static void on_written(struct bufferevent *bev, void *arg)
         p->on_drain(p, p->arg);
 }
 
-static void on_event(struct bufferevent *bev, short what, void *arg)
+static void on_connection_event(struct bufferevent *bev, short what, void *arg)
 {
     struct ips_peer *p = arg;
     char why[256];
@@ -386,7 +386,7 @@ int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
         peer_destroy(p);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a connection");
     }
-    bufferevent_setcb(p->bev, on_read, on_written, on_event, p);
+    bufferevent_setcb(p->bev, on_read, on_written, on_connection_event, p);
     bufferevent_set_max_single_read(p->bev, TURN_BYTES);
     bufferevent_setwatermark(p->bev, EV_READ, 0,
                              IPS_FRAME_MAX_BYTES + TURN_BYTES);

@@ -81,7 +81,7 @@ void ips_peer_set_name(struct ips_peer *peer, const char *name);
  * may connect again before the end of its old connection is reported here. */
 bool ips_peer_other_side_closed(const struct ips_peer *peer);
 /* Sends what is queued, then closes; on_close gets `why`. */
-void ips_peer_finish(struct ips_peer *peer, const char *why);
+void ips_peer_close_after_send(struct ips_peer *peer, const char *why);
 /* Refuses a peer to which no Hello was sent yet: sends a Hello with the error
  * `why`, logs it (only the first few a minute), then does ips_peer_finish. On
  * the side that connected, which sent its Hello first, nothing is sent or

@@ -14,7 +14,8 @@
 
 static SSL_CTX *keys;
 
-static int refuse_file(struct ips_err *err, const char *path, const char *what)
+static int set_key_file_error(struct ips_err *err, const char *path,
+                              const char *what)
 {
     unsigned long error = ERR_peek_last_error();
     const char *reason = error ? ERR_reason_error_string(error) : NULL;
@@ -42,7 +43,7 @@ static int check_key_file(const char *dir, const char *name,
     return 0;
 }
 
-static int check_date(SSL_CTX *ctx, const char *path, struct ips_err *err)
+static int check_expiry(SSL_CTX *ctx, const char *path, struct ips_err *err)
 {
     const X509 *cert = SSL_CTX_get0_certificate(ctx);
     if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
@@ -62,13 +63,13 @@ static int load_files(SSL_CTX *ctx, const char *dir, struct ips_err *err)
     if (rc < 0)
         return rc;
     if (SSL_CTX_load_verify_file(ctx, ca) != 1)
-        return refuse_file(err, ca, "no certificate");
+        return set_key_file_error(err, ca, "no certificate");
     if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
-        return refuse_file(err, cert, "no certificate");
+        return set_key_file_error(err, cert, "no certificate");
     if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1)
-        return refuse_file(err, key,
-                           "no private key, or not the certificate's");
-    return check_date(ctx, cert, err);
+        return set_key_file_error(err, key,
+                                  "no private key, or not the certificate's");
+    return check_expiry(ctx, cert, err);
 }
 
 int ips_tls_load_keys(const char *dir, struct ips_err *err)
@@ -163,7 +164,7 @@ static void get_subject_field(const X509 *cert, int nid, char *out, int bytes)
             *c = '?';
 }
 
-static void owner_of(const X509 *cert, struct ips_tls_owner *out)
+static void read_certificate_owner(const X509 *cert, struct ips_tls_owner *out)
 {
     char unit[32];
     *out = (struct ips_tls_owner){.role = IPS__HELLO__ROLE__UNKNOWN};
@@ -184,7 +185,7 @@ void ips_tls_get_other_owner(const struct ssl_st *tls,
     STACK_OF(X509) *chain = cert ? NULL : SSL_get0_verified_chain(tls);
     if (chain && sk_X509_num(chain) > 0)
         cert = sk_X509_value(chain, 0);
-    owner_of(cert, out);
+    read_certificate_owner(cert, out);
 }
 
 static size_t role_index(Ips__Hello__Role role)
@@ -237,7 +238,7 @@ int ips_tls_check_own_role(const char *address, Ips__Hello__Role need,
     rc = ips_tls_ensure_keys(err);
     if (rc < 0)
         return rc;
-    owner_of(SSL_CTX_get0_certificate(keys), &owner);
+    read_certificate_owner(SSL_CTX_get0_certificate(keys), &owner);
     return ips_tls_check_role(&owner, need, machine, err);
 }
 

@@ -30,18 +30,18 @@ static struct {
     struct event *turn, *pool, *worked, *signals[3];
 } events;
 
-static void leave_loop(struct slave *s)
+static void break_event_loop(struct slave *s)
 {
     (void)event_base_loopbreak(s->base);
 }
 
 /* ---- the turn ---- */
 
-static void stop_slave(struct slave *s)
+static void begin_shutdown(struct slave *s)
 {
     ips_lock_release(&s->pool_lock); /* must be released before pool.lock */
     s->stopping = true;
-    leave_loop(s);
+    break_event_loop(s);
 }
 
 /* Ends a private slave when it is idle, or when its pool was removed. While it
@@ -52,12 +52,13 @@ static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
     if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {
         ips_log_warn("the pool %s was removed with its contents",
                      s->drain.pool);
-        stop_slave(s);
+        begin_shutdown(s);
         return;
     }
     uint64_t idle =
         s->had_run && !s->opt.idle_given ? AFTER_RUN_NS : s->opt.idle_ns;
-    if (slave_drain_count_open_runs(&s->drain) || slave_serve_pending(s)) {
+    if (slave_drain_count_open_runs(&s->drain) ||
+        slave_serve_count_pending(s)) {
         s->busy_ns = now_ns;
         return;
     }
@@ -69,23 +70,23 @@ static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
     slave_watch_list_pool(&s->drain);
     if (slave_drain_count_open_runs(&s->drain) == 0) {
         ips_log_info("all runs are archived and no question is open: ending");
-        stop_slave(s);
+        begin_shutdown(s);
     }
     close(lock);
 }
 
 static void update_wanted_sched_class(struct slave *s, uint64_t now_ns)
 {
-    bool waited_for = slave_serve_pending(s) > 0 ||
+    bool waited_for = slave_serve_count_pending(s) > 0 ||
                       ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;
     s->wanted_level = slave_sched_class_choose(
         (enum slave_sched_class)s->sched_class,
         slave_drain_highest_fill(&s->drain), waited_for);
     if (s->wanted_level != s->sched_class)
-        leave_loop(s);
+        break_event_loop(s);
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *arg)
+static void on_drain_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct slave *s = arg;
     (void)fd;
@@ -94,7 +95,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
         return;
     uint64_t now = slave_now_ns();
     uint64_t wait = slave_drain_turn(&s->drain, now);
-    slave_serve_turn(s, now);
+    slave_serve_after_drain_turn(s, now);
     unsigned open = slave_drain_count_open_runs(&s->drain);
     if (open && !s->had_run)
         s->had_run = true;
@@ -108,12 +109,12 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
     (void)event_add(events.turn, &tv);
 }
 
-static void on_pool(evutil_socket_t fd, short what, void *arg)
+static void on_pool_readable(evutil_socket_t fd, short what, void *arg)
 {
-    on_turn(fd, what, arg);
+    on_drain_timer(fd, what, arg);
 }
 
-static void on_worked(evutil_socket_t fd, short what, void *arg)
+static void on_worker_step_finished(evutil_socket_t fd, short what, void *arg)
 {
     struct slave *s = arg;
     uint64_t count;
@@ -130,7 +131,7 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
         return; /* SIGHUP: there is no file to reopen */
     ips_log_info("signal %d: ending", (int)number);
     s->stopping = true;
-    leave_loop(s);
+    break_event_loop(s);
 }
 
 /* Wakes the event loop; called on the worker thread. */
@@ -150,7 +151,7 @@ static int make_and_lock_pool(struct slave *s, struct ips_err *err)
     int rc = slave_lock_make_pool_directory(s->opt.pool, err);
     if (rc < 0)
         return rc;
-    return slave_lock_take(s->opt.pool, &s->pool_lock, err);
+    return slave_lock_take_drain_lock(s->opt.pool, &s->pool_lock, err);
 }
 
 static int set_up_state_and_drain(struct slave *s, struct ips_err *err)
@@ -190,11 +191,11 @@ static int set_up_events_and_worker(struct slave *s, struct ips_err *err)
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!s->base || s->wake_fd < 0)
         return ips_err_errno(err, "event loop");
-    events.turn = event_new(s->base, -1, 0, on_turn, s);
-    events.pool =
-        event_new(s->base, s->drain.epoll_fd, EV_READ | EV_PERSIST, on_pool, s);
-    events.worked =
-        event_new(s->base, s->wake_fd, EV_READ | EV_PERSIST, on_worked, s);
+    events.turn = event_new(s->base, -1, 0, on_drain_timer, s);
+    events.pool = event_new(s->base, s->drain.epoll_fd, EV_READ | EV_PERSIST,
+                            on_pool_readable, s);
+    events.worked = event_new(s->base, s->wake_fd, EV_READ | EV_PERSIST,
+                              on_worker_step_finished, s);
     if (!events.turn || !events.pool || !events.worked ||
         event_add(events.pool, NULL) < 0 || event_add(events.worked, NULL) < 0)
         return ips_err_set(err, IPS_E_NO_MEMORY, "event loop");
@@ -246,7 +247,7 @@ int main(int argc, char **argv)
     struct slave s = {.pool_lock = IPS_LOCK_NONE,
                       .state_lock = IPS_LOCK_NONE,
                       .wake_fd = -1,
-                      .wanted_level = SLAVE_LEVEL_NORMAL};
+                      .wanted_level = SLAVE_SCHED_NORMAL};
     struct ips_err err = {0};
     char who[80];
     if (argc == 2 && strcmp(argv[1], "--symbolise") == 0)
@@ -254,7 +255,7 @@ int main(int argc, char **argv)
         return slave_symbols_main(stdin, stdout);
     if (argc == 2 && strcmp(argv[1], "--sql") == 0)
         return slave_sql_main(stdin, stdout);
-    enum slave_parsed parsed = slave_options_parse(argc, argv, &s.opt);
+    enum slave_options_result parsed = slave_options_parse(argc, argv, &s.opt);
     if (parsed != SLAVE_RUN)
         return parsed == SLAVE_EXIT_OK ? 0 : 2;
     snprintf(who, sizeof(who), "slave[%s]", s.opt.machine);

@@ -110,7 +110,7 @@ static void print_help(void)
     }
 }
 
-static int report_wrong(const char *what, const char *value)
+static int report_option_error(const char *what, const char *value)
 {
     fprintf(stderr, "ips-slave: %s: %s\nTry 'ips-slave --help'.\n", what,
             value);
@@ -154,11 +154,12 @@ static int copy_value(char *out, size_t len, const char *value,
 {
     int n = snprintf(out, len, "%s", value);
     if (n <= 0 || (size_t)n >= len)
-        return report_wrong(what, n ? "too long" : "empty");
+        return report_option_error(what, n ? "too long" : "empty");
     return 0;
 }
 
-static int take_option(struct slave_options *opt, int code, const char *value)
+static int apply_slave_option(struct slave_options *opt, int code,
+                              const char *value)
 {
     double seconds;
     struct ips_err err = {0};
@@ -169,14 +170,14 @@ static int take_option(struct slave_options *opt, int code, const char *value)
         return copy_value(opt->state, sizeof(opt->state), value, "--state");
     case OPT_MACHINE:
         if (strchr(value, '/'))
-            return report_wrong("--machine may not hold a slash", value);
+            return report_option_error("--machine may not hold a slash", value);
         return copy_value(opt->machine, sizeof(opt->machine), value,
                           "--machine");
     case OPT_MASTER:
         return copy_value(opt->master, sizeof(opt->master), value, "--master");
     case OPT_TLS:
         return ips_tls_load_keys(value, &err) < 0
-                   ? report_wrong("--tls", err.msg)
+                   ? report_option_error("--tls", err.msg)
                    : 0;
     case OPT_INSECURE:
         ips_address_allow_insecure(true);
@@ -188,23 +189,26 @@ static int take_option(struct slave_options *opt, int code, const char *value)
         return 0;
     case OPT_IDLE:
         if (parse_seconds(value, 1, &seconds) < 0)
-            return report_wrong("--idle is not a number of seconds", value);
+            return report_option_error("--idle is not a number of seconds",
+                                       value);
         opt->idle_ns = (uint64_t)(seconds * 1e9);
         opt->idle_given = true;
         return 0;
     case OPT_ARCHIVE_MAX:
         if (parse_bytes(value, &opt->archive_max_bytes) < 0)
-            return report_wrong("--archive-max is not a number of bytes",
-                                value);
+            return report_option_error("--archive-max is not a number of bytes",
+                                       value);
         return 0;
     case OPT_ARCHIVE_AGE:
         if (parse_seconds(value, 86400, &seconds) < 0)
-            return report_wrong("--archive-age is not a number of days", value);
+            return report_option_error("--archive-age is not a number of days",
+                                       value);
         opt->archive_age_s = (uint64_t)seconds;
         return 0;
     case OPT_MEMORY:
         if (parse_bytes(value, &opt->memory_bytes) < 0)
-            return report_wrong("--memory is not a number of bytes", value);
+            return report_option_error("--memory is not a number of bytes",
+                                       value);
         return 0;
     case 'f':
         opt->foreground = true;
@@ -231,7 +235,7 @@ static int make_absolute(char path[IPS_PATH_BYTES])
     if (path[0] == '/')
         return 0;
     if (!getcwd(cwd, sizeof(cwd)))
-        return report_wrong("current directory", strerror(errno));
+        return report_option_error("current directory", strerror(errno));
     snprintf(full, sizeof(full), "%s/%s", cwd, path);
     return copy_value(path, IPS_PATH_BYTES, full, "path");
 }
@@ -239,13 +243,13 @@ static int make_absolute(char path[IPS_PATH_BYTES])
 /* Checks --listen, or sets its default: a socket in the slave's state
  * directory. If that path is too long for a socket, the slave starts without
  * listening. */
-static int fill_listen(struct slave_options *opt)
+static int check_or_default_listen(struct slave_options *opt)
 {
     struct ips_err err = {0};
     if (opt->listen[0]) {
         if (strcmp(opt->listen, "none") != 0 &&
             ips_address_check(opt->listen, &err) < 0)
-            return report_wrong("--listen", err.msg);
+            return report_option_error("--listen", err.msg);
         return 0;
     }
     /* A private slave does not listen: it is usually alone, and must not take
@@ -262,13 +266,13 @@ static int fill_listen(struct slave_options *opt)
 
 /* Checks that this machine has the keys for `address`. Without them no peer at
  * a tls: address would accept this slave. */
-static int check_tls(const char *address, const char *machine)
+static int check_tls_keys(const char *address, const char *machine)
 {
     struct ips_err err = {0};
     if (strncmp(address, "tls:", 4) == 0 &&
         ips_tls_check_own_role(address, IPS__HELLO__ROLE__SLAVE, machine,
                                &err) < 0)
-        return report_wrong(address, err.msg);
+        return report_option_error(address, err.msg);
     return 0;
 }
 
@@ -287,16 +291,17 @@ static int fill_defaults(struct slave_options *opt)
     if (!opt->machine[0])
         ips_default_machine_name(opt->machine, sizeof(opt->machine));
     if (rc < 0)
-        return report_wrong("cannot start", err.msg);
+        return report_option_error("cannot start", err.msg);
     if (strchr(opt->machine, '/') || opt->machine[0] == '.')
-        return report_wrong("not a machine's name", opt->machine);
-    if (check_tls(opt->master, opt->machine) < 0 || fill_listen(opt) < 0)
+        return report_option_error("not a machine's name", opt->machine);
+    if (check_tls_keys(opt->master, opt->machine) < 0 ||
+        check_or_default_listen(opt) < 0)
         return -1;
-    return check_tls(opt->listen, opt->machine);
+    return check_tls_keys(opt->listen, opt->machine);
 }
 
-enum slave_parsed slave_options_parse(int argc, char **argv,
-                                      struct slave_options *opt)
+enum slave_options_result slave_options_parse(int argc, char **argv,
+                                              struct slave_options *opt)
 {
     struct option options[RECORDS + 1] = {0};
     for (size_t i = 0; i < RECORDS; i++)
@@ -316,11 +321,11 @@ enum slave_parsed slave_options_parse(int argc, char **argv,
             printf("ips-slave %s\n", IPS_VERSION);
             return SLAVE_EXIT_OK;
         }
-        if (take_option(opt, code, optarg) < 0)
+        if (apply_slave_option(opt, code, optarg) < 0)
             return SLAVE_EXIT_USAGE;
     }
     if (optind < argc) {
-        report_wrong("takes no argument", argv[optind]);
+        report_option_error("takes no argument", argv[optind]);
         return SLAVE_EXIT_USAGE;
     }
     return fill_defaults(opt) < 0 ? SLAVE_EXIT_USAGE : SLAVE_RUN;

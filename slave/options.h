@@ -4,10 +4,10 @@
 
 #include "slave/serve/slave.h"
 
-enum slave_parsed { SLAVE_RUN, SLAVE_EXIT_OK, SLAVE_EXIT_USAGE };
+enum slave_options_result { SLAVE_RUN, SLAVE_EXIT_OK, SLAVE_EXIT_USAGE };
 
 /* Fills *opt, defaults included; prints help, version and errors. */
-enum slave_parsed slave_options_parse(int argc, char **argv,
-                                      struct slave_options *opt);
+enum slave_options_result slave_options_parse(int argc, char **argv,
+                                              struct slave_options *opt);
 
 #endif

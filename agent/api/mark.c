@@ -34,7 +34,7 @@ _Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
  * bytes). Returns false if the text is too near to the end of a page for that.
  */
 __attribute__((no_sanitize("address"))) static inline bool
-same_text(const char *text, const struct ips_mark_slot *p)
+slot_text_is_unchanged(const char *text, const struct ips_mark_slot *p)
 {
     if (unlikely(((uintptr_t)text & 4095) > 4096 - IPS_MARK_PLACE_BYTES))
         return false;
@@ -49,9 +49,9 @@ same_text(const char *text, const struct ips_mark_slot *p)
 }
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "see `mask`");
 
-static inline bool may_be_in_slot(const struct ips_thread *me,
-                                  const struct ips_mark_slot *p,
-                                  const char *text, uint32_t era)
+static inline bool is_slot_current_for_text(const struct ips_thread *me,
+                                            const struct ips_mark_slot *p,
+                                            const char *text, uint32_t era)
 {
     return p->text == text && p->era == era && era && !me->in_vfork &&
            !me->recs_open;
@@ -106,14 +106,14 @@ static __attribute__((noinline)) void record_mark_slow(const char *text)
     uint64_t left = 0;
     for (uint32_t i = 0; x && text && left == 0 && i < 2; i++) {
         const struct ips_mark_slot *p = &x->mark_slot[n ^ i];
-        if (!may_be_in_slot(me, p, text, era) ||
+        if (!is_slot_current_for_text(me, p, text, era) ||
             strcmp(text, (const char *)p->copy) != 0)
             continue;
         left = ips_write_short_event(me, &x->mark_baseline, era,
                                      IPS_REC_MARK_SHORT, 0, (n ^ i) + 1);
         if (!left)
             return;
-        ips_short_undo(left, sizeof(struct ips_rec_head));
+        ips_short_give_back(left, sizeof(struct ips_rec_head));
     }
     if (text)
         record_full_mark(text);
@@ -124,7 +124,7 @@ static __attribute__((noinline)) void record_mark_slow(const char *text)
 static __attribute__((noinline)) void
 undo_short_mark_and_record_full(const char *text, uint64_t left)
 {
-    ips_short_undo(left, sizeof(struct ips_rec_head));
+    ips_short_give_back(left, sizeof(struct ips_rec_head));
     record_full_mark(text);
 }
 
@@ -140,7 +140,8 @@ void ips_mark_record(const char *text)
     uint32_t era = *(volatile uint32_t *)&x->mark_baseline.era;
     const struct ips_mark_slot *p = &x->mark_slot[n];
     /* An empty slot has era 0, so a NULL `text` does not match it. */
-    if (unlikely(!may_be_in_slot(me, p, text, era) || !same_text(text, p))) {
+    if (unlikely(!is_slot_current_for_text(me, p, text, era) ||
+                 !slot_text_is_unchanged(text, p))) {
         record_mark_slow(text);
         return;
     }

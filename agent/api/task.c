@@ -33,7 +33,8 @@ struct channel { /* entry of a hash table; id 0 = free */
 
 struct ips_task {
     struct ips_stream stream;
-    uint64_t cpu0; /* for IPS_NOW: thread CPU ns when the task started */
+    uint64_t start_thread_cpu_ns; /* for IPS_NOW: thread CPU ns when the task
+                                     started */
     uint64_t fork_seq;
     bool ended;
     struct channel *channels;  /* hash table, open addressing */
@@ -51,25 +52,27 @@ struct moment {
     uint32_t flags;
 };
 
-static struct moment moment_of(const struct ips_task *task,
-                               const struct ips_stamp *at)
+static struct moment task_moment_from_stamp(const struct ips_task *task,
+                                            const struct ips_stamp *at)
 {
     if (at)
         return (struct moment){at->t_ns, at->cpu_ns, IPS_REC_F_NS};
     struct ips_moment now = ips_moment_now();
-    return (struct moment){now.t, ips_sub_sat(now.cpu, task->cpu0), 0};
+    return (struct moment){now.t,
+                           ips_sub_sat(now.cpu, task->start_thread_cpu_ns), 0};
 }
 
 /* Computes the stamps of a call and its return: both as the program passed
  * them, or both read from the clocks. If the program passed only one, it is
  * used for both. */
-static void moments_of(const struct ips_task *task,
-                       const struct ips_stamp *call,
-                       const struct ips_stamp *ret, struct moment *m_call,
-                       struct moment *m_ret)
+static void task_moments_of_call(const struct ips_task *task,
+                                 const struct ips_stamp *call,
+                                 const struct ips_stamp *ret,
+                                 struct moment *m_call, struct moment *m_ret)
 {
-    *m_call = moment_of(task, call ? call : ret);
-    *m_ret = call || ret ? moment_of(task, ret ? ret : call) : *m_call;
+    *m_call = task_moment_from_stamp(task, call ? call : ret);
+    *m_ret =
+        call || ret ? task_moment_from_stamp(task, ret ? ret : call) : *m_call;
 }
 
 static uint64_t map_pages(uint64_t bytes)
@@ -87,8 +90,8 @@ static bool may_record(const struct ips_task *task)
            task->stream.generation == ips_core.generation;
 }
 
-static void *begin_record(struct ips_task *task, enum ips_rec_type type,
-                          size_t bytes, const struct moment *m)
+static void *begin_task_record(struct ips_task *task, enum ips_rec_type type,
+                               size_t bytes, const struct moment *m)
 {
     void *rec = ips_stream_begin_record(&task->stream, type, bytes, m->t);
     if (rec && m->flags)
@@ -109,7 +112,7 @@ static struct channel *find_channel_slot(struct channel *table, uint32_t room,
     }
 }
 
-static bool channels_grow(struct ips_task *task)
+static bool grow_channel_table(struct ips_task *task)
 {
     uint32_t room = task->channel_capacity ? task->channel_capacity * 2 : 256;
     struct channel *table =
@@ -136,7 +139,7 @@ static uint32_t find_or_record_channel(struct ips_task *task, const char *name,
 {
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, name, strlen(name));
     if (task->channel_count * 2 >= task->channel_capacity &&
-        !channels_grow(task)) {
+        !grow_channel_table(task)) {
         ips_stream_count_lost(&task->stream, IPS_LOST_NO_CHANNEL, 1);
         return 0;
     }
@@ -145,7 +148,7 @@ static uint32_t find_or_record_channel(struct ips_task *task, const char *name,
     if (c->id)
         return c->id;
     struct ips_rec_chan *rec =
-        begin_record(task, IPS_REC_CHAN, sizeof(*rec), m);
+        begin_task_record(task, IPS_REC_CHAN, sizeof(*rec), m);
     if (!rec)
         return 0;
     *c = (struct channel){hash, side,
@@ -168,7 +171,7 @@ static void record_transfer(struct ips_task *task, enum ips_rec_type type,
     uint32_t id = find_or_record_channel(task, channel, side, call);
     if (!id)
         return;
-    struct ips_rec_io *rec = begin_record(task, type, sizeof(*rec), call);
+    struct ips_rec_io *rec = begin_task_record(task, type, sizeof(*rec), call);
     if (!rec)
         return;
     rec->h.a = id;
@@ -182,7 +185,7 @@ static void record_transfer(struct ips_task *task, enum ips_rec_type type,
 
 /* --- the API's functions ------------------------------------------- */
 
-static int own_active(void)
+static int is_process_recorded(void)
 {
     return ips_core_attach() && !ips_me.in_vfork;
 }
@@ -200,7 +203,7 @@ static void record_fork(struct ips_task *parent, const struct moment *m,
                         const struct ips_task *child)
 {
     struct ips_rec_fork *rec =
-        begin_record(parent, IPS_REC_FORK, sizeof(*rec), m);
+        begin_task_record(parent, IPS_REC_FORK, sizeof(*rec), m);
     if (!rec)
         return;
     rec->h.a = child->stream.tid;
@@ -211,22 +214,23 @@ static void record_fork(struct ips_task *parent, const struct moment *m,
     ips_rec_publish(rec);
 }
 
-static struct ips_task *own_fork(struct ips_task *parent,
-                                 const struct ips_stamp *parent_at,
-                                 const char *name, const struct ips_stamp *at)
+static struct ips_task *record_task_fork(struct ips_task *parent,
+                                         const struct ips_stamp *parent_at,
+                                         const char *name,
+                                         const struct ips_stamp *at)
 {
-    if (!own_active())
+    if (!is_process_recorded())
         return NULL;
     struct ips_task *task = (struct ips_task *)map_pages(sizeof(*task));
     if (!task)
         return NULL;
-    task->cpu0 = ips_core_cpu();
-    struct moment m = moment_of(task, at);
+    task->start_thread_cpu_ns = ips_core_thread_cpu_ns();
+    struct moment m = task_moment_from_stamp(task, at);
     struct ips_stream *s = &task->stream;
     s->generation = ips_core.generation;
     s->tid = 1 + atomic_fetch_add(&task_number, 1);
     s->flags = IPS_SEGMENT_TASK;
-    s->stamp = ips_core_now();
+    s->stamp = ips_core_stamp_now();
     s->start_kind = IPS_START_TASK;
     s->start_t = m.t;
     s->start_cpu = m.cpu;
@@ -234,7 +238,7 @@ static struct ips_task *own_fork(struct ips_task *parent,
     s->ppid = ips_core.pid;
     s->parent_image = ips_core.image_stamp;
     if (may_record(parent)) {
-        struct moment pm = moment_of(parent, parent_at);
+        struct moment pm = task_moment_from_stamp(parent, parent_at);
         task->fork_seq = s->fork_seq =
             1 + atomic_fetch_add_explicit(&ips_core.fork_seq, 1,
                                           memory_order_relaxed);
@@ -245,40 +249,42 @@ static struct ips_task *own_fork(struct ips_task *parent,
      * record. */
     size_t len = ips_text_length(name ? name : "");
     struct ips_rec_text *rec =
-        begin_record(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);
+        begin_task_record(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);
     if (rec)
         ips_text_fill_and_publish(rec, name ? name : "", len, m.cpu);
     return task;
 }
 
-static void own_send(struct ips_task *task, const char *channel, uint64_t bytes,
-                     const struct ips_stamp *at)
+static void record_task_send(struct ips_task *task, const char *channel,
+                             uint64_t bytes, const struct ips_stamp *at)
 {
     if (!channel || !may_record(task))
         return;
-    struct moment m = moment_of(task, at);
+    struct moment m = task_moment_from_stamp(task, at);
     record_transfer(task, IPS_REC_SEND, channel, bytes, &m, &m);
 }
 
-static void own_recv(struct ips_task *task, const char *channel, uint64_t bytes,
-                     const struct ips_stamp *call, const struct ips_stamp *ret)
+static void record_task_recv(struct ips_task *task, const char *channel,
+                             uint64_t bytes, const struct ips_stamp *call,
+                             const struct ips_stamp *ret)
 {
     if (!channel || !may_record(task))
         return;
     struct moment m_call, m_ret;
-    moments_of(task, call, ret, &m_call, &m_ret);
+    task_moments_of_call(task, call, ret, &m_call, &m_ret);
     record_transfer(task, IPS_REC_RECV, channel, bytes, &m_call, &m_ret);
 }
 
-static void own_join(struct ips_task *task, struct ips_task *child,
-                     const struct ips_stamp *call, const struct ips_stamp *ret)
+static void record_task_join(struct ips_task *task, struct ips_task *child,
+                             const struct ips_stamp *call,
+                             const struct ips_stamp *ret)
 {
     if (!child || !may_record(task))
         return;
     struct moment m_call, m_ret;
-    moments_of(task, call, ret, &m_call, &m_ret);
+    task_moments_of_call(task, call, ret, &m_call, &m_ret);
     struct ips_rec_join *rec =
-        begin_record(task, IPS_REC_JOIN, sizeof(*rec), &m_call);
+        begin_task_record(task, IPS_REC_JOIN, sizeof(*rec), &m_call);
     if (!rec)
         return;
     rec->h.a = child->stream.tid;
@@ -291,12 +297,13 @@ static void own_join(struct ips_task *task, struct ips_task *child,
     ips_rec_publish(rec);
 }
 
-static void own_end(struct ips_task *task, const struct ips_stamp *at)
+static void record_task_end(struct ips_task *task, const struct ips_stamp *at)
 {
     if (!may_record(task))
         return;
-    struct moment m = moment_of(task, at);
-    struct ips_rec_end *rec = begin_record(task, IPS_REC_END, sizeof(*rec), &m);
+    struct moment m = task_moment_from_stamp(task, at);
+    struct ips_rec_end *rec =
+        begin_task_record(task, IPS_REC_END, sizeof(*rec), &m);
     if (rec) {
         rec->h.a = IPS_END_TASK;
         rec->cpu = m.cpu;
@@ -306,7 +313,7 @@ static void own_end(struct ips_task *task, const struct ips_stamp *at)
     task->ended = true;
 }
 
-static void own_free(struct ips_task *task)
+static void free_task(struct ips_task *task)
 {
     if (!task || ips_me.in_vfork)
         return;
@@ -320,16 +327,16 @@ static void own_free(struct ips_task *task)
 
 const struct ips_api ips_api_own = {
     .version = IPS_API_VERSION,
-    .active = own_active,
+    .active = is_process_recorded,
 #ifdef IPS_PRELOAD
     .mark = ips_mark_record,
 #else
     .mark = ignore_mark,
 #endif
-    .task_fork = own_fork,
-    .task_send = own_send,
-    .task_recv = own_recv,
-    .task_join = own_join,
-    .task_end = own_end,
-    .task_free = own_free,
+    .task_fork = record_task_fork,
+    .task_send = record_task_send,
+    .task_recv = record_task_recv,
+    .task_join = record_task_join,
+    .task_end = record_task_end,
+    .task_free = free_task,
 };

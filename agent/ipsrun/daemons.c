@@ -15,7 +15,7 @@
 
 /* Does a slave run, that is, hold slave.lock? The caller holds pool.lock, so no
  * private slave can decide to end meanwhile. */
-static bool slave_runs(const char *pool)
+static bool is_slave_running(const char *pool)
 {
     char path[IPS_PATH_BYTES + 32];
     snprintf(path, sizeof(path), "%s/%s", pool, IPS_POOL_SLAVE_LOCK);
@@ -29,7 +29,7 @@ static bool slave_runs(const char *pool)
 
 /* Must ipsrun start a master? Yes if `address` is unix:PATH and no master
  * listens there. ipsrun starts no master for other addresses. */
-static bool master_wanted(const char *address)
+static bool must_start_master(const char *address)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     if (strncmp(address, "unix:", 5) != 0 ||
@@ -45,8 +45,9 @@ static bool master_wanted(const char *address)
     return !answers;
 }
 
-static void start_program(const struct ipsrun_options *o, const char *name,
-                          const char *log_name, const char *const *args)
+static void start_private_daemon(const struct ipsrun_options *o,
+                                 const char *name, const char *log_name,
+                                 const char *const *args)
 {
     char program[IPS_PATH_BYTES], log[IPS_PATH_BYTES + 32];
     struct ips_err err = {0};
@@ -68,13 +69,13 @@ static void start_program(const struct ipsrun_options *o, const char *name,
 
 void ipsrun_start_daemons(const struct ipsrun_options *o)
 {
-    if (master_wanted(o->master)) {
+    if (must_start_master(o->master)) {
         const char *const args[] = {"--private", "--state", o->state,
                                     "--listen",  o->master, NULL};
-        start_program(o, "ips-master", "master.log", args);
+        start_private_daemon(o, "ips-master", "master.log", args);
     }
     const char *keys = getenv("IPS_TLS");
-    if (slave_runs(o->pool))
+    if (is_slave_running(o->pool))
         return;
     if (strncmp(o->master, "tls:", 4) == 0 && (!keys || *keys != '/')) {
         if (!o->quiet)
@@ -91,6 +92,6 @@ void ipsrun_start_daemons(const struct ipsrun_options *o)
             o->machine,  "--master",
             o->master,   o->insecure ? "--insecure" : NULL,
             NULL};
-        start_program(o, "ips-slave", "slave.log", args);
+        start_private_daemon(o, "ips-slave", "slave.log", args);
     }
 }

@@ -20,7 +20,7 @@
 #include "agent/record/sys.h"
 #include "common/types.h"
 
-int ipsrun_failed(const char *fmt, ...)
+int ipsrun_print_failure(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -41,7 +41,7 @@ static void reexec_without_agent(char **argv)
     char *rest = value ? strdup(value) : NULL;
     if (!rest)
         return;
-    ips_preload_without(rest, value, IPS_PRELOAD_NAME);
+    ips_preload_remove_library(rest, value, IPS_PRELOAD_NAME);
     if (strlen(rest) == strlen(value)) {
         free(rest);
         return;
@@ -59,7 +59,7 @@ static void reexec_without_agent(char **argv)
 
 /* Makes a run name from the command's basename, the date and time, and a random
  * number, which keeps others from guessing the name. */
-static void make_up_name(char out[64], const char *command)
+static void generate_run_name(char out[64], const char *command)
 {
     const char *slash = strrchr(command, '/');
     const char *base = slash && slash[1] ? slash + 1 : command;
@@ -96,7 +96,7 @@ static void join_words(char *out, size_t size, char *const *words)
 
 /* Takes pool.lock and returns its descriptor, or an error. Closing the
  * descriptor releases the lock. */
-static int pool_lock(const char *pool, struct ips_err *err)
+static int lock_pool_for_new_run(const char *pool, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 32];
     snprintf(path, sizeof(path), "%s/%s", pool, IPS_POOL_LOCK);
@@ -164,7 +164,7 @@ static int make_run_and_start_daemons(const struct ipsrun_options *o,
     int lock = -1, rc = o->join ? 0 : refuse_archived_name(o, name, &err);
     if (rc == 0 && !is_run_of_other_user(o)) {
         rc = ips_pool_make_root(o->pool, &err);
-        if (rc == 0 && (lock = pool_lock(o->pool, &err)) < 0)
+        if (rc == 0 && (lock = lock_pool_for_new_run(o->pool, &err)) < 0)
             rc = lock;
     }
     if (rc == 0)
@@ -174,10 +174,10 @@ static int make_run_and_start_daemons(const struct ipsrun_options *o,
     if (lock >= 0)
         close(lock);
     if (rc == IPS_E_USAGE) {
-        ipsrun_failed("%s", err.msg);
+        ipsrun_print_failure("%s", err.msg);
         return IPSRUN_USAGE;
     }
-    return rc < 0 ? ipsrun_failed("%s", err.msg) : -1;
+    return rc < 0 ? ipsrun_print_failure("%s", err.msg) : -1;
 }
 
 /* Sets IPS_RUN, IPS_POOL and IPS_PRELOAD, and appends our library to the user's
@@ -187,7 +187,7 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
     struct ips_err err = {0};
     char library[IPS_PATH_BYTES];
     if (ips_path_library(IPS_PRELOAD_NAME, library, &err) < 0)
-        return ipsrun_failed("%s", err.msg);
+        return ipsrun_print_failure("%s", err.msg);
     int rc = ipsrun_make_library_loadable(library, o->pool);
     if (rc)
         return rc;
@@ -195,13 +195,13 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
     char *both = NULL;
     if (asprintf(&both, "%s%s%s", theirs ? theirs : "",
                  theirs && *theirs ? ":" : "", library) < 0)
-        return ipsrun_failed("out of memory");
+        return ipsrun_print_failure("out of memory");
     bool bad = setenv("LD_PRELOAD", both, 1) < 0 ||
                setenv("IPS_RUN", name, 1) < 0 ||
                setenv("IPS_POOL", o->pool, 1) < 0 ||
                setenv("IPS_PRELOAD", library, 1) < 0;
     free(both);
-    return bad ? ipsrun_failed("environment: %s", strerror(errno)) : -1;
+    return bad ? ipsrun_print_failure("environment: %s", strerror(errno)) : -1;
 }
 
 /* Examines the command and fills *target. Removes our library from LD_PRELOAD
@@ -212,7 +212,7 @@ static void drop_preload_if_unloadable(char **command,
     ips_target_find_and_inspect(target, command[0], getenv("PATH"),
                                 getenv("IPS_PRELOAD"));
     ips_target_refine_by_arguments(target, command, environ);
-    if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
+    if (ips_target_keeps_preload(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
         /* preload_wanted() (preload/process/exec.c) explains why these
          * variables matter. */
@@ -222,7 +222,7 @@ static void drop_preload_if_unloadable(char **command,
     if (!rest)
         return;
     const char *slash = strrchr(library, '/');
-    ips_preload_without(rest, value, slash ? slash + 1 : library);
+    ips_preload_remove_library(rest, value, slash ? slash + 1 : library);
     if (*rest)
         setenv("LD_PRELOAD", rest, 1);
     else
@@ -230,9 +230,10 @@ static void drop_preload_if_unloadable(char **command,
     free(rest);
 }
 
-static void record_text(enum ips_rec_type type, const char *text, size_t max)
+static void write_text_record(enum ips_rec_type type, const char *text,
+                              size_t max)
 {
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_core_thread_cpu_ns();
     size_t len = strnlen(text, max - 1);
     struct ips_rec_text *rec = ips_rec_begin(type, sizeof(*rec) + len + 1);
     if (!rec)
@@ -252,7 +253,7 @@ static int report_exec_failure(const char *command, int error)
     return error == ENOENT ? 127 : 126;
 }
 
-static void say_unrecorded(const struct ips_target *t)
+static void print_why_unrecorded(const struct ips_target *t)
 {
     static const char *const why[] = {
         [IPS_TARGET_STATIC] = "it is linked statically",
@@ -278,19 +279,19 @@ static int record_start_and_exec(char **command, const char *command_line,
     struct ips_target target;
     drop_preload_if_unloadable(command, &target);
     if (!quiet)
-        say_unrecorded(&target);
+        print_why_unrecorded(&target);
     if (ips_core_init(IPS_START_ROOT)) {
-        record_text(IPS_REC_NAME, command_line, 512);
+        write_text_record(IPS_REC_NAME, command_line, 512);
         if (target.kind != IPS_TARGET_TRACED) {
             char text[IPS_TARGET_TEXT];
-            ips_target_text(text, &target, ips_sys_getpid());
-            record_text(IPS_REC_UNSEEN, text, sizeof(text));
+            ips_target_format_untraced(text, &target, ips_sys_getpid());
+            write_text_record(IPS_REC_UNSEEN, text, sizeof(text));
         }
-        record_text(IPS_REC_EXEC, command[0], 256);
+        write_text_record(IPS_REC_EXEC, command[0], 256);
     }
     execvp(command[0], command);
     int error = errno;
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_core_thread_cpu_ns();
     struct ips_rec_exec *rec =
         ips_rec_begin(IPS_REC_EXECFAIL, sizeof(struct ips_rec_exec));
     if (rec) {
@@ -311,7 +312,7 @@ int main(int argc, char **argv)
     if (status >= 0)
         return status;
     reexec_without_agent(argv);
-    status = ipsrun_options_parse(&o, argc, argv);
+    status = ipsrun_parse_options(&o, argc, argv);
     if (status >= 0)
         return status;
     const char *off = getenv("IPS_OFF");
@@ -321,7 +322,7 @@ int main(int argc, char **argv)
     }
     const char *name = o.join ? o.join : o.name;
     if (!name) {
-        make_up_name(made_up, o.command[0]);
+        generate_run_name(made_up, o.command[0]);
         name = made_up;
     }
     join_words(command_line, sizeof(command_line), o.command);

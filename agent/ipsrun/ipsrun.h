@@ -49,7 +49,7 @@ struct ipsrun_options {
 
 /* Fills `o`. Returns -1 to continue, else the exit status to end with (after
  * --help, --version or a message). */
-int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
+int ipsrun_parse_options(struct ipsrun_options *o, int argc, char **argv);
 
 /* If standard error is a terminal, forks: the child gets -1 and becomes the
  * command; the parent waits for its end, prints a line and returns the exit
@@ -60,7 +60,8 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
 int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name);
 
 /* Prints a message on standard error; returns IPSRUN_FAILED. */
-int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int ipsrun_print_failure(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2)));
 
 /* --join: waits for a while until the run exists, on this machine or at the
  * master. Returns -1 to continue: the run exists, or the master did not answer
@@ -87,14 +88,14 @@ void ipsrun_start_daemons(const struct ipsrun_options *o);
  * measures the probe costs (ipsrun/probe.c, then ipsrun/probe_costs.c). Takes
  * about 0.7 s, in child processes. Returns false if there is no result. */
 bool ipsrun_measure_probes(const struct ips_clock *clock,
-                           struct ips_measured *out);
+                           struct ips_probe_measurements *out);
 
 /* Measures the probe costs again, now with the whole interposer, and overwrites
  * the costs in `m`, which cover the recording core alone
  * (ipsrun/probe_costs.c). A cost that cannot be measured again keeps its value.
  */
 void ipsrun_measure_interposer(const struct ips_clock *clock,
-                               struct ips_measured *m);
+                               struct ips_probe_measurements *m);
 
 /* Call this first in main(), with argv[0] as `called`. If
  * ipsrun_measure_interposer started this process as its subject, makes the

@@ -23,7 +23,7 @@
 
 enum answer { RUN_KNOWN, RUN_UNKNOWN, NO_ANSWER };
 
-struct asking {
+struct master_query {
     const struct ipsrun_options *o;
     struct ips_nearest near; /* nearest of the master's runs */
     char why[256];           /* reason for NO_ANSWER */
@@ -51,8 +51,8 @@ static bool wait_for_run_here(const struct ipsrun_options *o)
 
 /* Searches `list`, the output of `ipsq runs --format tsv`, for `run`. Offers
  * all other runs to `near`. */
-static enum answer find_run(FILE *list, const char *run,
-                            struct ips_nearest *near)
+static enum answer find_run_in_list(FILE *list, const char *run,
+                                    struct ips_nearest *near)
 {
     char *line = NULL;
     size_t room = 0;
@@ -72,15 +72,15 @@ static enum answer find_run(FILE *list, const char *run,
     return answer;
 }
 
-struct child {
+struct ipsq_child {
     char program[IPS_PATH_BYTES];
     const struct ipsrun_options *o;
-    FILE *out, *complaint; /* output and errors of ipsq */
+    FILE *out, *stderr_file; /* output and errors of ipsq */
 };
 
-static void become_ipsq(void *arg)
+static void exec_ipsq_runs(void *arg)
 {
-    const struct child *c = arg;
+    const struct ipsq_child *c = arg;
     const char *argv[] = {c->program,
                           "--master",
                           c->o->master,
@@ -90,45 +90,45 @@ static void become_ipsq(void *arg)
                           c->o->insecure ? "--insecure" : NULL,
                           NULL};
     if (dup2(fileno(c->out), STDOUT_FILENO) >= 0 &&
-        dup2(fileno(c->complaint), STDERR_FILENO) >= 0)
+        dup2(fileno(c->stderr_file), STDERR_FILENO) >= 0)
         execv(c->program, (char *const *)(uintptr_t)argv);
     _exit(127);
 }
 
-static FILE *memory_file(void)
+static FILE *create_memory_file(void)
 {
     int fd = memfd_create("ipsq", MFD_CLOEXEC);
     return fd < 0 ? NULL : fdopen(fd, "r+");
 }
 
-static enum answer ask_master(struct asking *a)
+static enum answer ask_master(struct master_query *a)
 {
-    struct child c = {.o = a->o, .out = memory_file()};
+    struct ipsq_child c = {.o = a->o, .out = create_memory_file()};
     struct ips_err err = {0};
     enum answer answer = NO_ANSWER;
-    c.complaint = memory_file();
+    c.stderr_file = create_memory_file();
     ips_nearest_begin(&a->near, a->o->join);
     snprintf(a->why, sizeof(a->why), "ipsq cannot be run");
     if (ips_path_program("ipsq", c.program, &err) < 0) {
         snprintf(a->why, sizeof(a->why), "%.250s", err.msg);
-    } else if (c.out && c.complaint &&
-               ips_run_outside_child_rusage(become_ipsq, &c) == 0) {
+    } else if (c.out && c.stderr_file &&
+               ips_run_outside_child_rusage(exec_ipsq_runs, &c) == 0) {
         rewind(c.out);
-        rewind(c.complaint);
-        answer = find_run(c.out, a->o->join, &a->near);
+        rewind(c.stderr_file);
+        answer = find_run_in_list(c.out, a->o->join, &a->near);
         if (answer == NO_ANSWER &&
-            fgets(a->why, (int)sizeof(a->why), c.complaint))
+            fgets(a->why, (int)sizeof(a->why), c.stderr_file))
             a->why[strcspn(a->why, "\n")] = '\0';
     }
     if (c.out)
         fclose(c.out);
-    if (c.complaint)
-        fclose(c.complaint);
+    if (c.stderr_file)
+        fclose(c.stderr_file);
     return answer;
 }
 
 /* Asks the master until it knows the run, for WAIT_S seconds at most. */
-static enum answer wait_for_run(struct asking *a)
+static enum answer poll_master_for_run(struct master_query *a)
 {
     const struct timespec pause = {0, ASK_EVERY_MS * 1000000};
     enum answer answer = ask_master(a);
@@ -147,12 +147,13 @@ static enum answer wait_for_run(struct asking *a)
 
 int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o)
 {
-    struct asking a = {.o = o};
-    if (!ips_run_name_ok(o->join) || is_run_here(o))
+    struct master_query a = {.o = o};
+    if (!ips_is_valid_run_name(o->join) || is_run_here(o))
         return -1; /* ips_pool_make_run() will report an invalid name */
     if (!o->master_set && wait_for_run_here(o))
         return -1;
-    enum answer answer = o->master_set ? wait_for_run(&a) : ask_master(&a);
+    enum answer answer =
+        o->master_set ? poll_master_for_run(&a) : ask_master(&a);
     if (answer == RUN_KNOWN)
         return -1;
     /* Without --master, no other machine reports to our master. So if it does
@@ -165,9 +166,10 @@ int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o)
                 o->join, o->master, a.why);
         return -1;
     }
-    return ipsrun_failed("--join %s: there is no such run in %s or at the "
-                         "master at %s%s\n`ipsq --master %s runs` lists the "
-                         "runs, `ipsrun --name %s` begins one",
-                         o->join, o->pool, o->master, ips_nearest_text(&a.near),
-                         o->master, o->join);
+    return ipsrun_print_failure(
+        "--join %s: there is no such run in %s or at the "
+        "master at %s%s\n`ipsq --master %s runs` lists the "
+        "runs, `ipsrun --name %s` begins one",
+        o->join, o->pool, o->master, ips_nearest_suggestion(&a.near), o->master,
+        o->join);
 }

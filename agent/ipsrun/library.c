@@ -14,7 +14,7 @@
 #include "common/types.h"
 
 /* Can any user enter every directory above `path`? */
-static bool reached_by_all(const char *path)
+static bool is_reachable_by_all_users(const char *path)
 {
     char dir[IPS_PATH_BYTES];
     struct stat st;
@@ -28,11 +28,11 @@ static bool reached_by_all(const char *path)
 }
 
 /* Can any user open the file `path`? */
-static bool open_to_all(const char *path)
+static bool is_readable_by_all_users(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && (st.st_mode & S_IROTH) &&
-           reached_by_all(path);
+           is_reachable_by_all_users(path);
 }
 
 static int copy_bytes(int from, int to)
@@ -103,16 +103,18 @@ static bool make_library_directory(const char *library, const char *pool,
 
 /* Changes `library` to a symbolic link whose path has no blank and no colon,
  * which separate the entries of LD_PRELOAD. */
-static int link_without_blanks(char library[IPS_PATH_BYTES], const char *pool)
+static int link_library_without_blanks(char library[IPS_PATH_BYTES],
+                                       const char *pool)
 {
     char link[IPS_PATH_BYTES];
     if (!make_library_directory(library, pool, 0700, link))
-        return ipsrun_failed("%s: the loader takes no path with a blank or a "
-                             "colon; install IPS elsewhere, or give --pool a "
-                             "plain path",
-                             library);
+        return ipsrun_print_failure(
+            "%s: the loader takes no path with a blank or a "
+            "colon; install IPS elsewhere, or give --pool a "
+            "plain path",
+            library);
     if (symlink(library, link) < 0 && errno != EEXIST)
-        return ipsrun_failed("link %s: %s", link, strerror(errno));
+        return ipsrun_print_failure("link %s: %s", link, strerror(errno));
     snprintf(library, IPS_PATH_BYTES, "%s", link);
     return 0;
 }
@@ -123,23 +125,25 @@ static int link_without_blanks(char library[IPS_PATH_BYTES], const char *pool)
  * of root, and would print an error. If other users cannot enter the pool
  * either, they are not recorded, so a copy would only take memory of the pool.
  */
-static void copy_for_other_users(char library[IPS_PATH_BYTES], const char *pool)
+static void copy_library_for_other_users(char library[IPS_PATH_BYTES],
+                                         const char *pool)
 {
     char own[IPS_PATH_BYTES], inside[IPS_PATH_BYTES + 2];
     struct statvfs fs;
     snprintf(inside, sizeof(inside), "%s/.", pool);
-    if (reached_by_all(inside) && statvfs(pool, &fs) == 0 &&
+    if (is_reachable_by_all_users(inside) && statvfs(pool, &fs) == 0 &&
         !(fs.f_flag & ST_NOEXEC) &&
         make_library_directory(library, pool, 0711, own) &&
         (access(own, F_OK) == 0 || copy_library(library, own) == 0) &&
-        open_to_all(own))
+        is_readable_by_all_users(own))
         snprintf(library, IPS_PATH_BYTES, "%s", own);
 }
 
 int ipsrun_make_library_loadable(char library[IPS_PATH_BYTES], const char *pool)
 {
-    int rc = strpbrk(library, ": ") ? link_without_blanks(library, pool) : 0;
-    if (rc == 0 && geteuid() == 0 && !open_to_all(library))
-        copy_for_other_users(library, pool);
+    int rc =
+        strpbrk(library, ": ") ? link_library_without_blanks(library, pool) : 0;
+    if (rc == 0 && geteuid() == 0 && !is_readable_by_all_users(library))
+        copy_library_for_other_users(library, pool);
     return rc;
 }

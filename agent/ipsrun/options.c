@@ -140,7 +140,7 @@ static int print_usage(const char *fmt, ...)
     return IPSRUN_USAGE;
 }
 
-static int take_tag(struct ipsrun_options *o, const char *tag)
+static int parse_tag(struct ipsrun_options *o, const char *tag)
 {
     const char *equal = strchr(tag, '=');
     if (!equal || equal == tag)
@@ -191,7 +191,7 @@ _Static_assert(IPS_PROCEDURES_OFF == 0 && IPS_PROCEDURES_SAMPLE == 1 &&
 static int find_value_index(const char *option, const char *text,
                             uint32_t *index)
 {
-    const char *const *values = ipsrun_values(option);
+    const char *const *values = ipsrun_option_values(option);
     char all[64] = "";
     for (uint32_t i = 0; values[i]; i++) {
         size_t at = strlen(all);
@@ -206,7 +206,7 @@ static int find_value_index(const char *option, const char *text,
     return print_usage("--%s=%s: %s", option, text, all);
 }
 
-static int take_rate(struct ipsrun_options *o, const char *text)
+static int parse_rate(struct ipsrun_options *o, const char *text)
 {
     char *end;
     long ms = strtol(text, &end, 10);
@@ -216,7 +216,7 @@ static int take_rate(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
-static int take_budget(struct ipsrun_options *o, const char *text)
+static int parse_budget(struct ipsrun_options *o, const char *text)
 {
     char *end;
     double percent = strtod(text, &end);
@@ -230,7 +230,7 @@ static int take_budget(struct ipsrun_options *o, const char *text)
 /* With a smaller quota a thread has no space for its first record. */
 #define QUOTA_LEAST_BYTES (256u << 10)
 
-static int take_quota(struct ipsrun_options *o, const char *text)
+static int parse_quota(struct ipsrun_options *o, const char *text)
 {
     char *end;
     unsigned long long n = strtoull(text, &end, 10);
@@ -248,7 +248,8 @@ static int take_quota(struct ipsrun_options *o, const char *text)
 
 /* Stores the value of one option in *o. Returns -1 to continue with the next
  * option, or an exit status to end with. */
-static int take_option(struct ipsrun_options *o, int option, const char *value)
+static int apply_ipsrun_option(struct ipsrun_options *o, int option,
+                               const char *value)
 {
     uint32_t which = 0;
     int n = 0;
@@ -260,7 +261,7 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
         o->join = value;
         return -1;
     case OPT_TAG:
-        return take_tag(o, value);
+        return parse_tag(o, value);
     case OPT_POOL:
         return store_absolute_path(o->pool, "--pool", value);
     case OPT_STATE:
@@ -284,13 +285,13 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
     case OPT_PROCEDURES:
         return find_value_index("procedures", value, &o->procedures);
     case OPT_RATE:
-        return take_rate(o, value);
+        return parse_rate(o, value);
     case OPT_BUDGET:
-        return take_budget(o, value);
+        return parse_budget(o, value);
     case OPT_ON_FULL:
         return find_value_index("on-full", value, &o->on_full);
     case OPT_QUOTA:
-        return take_quota(o, value);
+        return parse_quota(o, value);
     case OPT_CPU:
         n = find_value_index("cpu", value, &which);
         o->cpu_mode = (enum ips_cpu_mode)which;
@@ -328,14 +329,14 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
     case OPT_HELP:
         fputs(help, stdout);
         return 0;
-    default: /* report_wrong_option() prints the message */
+    default: /* print_option_error() prints the message */
         return IPSRUN_USAGE;
     }
 }
 
 /* Prints a message about an unknown option or one without its value; `word` is
  * the option as typed. Returns the exit status. */
-static int report_wrong_option(int option, const char *word)
+static int print_option_error(int option, const char *word)
 {
     struct ips_nearest near;
     char typed[64], name[64];
@@ -347,7 +348,8 @@ static int report_wrong_option(int option, const char *word)
         snprintf(name, sizeof(name), "--%s", o->name);
         ips_nearest_offer(&near, name);
     }
-    return print_usage("no such option: %s%s", word, ips_nearest_text(&near));
+    return print_usage("no such option: %s%s", word,
+                       ips_nearest_suggestion(&near));
 }
 
 static int set_defaults(struct ipsrun_options *o)
@@ -372,7 +374,7 @@ static int set_defaults(struct ipsrun_options *o)
     return rc < 0 ? print_usage("%s", err.msg) : -1;
 }
 
-int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
+int ipsrun_parse_options(struct ipsrun_options *o, int argc, char **argv)
 {
     *o = (struct ipsrun_options){.procedures = IPS_PROCEDURES_SAMPLE,
                                  .sample_us = 10000,
@@ -383,8 +385,8 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
         if (option == -1)
             break;
         int status = option == '?' || option == ':'
-                         ? report_wrong_option(option, argv[word])
-                         : take_option(o, option, optarg);
+                         ? print_option_error(option, argv[word])
+                         : apply_ipsrun_option(o, option, optarg);
         if (status >= 0)
             return status;
     }

@@ -87,7 +87,7 @@ static pid_t start_signal_witness(void)
         pause();
 }
 
-static void end_witness(pid_t witness)
+static void kill_signal_witness(pid_t witness)
 {
     if (witness < 0)
         return;
@@ -116,7 +116,7 @@ static uint64_t pending_signals(pid_t witness)
  * by a new one. If a kill() of the group is in progress, the fork of the new
  * witness waits in the kernel until all members have the signal. So after the
  * fork, the old witness has the signal if the group was the target. */
-static bool check_sent_to_us_alone(const siginfo_t *info, pid_t *witness)
+static bool was_sent_to_ipsrun_alone(const siginfo_t *info, pid_t *witness)
 {
     if (info->si_code > 0 || info->si_signo == SIGCHLD ||
         info->si_signo == SIGCONT)
@@ -124,7 +124,7 @@ static bool check_sent_to_us_alone(const siginfo_t *info, pid_t *witness)
     pid_t old = *witness;
     *witness = start_signal_witness();
     uint64_t group = old < 0 ? 0 : pending_signals(old);
-    end_witness(old);
+    kill_signal_witness(old);
     return !(group >> (info->si_signo - 1) & 1);
 }
 
@@ -141,11 +141,11 @@ static int wait_and_forward_signals(pid_t child, const sigset_t *all)
             continue;
         }
         if (pid == child) {
-            end_witness(witness);
+            kill_signal_witness(witness);
             return status;
         }
         if (sigwaitinfo(all, &info) <= 0 ||
-            !check_sent_to_us_alone(&info, &witness))
+            !was_sent_to_ipsrun_alone(&info, &witness))
             continue;
         if (info.si_code == SI_QUEUE) /* the signal carries a value */
             sigqueue(child, info.si_signo, info.si_value);
@@ -172,8 +172,8 @@ static int end_like_child(int status)
     return 128 + sig;
 }
 
-static pid_t start_summary(const struct ipsrun_options *o, const char *name,
-                           int *from)
+static pid_t start_ipsq_summary(const struct ipsrun_options *o,
+                                const char *name, int *from)
 {
     char program[IPS_PATH_BYTES];
     struct ips_err err;
@@ -201,15 +201,15 @@ static pid_t start_summary(const struct ipsrun_options *o, const char *name,
 
 /* Fills `out` with the line that `ipsq summary` prints, without its newline;
  * with "" if that fails or takes longer than SUMMARY_WAIT_MS. */
-static void ask_summary(const struct ipsrun_options *o, const char *name,
-                        char *out, size_t size)
+static void read_ipsq_summary(const struct ipsrun_options *o, const char *name,
+                              char *out, size_t size)
 {
     size_t n = 0;
     int from;
     bool whole = false;
     double end = now_s() + SUMMARY_WAIT_MS / 1e3;
     out[0] = '\0';
-    pid_t pid = start_summary(o, name, &from);
+    pid_t pid = start_ipsq_summary(o, name, &from);
     if (pid < 0)
         return;
     while (!whole && n + 1 < size) {
@@ -230,8 +230,8 @@ static void ask_summary(const struct ipsrun_options *o, const char *name,
     waitpid(pid, NULL, 0);
 }
 
-static void say_end(const struct ipsrun_options *o, const char *name,
-                    int status, double took_s)
+static void print_summary_line(const struct ipsrun_options *o, const char *name,
+                               int status, double took_s)
 {
     char how[64], took[32], summary[1024] = "";
     if (WIFSIGNALED(status))
@@ -243,7 +243,7 @@ static void say_end(const struct ipsrun_options *o, const char *name,
     snprintf(took, sizeof(took), took_s < 0.1 ? "%.0f ms" : "%.1f s",
              took_s < 0.1 ? took_s * 1e3 : took_s);
     if (!o->no_daemons)
-        ask_summary(o, name, summary, sizeof(summary));
+        read_ipsq_summary(o, name, summary, sizeof(summary));
     fprintf(stderr, "ipsrun: %s: %s, %s%s%s. Next: ipsq why %s%s%s%s%s\n", name,
             how, took, *summary ? ", " : "", summary, name,
             o->state_given ? " --state " : "", o->state_given ? o->state : "",
@@ -275,6 +275,6 @@ int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name)
     }
     release_descriptors_and_directory();
     int status = wait_and_forward_signals(child, &all);
-    say_end(o, name, status, now_s() - begun);
+    print_summary_line(o, name, status, now_s() - begun);
     return end_like_child(status);
 }

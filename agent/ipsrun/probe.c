@@ -82,7 +82,7 @@ static void pin_to_core(unsigned core)
     sched_setaffinity(0, sizeof(set), &set);
 }
 
-static void to_another_core(void)
+static void migrate_to_another_core(void)
 {
     cpu_set_t all;
     int here = sched_getcpu();
@@ -96,18 +96,18 @@ static void to_another_core(void)
     sched_setaffinity(0, sizeof(all), &all);
 }
 
-static void a_sleep(void)
+static void sleep_briefly(void)
 {
     struct timespec ts = {0, 50000};
     ips_sys6(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&ts, 0, 0, 0);
 }
 
-static void a_yield(void)
+static void yield_core(void)
 {
     ips_sys3(SYS_sched_yield, 0, 0, 0);
 }
 
-static void a_spin(void)
+static void spin_briefly(void)
 {
     for (volatile unsigned i = 0; i < 20000; i++)
         continue;
@@ -118,20 +118,20 @@ static void a_spin(void)
  * Adds 1 to *switched if there was a switch. */
 static bool mark_survives_switch(void (*action)(void), unsigned *switched)
 {
-    ips_cpu_read(); /* sets a mark */
-    uint64_t mark = *ips_cpu_mark(), before = count_switches();
+    ips_cpu_read_clock_ns(); /* sets a mark */
+    uint64_t mark = *ips_cpu_mark_address(), before = count_switches();
     action();
     bool was = count_switches() != before;
     *switched += was;
-    return was && mark && *ips_cpu_mark() == mark;
+    return was && mark && *ips_cpu_mark_address() == mark;
 }
 
-static bool marks_are_reliable(void)
+static bool test_mark_reliability(void)
 {
     unsigned slept = 0, moved = 0, shared = 0;
     for (int i = 0; i < 5; i++)
-        if (mark_survives_switch(a_sleep, &slept) ||
-            mark_survives_switch(to_another_core, &moved))
+        if (mark_survives_switch(sleep_briefly, &slept) ||
+            mark_survives_switch(migrate_to_another_core, &moved))
             return false;
     /* Now with two processes that compete for one core. */
     cpu_set_t all;
@@ -141,12 +141,13 @@ static bool marks_are_reliable(void)
     if (hog == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         while (getppid() == me)
-            a_spin();
+            spin_briefly();
         _exit(0);
     }
     bool good = true;
     for (int i = 0; hog > 0 && good && i < 200 && shared < 8; i++)
-        good = !mark_survives_switch(i & 1 ? a_yield : a_spin, &shared);
+        good =
+            !mark_survives_switch(i & 1 ? yield_core : spin_briefly, &shared);
     if (hog > 0) {
         kill(hog, SIGKILL);
         waitpid(hog, NULL, 0);
@@ -163,7 +164,7 @@ static void do_nothing(void)
     __asm__ volatile("" ::: "memory");
 }
 
-static void one_event(void)
+static void record_one_event(void)
 {
     struct ips_moment m = ips_moment_now();
     struct ips_rec_text *r = (struct ips_rec_text *)ips_rec_begin_at(
@@ -178,21 +179,21 @@ static void record_call(bool switched)
 {
     struct ips_moment call = ips_moment_now();
     if (switched)
-        *ips_cpu_mark() = 0;
-    struct ips_moment ret = ips_moment_after(&call);
+        *ips_cpu_mark_address() = 0;
+    struct ips_moment ret = ips_moment_of_return(&call);
     (void)ips_io_write_record(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0,
                               1, 0);
 }
 
-static void one_call(void)
+static void record_one_call(void)
 {
     record_call(false);
 }
 
-static void one_sync(void)
+static void record_one_release(void)
 {
     struct ips_moment call = ips_moment_now();
-    struct ips_moment ret = ips_moment_after(&call);
+    struct ips_moment ret = ips_moment_of_return(&call);
     struct ips_rec_sync *r = (struct ips_rec_sync *)ips_rec_begin_at(
         IPS_REC_RELEASE, sizeof(*r), call.t);
     if (!r)
@@ -208,7 +209,7 @@ static void one_sync(void)
 static char used[64 << 10];
 /* Replaces the contents of the data cache. This imitates a program that did
  * other work, so that the kernel's data for the clock is not in the cache. */
-static void use_caches(void)
+static void evict_data_cache(void)
 {
     for (size_t i = 0; i < sizeof(used); i += 64)
         used[i]++;
@@ -217,17 +218,17 @@ static void use_caches(void)
 
 static void record_call_with_mark(void)
 {
-    use_caches();
+    evict_data_cache();
     record_call(false);
 }
 
 static void record_call_reading_clock(void)
 {
-    use_caches();
+    evict_data_cache();
     record_call(true);
 }
 
-static void one_procedure(void)
+static void record_one_procedure(void)
 {
     for (int i = 0; i < 2; i++) {
         struct ips_moment m;
@@ -235,19 +236,19 @@ static void one_procedure(void)
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
-        ips_short_undo(left, sizeof(struct ips_rec_head));
+        ips_short_give_back(left, sizeof(struct ips_rec_head));
         (void)ips_write_long_proc_event(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1,
                                         &m);
     }
 }
 
-static void on_sample(int sig)
+static void on_probe_signal(int sig)
 {
     (void)sig;
-    one_event();
+    record_one_event();
 }
 
-static void one_sample(void)
+static void take_one_sample(void)
 {
     raise(SIGURG);
 }
@@ -260,37 +261,41 @@ static int compare_u64(const void *a, const void *b)
 
 /* Returns the cost of a call of `one` in ps. It is the lower quartile of the
  * batches, since other load on the machine only ever adds time. */
-static uint64_t cost_ps(void (*one)(void))
+static uint64_t measure_cost_ps(void (*one)(void))
 {
     uint64_t took[BATCHES];
     for (unsigned b = 0; b < BATCHES; b++) {
         rewind_stream();
-        uint64_t start = ips_core_now();
+        uint64_t start = ips_core_stamp_now();
         for (unsigned i = 0; i < BATCH; i++)
             one();
-        took[b] = ips_stamps_to_ns(ips_core_now() - start);
+        took[b] = ips_stamps_to_ns(ips_core_stamp_now() - start);
         memset(memory, 0, BATCH * sizeof(struct ips_rec_sync));
     }
     qsort(took, BATCHES, sizeof(took[0]), compare_u64);
     return took[BATCHES / 4] * 1000 / BATCH;
 }
 
-static void measure_costs(struct ips_measured *m)
+static void measure_costs(struct ips_probe_measurements *m)
 {
-    uint64_t loop = cost_ps(do_nothing);
-    signal(SIGURG, on_sample);
+    uint64_t loop = measure_cost_ps(do_nothing);
+    signal(SIGURG, on_probe_signal);
     const struct {
         enum ips_probe probe;
         void (*one)(void);
     } kinds[] = {
-        {IPS_PROBE_EVENT, one_event},   {IPS_PROBE_CALL, one_call},
-        {IPS_PROBE_SAMPLE, one_sample}, {IPS_PROBE_PROC, one_procedure},
-        {IPS_PROBE_SYNC, one_sync},
+        {IPS_PROBE_EVENT, record_one_event},
+        {IPS_PROBE_CALL, record_one_call},
+        {IPS_PROBE_SAMPLE, take_one_sample},
+        {IPS_PROBE_PROC, record_one_procedure},
+        {IPS_PROBE_SYNC, record_one_release},
     };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        m->cost_ps[kinds[i].probe] = ips_sub_sat(cost_ps(kinds[i].one), loop);
-    m->cost_ps[IPS_PROBE_READ] = ips_sub_sat(cost_ps(record_call_reading_clock),
-                                             cost_ps(record_call_with_mark));
+        m->cost_ps[kinds[i].probe] =
+            ips_sub_sat(measure_cost_ps(kinds[i].one), loop);
+    m->cost_ps[IPS_PROBE_READ] =
+        ips_sub_sat(measure_cost_ps(record_call_reading_clock),
+                    measure_cost_ps(record_call_with_mark));
     m->cost_ps[IPS_PROBE_STACK] = 2 * m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_IMAGE] = m->cost_ps[IPS_PROBE_FORK] =
         m->cost_ps[IPS_PROBE_SPAWN] = m->cost_ps[IPS_PROBE_SPARE_IMAGE] =
@@ -302,10 +307,11 @@ static void measure_costs(struct ips_measured *m)
 }
 
 static bool measure_marks_and_costs(const struct ips_clock *clock,
-                                    struct ips_measured *out)
+                                    struct ips_probe_measurements *out)
 {
-    struct ips_measured *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
-                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct ips_probe_measurements *m =
+        mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
         return false;
     pid_t pid = fork();
@@ -316,7 +322,7 @@ static bool measure_marks_and_costs(const struct ips_clock *clock,
             IPS_MARKS_FAIL; /* the verdict if the kernel kills this process */
         if (!ips_core.cpu_marks)
             m->marks = IPS_MARKS_UNTRIED;
-        else if (marks_are_reliable())
+        else if (test_mark_reliability())
             m->marks = IPS_MARKS_WORK;
         else
             ips_core.cpu_marks = false;
@@ -337,10 +343,10 @@ static bool measure_marks_and_costs(const struct ips_clock *clock,
 struct measurement {
     const struct ips_clock *clock;
     bool ok;
-    struct ips_measured m;
+    struct ips_probe_measurements m;
 };
 
-static void measure_child(void *arg)
+static void run_measurement(void *arg)
 {
     struct measurement *told = arg;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -351,7 +357,7 @@ static void measure_child(void *arg)
  * RUSAGE_CHILDREN: this process becomes the command, and the command must not
  * see CPU time of children that it did not start. */
 bool ipsrun_measure_probes(const struct ips_clock *clock,
-                           struct ips_measured *out)
+                           struct ips_probe_measurements *out)
 {
     struct measurement *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,
                                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -359,7 +365,7 @@ bool ipsrun_measure_probes(const struct ips_clock *clock,
         return false;
     told->clock = clock;
     bool ok =
-        ips_run_outside_child_rusage(measure_child, told) == 0 && told->ok;
+        ips_run_outside_child_rusage(run_measurement, told) == 0 && told->ok;
     *out = told->m;
     munmap(told, sizeof(*told));
     return ok;

@@ -42,7 +42,7 @@ struct probe_pool {
 };
 
 static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
-                            const struct ips_measured *m)
+                            const struct ips_probe_measurements *m)
 {
     struct ips_err err = {0};
     struct stat st;
@@ -63,7 +63,7 @@ static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
     snprintf(p->preload, sizeof(p->preload), "LD_PRELOAD=%s", p->library);
     snprintf(p->installed, sizeof(p->installed), "IPS_PRELOAD=%s", p->library);
     snprintf(p->pool, sizeof(p->pool), "IPS_POOL=%s", p->root);
-    return ips_pool_clock_store(p->root, clock, m, &err) == 0 &&
+    return ips_pool_store_clock(p->root, clock, m, &err) == 0 &&
            ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0 &&
            /* Store our identity in `control`, as a slave does in its runs: an
             * image then makes fewer system calls. */
@@ -72,8 +72,8 @@ static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
             ips_control_store_slave_identity(dir, &err) == 0);
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind,
-                      struct FTW *where)
+static int remove_tree_entry(const char *path, const struct stat *st, int kind,
+                             struct FTW *where)
 {
     (void)st;
     (void)kind;
@@ -84,7 +84,7 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 
 static void remove_probe_pool(const struct probe_pool *p)
 {
-    (void)nftw(p->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    (void)nftw(p->root, remove_tree_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Starts the subject with standard output to `out`; returns its pid, or -1. If
@@ -113,11 +113,11 @@ static pid_t start_subject(const struct probe_pool *p, int out)
 
 static int64_t now_ms(void)
 {
-    return (int64_t)(ips_sys_clock(CLOCK_MONOTONIC) / 1000000);
+    return (int64_t)(ips_sys_clock_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
 static void run_subject_process(const struct probe_pool *p, int64_t end,
-                                struct ipsrun_said *said)
+                                struct ipsrun_step_costs *said)
 {
     int out[2];
     if (pipe2(out, O_CLOEXEC) < 0)
@@ -125,7 +125,7 @@ static void run_subject_process(const struct probe_pool *p, int64_t end,
     pid_t pid = start_subject(p, out[1]);
     close(out[1]);
     struct pollfd ready = {.fd = out[0], .events = POLLIN};
-    struct ipsrun_said next;
+    struct ipsrun_step_costs next;
     while (pid > 0 && said->steps < IPSRUN_STEPS && now_ms() < end &&
            poll(&ready, 1, (int)(end - now_ms())) == 1 &&
            read(out[0], &next, sizeof(next)) == sizeof(next))
@@ -143,11 +143,11 @@ static void run_subject_process(const struct probe_pool *p, int64_t end,
 /* The steps with a fork compare the C library's fork under the interposer with
  * the bare system call. Subtracts the time that the C library's fork adds by
  * itself, which is not our cost. */
-static void subtract_libc_fork_cost(struct ipsrun_said *said, int64_t end)
+static void subtract_libc_fork_cost(struct ipsrun_step_costs *said, int64_t end)
 {
     static const enum ipsrun_step with_fork[] = {
         IPSRUN_FORK, IPSRUN_FORKED_IMAGE, IPSRUN_SPARE_FORK};
-    struct ipsrun_said bare = {0};
+    struct ipsrun_step_costs bare = {0};
     run_subject_process(NULL, end, &bare);
     for (size_t i = 0; i < sizeof(with_fork) / sizeof(with_fork[0]); i++)
         said->ps[with_fork[i]] -= bare.ps[IPSRUN_FORK];
@@ -155,8 +155,8 @@ static void subtract_libc_fork_cost(struct ipsrun_said *said, int64_t end)
 
 /* Stores the median over the subjects that completed `step` in *ps; returns
  * false if none did. */
-static bool take_median(const struct ipsrun_said *all, enum ipsrun_step step,
-                        int64_t *ps)
+static bool median_over_subjects(const struct ipsrun_step_costs *all,
+                                 enum ipsrun_step step, int64_t *ps)
 {
     int64_t values[SUBJECTS];
     size_t n = 0;
@@ -173,18 +173,18 @@ static bool take_median(const struct ipsrun_said *all, enum ipsrun_step step,
 /* Stores the median of `step` minus `less` in *cost, but at least `least`,
  * since noise may make the difference too small. Changes nothing if there is no
  * result. */
-static void store_probe_cost(const struct ipsrun_said *all,
+static void store_probe_cost(const struct ipsrun_step_costs *all,
                              enum ipsrun_step step, uint64_t less,
                              uint64_t least, uint64_t *cost)
 {
     int64_t ps;
-    if (!take_median(all, step, &ps))
+    if (!median_over_subjects(all, step, &ps))
         return;
     ps -= (int64_t)less;
     *cost = ps > (int64_t)least ? (uint64_t)ps : least;
 }
 
-static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
+static void store_probe_costs(const struct ipsrun_step_costs *all, uint64_t *ps)
 {
     const uint64_t event = ps[IPS_PROBE_EVENT];
     /* slave/build/cost.c counts one reading of the CPU clock for every 64
@@ -226,9 +226,9 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
 }
 
 void ipsrun_measure_interposer(const struct ips_clock *clock,
-                               struct ips_measured *m)
+                               struct ips_probe_measurements *m)
 {
-    struct ipsrun_said all[SUBJECTS] = {{0}};
+    struct ipsrun_step_costs all[SUBJECTS] = {{0}};
     int64_t end = now_ms() + SUBJECTS_MS;
     for (int i = 0; i < SUBJECTS && now_ms() < end; i++) {
         struct probe_pool p = {0}; /* a new pool for each subject, since

@@ -2,9 +2,9 @@
  * Measures the CPU time that the interposer adds to a fork, a spawn, a program
  * image and a thread. The subject (ipsrun/subject.c) alternates between starts
  * through the interposer and starts that bypass it. Starts are long and few, so
- * compute_added_ps compares the quickest ones. Overhead that the agent itself
- * reports for a start (CALLS records) is subtracted; an image returns that
- * amount as its exit status.
+ * compute_recording_cost_ps compares the quickest ones. Overhead that the agent
+ * itself reports for a start (CALLS records) is subtracted; an image returns
+ * that amount as its exit status.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -45,17 +45,17 @@ static volatile uint32_t *said_ns;
 /* The environment without LD_PRELOAD. */
 static char *bare[1024];
 
-/* work_between() imitates a program's work between two starts, after which the
- * first-level caches hold little of the previous start. */
+/* imitate_program_work() imitates a program's work between two starts, after
+ * which the first-level caches hold little of the previous start. */
 #define WORK_BYTES (1u << 20)
 static volatile char *lines;
-static void work_between(void)
+static void imitate_program_work(void)
 {
     for (size_t i = 0; i < WORK_BYTES; i += 64)
         lines[i]++;
 }
 
-bool ipsrun_starts_begin(void)
+bool ipsrun_prepare_start_measuring(void)
 {
     size_t n = 0;
     for (char **e = environ; *e && n < sizeof(bare) / sizeof(bare[0]) - 1; e++)
@@ -72,7 +72,7 @@ bool ipsrun_starts_begin(void)
     return madvise(map, WORK_BYTES, MADV_DONTFORK) == 0;
 }
 
-bool ipsrun_recorded(void)
+bool ipsrun_is_recorded(void)
 {
     return ips_reported_overhead_ns;
 }
@@ -93,7 +93,7 @@ int ipsrun_run_if_empty_image(const char *called)
      * written. */
     (void)fclose(stdout);
     (void)fclose(stderr);
-    uint32_t said = ipsrun_recorded() ? ips_reported_overhead_ns() : 0;
+    uint32_t said = ipsrun_is_recorded() ? ips_reported_overhead_ns() : 0;
     return (int)ips_min_u64((said + SAID_NS / 2) / SAID_NS, NO_IMAGE - 1);
 }
 
@@ -103,11 +103,11 @@ int ipsrun_run_if_empty_image(const char *called)
 /* Runs in a child: executes the empty image or, if only a fork is measured,
  * exits. */
 static __attribute__((noreturn)) void exec_or_exit(bool wrapped,
-                                                   enum ipsrun_child child)
+                                                   enum ipsrun_start_kind child)
 {
     const int status = child == IPSRUN_CHILD_FORK ? 0 : NO_IMAGE;
     char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
-    if (wrapped && ipsrun_recorded())
+    if (wrapped && ipsrun_is_recorded())
         *said_ns = ips_reported_overhead_ns();
     if (child == IPSRUN_CHILD_IMAGE && wrapped)
         execve("/proc/self/exe", argv, environ);
@@ -139,13 +139,13 @@ static long spawn_image(bool wrapped)
 
 /* Returns the CPU time (ns) of one start, parent and child together, minus the
  * overhead that the agent itself reports for it. Clears *good on failure. */
-static int64_t measure_start_cpu(bool wrapped, enum ipsrun_child child,
+static int64_t measure_start_cpu(bool wrapped, enum ipsrun_start_kind child,
                                  bool *good)
 {
     int status = -1;
     struct rusage before, after;
     *said_ns = 0;
-    uint64_t start = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t start = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     getrusage(RUSAGE_CHILDREN, &before);
     long pid = child == IPSRUN_CHILD_SPAWNED ? spawn_image(wrapped)
                : wrapped                     ? fork()
@@ -154,7 +154,7 @@ static int64_t measure_start_cpu(bool wrapped, enum ipsrun_child child,
         exec_or_exit(wrapped, child);
     long reaped = wrapped ? waitpid((pid_t)pid, &status, 0)
                           : ips_sys6(SYS_wait4, pid, (long)&status, 0, 0, 0, 0);
-    uint64_t took = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID) - start;
+    uint64_t took = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
     getrusage(RUSAGE_CHILDREN, &after);
     *good = *good && pid > 0 && reaped == pid && WIFEXITED(status) &&
             WEXITSTATUS(status) < NO_IMAGE;
@@ -182,7 +182,7 @@ static int64_t compute_mean(const int64_t *ns, int count)
  * difference is multiplied by the ratio of the overall mean to the quickest
  * quarter of took[0]: other load and cache misses slow down our work in the
  * same proportion. */
-static int64_t compute_added_ps(int64_t took[2][STARTS], int count)
+static int64_t compute_recording_cost_ps(int64_t took[2][STARTS], int count)
 {
     for (int k = 0; k < 2; k++)
         qsort(took[k], (size_t)count, sizeof(took[k][0]), ipsrun_compare_i64);
@@ -191,7 +191,7 @@ static int64_t compute_added_ps(int64_t took[2][STARTS], int count)
     return quick > 0 ? more * compute_mean(took[0], count) / quick * 1000 : 0;
 }
 
-int64_t ipsrun_measure_start_added_ps(enum ipsrun_child child, bool spared,
+int64_t ipsrun_measure_start_added_ps(enum ipsrun_start_kind child, bool spared,
                                       bool *good)
 {
     int64_t took[2][STARTS];
@@ -199,10 +199,10 @@ int64_t ipsrun_measure_start_added_ps(enum ipsrun_child child, bool spared,
     for (int i = 0; i < count && *good; i++)
         for (int k = 0; k < 2; k++) {
             bool wrapped = (i ^ k) & 1;
-            work_between();
+            imitate_program_work();
             took[wrapped][i] = measure_start_cpu(wrapped, child, good);
         }
-    return *good ? compute_added_ps(took, count) : 0;
+    return *good ? compute_recording_cost_ps(took, count) : 0;
 }
 
 static void *run_thread(void *unused)
@@ -223,12 +223,12 @@ int64_t ipsrun_measure_thread_added_ps(bool *good)
         for (int k = 0; k < 2; k++) {
             bool wrapped = (i ^ k) & 1;
             pthread_t id;
-            uint64_t start = ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID);
+            uint64_t start = ips_sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
             *good = (wrapped ? pthread_create(&id, NULL, run_thread, NULL)
                              : past(&id, NULL, run_thread, NULL)) == 0 &&
                     pthread_join(id, NULL) == 0 && *good;
             took[wrapped][i] =
-                (int64_t)(ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID) - start);
+                (int64_t)(ips_sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start);
         }
-    return *good ? compute_added_ps(took, SPARED) : 0;
+    return *good ? compute_recording_cost_ps(took, SPARED) : 0;
 }

@@ -43,7 +43,7 @@ static char bytes[64], used[64 << 10];
 #define CODE_BYTES (32u << 10)
 static void (*code)(void);
 
-static void code_make(void)
+static void generate_cache_filling_code(void)
 {
 #if defined(__x86_64__)
     static const unsigned char jump[] = {0xe9, 64 - 5, 0, 0, 0}, ret[] = {0xc3};
@@ -64,50 +64,51 @@ static void code_make(void)
 }
 
 /* Fills the data cache, as a program's own work between its calls does. */
-static void do_work(void)
+static void fill_data_cache(void)
 {
     for (size_t i = 0; i < sizeof(used); i += 64)
         used[i]++;
     __asm__ volatile("" ::: "memory");
 }
 
-static bool write_one(bool wrapped)
+static bool write_pipe_message(bool wrapped)
 {
     const long n = sizeof(bytes);
     return (wrapped ? write(channel[1], bytes, sizeof(bytes))
                     : ips_sys3(SYS_write, channel[1], (long)bytes, n)) == n;
 }
 
-static bool read_one(bool wrapped)
+static bool read_pipe_message(bool wrapped)
 {
     const long n = sizeof(bytes);
     return (wrapped ? read(channel[0], bytes, sizeof(bytes))
                     : ips_sys3(SYS_read, channel[0], (long)bytes, n)) == n;
 }
 
-static bool two_calls(bool wrapped)
+static bool write_and_read_pipe(bool wrapped)
 {
-    do_work();
-    return write_one(wrapped) && read_one(wrapped);
+    fill_data_cache();
+    return write_pipe_message(wrapped) && read_pipe_message(wrapped);
 }
 
-static bool two_cold_calls(bool wrapped)
+static bool write_and_read_pipe_cold(bool wrapped)
 {
     bool good = true;
     for (int i = 0; i < 2; i++) {
-        do_work();
+        fill_data_cache();
         if (code)
             code();
-        good = good && (i ? read_one(wrapped) : write_one(wrapped));
+        good = good &&
+               (i ? read_pipe_message(wrapped) : write_pipe_message(wrapped));
     }
     return good;
 }
 
 /* A read of a file leaves no record: the interposer only checks how long the
  * call took. */
-static bool file_call(bool wrapped)
+static bool read_small_file(bool wrapped)
 {
-    do_work();
+    fill_data_cache();
     if (wrapped)
         return pread(file, bytes, sizeof(bytes), 0) == sizeof(bytes);
     return ips_sys6(SYS_pread64, file, (long)bytes, sizeof(bytes), 0, 0, 0) ==
@@ -116,7 +117,7 @@ static bool file_call(bool wrapped)
 
 static bool open_and_close(bool wrapped)
 {
-    do_work();
+    fill_data_cache();
     if (wrapped) {
         int fd = open("/", O_RDONLY | O_CLOEXEC);
         return fd >= 0 && close(fd) == 0;
@@ -125,8 +126,8 @@ static bool open_and_close(bool wrapped)
     return fd >= 0 && ips_sys_close(fd) == 0;
 }
 
-/* Does not call do_work(): the effects of the caches would hide so small a
- * cost. */
+/* Does not call fill_data_cache(): the effects of the caches would hide so
+ * small a cost. */
 static bool write_without_record(bool wrapped)
 {
     return (wrapped ? write(null, bytes, 1)
@@ -136,17 +137,17 @@ static bool write_without_record(bool wrapped)
 static bool poll_ready(bool wrapped)
 {
     struct epoll_event e;
-    do_work();
+    fill_data_cache();
     return (wrapped ? epoll_wait(full_epoll, &e, 1, 0)
                     : ips_sys6(SYS_epoll_pwait, full_epoll, (long)&e, 1, 0, 0,
                                8)) == 1;
 }
 
 /* Sends a message to the other process on this core and waits for its reply. */
-static bool ask_other_process(bool wrapped)
+static bool exchange_with_peer_process(bool wrapped)
 {
     struct epoll_event e;
-    do_work();
+    fill_data_cache();
     if (wrapped)
         return write(pair[0], bytes, sizeof(bytes)) > 0 &&
                epoll_wait(epoll_fd, &e, 1, -1) == 1 &&
@@ -164,7 +165,7 @@ static __attribute__((noinline)) bool sleep_at_depth(bool wrapped, int depth)
         __asm__ volatile("" ::: "memory"); /* no tail call */
         return good;
     }
-    do_work();
+    fill_data_cache();
     if (wrapped)
         return nanosleep(&ts, NULL) == 0;
     return ips_sys6(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&ts, 0, 0,
@@ -173,16 +174,16 @@ static __attribute__((noinline)) bool sleep_at_depth(bool wrapped, int depth)
 
 /* Each wait has a different call stack than the previous one, so the agent
  * writes the stack each time. */
-static bool long_wait(bool wrapped)
+static bool sleep_with_new_stack(bool wrapped)
 {
     static int depth;
     depth = (depth + 1) % 8;
     return sleep_at_depth(wrapped, 2 + depth);
 }
 
-static uint64_t own_cpu(void)
+static uint64_t thread_cpu_ns(void)
 {
-    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+    return ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* Returns the mean of the middle half of `values`, which it sorts. Outliers
@@ -200,8 +201,8 @@ static int64_t mean_of_middle(int64_t *values, int count)
 /* Returns the ps that the interposer adds to one call of `one`. A batch has
  * only a few calls (`times`), since the machine's speed changes from one moment
  * to the next. Clears *good on failure. */
-static int64_t measure_added(bool (*one)(bool), int batches, int times,
-                             bool *good)
+static int64_t measure_added_call_ps(bool (*one)(bool), int batches, int times,
+                                     bool *good)
 {
     int64_t more[BATCHES];
     for (int b = 0; b < batches && *good; b++) {
@@ -209,10 +210,10 @@ static int64_t measure_added(bool (*one)(bool), int batches, int times,
         for (int k = 0; k < 2; k++) {
             bool wrapped = (b ^ k) & 1;
             *good = one(wrapped) && *good;
-            uint64_t start = own_cpu();
+            uint64_t start = thread_cpu_ns();
             for (int i = 0; i < times; i++)
                 *good = one(wrapped) && *good;
-            took[wrapped] = own_cpu() - start;
+            took[wrapped] = thread_cpu_ns() - start;
         }
         more[b] = ((int64_t)took[1] - (int64_t)took[0]) * 1000 / times;
     }
@@ -253,7 +254,7 @@ static bool make_spare_segments(void)
     bool good = at >= 0 && ips_control_read_copy(dir, &c, NULL) == 0;
     for (unsigned n = 0; good && n < IPS_SPARES; n++) {
         uint64_t taken;
-        int fd = ips_spare_make(at, n, c, &taken);
+        int fd = ips_spare_segment_make(at, n, c, &taken);
         good = fd >= 0;
         if (good)
             close(fd);
@@ -267,7 +268,7 @@ static bool make_spare_segments(void)
 
 /* Runs in the other process: replies to each message. Makes raw system calls,
  * which bypass the interposer. */
-static void answer_questions(void)
+static void reply_to_messages(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     ips_sys3(SYS_close, pair[0], 0, 0);
@@ -281,17 +282,20 @@ static int64_t measure_step_ps(enum ipsrun_step step, bool *good)
 {
     switch (step) {
     case IPSRUN_CALL:
-        return measure_added(two_calls, BATCHES, 20, good) / 2;
+        return measure_added_call_ps(write_and_read_pipe, BATCHES, 20, good) /
+               2;
     case IPSRUN_COLD:
-        return measure_added(two_cold_calls, BATCHES, 20, good) / 2;
+        return measure_added_call_ps(write_and_read_pipe_cold, BATCHES, 20,
+                                     good) /
+               2;
     case IPSRUN_FILE:
-        return measure_added(file_call, BATCHES, 20, good);
+        return measure_added_call_ps(read_small_file, BATCHES, 20, good);
     case IPSRUN_OPEN:
-        return measure_added(open_and_close, BATCHES, 10, good);
+        return measure_added_call_ps(open_and_close, BATCHES, 10, good);
     case IPSRUN_PASS:
-        return measure_added(write_without_record, BATCHES, 100, good);
+        return measure_added_call_ps(write_without_record, BATCHES, 100, good);
     case IPSRUN_POLL:
-        return measure_added(poll_ready, BATCHES, 20, good);
+        return measure_added_call_ps(poll_ready, BATCHES, 20, good);
     case IPSRUN_FORK:
         return ipsrun_measure_start_added_ps(IPSRUN_CHILD_FORK, false, good);
     case IPSRUN_FORKED_IMAGE:
@@ -302,13 +306,14 @@ static int64_t measure_step_ps(enum ipsrun_step step, bool *good)
         *good = make_spare_segments() && *good;
         return ipsrun_measure_start_added_ps(IPSRUN_CHILD_FORK, true, good);
     case IPSRUN_STACK:
-        return measure_added(long_wait, WAITS, 4, good);
+        return measure_added_call_ps(sleep_with_new_stack, WAITS, 4, good);
     case IPSRUN_THREE_BLOCKED:
-        return measure_added(ask_other_process, BATCHES, 10, good);
+        return measure_added_call_ps(exchange_with_peer_process, BATCHES, 10,
+                                     good);
     case IPSRUN_THREAD:
         return ipsrun_measure_thread_added_ps(good);
     case IPSRUN_LOCK:
-        return measure_added(lock_and_unlock, BATCHES, 200, good);
+        return measure_added_call_ps(lock_and_unlock, BATCHES, 200, good);
     case IPSRUN_STEPS:
         break;
     }
@@ -319,15 +324,15 @@ static int64_t measure_step_ps(enum ipsrun_step step, bool *good)
  * image records the names of descriptors that it inherits, which takes about 5
  * us each; the agent reports that cost separately from the probe cost of a
  * start. */
-static bool begin_subject(void)
+static bool prepare_subject(void)
 {
     struct epoll_event e = {.events = EPOLLIN};
     cpu_set_t set;
-    code_make();
+    generate_cache_filling_code();
     CPU_ZERO(&set);
     CPU_SET((unsigned)sched_getcpu(), &set);
     (void)sched_setaffinity(0, sizeof(set), &set);
-    return ipsrun_starts_begin() && pipe2(channel, O_CLOEXEC) == 0 &&
+    return ipsrun_prepare_start_measuring() && pipe2(channel, O_CLOEXEC) == 0 &&
            pipe2(full, O_CLOEXEC) == 0 &&
            socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 &&
            (epoll_fd = epoll_create1(EPOLL_CLOEXEC)) >= 0 &&
@@ -341,13 +346,13 @@ static bool begin_subject(void)
 
 static int run_subject(void)
 {
-    struct ipsrun_said said = {0};
-    if (!begin_subject())
+    struct ipsrun_step_costs said = {0};
+    if (!prepare_subject())
         return 1;
     long peer = ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
     if (peer == 0)
-        answer_questions();
-    bool good = peer > 0, recorded = ipsrun_recorded();
+        reply_to_messages();
+    bool good = peer > 0, recorded = ipsrun_is_recorded();
     for (int i = 0; i < IPSRUN_STEPS && good; i++) {
         if (recorded || i == IPSRUN_FORK)
             said.ps[i] = measure_step_ps((enum ipsrun_step)i, &good);

@@ -31,7 +31,7 @@ enum ipsrun_step {
     IPSRUN_STEPS
 };
 
-struct ipsrun_said {
+struct ipsrun_step_costs {
     int64_t steps; /* number of steps that are complete */
     int64_t ps[IPSRUN_STEPS];
 };
@@ -45,22 +45,22 @@ static inline int ipsrun_compare_i64(const void *a, const void *b)
 
 /* --- starts: ipsrun/starts.c --------------------------------------------- */
 
-enum ipsrun_child {
+enum ipsrun_start_kind {
     IPSRUN_CHILD_FORK,
     IPSRUN_CHILD_SPAWNED, /* a spawned image that ends at once */
     IPSRUN_CHILD_IMAGE,   /* a fork child that executes such an image */
 };
-bool ipsrun_starts_begin(void);
+bool ipsrun_prepare_start_measuring(void);
 /* Returns the ps that the interposer adds to one start, in parent and child
  * together, beyond what the agent itself reports for it; clears *good on
  * failure. `spared`: the starts use spare segments. */
-int64_t ipsrun_measure_start_added_ps(enum ipsrun_child child, bool spared,
+int64_t ipsrun_measure_start_added_ps(enum ipsrun_start_kind child, bool spared,
                                       bool *good);
 /* Returns the ps that the interposer adds to a thread, from its creation to its
  * end; clears *good on failure. */
 int64_t ipsrun_measure_thread_added_ps(bool *good);
 /* Is the interposer loaded in this process? */
-bool ipsrun_recorded(void);
+bool ipsrun_is_recorded(void);
 /* Returns the C library's own function `name`, not the interposer's; NULL if it
  * is not found. */
 void *ipsrun_libc_function(const char *name);

@@ -14,7 +14,7 @@
  * precise; less than 10 ms would be too imprecise. */
 #define APART_NS 50000000
 
-static uint64_t raw_ns(void)
+static uint64_t read_monotonic_raw_ns(void)
 {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
@@ -24,11 +24,11 @@ static uint64_t raw_ns(void)
 #if IPS_HAVE_COUNTER
 static uint64_t read_counter(void)
 {
-    return ips_counter();
+    return ips_counter_read();
 }
 
-static bool file_has(const char *path, const char *line_start,
-                     const char *const *words)
+static bool file_line_has_words(const char *path, const char *line_start,
+                                const char *const *words)
 {
     FILE *f = fopen(path, "re");
     char line[8192];
@@ -49,15 +49,16 @@ static bool file_has(const char *path, const char *line_start,
 /* Does the kernel's own clock use the counter, and does the counter run at one
  * rate on every core and in every sleep state? Then the agent may use it, too.
  */
-static bool counter_usable(void)
+static bool is_counter_usable(void)
 {
     static const char *const none[] = {NULL};
-    bool good = file_has("/sys/devices/system/clocksource/clocksource0/"
-                         "current_clocksource",
-                         IPS_COUNTER_CLOCKSOURCE, none);
+    bool good =
+        file_line_has_words("/sys/devices/system/clocksource/clocksource0/"
+                            "current_clocksource",
+                            IPS_COUNTER_CLOCKSOURCE, none);
 #if defined(__x86_64__)
     static const char *const flags[] = {" constant_tsc", " nonstop_tsc", NULL};
-    good = good && file_has("/proc/cpuinfo", "flags", flags);
+    good = good && file_line_has_words("/proc/cpuinfo", "flags", flags);
 #endif
     return good;
 }
@@ -68,7 +69,8 @@ static void read_counter_and_clock(uint64_t *at_counter, uint64_t *at_ns)
 {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < BRACKETS; i++) {
-        uint64_t a = read_counter(), ns = raw_ns(), b = read_counter();
+        uint64_t a = read_counter(), ns = read_monotonic_raw_ns(),
+                 b = read_counter();
         if (b - a < best) {
             best = b - a;
             *at_counter = a + (b - a) / 2;
@@ -99,7 +101,7 @@ static uint64_t kernel_mult_of_khz(uint64_t khz)
 
 /* Returns the ns per count, times 2^32, from `counts` in `ns`; 0 if that is
  * implausible. */
-static uint64_t measured_rate(uint64_t counts, uint64_t ns)
+static uint64_t rate_from_measurement(uint64_t counts, uint64_t ns)
 {
 #if defined(__aarch64__)
     /* Use the rate that the firmware states; the measurement only confirms it.
@@ -119,7 +121,7 @@ static uint64_t measured_rate(uint64_t counts, uint64_t ns)
 static bool calibrate_clock(struct ips_clock *clock)
 {
     uint64_t c0 = 0, n0 = 0, c1 = 0, n1 = 0;
-    if (!counter_usable())
+    if (!is_counter_usable())
         return false;
     read_counter_and_clock(&c0, &n0);
     struct timespec pause = {0, APART_NS};
@@ -127,7 +129,7 @@ static bool calibrate_clock(struct ips_clock *clock)
     read_counter_and_clock(&c1, &n1);
     if (c1 <= c0 || n1 <= n0)
         return false;
-    uint64_t mult = measured_rate(c1 - c0, n1 - n0);
+    uint64_t mult = rate_from_measurement(c1 - c0, n1 - n0);
     if (mult == 0)
         return false;
     *clock = (struct ips_clock){IPS_CLOCK_TSC, 0, c0, n0, mult};
@@ -136,7 +138,7 @@ static bool calibrate_clock(struct ips_clock *clock)
 #else
 static uint64_t read_counter(void)
 {
-    return raw_ns();
+    return read_monotonic_raw_ns();
 }
 
 static bool calibrate_clock(struct ips_clock *clock)
@@ -146,7 +148,7 @@ static bool calibrate_clock(struct ips_clock *clock)
 }
 #endif
 
-int ips_pool_boot_id(char out[40], struct ips_err *err)
+int ips_pool_read_boot_id(char out[40], struct ips_err *err)
 {
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
     bool got = f && fgets(out, 40, f);
@@ -161,8 +163,9 @@ int ips_pool_boot_id(char out[40], struct ips_err *err)
 /* Reads POOL/clock, one line: version, boot id, kind, counter0, raw0, mult,
  * marks, the costs. Returns false if it is missing, invalid or of another boot.
  */
-static bool read_stored(const char *path, const char *boot_id,
-                        struct ips_clock *clock, struct ips_measured *m)
+static bool read_clock_file(const char *path, const char *boot_id,
+                            struct ips_clock *clock,
+                            struct ips_probe_measurements *m)
 {
     FILE *f = fopen(path, "re");
     char boot[40] = "";
@@ -185,9 +188,10 @@ static bool read_stored(const char *path, const char *boot_id,
     return true;
 }
 
-static int write_clock(const char *path, const char *boot_id,
-                       const struct ips_clock *clock,
-                       const struct ips_measured *m, struct ips_err *err)
+static int write_clock_file(const char *path, const char *boot_id,
+                            const struct ips_clock *clock,
+                            const struct ips_probe_measurements *m,
+                            struct ips_err *err)
 {
     char fresh[IPS_PATH_BYTES + 40];
     snprintf(fresh, sizeof(fresh), "%s.%d", path, (int)getpid());
@@ -210,16 +214,15 @@ static int write_clock(const char *path, const char *boot_id,
     return rc;
 }
 
-int ips_pool_load_or_measure_clock(const char *pool_root, const char *boot_id,
-                                   struct ips_clock *clock,
-                                   struct ips_measured *measured,
-                                   bool (*measure)(const struct ips_clock *,
-                                                   struct ips_measured *),
-                                   struct ips_err *err)
+int ips_pool_load_or_measure_clock(
+    const char *pool_root, const char *boot_id, struct ips_clock *clock,
+    struct ips_probe_measurements *measured,
+    bool (*measure)(const struct ips_clock *, struct ips_probe_measurements *),
+    struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
     snprintf(path, sizeof(path), "%s/clock", pool_root);
-    bool kept = read_stored(path, boot_id, clock, measured);
+    bool kept = read_clock_file(path, boot_id, clock, measured);
     /* If the file has no costs, a program that does not measure them wrote it:
      * measure them now. */
     if (kept && (!measure || measured->cost_ps[IPS_PROBE_CALL]))
@@ -229,21 +232,21 @@ int ips_pool_load_or_measure_clock(const char *pool_root, const char *boot_id,
         memset(measured, 0, sizeof(*measured));
         if (!calibrate_clock(clock)) {
             clock->kind = IPS_CLOCK_RAW;
-            clock->counter0 = clock->raw0_ns = raw_ns();
+            clock->counter0 = clock->raw0_ns = read_monotonic_raw_ns();
             clock->mult_q32 = (uint64_t)1 << 32;
         }
     }
     if (measure && !measure(clock, measured))
         memset(measured, 0, sizeof(*measured));
-    return write_clock(path, boot_id, clock, measured, err);
+    return write_clock_file(path, boot_id, clock, measured, err);
 }
 
-int ips_pool_clock_store(const char *pool_root, const struct ips_clock *clock,
-                         const struct ips_measured *measured,
+int ips_pool_store_clock(const char *pool_root, const struct ips_clock *clock,
+                         const struct ips_probe_measurements *measured,
                          struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16], boot_id[40];
-    int rc = ips_pool_boot_id(boot_id, err);
+    int rc = ips_pool_read_boot_id(boot_id, err);
     snprintf(path, sizeof(path), "%s/clock", pool_root);
-    return rc < 0 ? rc : write_clock(path, boot_id, clock, measured, err);
+    return rc < 0 ? rc : write_clock_file(path, boot_id, clock, measured, err);
 }

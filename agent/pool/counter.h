@@ -14,14 +14,14 @@
 #if defined(__x86_64__)
 #define IPS_HAVE_COUNTER 1
 #define IPS_COUNTER_CLOCKSOURCE "tsc\n"
-static inline uint64_t ips_counter(void)
+static inline uint64_t ips_counter_read(void)
 {
     return __builtin_ia32_rdtsc();
 }
 #elif defined(__aarch64__)
 #define IPS_HAVE_COUNTER 1
 #define IPS_COUNTER_CLOCKSOURCE "arch_sys_counter\n"
-static inline uint64_t ips_counter(void)
+static inline uint64_t ips_counter_read(void)
 {
     uint64_t value;
     /* `volatile` keeps the compiler from merging two readings. The memory

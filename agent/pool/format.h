@@ -196,8 +196,8 @@ static inline uint64_t ips_control_bytes_in_use(const struct ips_control *c)
 /* Least size of an archived `control`: that of earlier versions ends here. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
 
-static inline uint64_t ips_probe_ps(const struct ips_control *c,
-                                    enum ips_probe probe)
+static inline uint64_t ips_probe_cost_ps(const struct ips_control *c,
+                                         enum ips_probe probe)
 {
     return probe < IPS_PROBE_FIRST  ? c->probe_cost_ps[probe]
            : probe < IPS_PROBE_LAST ? c->probe_more_ps[probe - IPS_PROBE_FIRST]
@@ -253,7 +253,7 @@ struct ips_segment_header { /* 256 bytes */
      * spare; withdrawn: set by the slave when it takes the spare back. */
     _Atomic uint32_t taken;
     _Atomic uint32_t withdrawn;
-    struct ips_begun begun;
+    struct ips_current_call begun;
     uint8_t reserved[16];
 };
 

@@ -26,7 +26,7 @@ enum ips_marks { /* do marks show every thread switch on this machine?
                  IPS_MARKS_FAIL =
                      2, /* no: the agent reads the CPU clock instead */
 };
-struct ips_measured {
+struct ips_probe_measurements {
     enum ips_marks marks;
     uint64_t cost_ps[IPS_PROBE_COSTS]; /* enum ips_probe */
 };
@@ -48,7 +48,8 @@ struct ips_run_options {
     bool delays;         /* RUNDELAY records */
     enum ips_locks locks;
     /* Measures the probe costs; NULL: the costs stay unknown (0). */
-    bool (*measure)(const struct ips_clock *clock, struct ips_measured *out);
+    bool (*measure)(const struct ips_clock *clock,
+                    struct ips_probe_measurements *out);
     bool plain; /* ignore the test options in the environment */
 };
 
@@ -58,8 +59,8 @@ struct ips_run_options {
 int ips_pool_make_root(const char *pool_root, struct ips_err *err) IPS_MUST_USE;
 
 /* Writes POOL/clock with the given contents, without measuring anything. */
-int ips_pool_clock_store(const char *pool_root, const struct ips_clock *clock,
-                         const struct ips_measured *measured,
+int ips_pool_store_clock(const char *pool_root, const struct ips_clock *clock,
+                         const struct ips_probe_measurements *measured,
                          struct ips_err *err) IPS_MUST_USE;
 
 /* Makes POOL/RUN/control and writes the path of the run's directory into `dir`.
@@ -94,14 +95,15 @@ int ips_control_add_spare_bytes(const char *dir, uint64_t bytes,
 int ips_control_store_slave_identity(const char *dir,
                                      struct ips_err *err) IPS_MUST_USE;
 
-/* Spare segments (agent/pool/format.h). ips_spare_name writes the file name of
- * spare segment `n`. ips_spare_make makes spare segment `n`, with a copy of
- * `control`, in the run's directory `dirfd`. It returns the file's descriptor
- * and stores its allocated size in *bytes; it returns -1 if there is no space
- * or the file exists already. */
-void ips_spare_name(char out[32], unsigned n);
-int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
-                   uint64_t *bytes) IPS_MUST_USE;
+/* Spare segments (agent/pool/format.h). ips_spare_segment_name writes the file
+ * name of spare segment `n`. ips_spare_segment_make makes spare segment `n`,
+ * with a copy of `control`, in the run's directory `dirfd`. It returns the
+ * file's descriptor and stores its allocated size in *bytes; it returns -1 if
+ * there is no space or the file exists already. */
+void ips_spare_segment_name(char out[32], unsigned n);
+int ips_spare_segment_make(int dirfd, unsigned n,
+                           const struct ips_control *control,
+                           uint64_t *bytes) IPS_MUST_USE;
 
 /* Lock files of a pool root. The one slave that drains the pool holds
  * `slave.lock` (flock). `pool.lock` makes the creation of a run and a private
@@ -144,6 +146,6 @@ static inline uint64_t ips_rec_site(const struct ips_rec_head *h, size_t own)
 }
 
 /* Converts a stamp to ns of this machine's CLOCK_MONOTONIC_RAW. */
-uint64_t ips_clock_ns(const struct ips_clock *clock, uint64_t stamp);
+uint64_t ips_clock_to_ns(const struct ips_clock *clock, uint64_t stamp);
 
 #endif

@@ -16,7 +16,7 @@
 #include "agent/pool/internal.h"
 #include "common/types.h"
 
-static uint64_t clock_ns(clockid_t id)
+static uint64_t read_clock_ns(clockid_t id)
 {
     struct timespec ts;
     clock_gettime(id, &ts);
@@ -41,7 +41,7 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
     struct stat st;
     bool fresh = lstat(root, &st) < 0;
     if (fresh) {
-        int rc = ips_path_make(root, mode, err);
+        int rc = ips_path_make_directories(root, mode, err);
         if (rc < 0)
             return rc;
         if (lstat(root, &st) < 0)
@@ -81,7 +81,7 @@ static int read_test_clock_option(struct ips_control *c, struct ips_err *err)
 }
 
 /* Returns the bytes that all runs of the pool use. */
-static uint64_t pool_used(const char *root)
+static uint64_t pool_bytes_in_use(const char *root)
 {
     DIR *dir = opendir(root);
     struct dirent *e;
@@ -110,7 +110,7 @@ static int compute_quota(const struct ips_run_options *opt, const char *dir,
     struct statvfs fs;
     if (statvfs(dir, &fs) < 0)
         return ips_err_errno(err, "%s", dir);
-    uint64_t used = pool_used(opt->pool_root);
+    uint64_t used = pool_bytes_in_use(opt->pool_root);
     uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
     *bytes = ips_sub_sat(ips_add_sat(free_bytes, used) / 4, used);
     if (opt->quota_bytes && opt->quota_bytes < *bytes)
@@ -121,9 +121,10 @@ static int compute_quota(const struct ips_run_options *opt, const char *dir,
 /* Fills the probe costs and the CPU mode of `c`. With the test option
  * IPS_TEST_PROBE_NS the agent burns that many ns for every record; the costs
  * include them. */
-static void fill_probe_costs_and_cpu_mode(const struct ips_run_options *opt,
-                                          const struct ips_measured *m,
-                                          struct ips_control *c)
+static void
+fill_probe_costs_and_cpu_mode(const struct ips_run_options *opt,
+                              const struct ips_probe_measurements *m,
+                              struct ips_control *c)
 {
     const char *text = opt->plain ? NULL : getenv("IPS_TEST_PROBE_NS");
     unsigned long extra = text ? strtoul(text, NULL, 10) : 0;
@@ -165,8 +166,8 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
              opt->machine ? opt->machine : "");
     snprintf(c->command, sizeof(c->command), "%s",
              opt->command ? opt->command : "");
-    struct ips_measured measured;
-    int rc = ips_pool_boot_id(c->boot_id, err);
+    struct ips_probe_measurements measured;
+    int rc = ips_pool_read_boot_id(c->boot_id, err);
     if (rc == 0)
         rc = ips_pool_load_or_measure_clock(opt->pool_root, c->boot_id,
                                             &c->clock, &measured, opt->measure,
@@ -174,8 +175,8 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
     if (rc < 0)
         return rc;
     fill_probe_costs_and_cpu_mode(opt, &measured, c);
-    c->created_raw_ns = clock_ns(CLOCK_MONOTONIC_RAW);
-    c->created_real_ns = clock_ns(CLOCK_REALTIME);
+    c->created_raw_ns = read_clock_ns(CLOCK_MONOTONIC_RAW);
+    c->created_real_ns = read_clock_ns(CLOCK_REALTIME);
     rc = compute_quota(opt, dir, &c->quota_bytes, err);
     if (rc < 0)
         return rc;

@@ -10,14 +10,14 @@
 
 #define NEW_NAME IPS_SPARE_PREFIX "new"
 
-void ips_spare_name(char out[32], unsigned n)
+void ips_spare_segment_name(char out[32], unsigned n)
 {
     snprintf(out, 32, IPS_SPARE_PREFIX "%u", n);
 }
 
 /* Fills the new file of a spare segment. Returns its allocated bytes; 0: no
  * space. */
-static uint64_t fill_segment(int fd, const struct ips_control *c)
+static uint64_t fill_spare_segment(int fd, const struct ips_control *c)
 {
     static unsigned char first[IPS_SPARE_FIRST_BYTES];
     struct stat st;
@@ -30,12 +30,12 @@ static uint64_t fill_segment(int fd, const struct ips_control *c)
     return (uint64_t)st.st_blocks * 512;
 }
 
-int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
-                   uint64_t *bytes)
+int ips_spare_segment_make(int dirfd, unsigned n,
+                           const struct ips_control *control, uint64_t *bytes)
 {
     char name[32];
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    ips_spare_name(name, n);
+    ips_spare_segment_name(name, n);
     int fd = openat(dirfd, NEW_NAME, flags, 0600);
     if (fd < 0 && errno == EEXIST) { /* left by a slave that was killed */
         (void)unlinkat(dirfd, NEW_NAME, 0);
@@ -43,7 +43,7 @@ int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
     }
     if (fd < 0)
         return -1;
-    *bytes = fill_segment(fd, control);
+    *bytes = fill_spare_segment(fd, control);
     if (*bytes &&
         renameat2(dirfd, NEW_NAME, dirfd, name, RENAME_NOREPLACE) == 0)
         return fd;

@@ -42,35 +42,35 @@ uint64_t ips_chan_identify(int fd, uint64_t seen,
                            const struct ips_chan_hint *hint);
 
 /* The name of a listening socket in records of kind IPS_SYNC_LISTEN: port and
- * network namespace, or the hash of its Unix socket name. ips_listen_name_of
- * makes it from the address `name`. False: `name` is neither an Internet nor a
- * Unix address. */
+ * network namespace, or the hash of its Unix socket name.
+ * ips_listen_name_of_address makes it from the address `name`. False: `name` is
+ * neither an Internet nor a Unix address. */
 struct ips_listen_name {
     uint64_t dev, ino, object;
 };
-bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
-                        struct ips_listen_name *out);
+bool ips_listen_name_of_address(int fd, const struct sockaddr *name,
+                                socklen_t len, struct ips_listen_name *out);
 /* Makes the name from the address that the socket is bound to or, if `peer`,
  * from the address of its peer. False: the socket has no such address. */
 bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out);
 
 /* Stores in *value the number after `key` (for example "Pid:") in
  * /proc/self/fdinfo/FD. False: not found. */
-bool ips_fdinfo(int fd, const char *key, uint64_t *value);
+bool ips_read_fdinfo_number(int fd, const char *key, uint64_t *value);
 
 /* Returns the table's word for `fd`. If this is the first use of the
  * descriptor, asks the kernel first what it is (ips_chan_identify). */
-static inline uint64_t ips_fd_identified_word(int fd)
+static inline uint64_t ips_fd_get_or_identify(int fd)
 {
     uint64_t word = ips_fd_get(fd);
     return ips_fd_must_be_identified(word) ? ips_chan_identify(fd, word, NULL)
                                            : word;
 }
 
-/* Like ips_fd_identified_word, for callers that need channels only: a file
+/* Like ips_fd_get_or_identify, for callers that need channels only: a file
  * opened by path (class OPENED) is not a channel, so the kernel is not asked.
  */
-static inline uint64_t ips_fd_identified_word_of_channel(int fd)
+static inline uint64_t ips_fd_get_or_identify_channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
     return ips_fd_class(word) == IPS_FD_UNKNOWN
@@ -87,7 +87,7 @@ void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
 /* Identifies `fd` if needed, writes a CLOSE record if it is a channel, and
  * removes it from the table. To be called while the descriptor is still open.
  */
-void ips_chan_record_close_and_forget(int fd, uint64_t site);
+void ips_chan_record_close_and_clear(int fd, uint64_t site);
 
 /* preload/io/file.c: records the release of the file locks that this process
  * took through `fd`, which is about to be closed. */

@@ -24,7 +24,7 @@ static _Atomic(_Atomic(uint32_t) *) next_chan;
 /* Maps memory that the kernel zeroes in every fork child. Returns NULL if the
  * kernel cannot do that. The channels of the process are then not recorded,
  * because a child would continue its parent's channel ids. */
-static void *wiped_page(size_t bytes)
+static void *map_memory_wiped_on_fork(size_t bytes)
 {
     uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -50,7 +50,7 @@ static ips_fd_word *get_or_map_chunk(unsigned fd)
         atomic_store_explicit(slot, first->chunk, memory_order_release);
         return first->chunk;
     }
-    ips_fd_word *made = (ips_fd_word *)wiped_page(bytes);
+    ips_fd_word *made = (ips_fd_word *)map_memory_wiped_on_fork(bytes);
     if (!made)
         return NULL;
     if (atomic_compare_exchange_strong(slot, &chunk, made))
@@ -59,7 +59,7 @@ static ips_fd_word *get_or_map_chunk(unsigned fd)
     return chunk;
 }
 
-static void raise_top(int fd)
+static void raise_upper_bound(int fd)
 {
     int top = atomic_load_explicit(&fd_top, memory_order_relaxed);
     while (top <= fd && !atomic_compare_exchange_weak(&fd_top, &top, fd + 1))
@@ -77,7 +77,7 @@ uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
         return IPS_FD_NOT_A_CHANNEL;
     if (atomic_compare_exchange_strong(&chunk[(unsigned)fd % IPS_FD_CHUNK],
                                        &seen, word)) {
-        raise_top(fd);
+        raise_upper_bound(fd);
         return word;
     }
     /* another thread identified the descriptor first, or closed it; the
@@ -100,19 +100,20 @@ void ips_fd_clear(int fd)
     } while (!atomic_compare_exchange_weak(place, &word, next));
 }
 
-int ips_fd_top(void)
+int ips_fd_upper_bound(void)
 {
     return atomic_load_explicit(&fd_top, memory_order_relaxed);
 }
 
-uint32_t ips_fd_next_chan(void)
+uint32_t ips_fd_allocate_channel_id(void)
 {
     _Atomic uint32_t *page = atomic_load(&next_chan);
     struct first *first = (struct first *)ips_core_wiped_memory();
     if (!page && first)
         page = &first->next_chan;
     if (!page) {
-        _Atomic uint32_t *made = (_Atomic uint32_t *)wiped_page(4096);
+        _Atomic uint32_t *made =
+            (_Atomic uint32_t *)map_memory_wiped_on_fork(4096);
         if (!made)
             return 0;
         if (atomic_compare_exchange_strong(&next_chan, &page, made))

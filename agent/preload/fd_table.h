@@ -85,7 +85,7 @@ static inline enum ips_fd_class ips_fd_class(uint64_t word)
     return (enum ips_fd_class)(word >> 32 & 0xff);
 }
 /* Returns the channel id in a table word; 0: not a channel. */
-static inline uint32_t ips_fd_chan(uint64_t word)
+static inline uint32_t ips_fd_channel_id(uint64_t word)
 {
     return ips_fd_class(word) <= IPS_FD_LISTEN ? (uint32_t)word : 0;
 }
@@ -134,9 +134,9 @@ void ips_fd_clear(int fd);
 
 /* Returns the greatest descriptor ever stored, plus one. A fork child inherits
  * this value. */
-int ips_fd_top(void);
+int ips_fd_upper_bound(void);
 
 /* Returns a new channel id, counted from 1; 0: no memory. */
-uint32_t ips_fd_next_chan(void);
+uint32_t ips_fd_allocate_channel_id(void);
 
 #endif

@@ -31,8 +31,8 @@ extern const ElfW(Dyn) ips_dynamic[] __asm__("_DYNAMIC")
 bool ips_module_read_tables(const struct link_map *l, struct ips_module *m);
 /* Converts an entry of the dynamic section to an address. glibc relocates such
  * entries in place, except where the section is read-only. */
-static inline uint64_t ips_module_address(const struct link_map *l,
-                                          uint64_t value)
+static inline uint64_t ips_module_dynamic_address(const struct link_map *l,
+                                                  uint64_t value)
 {
     return value && value < l->l_addr ? value + l->l_addr : value;
 }
@@ -48,7 +48,7 @@ const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
 const char *ips_module_version(const struct ips_module *m, uint32_t index);
 /* Whether one of the libraries listed so far (preload/start/find.c) defines
  * `name`. */
-bool ips_is_defined_in_noted(const char *name, uint32_t hash);
+bool ips_is_defined_in_listed_libraries(const char *name, uint32_t hash);
 
 /* Returns the end of the memory of `l` that contains `at` and that the loader
  * write-protected (RELRO); 0: unknown. */

@@ -90,7 +90,8 @@ static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
                                         uint64_t site,
                                         const struct ips_moment *call)
 {
-    struct ips_begun *begun = mark == 0 ? ips_current_call_note(&ips_me) : NULL;
+    struct ips_current_call *begun =
+        mark == 0 ? ips_current_call_note(&ips_me) : NULL;
     if (begun) {
         begun->object = at;
         begun->holder = holder;
@@ -167,20 +168,21 @@ static inline uint32_t ips_tried_slot(const volatile void *at)
 {
     return (uint32_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15ull >> 55);
 }
-bool ips_take_tried_mark_slow(uint32_t slot);
+bool ips_test_and_clear_tried_mark_slow(uint32_t slot);
 /* Whether a thread recently tried to take the object and failed.
- * ips_maybe_tried_for() only tests whether there is a mark: the mark may be
- * old, or belong to another object with the same slot. ips_take_tried_mark(),
- * called once per unlock, also checks its age, and clears it. */
-static inline bool ips_maybe_tried_for(const volatile void *at)
+ * ips_may_have_tried_mark() only tests whether there is a mark: the mark may be
+ * old, or belong to another object with the same slot.
+ * ips_test_and_clear_tried_mark(), called once per unlock, also checks its age,
+ * and clears it. */
+static inline bool ips_may_have_tried_mark(const volatile void *at)
 {
     return atomic_load_explicit(&ips_tried[ips_tried_slot(at)],
                                 memory_order_relaxed) != 0;
 }
-static inline bool ips_take_tried_mark(const volatile void *at)
+static inline bool ips_test_and_clear_tried_mark(const volatile void *at)
 {
-    return unlikely(ips_maybe_tried_for(at)) &&
-           ips_take_tried_mark_slow(ips_tried_slot(at));
+    return unlikely(ips_may_have_tried_mark(at)) &&
+           ips_test_and_clear_tried_mark_slow(ips_tried_slot(at));
 }
 
 /* --- mutexes, for conditions too (preload/sync/mutex.c) ------------------- */
@@ -188,13 +190,13 @@ static inline bool ips_take_tried_mark(const volatile void *at)
 /* Bit of the C library's __kind, like those in preload/sync/mutex.c: the mutex
  * is process-shared. */
 #define IPS_MUTEX_SHARED 128
-static inline bool ips_mutex_shared(const pthread_mutex_t *m)
+static inline bool ips_mutex_is_shared(const pthread_mutex_t *m)
 {
     return !ips_sync_known.mutex || (m->__data.__kind & IPS_MUTEX_SHARED);
 }
 /* Whether this thread holds the recursive mutex `m` more than once: only its
  * first acquire and its last release count. */
-static inline bool ips_mutex_nested(const pthread_mutex_t *m)
+static inline bool ips_mutex_is_nested(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
            (m->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE_NP &&
@@ -206,7 +208,8 @@ bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m);
 
 /* Whether pthread_mutex_clocklock and its like accept these arguments. If not,
  * the wrapper only makes the real call, which refuses them. */
-static inline bool ips_sync_time_ok(clockid_t clock, const struct timespec *t)
+static inline bool ips_sync_is_time_valid(clockid_t clock,
+                                          const struct timespec *t)
 {
     return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) &&
            t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
@@ -214,6 +217,6 @@ static inline bool ips_sync_time_ok(clockid_t clock, const struct timespec *t)
 
 /* Makes the futex call `args`, called through syscall() at `site`, and records
  * it. */
-long ips_futex(long n, const long args[6], uint64_t site);
+long ips_futex_at(long n, const long args[6], uint64_t site);
 
 #endif

@@ -112,7 +112,7 @@ void ips_find_install_stubs(void);
  * or NULL. */
 void *ips_find_real(const char *name);
 /* The old version of `name`: programs linked long ago are bound to it. */
-void *ips_find_old(const char *name);
+void *ips_find_old_version(const char *name);
 #if defined(__x86_64__)
 #define IPS_OLD_VERSION "GLIBC_2.2.5"
 #elif defined(__aarch64__)
@@ -128,12 +128,12 @@ void *ips_find_old(const char *name);
         static type(*_Atomic real) parameters;                                 \
         before;                                                                \
         if (unlikely(!real))                                                   \
-            real = (type(*) parameters)(uintptr_t)ips_find_old(#name);         \
+            real = (type(*) parameters)(uintptr_t)ips_find_old_version(#name); \
         return real arguments;                                                 \
     }
 /* Whether `name` resolves to the C library, as far as is known. With a
  * sanitizer it resolves to the sanitizer's function. */
-bool ips_find_in_libc(const char *name);
+bool ips_resolves_to_libc(const char *name);
 /* Returns the end of the memory that the loader write-protected in the library
  * that contains `at`; 0: unknown. */
 uint64_t ips_find_protected_end(const void *at);
@@ -172,29 +172,29 @@ static inline bool ips_wrap_on(void)
 /* IPS_BLOCKED_NS (2 us) in stamps: a shorter call counts as not blocked. */
 extern uint64_t ips_wrap_blocked IPS_HIDDEN;
 extern uint64_t ips_wrap_mult IPS_HIDDEN; /* ns per stamp, Q32 */
-static inline uint64_t ips_wrap_ns(uint64_t stamps)
+static inline uint64_t ips_wrap_stamps_to_ns(uint64_t stamps)
 {
     return ips_mul_q32(stamps, ips_wrap_mult);
 }
 
 /* --- moments -------------------------------------------------------------- */
 
-/* ips_at_call, ips_at_return: stamp and thread CPU time just before and just
- * after a call (agent/record/cpu.h). ips_at_wakeup: the same after a call that
- * does nothing but wait. */
+/* ips_at_call, ips_at_return: stamp and thread CPU time just
+ * before and just after a call (agent/record/cpu.h). ips_at_wakeup: the
+ * same after a call that does nothing but wait. */
 static inline struct ips_moment ips_at_call(void)
 {
     return ips_moment_now();
 }
 static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
-    struct ips_moment ret = ips_moment_after(call);
+    struct ips_moment ret = ips_moment_of_return(call);
     ips_sample_check_return(call, &ret);
     return ret;
 }
 static inline struct ips_moment ips_at_wakeup(const struct ips_moment *call)
 {
-    struct ips_moment ret = ips_moment_return_of_wait(call);
+    struct ips_moment ret = ips_moment_of_wait_return(call);
     ips_sample_check_return(call, &ret);
     return ret;
 }
@@ -205,7 +205,7 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
 {
     uint64_t stamps = ips_sub_sat(ret->t, call->t);
     return unlikely(stamps >= ips_wrap_blocked) &&
-           ips_sub_sat(ips_wrap_ns(stamps), ret->cpu - call->cpu) >=
+           ips_sub_sat(ips_wrap_stamps_to_ns(stamps), ret->cpu - call->cpu) >=
                IPS_BLOCKED_NS;
 }
 
@@ -219,8 +219,8 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
  * Two flags mark these: IPS_OPEN_WAIT a call that never moves bytes, and
  * IPS_OPEN_IDLE a call that a signal interrupted while it waited. Cost: two
  * stores a call; the end of the scope closes the call. */
-static inline struct ips_open *ips_open_call_at_depth(struct ips_thread *me,
-                                                      uint32_t depth)
+static inline struct ips_open_call *
+ips_open_call_at_depth(struct ips_thread *me, uint32_t depth)
 {
     uint32_t n = depth % IPS_OPEN_MAX;
     return unlikely(n) ? &me->nested[n - 1] : &me->outermost;
@@ -233,14 +233,14 @@ static inline void ips_push_open_call(struct ips_thread *me, const void *frame,
      * uses the next entry */
     me->open_depth = at + 1;
     atomic_signal_fence(memory_order_seq_cst);
-    struct ips_open *open = ips_open_call_at_depth(me, at);
+    struct ips_open_call *open = ips_open_call_at_depth(me, at);
     open->frame = (uint64_t)(uintptr_t)frame;
     open->recs = me->recs_open | flags;
 }
 /* Returns the note of the call in progress in the thread's segment
  * (agent/pool/begun.h). NULL: the thread has no segment, or the mapped one
  * belongs to the parent process. */
-static inline struct ips_begun *
+static inline struct ips_current_call *
 ips_current_call_note(const struct ips_thread *me)
 {
     uint64_t base = me->stream.seg.base;
@@ -255,7 +255,7 @@ static inline void ips_note_call_begin(const struct ips_thread *me,
                                        uint64_t site,
                                        const struct ips_moment *call)
 {
-    struct ips_begun *begun =
+    struct ips_current_call *begun =
         likely(mark == 0) ? ips_current_call_note(me) : NULL;
     if (unlikely(!begun))
         return;
@@ -270,7 +270,7 @@ static inline void ips_note_call_begin(const struct ips_thread *me,
 /* Closes the call of depth `mark`, which is over and recorded. */
 static inline void ips_note_call_end(struct ips_thread *me, uint32_t mark)
 {
-    struct ips_begun *begun =
+    struct ips_current_call *begun =
         likely(mark == 0) ? ips_current_call_note(me) : NULL;
     if (likely(begun != NULL))
         atomic_store_explicit(&begun->t, 0, memory_order_relaxed);
@@ -306,7 +306,7 @@ void ips_record_abandoned_call(void);
  * thread that the FORK `seq` created. */
 #define IPS_JOIN_BEGINS(pid, seq, site, call)                                  \
     do {                                                                       \
-        struct ips_begun *begun_ = ips_current_call_note(&ips_me);             \
+        struct ips_current_call *begun_ = ips_current_call_note(&ips_me);      \
         if (mark_ == 0 && begun_)                                              \
             begun_->object = seq;                                              \
         IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_JOIN, 0, pid), site, call);          \
@@ -363,7 +363,7 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
         return ips_io_begin_slow(io, type, fd, word, site);
     io->klass = IPS_FD_STREAM;
     io->fd = fd;
-    io->chan = ips_fd_chan(word);
+    io->chan = ips_fd_channel_id(word);
     io->site = site;
     ips_push_open_call(&ips_me, io, 0);
     io->call = ips_moment_of_call();
@@ -397,10 +397,10 @@ ips_poll_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
 {
     if (unlikely(!ips_wrap_on()))
         return false;
-    struct ips_thread *me = ips_here_on();
+    struct ips_thread *me = ips_here_if_recorded();
     *mark = me->open_depth;
     ips_push_open_call(me, call, IPS_OPEN_WAIT);
-    ips_moment_take(me, true, call);
+    ips_moment_store_now(me, true, call);
     ips_note_call_begin(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     return true;
 }
@@ -452,15 +452,15 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
  * 0, so that `result` 0 is a failed attempt (preload/io/spin.c). */
 void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint64_t ready, bool no_wait);
-bool ips_did_not_wait(int fd, const struct ips_moment *call,
-                      const struct ips_moment *ret);
+bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
+                                const struct ips_moment *ret);
 /* Return how much is left of the timeout `asked` that started at `call`, for a
- * wait that is repeated. ips_wait_left_ms: in milliseconds; negative: no limit.
- * ips_wait_left: as a timespec stored in *room; NULL: no limit. */
-int ips_wait_left_ms(int asked, const struct ips_moment *call);
-const struct timespec *ips_wait_left(const struct timespec *asked,
-                                     const struct ips_moment *call,
-                                     struct timespec *room);
+ * wait that is repeated. ips_timeout_left_ms: in milliseconds; negative: no
+ * limit. ips_timeout_left: as a timespec stored in *room; NULL: no limit. */
+int ips_timeout_left_ms(int asked, const struct ips_moment *call);
+const struct timespec *ips_timeout_left(const struct timespec *asked,
+                                        const struct ips_moment *call,
+                                        struct timespec *room);
 
 /* Writes a FORK record. `err` 0: the child was created. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
@@ -477,20 +477,20 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
  * ips_forbid_undo. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
 bool ips_prepare_for_forbidden_calls(enum ips_forbids what);
-void ips_forbid_undo(enum ips_forbids what, bool before);
+void ips_undo_forbidden_calls(enum ips_forbids what, bool before);
 enum ips_forbids ips_seccomp_forbids(unsigned long operation);
 /* True: a new image must not load our library. */
 bool ips_must_not_preload(void);
 /* Writes an UNSEEN record: from now on this process does things that leave no
  * records. `text` says which. */
 void ips_report_unrecorded(const char *text);
-void ips_set_vfork_filter(bool on);
+void ips_set_vfork_seccomp_filter(bool on);
 
 /* --- processes ------------------------------------------------------------ */
 
 /* Identifies descriptors 0, 1 and 2. To be called at the start of an image and
  * in a fork child. */
-void ips_wrap_name_standard(void);
+void ips_wrap_identify_standard_fds(void);
 
 /* Examine the program that exec or posix_spawn is about to execute
  * (preload/process/exec.c), and store in *target whether it can be recorded. If
@@ -500,7 +500,7 @@ void ips_exec_find_and_inspect(struct ips_target *target, const char *file);
 /* Writes an UNSEEN record: the target runs unrecorded as process `pid`. Writes
  * nothing if the target is traced. */
 void ips_record_untraced(const struct ips_target *target, uint32_t pid);
-void ips_record_unrecorded(const char *text, size_t length);
+void ips_write_unrecorded_text(const char *text, size_t length);
 /* In a vfork child that is about to exec: passes the target to the parent,
  * which records it. */
 void ips_vfork_pass_target(const struct ips_target *target);
@@ -517,29 +517,29 @@ struct ips_env {
 };
 void ips_env_init(void);
 /* Returns the bytes that a copy of `envp` needs; 0: use `envp` as it is. */
-size_t ips_env_bytes(char *const *envp, const struct ips_target *target);
-void ips_env_fill(struct ips_env *env, char *const *envp,
-                  const struct ips_target *target, size_t bytes, void *room);
+size_t ips_env_copy_bytes(char *const *envp, const struct ips_target *target);
+void ips_env_build(struct ips_env *env, char *const *envp,
+                   const struct ips_target *target, size_t bytes, void *room);
 /* frees the copy; errno stays as it was */
-void ips_env_done(struct ips_env *env);
+void ips_env_free(struct ips_env *env);
 #define IPS_ENV_STACK 16384u
 #define IPS_ENV(env, given, target)                                            \
     struct ips_env env = {NULL, NULL, 0};                                      \
     do {                                                                       \
-        size_t need_ = ips_env_bytes(given, target);                           \
-        ips_env_fill(&env, given, target, need_,                               \
-                     need_ &&need_ <= IPS_ENV_STACK ? __builtin_alloca(need_)  \
-                                                    : NULL);                   \
+        size_t need_ = ips_env_copy_bytes(given, target);                      \
+        ips_env_build(&env, given, target, need_,                              \
+                      need_ &&need_ <= IPS_ENV_STACK ? __builtin_alloca(need_) \
+                                                     : NULL);                  \
     } while (0)
 
 /* ips_reap_cpu_since returns the CPU time (ns) of the children reaped since
- * ips_reap_begin; 0: none; ~0: other threads reaped children meanwhile. For
+ * ips_reap_snapshot; 0: none; ~0: other threads reaped children meanwhile. For
  * system and pclose, in which the C library waits. */
 struct ips_reap {
     uint64_t cpu_ns;
     uint32_t count;
 };
-struct ips_reap ips_reap_begin(void);
+struct ips_reap ips_reap_snapshot(void);
 uint64_t ips_reap_cpu_since(struct ips_reap since);
 
 /* The next three functions are in preload/process/thread.c. */
@@ -567,10 +567,10 @@ struct ips_spin {
 extern __thread struct ips_spin ips_spin IPS_IE;
 /* Like ips_spin_note_failure, for an attempt known to be the first of a run;
  * the caller records the attempt. */
-static inline void ips_spin_first(struct ips_thread *me,
-                                  const struct ips_moment *call,
-                                  const struct ips_moment *ret, uint32_t chan,
-                                  uint64_t site)
+static inline void ips_spin_start_run(struct ips_thread *me,
+                                      const struct ips_moment *call,
+                                      const struct ips_moment *ret,
+                                      uint32_t chan, uint64_t site)
 {
     ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, site, 0, chan};
     me->spin_count = 1;
@@ -612,31 +612,32 @@ static inline void ips_count_child_join(void)
 /* Ends the run of tries for `key`, of which one has succeeded. True: earlier
  * tries failed, with sleeps between them; *run describes them. */
 bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
-                            struct ips_retry *run);
+                            struct ips_retry_series *run);
 static inline bool ips_retry_end_run(enum ips_retry_kind kind, uint64_t key,
-                                     struct ips_retry *run)
+                                     struct ips_retry_series *run)
 {
     return unlikely(ips_me.extra && ips_me.extra->retry[kind].count) &&
            ips_retry_end_run_slow(kind, key, run);
 }
 /* Writes a BLOCK record with op RETRY. To be called before the successful try,
  * made at `call`, is recorded. */
-void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
-                      uint64_t site);
+void ips_retry_record(const struct ips_retry_series *run,
+                      struct ips_moment call, uint64_t site);
 
 /* preload/io/path.c. Notes the result `r` of a call that needs the file at
  * `path` (relative to directory `at`). -1 with errno ENOENT: the file does not
  * exist. Returns `r`. */
-int ips_note_path_result(int at, const char *path, int r, uint64_t site);
+int ips_note_file_existence_test(int at, const char *path, int r,
+                                 uint64_t site);
 /* Records an open of `path`, made at `call`, that returned `fd`, if it may have
  * created the file: a RELEASE of kind WATCH, and a BLOCK with op MADE. */
-void ips_record_file_made(const char *path, int fd, int flags,
-                          struct ips_moment call, uint64_t site);
+void ips_record_file_created_by_open(const char *path, int fd, int flags,
+                                     struct ips_moment call, uint64_t site);
 /* Records a read of the inotify descriptor of `io` that returned `bytes` of
  * events: writes an ACQUIRE record for the file name in the first event. False:
  * not inotify's descriptor, or that event has no name or is of another kind. */
-bool ips_record_watch_read(const struct ips_io *io, const void *events,
-                           size_t bytes, struct ips_moment ret);
+bool ips_record_inotify_read(const struct ips_io *io, const void *events,
+                             size_t bytes, struct ips_moment ret);
 
 /* preload/io/file.c: to be called before and after a call on a file; `exact`:
  * reads the thread's CPU clock and its number of context switches now, even if
@@ -646,9 +647,9 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
                        uint64_t site);
 /* Makes and records an fcntl with F_SETLK, F_SETLKW or their OFD forms. `real`
  * is the function that makes the call; returns its result. */
-int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
-                   uint64_t site);
-void ips_record_file_locks_end(
+int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
+                                   int command, void *arg, uint64_t site);
+void ips_record_file_locks_at_exit(
     void); /* the process ends and releases its locks */
 void ips_record_eventfd_write(const struct ips_io *io);
 /* Writes an ACQUIRE record for a read of an eventfd. False: the eventfd's
@@ -663,17 +664,17 @@ bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret);
 
 /* preload/io/wait.c: returns the fields `ready` and `a` (ips_pack_ready) of a
  * BLOCK record for a descriptor whose poll reported `events`. */
-uint64_t ips_ready_of(int fd, uint32_t events);
+uint64_t ips_pack_ready_events(int fd, uint32_t events);
 /* The same for a poll, select or epoll by syscall() that returned `r`. */
 uint64_t ips_first_ready_of_syscall(enum ips_op op, const long args[6], long r);
 
 /* preload/process/notice.c: signals that the kernel sends because a descriptor
  * became ready. `on`: O_ASYNC was set for `fd`; else it was cleared. */
-void ips_notice_async(int fd, bool on);
+void ips_note_async_fd(int fd, bool on);
 /* Notes that mq_notify is about to be called to send `sig` for the queue `q`.
  * If that call fails, pass the result to ips_notice_queue_undo. */
-uint64_t ips_notice_queue(int q, int sig);
-void ips_notice_queue_undo(int sig, uint64_t old);
+uint64_t ips_note_mq_notify(int q, int sig);
+void ips_undo_note_mq_notify(int sig, uint64_t old);
 /* Returns the field `value` of the SIGNAL record for a signal with these fields
  * in its siginfo_t; the parameter `value` is si_value. */
 uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
@@ -681,8 +682,8 @@ uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
 
 /* preload/process/signal.c: writes a SIGNAL record for a signal that was taken
  * at `at`; `value` is the result of ips_signal_record_value. */
-void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
-                      uint64_t value, struct ips_moment at);
+void ips_record_signal_taken(enum ips_signal_how how, int sig, int code,
+                             int32_t pid, uint64_t value, struct ips_moment at);
 /* Handles system call `n` of syscall() if it is about signals: records a call
  * that sends one, and makes a call that sets a handler. True: the call was
  * made, *r is its result. */

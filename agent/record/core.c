@@ -48,12 +48,12 @@ static inline uint64_t raw_stamp(void)
 {
 #if IPS_HAVE_COUNTER
     if (likely(ips_core.clock_kind == IPS_CLOCK_TSC))
-        return ips_counter();
+        return ips_counter_read();
 #endif
-    return ips_sys_clock(CLOCK_MONOTONIC_RAW);
+    return ips_sys_clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
-uint64_t ips_core_now(void)
+uint64_t ips_core_stamp_now(void)
 {
     uint64_t stamp = raw_stamp();
     return unlikely(ips_core.test_clock) ? apply_test_clock(stamp) : stamp;
@@ -69,7 +69,7 @@ static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
         atomic_fetch_add_explicit(
             &((struct ips_segment_header *)s->seg.base)->lost[cause], count,
             memory_order_relaxed);
-    else if ((control = ips_shared()))
+    else if ((control = ips_shared_control()))
         atomic_fetch_add_explicit(&control->lost[cause], count,
                                   memory_order_relaxed);
     s->lost[cause] += (uint32_t)count;
@@ -94,7 +94,8 @@ static void write_lost_records(struct ips_stream *s, uint64_t stamp)
 
 /* Makes space for the reservation [*at, *at + bytes): extends the segment, or
  * continues in the next segment and changes *at. Returns 0 or -1 - cause. */
-static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
+static int make_space_for_record(struct ips_stream *s, uint64_t *at,
+                                 uint64_t bytes)
 {
     IPS_APART;
     if (*at >= s->lo && s->lo && *at + bytes <= s->seg.end) {
@@ -108,11 +109,11 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
     }
     /* A signal handler that ran after the xadd may have changed to a new
      * segment. Our reservation in the old segment is still valid. */
-    if (ips_segment_is_kept(s, *at, bytes))
+    if (ips_segment_closed_has_range(s, *at, bytes))
         return 0;
     if (s->cur == *at + bytes)
         s->cur = *at; /* the reservation does not fit: give it back */
-    int rc = ips_segment_next(s);
+    int rc = ips_segment_change_to_next(s);
     if (rc == 0) {
         *at = s->cur;
         s->cur += bytes;
@@ -124,18 +125,18 @@ static bool become_child_if_forked(void);
 
 /* Test option probe_extra_ns: burns that much CPU time (not elapsed time) in
  * each record. */
-static __attribute__((noinline, cold)) void burn_time(void)
+static __attribute__((noinline, cold)) void burn_extra_probe_cpu(void)
 {
-    uint64_t from = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
-    while (ips_sys_clock(CLOCK_THREAD_CPUTIME_ID) - from <
+    uint64_t from = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    while (ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from <
            ips_core.control->probe_extra_ns)
         continue;
     ips_me.said_ns += ips_core.control->probe_extra_ns;
 }
 
 static __attribute__((noinline, cold)) void *
-begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
-           uint64_t stamp)
+begin_record_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
+                  uint32_t type, uint64_t stamp)
 {
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
@@ -159,17 +160,17 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         goto lost;
     }
     if (s->state == IPS_STREAM_NEW)
-        ips_start_defaults(s, stamp);
+        ips_start_complete_stream(s, stamp);
     if (ips_sys_quiet && (at < s->lo || !s->lo || at + bytes > s->limit))
         goto lost;
-    if (s->retry_at && ips_core_now() < s->retry_at) {
+    if (s->retry_at && ips_core_stamp_now() < s->retry_at) {
         cause = (enum ips_lost_cause)s->retry_cause;
         goto lost;
     }
     uint32_t generation = ips_core.generation;
     uint64_t since_ns = 0;
     int rc;
-    while ((rc = make_room(s, &at, bytes)) < 0) {
+    while ((rc = make_space_for_record(s, &at, bytes)) < 0) {
         cause = (enum ips_lost_cause)(-1 - rc);
         if (ips_quota_wait(s, cause, &since_ns, &signals)) {
             if (ips_core.generation != generation)
@@ -182,7 +183,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
             s->cur += bytes;
             continue;
         }
-        s->retry_at = ips_core_now() + ips_core.retry_ticks;
+        s->retry_at = ips_core_stamp_now() + ips_core.retry_ticks;
         s->retry_cause = (uint8_t)cause;
         goto lost;
     }
@@ -219,11 +220,11 @@ void *ips_stream_begin_record_slow(struct ips_stream *s, uint64_t at,
                                    uint64_t stamp)
 {
     if (*ips_core.alive == IPS_ALIVE_AND_BURNS) {
-        burn_time();
+        burn_extra_probe_cpu();
         if (at == s->tail && at + bytes <= s->limit)
             return ips_write_reserved_head(s, at, bytes, type, stamp);
     }
-    return begin_slow(s, at, bytes, type, stamp);
+    return begin_record_slow(s, at, bytes, type, stamp);
 }
 
 void *ips_stream_begin_record(struct ips_stream *s, enum ips_rec_type type,
@@ -244,7 +245,7 @@ void ips_rec_publish(void *rec)
 
 void *ips_rec_begin(enum ips_rec_type type, size_t bytes)
 {
-    return ips_rec_begin_at(type, bytes, ips_core_now());
+    return ips_rec_begin_at(type, bytes, ips_core_stamp_now());
 }
 
 void ips_stream_count_lost(struct ips_stream *s, enum ips_lost_cause cause,
@@ -255,7 +256,7 @@ void ips_stream_count_lost(struct ips_stream *s, enum ips_lost_cause cause,
         return;
     count_lost(s, cause, count);
     if (s->seg.base)
-        write_lost_records(s, ips_core_now());
+        write_lost_records(s, ips_core_stamp_now());
 }
 
 void ips_core_count_lost(enum ips_lost_cause cause, uint64_t count)
@@ -276,7 +277,7 @@ void ips_stream_end(struct ips_stream *s)
 
 /* Returns the value of an environment variable; NULL: not set. Does not call
  * getenv, which bash and others replace. */
-static const char *find_variable(const char *name)
+static const char *find_environment_variable(const char *name)
 {
     size_t len = strlen(name);
     for (char **e = environ; e && *e; e++)
@@ -285,11 +286,11 @@ static const char *find_variable(const char *name)
     return NULL;
 }
 
-static bool run_directory(char *out, size_t size)
+static bool build_run_directory(char *out, size_t size)
 {
-    const char *pool = find_variable("IPS_POOL"),
-               *run = find_variable("IPS_RUN");
-    const char *is_off = find_variable("IPS_OFF");
+    const char *pool = find_environment_variable("IPS_POOL"),
+               *run = find_environment_variable("IPS_RUN");
+    const char *is_off = find_environment_variable("IPS_OFF");
     if (!pool || !run || *pool != '/' || !*run || strchr(run, '/') ||
         *run == '.' || (is_off && strcmp(is_off, "1") == 0))
         return false;
@@ -302,7 +303,7 @@ static bool run_directory(char *out, size_t size)
     return true;
 }
 
-bool ips_control_good(const struct ips_control *c)
+bool ips_control_is_valid(const struct ips_control *c)
 {
     return c->magic == IPS_CONTROL_MAGIC && c->version == IPS_POOL_VERSION &&
            c->control_bytes == sizeof(*c) &&
@@ -315,14 +316,14 @@ bool ips_control_good(const struct ips_control *c)
 
 static struct ips_control control_copy;
 
-struct opening {
+struct control_opening {
     const char *dir;
     struct ips_control *c, *mapped;
 };
 
-static long open_with_own_table(void *arg)
+static long open_control_with_own_table(void *arg)
 {
-    struct opening *o = arg;
+    struct control_opening *o = arg;
     struct ips_control *c = o->c;
     char path[sizeof(ips_core.dir) + 16];
     size_t n = strlen(o->dir);
@@ -334,7 +335,7 @@ static long open_with_own_table(void *arg)
         return fd;
     uint64_t at = (uint64_t)-1;
     if (ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) &&
-        ips_control_good(c))
+        ips_control_is_valid(c))
         at =
             ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
@@ -349,8 +350,8 @@ static long open_with_own_table(void *arg)
  * or NULL. */
 static struct ips_control *control_open(const char *dir, struct ips_control *c)
 {
-    struct opening o = {dir, c, NULL};
-    (void)ips_with_own_table(open_with_own_table, &o);
+    struct control_opening o = {dir, c, NULL};
+    (void)ips_run_with_own_table(open_control_with_own_table, &o);
     return o.mapped;
 }
 
@@ -368,7 +369,7 @@ struct ips_control *ips_core_map_counters(void)
     return ips_core.shared;
 }
 
-static void set_alive(void)
+static void mark_image_alive(void)
 {
     if (ips_core.alive == &not_alive) {
         const size_t bytes = 64 + IPS_WIPED_BYTES;
@@ -400,11 +401,12 @@ static bool attach_run(bool to_begin)
     if (tried || ips_me.in_vfork)
         return ips_core.control != NULL;
     tried = true;
-    if (!run_directory(ips_core.dir, sizeof(ips_core.dir)))
+    if (!build_run_directory(ips_core.dir, sizeof(ips_core.dir)))
         return false;
     struct ips_control *c = &control_copy;
     ips_core.pid = ips_sys_getpid();
-    if (to_begin && ips_spare_take(2 * ips_core.pid + 1, c, &ips_core.spare))
+    if (to_begin &&
+        ips_spare_segment_take(2 * ips_core.pid + 1, c, &ips_core.spare))
         ips_core.share_later = true;
     else if (!(ips_core.shared = control_open(ips_core.dir, c)))
         return false;
@@ -416,11 +418,11 @@ static bool attach_run(bool to_begin)
         c->test_offset_ns || c->test_drift_ppm || c->test_step_ns;
     ips_core.control = c;
     ips_core.ring = c->on_full == IPS_ON_FULL_RING;
-    ips_core.pidns = ips_pidns();
-    ips_core.image_stamp = ips_core_now();
+    ips_core.pidns = ips_pid_namespace_inode();
+    ips_core.image_stamp = ips_core_stamp_now();
     ips_core.generation = 1;
     ips_core.mult = mult;
-    set_alive();
+    mark_image_alive();
     return true;
 }
 
@@ -459,9 +461,9 @@ bool ips_core_init(enum ips_start_kind image_kind)
     s->start_kind = (uint8_t)image_kind;
     s->ppid = ips_sys_getppid();
     s->stamp = s->start_t = ips_core.image_stamp;
-    s->start_cpu = ips_core_cpu();
-    ips_start_defaults(s, s->stamp);
-    if (ips_segment_next(s) == 0)
+    s->start_cpu = ips_core_thread_cpu_ns();
+    ips_start_complete_stream(s, s->stamp);
+    if (ips_segment_change_to_next(s) == 0)
         ips_start_write(s);
     ips_reset_overhead_counts(); /* ips_report_start_cost() reports the cost of
                                     the start */
@@ -469,7 +471,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     return true;
 }
 
-bool ips_core_active(void)
+bool ips_core_is_recording(void)
 {
     return ips_core.control && !ips_core.stopped && !ips_me.in_vfork;
 }
@@ -487,9 +489,9 @@ void ips_core_register_hooks(void (*begun)(enum ips_start_kind kind),
     ips_core.flush = flush;
 }
 
-void ips_core_flush(void)
+void ips_core_flush_pending(void)
 {
-    if (!ips_core_active())
+    if (!ips_core_is_recording())
         return;
     if (ips_core.flush)
         ips_core.flush();
@@ -524,8 +526,8 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
      * is in the parent's pid namespace. Reading /proc instead would take 20 us.
      */
     if (!ppid || ips_sys_getppid() != ppid)
-        ips_core.pidns = ips_pidns();
-    ips_core.image_stamp = ips_core_now();
+        ips_core.pidns = ips_pid_namespace_inode();
+    ips_core.image_stamp = ips_core_stamp_now();
     ips_core.generation++;
     ips_threads_reset();
     ips_cpu_reset();
@@ -540,7 +542,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     s->ppid = ppid;
     s->ptid = ptid;
     s->parent_image = parent_image;
-    set_alive();
+    mark_image_alive();
 }
 
 /* Call this if *ips_core.alive is 0. If the kernel zeroed that page, this
@@ -563,8 +565,8 @@ void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     become_child(fork_seq, ppid, ptid, parent_image);
     struct ips_stream *s = &ips_me.stream;
     if (ips_core.main_stream) {
-        ips_start_defaults(s, s->stamp);
-        if (ips_segment_next(s) == 0)
+        ips_start_complete_stream(s, s->stamp);
+        if (ips_segment_change_to_next(s) == 0)
             ips_start_write(s);
     }
     ips_sys_restore_signals(signals);
@@ -590,19 +592,19 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
             ips_start_write_creator(s);
     } else if (s->state == IPS_STREAM_NEW) {
         s->start_kind = IPS_START_THREAD;
-        s->stamp = s->start_t = ips_core_now();
-        ips_start_defaults(s, s->stamp);
-        if (ips_segment_next(s) == 0)
+        s->stamp = s->start_t = ips_core_stamp_now();
+        ips_start_complete_stream(s, s->stamp);
+        if (ips_segment_change_to_next(s) == 0)
             ips_start_write(s);
     }
     ips_sys_restore_signals(signals);
 }
 
-static void write_end(enum ips_end_kind kind, int status)
+static void write_end_record(enum ips_end_kind kind, int status)
 {
-    uint64_t cpu = ips_cpu_read();
+    uint64_t cpu = ips_cpu_read_clock_ns();
     if (ips_me.open_depth == 0)
-        ips_page_faults_write_if_any(ips_core_now(), cpu);
+        ips_page_faults_write_if_any(ips_core_stamp_now(), cpu);
     ips_run_delay_write_last(cpu);
     ips_guessed_write_last();
     ips_calls_write_if_enough(IPS_CALLS_LEAST);
@@ -623,7 +625,7 @@ void ips_core_thread_end(void)
     if (ips_core.main_stream && s->state == IPS_STREAM_BEGUN) {
         if (ips_core.ending)
             ips_core.ending();
-        write_end(IPS_END_THREAD, 0);
+        write_end_record(IPS_END_THREAD, 0);
         ips_threads_remove(s->tid);
         ips_stream_end(s);
     }
@@ -634,7 +636,7 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
 {
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
-    ips_core_flush();
+    ips_core_flush_pending();
     /* If the main thread has called pthread_exit(), the last thread ends the
      * process after its own END was recorded. Its stream then continues. */
     struct ips_stream *s = &ips_me.stream;
@@ -644,5 +646,5 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
     }
     ips_threads_record_cpu(s->tid);
     ips_threads_record_silent();
-    write_end(kind, status);
+    write_end_record(kind, status);
 }

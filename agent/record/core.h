@@ -36,7 +36,7 @@
  * Idempotent. Returns false if nothing is recorded (no run, pool missing,
  * version differs): the program then runs as if the agent were absent. */
 bool ips_core_init(enum ips_start_kind image_kind);
-bool ips_core_active(void);
+bool ips_core_is_recording(void);
 const struct ips_control *ips_core_control(void); /* NULL if inactive */
 
 /* argv of main(), for the image's NAME record. NULL: the agent reads the
@@ -48,8 +48,8 @@ extern char **ips_core_arguments __attribute__((visibility("hidden")));
 #define IPS_WIPED_BYTES 4160u
 void *ips_core_wiped_memory(void);
 
-uint64_t ips_core_now(void); /* current stamp (test options applied) */
-uint64_t ips_core_cpu(void); /* calling thread's CPU time, ns */
+uint64_t ips_core_stamp_now(void); /* current stamp (test options applied) */
+uint64_t ips_core_thread_cpu_ns(void); /* calling thread's CPU time, ns */
 
 void *ips_rec_begin(enum ips_rec_type type, size_t bytes);
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp);
@@ -83,16 +83,16 @@ void ips_core_process_end(enum ips_end_kind kind, int status);
  * estimates from then on: a call of 2 us or more counts as waiting, all other
  * time as running. Call with false if the program could not install its filter.
  */
-void ips_core_set_quiet(bool on);
+void ips_core_set_syscalls_forbidden(bool on);
 /* Stops recording in this process. The agent takes no more stamps. */
-void ips_core_stop(void);
+void ips_core_stop_recording(void);
 /* Registers hooks. The core calls `begun` in a thread right after its stream's
  * START (all signals blocked), and `ending` right before its END, but not for
  * tasks. It calls `flush`, which writes records that are still in memory,
- * before an END of the process and, by ips_core_flush, before an exec. Register
- * at most one of each, before ips_core_init. */
+ * before an END of the process and, by ips_core_flush_pending, before an exec.
+ * Register at most one of each, before ips_core_init. */
 void ips_core_register_hooks(void (*begun)(enum ips_start_kind kind),
                              void (*ending)(void), void (*flush)(void));
-void ips_core_flush(void);
+void ips_core_flush_pending(void);
 
 #endif

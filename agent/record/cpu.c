@@ -33,20 +33,20 @@ void ips_cpu_init(void)
     ips_core.long_call = ips_core.cpu_limit;
     ips_core.cpu_marks = c->cpu_mode != IPS_CPU_CLOCK && !ips_core.test_clock &&
                          ips_core.clock_kind == IPS_CLOCK_TSC &&
-                         ips_rseq_there();
+                         ips_rseq_is_available();
     if (ips_core.cpu_marks)
         ips_core.mark_offset = (int32_t)(__rseq_offset + IPS_RSEQ_POINTER);
-    if (ips_core.cpu_marks && !ips_rseq_registered(ips_cpu_mark())) {
+    if (ips_core.cpu_marks && !ips_rseq_is_registered(ips_cpu_mark_address())) {
         ips_core.cpu_marks = false;
         ips_core.mark_offset = no_mark;
     }
     ips_core.guesses = c->cpu_mode == IPS_CPU_FAST && !ips_sys_quiet;
-    ips_page_faults_begin();
+    ips_page_faults_skip_earlier();
 }
 
 void ips_cpu_reset(void)
 {
-    volatile uint64_t *at = ips_cpu_mark();
+    volatile uint64_t *at = ips_cpu_mark_address();
     if (ips_cpu_slot(*at))
         *at = 0;
     memset(ips_me.slot, 0, sizeof(ips_me.slot));
@@ -58,7 +58,7 @@ void ips_cpu_reset(void)
 
 static uint64_t read_thread_cpu_ns(void)
 {
-    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+    return ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static uint64_t stamps_of_ns(uint64_t ns)
@@ -70,11 +70,11 @@ static uint64_t stamps_of_ns(uint64_t ns)
  * `taken`? */
 static bool mark_is_valid(const struct ips_cpu_slot *s, uint32_t taken)
 {
-    return *ips_cpu_mark() == (uint64_t)(uintptr_t)s &&
+    return *ips_cpu_mark_address() == (uint64_t)(uintptr_t)s &&
            ips_me.cpu_next == taken;
 }
 
-struct reading {
+struct clock_reading {
     struct ips_cpu_slot *slot; /* NULL: the mark did not survive the reading */
     uint32_t mark_number;      /* number of the slot's mark */
     uint64_t t, cpu;
@@ -83,14 +83,14 @@ struct reading {
 /* Reads the CPU clock between two stamps. Reads again if the thread was
  * switched out, or if too much time passed between the stamps (a page fault, an
  * interrupt): then the moment of the reading is not known exactly. */
-static struct reading read_clock(void)
+static struct clock_reading read_clock(void)
 {
-    struct reading r = {0};
+    struct clock_reading r = {0};
     for (int tries = 0; tries < 3; tries++) {
         r.slot = ips_set_mark(&ips_me, &r.mark_number);
-        uint64_t before = ips_core_now();
+        uint64_t before = ips_core_stamp_now();
         r.cpu = read_thread_cpu_ns();
-        uint64_t after = ips_core_now();
+        uint64_t after = ips_core_stamp_now();
         r.t = before + (after - before) / 2;
         if (!r.slot)
             break;
@@ -107,7 +107,8 @@ static struct reading read_clock(void)
 
 /* Stores the CPU time of a reading, or `floor` if that is greater, as the
  * baseline of the reading's slot. */
-static void set_baseline_by_reading(const struct reading *r, uint64_t floor)
+static void set_baseline_by_reading(const struct clock_reading *r,
+                                    uint64_t floor)
 {
     if (!r->slot)
         return;
@@ -151,7 +152,7 @@ static void look_for_page_faults(uint64_t t0, uint64_t cpu0, uint64_t t,
 /* Starts a new window of guesses (agent/record/cpu_guess.h) at a reading, where
  * the clock is `off` ns ahead of the reported CPU time. Changes r->cpu from the
  * clock's value to the CPU time to report. */
-static void start_guess_window(struct reading *r, uint64_t t, int64_t off)
+static void start_guess_window(struct clock_reading *r, uint64_t t, int64_t off)
 {
     off = ips_guess_start_window(&ips_me.cpu.guess, off);
     r->cpu =
@@ -180,7 +181,8 @@ static struct cpu_baseline newest_baseline(void)
 
 /* Returns the stamp at which the CPU time `last` was reported, if it was
  * computed from the baseline `l`; else an earlier stamp. */
-static uint64_t stamp_of_last(const struct cpu_baseline *l, uint64_t last)
+static uint64_t stamp_of_last_reported_cpu(const struct cpu_baseline *l,
+                                           uint64_t last)
 {
     return l->t0 + stamps_of_ns(ips_sub_sat(last, l->cpu0));
 }
@@ -189,10 +191,12 @@ static uint64_t stamp_of_last(const struct cpu_baseline *l, uint64_t last)
  * time reported last. If the mark was still there (`stood`), the baseline `l`
  * gives it. Else it is the clock's value minus the known error of the guesses,
  * but at least `last`, and at most `last` plus the time elapsed since. */
-static uint64_t cpu_on_baseline(const struct cpu_baseline *l, bool stood,
-                                const struct reading *r, uint64_t last)
+static uint64_t expected_cpu_at_reading(const struct cpu_baseline *l,
+                                        bool stood,
+                                        const struct clock_reading *r,
+                                        uint64_t last)
 {
-    uint64_t last_t = stamp_of_last(l, last);
+    uint64_t last_t = stamp_of_last_reported_cpu(l, last);
     uint64_t most = (int64_t)(r->t - last_t) < 0
                         ? last
                         : last + ips_stamps_to_ns(r->t - last_t);
@@ -218,7 +222,7 @@ static struct ips_moment make_moment_without_mark(uint64_t t, uint64_t cpu)
  * IPS_BLOCKED_NS or more counts as waiting, all other time as CPU time. */
 static struct ips_moment quiet_moment(uint64_t t)
 {
-    uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_me.cpu_last);
+    uint64_t cpu = ips_max_u64(ips_quiet_cpu_now(), ips_me.cpu_last);
     return make_moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
@@ -229,45 +233,46 @@ static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
                        ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 
-static struct ips_moment moment_by_clock(bool of_call)
+static struct ips_moment moment_reading_clock(bool of_call)
 {
-    uint64_t t = ips_core_now();
+    uint64_t t = ips_core_stamp_now();
     uint64_t last = ips_me.cpu_last;
     uint64_t cpu = ips_max_u64(read_thread_cpu_ns(), last);
     if (of_call)
         look_for_page_faults(ips_me.cpu.read_t, last, t, cpu);
     write_records_due(t, cpu);
     ips_me.cpu.read_t = t;
-    return make_moment(t, cpu, ips_core_now(), 0);
+    return make_moment(t, cpu, ips_core_stamp_now(), 0);
 }
 
 static struct ips_moment moment_setting_mark(bool of_call)
 {
     uint32_t taken = ips_me.cpu_next;
-    struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
+    struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark_address());
     if (s) {
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
         ips_barrier();
-        uint64_t t = ips_core_now();
+        uint64_t t = ips_core_stamp_now();
         if ((int64_t)(t - t0) < 0 && mark_is_valid(s, taken))
             return make_moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
                                taken);
     }
     struct cpu_baseline line = newest_baseline();
-    struct reading r = read_clock();
+    struct clock_reading r = read_clock();
     uint64_t last = ips_me.cpu_last; /* a handler may have changed it */
     bool stood = s && r.slot;
     struct ips_guess *g = &ips_me.cpu.guess;
-    int64_t off = (int64_t)(r.cpu - cpu_on_baseline(&line, stood, &r, last));
+    int64_t off =
+        (int64_t)(r.cpu - expected_cpu_at_reading(&line, stood, &r, last));
     if (stood && g->blocks)
         ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
     start_guess_window(&r, r.t, off);
     set_baseline_by_reading(&r, last);
     if (of_call)
-        look_for_page_faults(stamp_of_last(&line, last), last, r.t,
+        look_for_page_faults(stamp_of_last_reported_cpu(&line, last), last, r.t,
                              ips_max_u64(r.cpu, last));
     write_records_due(r.t, r.cpu);
-    uint64_t t = ips_core_now();
+    uint64_t t = ips_core_stamp_now();
     /* The new mark is already gone: a handler has read the clock, or the thread
      * was switched out. */
     if (!r.slot || !mark_is_valid(r.slot, r.mark_number))
@@ -286,21 +291,21 @@ static inline __attribute__((always_inline)) struct ips_moment
 moment_slow(bool of_call)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
-        return quiet_moment(ips_core_now());
+        return quiet_moment(ips_core_stamp_now());
     if (ips_is_unannounced_fork()) {
-        uint64_t t = ips_core_now();
+        uint64_t t = ips_core_stamp_now();
         return (struct ips_moment){t, read_thread_cpu_ns(), t | IPS_MARK_NOT,
                                    0};
     }
-    const struct ips_apart apart = ips_agent_work_begin();
+    const struct ips_agent_work apart = ips_agent_work_begin();
     uint64_t before = ips_me.cpu.read_cpu;
     struct ips_moment m = ips_core.cpu_marks ? moment_setting_mark(of_call)
-                                             : moment_by_clock(of_call);
+                                             : moment_reading_clock(of_call);
     if (ips_sub_sat(m.cpu, before) < IPS_GUESS_NS)
         ips_agent_work_end(&apart, 0);
     return m;
 }
-__attribute__((cold)) struct ips_moment ips_moment_slow(void)
+__attribute__((cold)) struct ips_moment ips_moment_now_slow(void)
 {
     return moment_slow(false);
 }
@@ -311,8 +316,8 @@ __attribute__((cold)) struct ips_moment ips_moment_of_call_slow(void)
 
 /* For moments without marks: a call shorter than IPS_BLOCKED_NS did not block,
  * so all of it was CPU time and the clock is not read. */
-static struct ips_moment return_by_clock(const struct ips_moment *call,
-                                         uint64_t t)
+static struct ips_moment return_without_marks(const struct ips_moment *call,
+                                              uint64_t t)
 {
     uint64_t after = call->mark;
     bool brief = t < after || ips_stamps_to_ns(t - after) < IPS_BLOCKED_NS;
@@ -344,13 +349,13 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
                                                   uint64_t t)
 {
     struct ips_guess *g = &ips_me.cpu.guess;
-    struct reading r = read_clock();
+    struct clock_reading r = read_clock();
     g->switches++;
     uint64_t since = ips_stamps_to_ns(r.t - t),
              elapsed = ips_stamps_to_ns(t - call->t);
     /* page faults within the call belong to the call: do not report them */
     if (elapsed >= LONG_NS && ips_core.control->delays)
-        ips_page_faults_begin();
+        ips_page_faults_skip_earlier();
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     int64_t took = more - g->off;
     uint64_t cost = took > 0 ? (uint64_t)took : 0;
@@ -381,9 +386,10 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
 
 /* The mark survived a long call: reads the clock to learn how much of the call
  * was CPU time. */
-static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
+static struct ips_moment return_of_long_call(const struct ips_moment *call,
+                                             uint64_t t)
 {
-    struct reading r = read_clock();
+    struct clock_reading r = read_clock();
     uint64_t since = ips_stamps_to_ns(r.t - t),
              elapsed = ips_stamps_to_ns(t - call->t);
     int64_t off = ips_me.cpu.guess.off;
@@ -409,15 +415,15 @@ ips_moment_of_return_slow(const struct ips_moment *call, uint64_t t)
     if (__builtin_expect(ips_sys_quiet, 0))
         return quiet_return(call, t);
     if (!ips_core.cpu_marks)
-        return return_by_clock(call, t);
-    struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
+        return return_without_marks(call, t);
+    struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark_address());
     if (s &&
         (call->mark | IPS_MARK_NOT) ==
             ((uint64_t)(uintptr_t)s | IPS_MARK_NOT) &&
         ips_me.cpu_next == call->mark_number)
         return t - call->t < ips_core.cpu_limit
                    ? return_above_baseline(call, t, s)
-                   : return_long(call, t);
+                   : return_of_long_call(call, t);
     if (!s)
         return ips_moment_of_return_by_reading(call, t);
     /* There is a newer mark: a signal handler read the clock during the call.
@@ -435,21 +441,21 @@ ips_moment_of_return_without_mark(const struct ips_moment *call, bool waits)
     return ret;
 }
 
-uint64_t ips_cpu_read(void)
+uint64_t ips_cpu_read_clock_ns(void)
 {
     if (ips_is_unannounced_fork())
         return read_thread_cpu_ns();
     if (ips_sys_quiet)
-        return quiet_moment(ips_core_now()).cpu;
+        return quiet_moment(ips_core_stamp_now()).cpu;
     struct cpu_baseline line = newest_baseline();
-    bool stood = ips_cpu_slot(*ips_cpu_mark()) != NULL;
-    struct reading r = read_clock();
+    bool stood = ips_cpu_slot(*ips_cpu_mark_address()) != NULL;
+    struct clock_reading r = read_clock();
     uint64_t last = ips_me.cpu_last;
     struct ips_guess *g = &ips_me.cpu.guess;
     if (g->blocks)
-        ips_guess_account(
-            g, (int64_t)(r.cpu -
-                         cpu_on_baseline(&line, stood && r.slot, &r, last)));
+        ips_guess_add_to_totals(
+            g, (int64_t)(r.cpu - expected_cpu_at_reading(&line, stood && r.slot,
+                                                         &r, last)));
     g->blocks = 0;
     start_guess_window(&r, r.t, 0);
     set_baseline_by_reading(&r, last);
@@ -457,7 +463,7 @@ uint64_t ips_cpu_read(void)
     return ips_me.cpu_last;
 }
 
-uint64_t ips_core_cpu(void)
+uint64_t ips_core_thread_cpu_ns(void)
 {
     return ips_moment_now().cpu;
 }

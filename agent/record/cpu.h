@@ -53,7 +53,7 @@ struct ips_moment {
 };
 #define IPS_MARK_NOT 1u /* OR-ed into a mark, so that it equals no mark */
 
-static inline volatile uint64_t *ips_cpu_mark(void)
+static inline volatile uint64_t *ips_cpu_mark_address(void)
 {
     char *tp = (char *)__builtin_thread_pointer();
     return (volatile uint64_t *)(void *)(tp + ips_core.mark_offset);
@@ -92,15 +92,15 @@ static inline uint64_t ips_stamps_to_ns(uint64_t stamps)
 }
 
 #if IPS_HAVE_COUNTER
-#define IPS_STAMP() ips_counter()
+#define IPS_STAMP() ips_counter_read()
 #else
-#define IPS_STAMP() ips_core_now() /* unused: no counter, no marks */
+#define IPS_STAMP() ips_core_stamp_now() /* unused: no counter, no marks */
 #endif
 
-struct ips_moment ips_moment_slow(void);
-/* Like ips_moment_slow, for the beginning of a call that moves bytes or waits;
- * called after ips_push_open_call. Also looks for page faults before the call
- * (record/page_faults.c). */
+struct ips_moment ips_moment_now_slow(void);
+/* Like ips_moment_now_slow, for the beginning of a call that moves bytes or
+ * waits; called after ips_push_open_call. Also looks for page faults before the
+ * call (record/page_faults.c). */
 struct ips_moment ips_moment_of_call_slow(void);
 struct ips_moment ips_moment_of_return_slow(const struct ips_moment *call,
                                             uint64_t t);
@@ -133,23 +133,24 @@ ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
             return;
         }
     }
-    *out = of_call ? ips_moment_of_call_slow() : ips_moment_slow();
+    *out = of_call ? ips_moment_of_call_slow() : ips_moment_now_slow();
 }
 /* Stores the current moment in `out`. On the fast path, no slot was taken
  * between the reading of cpu_next, before the stamp, and the check of the mark,
  * after the stamp. So the mark was there all the time. `of_call`: see
  * ips_moment_of_call_slow. */
 static inline __attribute__((always_inline)) void
-ips_moment_take(struct ips_thread *me, bool of_call, struct ips_moment *out)
+ips_moment_store_now(struct ips_thread *me, bool of_call,
+                     struct ips_moment *out)
 {
     uint32_t taken = me->cpu_next;
     uint64_t t = IPS_STAMP();
-    ips_moment_at_stamp(me, *ips_cpu_mark(), taken, t, of_call, out);
+    ips_moment_at_stamp(me, *ips_cpu_mark_address(), taken, t, of_call, out);
 }
 static inline struct ips_moment ips_moment_now(void)
 {
     struct ips_moment m;
-    ips_moment_take(&ips_me, false, &m);
+    ips_moment_store_now(&ips_me, false, &m);
     return m;
 }
 
@@ -158,7 +159,7 @@ static inline struct ips_moment ips_moment_now(void)
 static inline struct ips_moment ips_moment_of_call(void)
 {
     struct ips_moment m;
-    ips_moment_take(&ips_me, true, &m);
+    ips_moment_store_now(&ips_me, true, &m);
     return m;
 }
 
@@ -166,15 +167,15 @@ static inline struct ips_moment ips_moment_of_call(void)
  * is still there, the thread was not switched out, so all of the call was CPU
  * time. For a call longer than cpu_limit the clock is read all the same: a
  * hypervisor's pause does not clear the mark, but is not our CPU time. */
-static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
-                                                  bool waits)
+static inline struct ips_moment
+ips_moment_of_call_return(const struct ips_moment *call, bool waits)
 {
     if (__builtin_expect(!ips_core.cpu_marks, 0))
-        return ips_moment_of_return_slow(call, ips_core_now());
-    if (__builtin_expect(*ips_cpu_mark() != call->mark, 0))
+        return ips_moment_of_return_slow(call, ips_core_stamp_now());
+    if (__builtin_expect(*ips_cpu_mark_address() != call->mark, 0))
         return ips_moment_of_return_without_mark(call, waits);
     uint64_t t = IPS_STAMP();
-    if (__builtin_expect(*ips_cpu_mark() != call->mark ||
+    if (__builtin_expect(*ips_cpu_mark_address() != call->mark ||
                              ips_me.cpu_next != call->mark_number ||
                              t - call->t >= ips_core.cpu_limit,
                          0))
@@ -183,21 +184,23 @@ static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
     ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, call->mark, call->mark_number};
 }
-static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
-{
-    return ips_moment_return(call, false);
-}
-/* Like ips_moment_after, for a call that moves no bytes (a poll, a sleep): even
- * if it was long, its only CPU time is that of going to sleep and waking up. */
 static inline struct ips_moment
-ips_moment_return_of_wait(const struct ips_moment *call)
+ips_moment_of_return(const struct ips_moment *call)
 {
-    return ips_moment_return(call, true);
+    return ips_moment_of_call_return(call, false);
+}
+/* Like ips_moment_of_return, for a call that moves no bytes (a poll, a sleep):
+ * even if it was long, its only CPU time is that of going to sleep and waking
+ * up. */
+static inline struct ips_moment
+ips_moment_of_wait_return(const struct ips_moment *call)
+{
+    return ips_moment_of_call_return(call, true);
 }
 
 /* Reads the thread's CPU clock, where CPU time must be exact, as at END.
  * Returns ns, never less than the CPU time reported before. */
-uint64_t ips_cpu_read(void);
+uint64_t ips_cpu_read_clock_ns(void);
 
 /* record/run_delay.c. ips_run_delay_write_if_due writes a RUNDELAY if one is
  * due; call it when the clock was just read and the thread was off its core.
@@ -207,12 +210,12 @@ void ips_run_delay_write_last(uint64_t cpu);
 /* record/page_faults.c. ips_page_faults_write_if_any writes a PAGEFAULT if the
  * kernel counted major faults of the thread since the last check. It makes a
  * system call. Call it only where the thread is in no call, or just begins one.
- * ips_page_faults_begin excludes the faults up to now, ips_page_faults_note
- * those up to `ru`. ips_page_faults_write_counted is like write_if_any, with
- * counts just read into `ru`. */
+ * ips_page_faults_skip_earlier excludes the faults up to now,
+ * ips_page_faults_set_counts those up to `ru`. ips_page_faults_write_counted is
+ * like write_if_any, with counts just read into `ru`. */
 struct rusage;
-void ips_page_faults_begin(void);
-void ips_page_faults_note(const struct rusage *ru);
+void ips_page_faults_skip_earlier(void);
+void ips_page_faults_set_counts(const struct rusage *ru);
 void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
                                    uint64_t cpu);
 void ips_page_faults_write_if_any(uint64_t t, uint64_t cpu);
@@ -229,24 +232,26 @@ uint64_t ips_unreported_agent_ns(void);
 /* Measures a piece of agent work whose probe cost is `priced_ps`, or 0 if it
  * has none. CALLS (struct ips_rec_calls) reports the time beyond that. Nested
  * work counts once. */
-struct ips_apart {
+struct ips_agent_work {
     uint64_t t, mark;
     uint32_t mark_number;        /* ips_me.cpu_next */
     uint32_t beyond_ns, said_ns; /* values at the start */
 };
-static inline struct ips_apart ips_agent_work_begin(void)
+static inline struct ips_agent_work ips_agent_work_begin(void)
 {
-    return (struct ips_apart){ips_core_now(), *ips_cpu_mark(), ips_me.cpu_next,
-                              ips_me.beyond_ns, ips_me.said_ns};
+    return (struct ips_agent_work){ips_core_stamp_now(),
+                                   *ips_cpu_mark_address(), ips_me.cpu_next,
+                                   ips_me.beyond_ns, ips_me.said_ns};
 }
-void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps);
+void ips_agent_work_end(const struct ips_agent_work *apart, uint64_t priced_ps);
 /* IPS_APART measures the rest of the scope that contains it. */
-static inline void ips_agent_work_end_of_scope(const struct ips_apart *apart)
+static inline void
+ips_agent_work_end_of_scope(const struct ips_agent_work *apart)
 {
     ips_agent_work_end(apart, 0);
 }
 #define IPS_APART                                                              \
-    const struct ips_apart apart_                                              \
+    const struct ips_agent_work apart_                                         \
         __attribute__((cleanup(ips_agent_work_end_of_scope))) =                \
             ips_agent_work_begin()
 /* Zeroes the counts that CALLS reports. Called when they are reported, and

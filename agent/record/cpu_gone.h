@@ -35,7 +35,7 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
 /* Returns the number of the next slot and increments the counter. One
  * instruction is atomic enough: only the thread's own signal handlers take
  * numbers, too. */
-static inline uint32_t ips_next_slot(struct ips_thread *me)
+static inline uint32_t ips_take_next_cpu_slot(struct ips_thread *me)
 {
     uint32_t one = 1;
 #if defined(__x86_64__)
@@ -55,10 +55,10 @@ static inline uint32_t ips_next_slot(struct ips_thread *me)
 static inline __attribute__((always_inline)) struct ips_cpu_slot *
 ips_set_mark(struct ips_thread *me, uint32_t *taken)
 {
-    volatile uint64_t *at = ips_cpu_mark();
-    if (__builtin_expect(!ips_core.cpu_marks || !ips_rseq_registered(at), 0))
+    volatile uint64_t *at = ips_cpu_mark_address();
+    if (__builtin_expect(!ips_core.cpu_marks || !ips_rseq_is_registered(at), 0))
         return NULL;
-    uint32_t n = ips_next_slot(me);
+    uint32_t n = ips_take_next_cpu_slot(me);
     struct ips_cpu_slot *s = &me->slot[n % IPS_CPU_SLOTS];
     *taken = n + 1;
     s->start_ip = (uint64_t)(uintptr_t)s;
@@ -82,21 +82,22 @@ static inline void ips_set_baseline(struct ips_thread *me,
     s->t0 = t0;
     s->cpu0 = cpu0;
     ips_barrier();
-    if (me->cpu_next != taken && *ips_cpu_mark() == (uint64_t)(uintptr_t)s)
-        *ips_cpu_mark() = 0;
+    if (me->cpu_next != taken &&
+        *ips_cpu_mark_address() == (uint64_t)(uintptr_t)s)
+        *ips_cpu_mark_address() = 0;
 }
 
-static inline bool ips_may_guess(struct ips_thread *me,
-                                 const struct ips_moment *call)
+static inline bool ips_may_guess_block_cpu(struct ips_thread *me,
+                                           const struct ips_moment *call)
 {
     const struct ips_cpu *c = &me->cpu;
     return __builtin_expect(
         !ips_is_unannounced_fork() && ips_core.guesses && c->guess.block_ns &&
             !(call->mark &
               IPS_MARK_NOT) && /* set: reported CPU time is too high */
-            !ips_guess_due(&c->guess) &&
+            !ips_guess_reading_is_due(&c->guess) &&
             (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
-            !ips_cpu_slot_at_mark(me, *ips_cpu_mark()),
+            !ips_cpu_slot_at_mark(me, *ips_cpu_mark_address()),
         1);
 }
 
@@ -110,14 +111,14 @@ ips_moment_of_return_after_switch(struct ips_thread *me,
 {
     uint32_t taken = 0;
     struct ips_cpu_slot *s =
-        ips_may_guess(me, call) ? ips_set_mark(me, &taken) : NULL;
+        ips_may_guess_block_cpu(me, call) ? ips_set_mark(me, &taken) : NULL;
     uint64_t t = IPS_STAMP(), elapsed = ips_stamps_to_ns(t - call->t);
     if (__builtin_expect(!s, 0)) {
         *ret = ips_moment_of_return_slow(call, t);
         return;
     }
     if (__builtin_expect(t < call->t, 0)) {
-        *ips_cpu_mark() = 0; /* the new mark has no baseline */
+        *ips_cpu_mark_address() = 0; /* the new mark has no baseline */
         *ret = ips_moment_of_return_slow(call, t);
         return;
     }

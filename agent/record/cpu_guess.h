@@ -121,7 +121,7 @@ static inline uint64_t ips_guess_learn(struct ips_guess *g, uint32_t blocks,
 }
 
 /* Must the clock be read at the next block? */
-static inline bool ips_guess_due(const struct ips_guess *g)
+static inline bool ips_guess_reading_is_due(const struct ips_guess *g)
 {
     uint32_t next = g->blocks + 1;
     return next >= IPS_GUESS_WINDOW_MIN &&
@@ -139,7 +139,7 @@ static inline void ips_guess_adjust_window(struct ips_guess *g, int64_t off)
 }
 
 /* Adds the error `off` of the guesses since the last reading to the totals. */
-static inline void ips_guess_account(struct ips_guess *g, int64_t off)
+static inline void ips_guess_add_to_totals(struct ips_guess *g, int64_t off)
 {
     uint64_t wrong = (uint64_t)(off < 0 ? -off : off);
     g->all_ns += g->given_ns;
@@ -165,7 +165,7 @@ static inline int64_t ips_guess_start_window(struct ips_guess *g, int64_t off)
     off = off > most ? most : off;
     if (g->blocks) {
         ips_guess_adjust_window(g, off);
-        ips_guess_account(g, off);
+        ips_guess_add_to_totals(g, off);
     }
     g->off = g->off_read = off;
     g->blocks = 0;

@@ -26,14 +26,14 @@ extern const unsigned __rseq_size __attribute__((weak));
 #define IPS_RSEQ_CPU_ID 4  /* int32: negative = not registered */
 #define IPS_RSEQ_POINTER 8 /* u64: rseq_cs */
 
-static inline bool ips_rseq_there(void)
+static inline bool ips_rseq_is_available(void)
 {
     return &__rseq_offset && &__rseq_size && __rseq_size >= 16;
 }
 
 /* Is this thread's rseq area registered with the kernel? `mark` is the address
  * of the area's rseq_cs pointer. */
-static inline bool ips_rseq_registered(volatile uint64_t *mark)
+static inline bool ips_rseq_is_registered(volatile uint64_t *mark)
 {
     char *area = (char *)(uintptr_t)mark - IPS_RSEQ_POINTER;
     return *(volatile int32_t *)(void *)(area + IPS_RSEQ_CPU_ID) >= 0;

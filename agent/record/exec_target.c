@@ -32,19 +32,19 @@ static const struct {
 #undef X
 };
 
-bool ips_target_preload_stays(enum ips_target_kind kind)
+bool ips_target_keeps_preload(enum ips_target_kind kind)
 {
     return kinds[kind].stays;
 }
 
-size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
-                       uint32_t pid)
+size_t ips_target_format_untraced(char out[IPS_TARGET_TEXT],
+                                  const struct ips_target *t, uint32_t pid)
 {
     static const char head[] = "untraced ";
     const char *word = kinds[t->kind].word;
     char *p = out;
     memcpy(p, head, sizeof(head) - 1);
-    p = ips_put_number(p + sizeof(head) - 1, pid, 10);
+    p = ips_format_number(p + sizeof(head) - 1, pid, 10);
     *p++ = ' ';
     memcpy(p, word, strlen(word));
     p += strlen(word);
@@ -55,7 +55,7 @@ size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
     return (size_t)(p - out) + n;
 }
 
-void ips_preload_without(char *out, const char *value, const char *name)
+void ips_preload_remove_library(char *out, const char *value, const char *name)
 {
     const size_t len = strlen(name);
     char *at = out;
@@ -136,7 +136,7 @@ static bool starts_with(const char *text, const char *with)
 }
 
 /* Is this the GNU C library's loader? Its name tells, on all ports. */
-static bool gnu_loader(const char *path)
+static bool is_gnu_loader(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
@@ -158,15 +158,15 @@ static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
            (long)bytes;
 }
 
-struct program {
+struct elf_program {
     int fd;
     const char *head; /* the file's first `have` bytes */
     size_t have;
     Elf64_Ehdr elf;
 };
 
-static bool read_part(const struct program *p, void *out, size_t bytes,
-                      uint64_t at)
+static bool read_program_bytes(const struct elf_program *p, void *out,
+                               size_t bytes, uint64_t at)
 {
     if (at > p->have || bytes > p->have - at)
         return read_at(p->fd, out, bytes, at);
@@ -174,24 +174,25 @@ static bool read_part(const struct program *p, void *out, size_t bytes,
     return true;
 }
 
-static bool read_program_header(const struct program *p, unsigned i,
+static bool read_program_header(const struct elf_program *p, unsigned i,
                                 Elf64_Phdr *out)
 {
     return i < p->elf.e_phnum && i < 64 &&
-           read_part(p, out, sizeof(*out),
-                     p->elf.e_phoff + (uint64_t)i * sizeof(*out));
+           read_program_bytes(p, out, sizeof(*out),
+                              p->elf.e_phoff + (uint64_t)i * sizeof(*out));
 }
 
 /* Reads the path of the program's loader (PT_INTERP); returns false if it has
  * none. */
-static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
+static bool read_loader_path(const struct elf_program *p,
+                             char out[SCRIPT_BYTES])
 {
     Elf64_Phdr part;
     for (unsigned i = 0; read_program_header(p, i, &part); i++) {
         if (part.p_type != PT_INTERP || part.p_filesz >= SCRIPT_BYTES)
             continue;
         memset(out, 0, SCRIPT_BYTES);
-        if (!read_part(p, out, part.p_filesz, part.p_offset))
+        if (!read_program_bytes(p, out, part.p_filesz, part.p_offset))
             out[0] = '\0';
         return true;
     }
@@ -199,7 +200,8 @@ static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
 }
 
 /* Returns the file offset of the program's virtual `address`; 0: none. */
-static uint64_t offset_of(const struct program *p, uint64_t address)
+static uint64_t file_offset_of_address(const struct elf_program *p,
+                                       uint64_t address)
 {
     Elf64_Phdr part;
     for (unsigned i = 0; read_program_header(p, i, &part); i++)
@@ -219,7 +221,7 @@ static bool is_asan_runtime(const char *library)
 
 /* Does the program need AddressSanitizer's runtime, which must be loaded before
  * our library? */
-static bool needs_asan_runtime(const struct program *p)
+static bool needs_asan_runtime(const struct elf_program *p)
 {
     Elf64_Dyn dynamic[64];
     Elf64_Phdr part = {0};
@@ -230,12 +232,12 @@ static bool needs_asan_runtime(const struct program *p)
     size_t bytes =
         part.p_filesz < sizeof(dynamic) ? part.p_filesz : sizeof(dynamic);
     if (part.p_type != PT_DYNAMIC ||
-        !read_part(p, dynamic, bytes, part.p_offset))
+        !read_program_bytes(p, dynamic, bytes, part.p_offset))
         return false;
     size_t count = bytes / sizeof(*dynamic);
     for (size_t i = 0; i < count; i++)
         if (dynamic[i].d_tag == DT_STRTAB)
-            names = offset_of(p, dynamic[i].d_un.d_ptr);
+            names = file_offset_of_address(p, dynamic[i].d_un.d_ptr);
     for (size_t i = 0; names && i < count; i++) {
         char name[64] = "";
         if (dynamic[i].d_tag != DT_NEEDED)
@@ -248,10 +250,10 @@ static bool needs_asan_runtime(const struct program *p)
     return false;
 }
 
-static enum ips_target_kind elf_kind(int fd, const char *head, size_t have,
-                                     const char *path)
+static enum ips_target_kind classify_elf_target(int fd, const char *head,
+                                                size_t have, const char *path)
 {
-    struct program p = {.fd = fd, .head = head, .have = have};
+    struct elf_program p = {.fd = fd, .head = head, .have = have};
     char loader[SCRIPT_BYTES];
     if (head[EI_CLASS] != ELFCLASS64)
         return IPS_TARGET_CLASS;
@@ -262,19 +264,19 @@ static enum ips_target_kind elf_kind(int fd, const char *head, size_t have,
         return IPS_TARGET_MACHINE;
     if (p.elf.e_phentsize != sizeof(Elf64_Phdr))
         return IPS_TARGET_TRACED;
-    if (loader_of(&p, loader)) {
-        if (loader[0] && !gnu_loader(loader))
+    if (read_loader_path(&p, loader)) {
+        if (loader[0] && !is_gnu_loader(loader))
             return IPS_TARGET_LOADER;
         return needs_asan_runtime(&p) ? IPS_TARGET_FIRST : IPS_TARGET_TRACED;
     }
-    if (gnu_loader(path))
+    if (is_gnu_loader(path))
         return IPS_TARGET_BY_HAND;
     return is_musl_loader(path) ? IPS_TARGET_LOADER : IPS_TARGET_STATIC;
 }
 
 /* Will the kernel give the program more privileges than we have (set-user-ID,
  * capabilities)? Its loader then ignores LD_PRELOAD. */
-static bool gains_rights(int fd, const struct stat *st)
+static bool gains_privileges(int fd, const struct stat *st)
 {
     long uid = ips_sys3(SYS_getuid, 0, 0, 0), gid;
     if (st->st_mode & S_ISUID &&
@@ -316,20 +318,21 @@ static bool replace_by_interpreter(char *head, size_t have)
  * program that starts others mostly starts the same ones. The verdict stays
  * true while the file and the caller's ids are the same. The cache is per
  * thread, since a vfork child shares the state of its parent's thread. */
-static struct ips_seen seen_of(const struct stat *st)
+static struct ips_traced_file traced_cache_key(const struct stat *st)
 {
-    return (struct ips_seen){.dev = st->st_dev,
-                             .ino = st->st_ino,
-                             .changed = st->st_ctim,
-                             .size = st->st_size,
-                             .uid = (uint32_t)ips_sys3(SYS_getuid, 0, 0, 0),
-                             .euid = ips_sys_geteuid(),
-                             .valid = 1};
+    return (struct ips_traced_file){.dev = st->st_dev,
+                                    .ino = st->st_ino,
+                                    .changed = st->st_ctim,
+                                    .size = st->st_size,
+                                    .uid =
+                                        (uint32_t)ips_sys3(SYS_getuid, 0, 0, 0),
+                                    .euid = ips_sys_geteuid(),
+                                    .valid = 1};
 }
 
 /* Is this file in the cache of traced files? If a signal handler changes an
  * entry during the comparison, it also changes seen_next. */
-static bool seen_traced(const struct ips_seen *is)
+static bool is_in_traced_cache(const struct ips_traced_file *is)
 {
     struct ips_extra *extra = ips_me.extra;
     for (uint32_t i = 0; extra && i < IPS_SEEN; i++) {
@@ -345,7 +348,7 @@ static bool seen_traced(const struct ips_seen *is)
  * second: it could change again and keep the same ctime. Maps no extra state
  * for this: a thread that spawns has it already, and a fork child that executes
  * a program would not use the cache again. */
-static void remember_traced(const struct ips_seen *is)
+static void add_to_traced_cache(const struct ips_traced_file *is)
 {
     struct ips_extra *extra = ips_me.extra;
     struct timespec now;
@@ -353,7 +356,7 @@ static void remember_traced(const struct ips_seen *is)
         ips_sys3(SYS_clock_gettime, CLOCK_REALTIME, (long)&now, 0) != 0 ||
         now.tv_sec <= is->changed.tv_sec + 1)
         return;
-    struct ips_seen *s =
+    struct ips_traced_file *s =
         &extra->seen[(*(volatile uint32_t *)&extra->seen_next)++ % IPS_SEEN];
     s->valid = 0;
     atomic_signal_fence(memory_order_seq_cst);
@@ -365,15 +368,16 @@ static void remember_traced(const struct ips_seen *is)
 
 /* Examines an open program file: sets its kind and returns false, or returns
  * true if `head` is now the path of its interpreter. */
-static bool inspect_inside(int fd, const struct stat *st, const char *path,
-                           enum ips_target_kind *kind, char head[HEAD_BYTES])
+static bool inspect_file_contents(int fd, const struct stat *st,
+                                  const char *path, enum ips_target_kind *kind,
+                                  char head[HEAD_BYTES])
 {
     long got = ips_sys6(SYS_pread64, fd, (long)head, HEAD_BYTES, 0, 0, 0);
     if (got < EI_NIDENT)
         got = got > 0 ? got : 0;
     if (got >= EI_NIDENT && memcmp(head, ELFMAG, SELFMAG) == 0) {
-        *kind = elf_kind(fd, head, (size_t)got, path);
-        if (*kind <= IPS_TARGET_SETUID && gains_rights(fd, st))
+        *kind = classify_elf_target(fd, head, (size_t)got, path);
+        if (*kind <= IPS_TARGET_SETUID && gains_privileges(fd, st))
             *kind = IPS_TARGET_SETUID;
         return false;
     }
@@ -419,7 +423,7 @@ static bool inspect_image(struct ips_target *t, int fd, struct stat *st,
     const char *name = path;
     bool script = false;
     for (int depth = 0; fd >= 0 && depth < SCRIPT_DEPTH; depth++) {
-        bool again = inspect_inside(fd, st, name, &t->kind, head);
+        bool again = inspect_file_contents(fd, st, name, &t->kind, head);
         script |= again;
         ips_sys_close(fd);
         fd = -1;
@@ -441,7 +445,7 @@ static void check_target_library_and_set_path(struct ips_target *t,
                                               const char *path,
                                               const char *library, bool before)
 {
-    if (ips_target_preload_stays(t->kind) && t->kind != IPS_TARGET_STATIC &&
+    if (ips_target_keeps_preload(t->kind) && t->kind != IPS_TARGET_STATIC &&
         !is_reachable(library, before))
         t->kind = IPS_TARGET_HIDDEN;
     if (t->kind != IPS_TARGET_TRACED) {
@@ -486,7 +490,7 @@ static const char *path_without_descriptor(char out[FOUND_BYTES], int dir,
     if (dir < 0 || len + 20 > sizeof(after))
         return NULL;
     memcpy(after, "/fd/", n);
-    n = (size_t)(ips_put_number(after + n, (uint64_t)dir, 10) - after);
+    n = (size_t)(ips_format_number(after + n, (uint64_t)dir, 10) - after);
     if (len)
         after[n++] = '/';
     memcpy(after + n, path ? path : "", len);
@@ -499,18 +503,18 @@ static const char *path_without_descriptor(char out[FOUND_BYTES], int dir,
 static bool inspect_file(struct ips_target *t, int dir, const char *path,
                          struct stat *st, const char *library)
 {
-    struct ips_seen is = seen_of(st);
-    if (seen_traced(&is)) {
+    struct ips_traced_file is = traced_cache_key(st);
+    if (is_in_traced_cache(&is)) {
         check_target_library_and_set_path(t, path, library, true);
         return true;
     }
     char room[FOUND_BYTES];
     struct inspection l = {t, path, library,
                            path_without_descriptor(room, dir, path), st};
-    long looked = ips_with_own_table(inspect_with_own_table, &l);
+    long looked = ips_run_with_own_table(inspect_with_own_table, &l);
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
-        remember_traced(&is);
+        add_to_traced_cache(&is);
     return looked > 0;
 }
 
@@ -529,15 +533,15 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
         struct inspection l = {
             t, path && *path ? path : "(descriptor)", library,
             is_file ? path_without_descriptor(room, dir, path) : NULL, &st};
-        (void)ips_with_own_table(inspect_with_own_table, &l);
+        (void)ips_run_with_own_table(inspect_with_own_table, &l);
     }
 }
 
 /* Finds the next program named `file` in the directories of *search, and
  * advances *search (NULL at the end). IPS_APART measures the time: the probe
  * cost of an exec does not include a search of many directories. */
-static bool find_next(const char **search, const char *file,
-                      char path[FOUND_BYTES], struct stat *st)
+static bool find_next_in_search_path(const char **search, const char *file,
+                                     char path[FOUND_BYTES], struct stat *st)
 {
     IPS_APART;
     size_t len = strlen(file);
@@ -570,7 +574,7 @@ void ips_target_find_and_inspect(struct ips_target *t, const char *file,
     struct stat st;
     if (!search)
         search = "/bin:/usr/bin";
-    while (find_next(&search, file, path, &st) &&
+    while (find_next_in_search_path(&search, file, path, &st) &&
            !inspect_file(t, AT_FDCWD, path, &st, library))
         continue;
 }

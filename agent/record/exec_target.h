@@ -70,15 +70,15 @@ void ips_target_find_and_inspect(struct ips_target *t, const char *file,
 void ips_target_refine_by_arguments(struct ips_target *t, char *const argv[],
                                     char *const envp[]);
 
-bool ips_target_preload_stays(enum ips_target_kind kind);
+bool ips_target_keeps_preload(enum ips_target_kind kind);
 
 /* Writes "untraced PID WORD PATH" into `out`; returns its length. */
 #define IPS_TARGET_TEXT (IPS_TARGET_PATH + 64u)
-size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
-                       uint32_t pid);
+size_t ips_target_format_untraced(char out[IPS_TARGET_TEXT],
+                                  const struct ips_target *t, uint32_t pid);
 
 /* Copies the value of LD_PRELOAD without the entries that end in `name` (our
  * library's file name); `out` is at least as large as `value`. */
-void ips_preload_without(char *out, const char *value, const char *name);
+void ips_preload_remove_library(char *out, const char *value, const char *name);
 
 #endif

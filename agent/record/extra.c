@@ -3,7 +3,7 @@
 
 #include "agent/record/sys.h"
 
-__attribute__((noinline, cold)) struct ips_extra *ips_extra_make(void)
+__attribute__((noinline, cold)) struct ips_extra *ips_extra_map(void)
 {
     struct ips_thread *me = &ips_me;
     struct ips_extra *none = NULL;

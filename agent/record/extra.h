@@ -38,7 +38,7 @@ struct ips_stack_recent {
 
 /* A series of failed trylock calls on a lock that another thread holds:
  * preload/sync/sync.c. */
-struct ips_try {
+struct ips_trylock_series {
     uint64_t first, last, cpu; /* stamps; CPU at `first` */
     uint32_t count;
 };
@@ -52,7 +52,7 @@ enum ips_retry_kind {
     IPS_RETRY_PATH,
     IPS_RETRY_KINDS
 };
-struct ips_retry {
+struct ips_retry_series {
     uint64_t key;         /* identifies the condition */
     uint64_t first, last; /* stamps of the calls that failed */
     uint64_t cpu;         /* CPU time at `first` */
@@ -61,7 +61,7 @@ struct ips_retry {
 };
 
 /* A program file that was examined and found traced: exec_target.c. */
-struct ips_seen {
+struct ips_traced_file {
     uint64_t dev, ino;
     struct timespec changed; /* ctime: content, name, rights or attributes */
     int64_t size;
@@ -74,11 +74,11 @@ struct ips_extra {
     _Alignas(64) struct ips_mark_slot mark_slot[IPS_MARK_PLACES];
     struct ips_cpu_baseline mark_baseline;
     struct ips_stack_recent stacks[IPS_STACKS_RECENT];
-    struct ips_try tries;
-    struct ips_retry retry[IPS_RETRY_KINDS];
+    struct ips_trylock_series tries;
+    struct ips_retry_series retry[IPS_RETRY_KINDS];
     uint32_t naps;  /* sleeps, and waits that timed out, so far */
     uint32_t joins; /* waits for children so far: each may be a sleep, too */
-    struct ips_seen seen[IPS_SEEN];
+    struct ips_traced_file seen[IPS_SEEN];
     uint32_t seen_next;
     /* A fork in progress inside the C library: preload/process/fork.c. */
     struct {
@@ -96,11 +96,11 @@ struct ips_extra {
 
 /* Returns the calling thread's extra state; maps it if there is none yet. NULL:
  * not available, the caller does without. Async-signal-safe. */
-struct ips_extra *ips_extra_make(void);
+struct ips_extra *ips_extra_map(void);
 static inline struct ips_extra *ips_extra(void)
 {
     struct ips_extra *extra = ips_me.extra;
-    return __builtin_expect(extra != NULL, 1) ? extra : ips_extra_make();
+    return __builtin_expect(extra != NULL, 1) ? extra : ips_extra_map();
 }
 /* Frees the calling thread's extra state, at its end. */
 void ips_extra_free(void);

@@ -57,7 +57,7 @@ static inline void *ips_stream_begin_record_here(struct ips_thread *me,
     if (unlikely(bytes > IPS_REC_MAX_BYTES ||
                  bytes < sizeof(struct ips_rec_head)))
         return NULL;
-    me->recs_open++; /* before the xadd: see ips_segment_drop */
+    me->recs_open++; /* before the xadd: see ips_segment_abandon */
     uint64_t at = ips_reserve_bytes(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
                  *ips_core.alive != IPS_ALIVE))
@@ -99,7 +99,7 @@ static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
          */
         atomic_store_explicit(&h->word, word, memory_order_release);
     }
-    me->recs_open--; /* after the store: see ips_segment_drop */
+    me->recs_open--; /* after the store: see ips_segment_abandon */
 }
 static inline void ips_rec_publish_inline(void *rec)
 {

@@ -14,7 +14,7 @@
 #define TAKEN_NS_MAX 500000u
 #define SWITCHED_NS_MAX 20000u
 
-static bool is_wanted(void)
+static bool may_write_overhead_records(void)
 {
     const struct ips_stream *s = &ips_me.stream;
     return ips_core.main_stream && !ips_sys_quiet && !ips_me.in_vfork &&
@@ -24,7 +24,7 @@ static bool is_wanted(void)
 __attribute__((cold)) void ips_guessed_write(uint64_t t)
 {
     struct ips_cpu *c = &ips_me.cpu;
-    if (!is_wanted())
+    if (!may_write_overhead_records())
         return;
     /* Stored first, so that a signal handler in between does not write the same
      * record. */
@@ -44,15 +44,15 @@ __attribute__((cold)) void ips_guessed_write(uint64_t t)
 void ips_guessed_write_last(void)
 {
     if (ips_me.cpu.guess.corrected_ns != ips_me.cpu.guessed_said)
-        ips_guessed_write(ips_core_now());
+        ips_guessed_write(ips_core_stamp_now());
 }
 
 uint64_t ips_unreported_agent_ns(void)
 {
     const struct ips_control *c = ips_core.control;
-    uint64_t ps = ips_me.opens * ips_probe_ps(c, IPS_PROBE_OPEN) +
-                  ips_me.passes * ips_probe_ps(c, IPS_PROBE_PASS) +
-                  ips_me.locks * ips_probe_ps(c, IPS_PROBE_LOCK);
+    uint64_t ps = ips_me.opens * ips_probe_cost_ps(c, IPS_PROBE_OPEN) +
+                  ips_me.passes * ips_probe_cost_ps(c, IPS_PROBE_PASS) +
+                  ips_me.locks * ips_probe_cost_ps(c, IPS_PROBE_LOCK);
     return ips_me.beyond_ns + ps / 1000;
 }
 
@@ -66,7 +66,7 @@ void ips_reset_overhead_counts(void)
 /* Writes CALLS for the calling thread only; each thread writes its own. */
 __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
 {
-    if (!is_wanted())
+    if (!may_write_overhead_records())
         return;
     uint32_t calls = ips_me.file_calls;
     uint64_t beyond_ns = ips_unreported_agent_ns();
@@ -76,7 +76,7 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
      * are lost. */
     ips_reset_overhead_counts();
     struct ips_rec_calls *rec =
-        ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());
+        ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_stamp_now());
     if (!rec)
         return;
     rec->h.a = (uint32_t)ips_min_u64(beyond_ns, UINT32_MAX);
@@ -84,15 +84,16 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
     ips_rec_publish(rec);
 }
 
-void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps)
+void ips_agent_work_end(const struct ips_agent_work *apart, uint64_t priced_ps)
 {
     /* If the same mark is still there, the thread was never switched out. */
     bool stayed =
         !ips_core.cpu_marks ||
-        (apart->mark == *ips_cpu_mark() &&
+        (apart->mark == *ips_cpu_mark_address() &&
          ips_me.cpu_next == apart->mark_number && ips_cpu_slot(apart->mark));
-    uint64_t took = ips_min_u64(ips_stamps_to_ns(ips_core_now() - apart->t),
-                                stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
+    uint64_t took =
+        ips_min_u64(ips_stamps_to_ns(ips_core_stamp_now() - apart->t),
+                    stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
     took = ips_sub_sat(took, ips_me.said_ns - apart->said_ns);
     /* Replaces what nested work has added, so that it counts once. If beyond_ns
      * is less than at the start, a CALLS was written meanwhile. */

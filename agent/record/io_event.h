@@ -45,10 +45,10 @@ static inline bool ips_io_write_short(enum ips_rec_type type, uint32_t chan,
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
-    ips_me.recs_open++; /* before the xadd: see ips_segment_drop */
+    ips_me.recs_open++; /* before the xadd: see ips_segment_abandon */
     uint64_t at = ips_reserve_bytes(&ips_me.stream.cur, bytes);
-    if (unlikely(!ips_short_good(&ips_me, &ips_me.io_baseline, era, from, at,
-                                 bytes))) {
+    if (unlikely(!ips_short_may_write(&ips_me, &ips_me.io_baseline, era, from,
+                                      at, bytes))) {
         ips_reservation_give_back(at, bytes);
         return false;
     }

@@ -28,7 +28,7 @@ static atomic_bool by_process; /* a process, not a thread, does the work */
  * exists, then the thread's tid until it is gone; 0: free. */
 static _Atomic uint32_t threads[THREADS];
 
-struct work {
+struct helper_work {
     long (*function)(void *);
     void *arg;
     long result;
@@ -52,7 +52,7 @@ long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
 
 /* Replaces the descriptor table by an empty one, or by a copy if the kernel has
  * no close_range (before Linux 5.9). */
-static long leave_table(void)
+static long unshare_descriptor_table(void)
 {
     long rc =
         ips_sys3(SYS_close_range, 0, (long)~0u, (long)CLOSE_RANGE_UNSHARE);
@@ -61,8 +61,8 @@ static long leave_table(void)
 
 static void run_in_own_table(void *arg)
 {
-    struct work *w = arg;
-    w->result = leave_table();
+    struct helper_work *w = arg;
+    w->result = unshare_descriptor_table();
     if (w->result < 0)
         return;
     ips_me.own_table = true;
@@ -100,8 +100,8 @@ static bool forks_into_other_pidns(void)
 }
 
 /* Claims a free slot in `threads`. If all are taken, returns `spare`:
- * ips_own_table_has() then does not know the thread. */
-static _Atomic uint32_t *claim_slot(_Atomic uint32_t *spare)
+ * ips_own_table_is_helper() then does not know the thread. */
+static _Atomic uint32_t *claim_helper_slot(_Atomic uint32_t *spare)
 {
     for (unsigned i = 0; i < THREADS; i++) {
         uint32_t none = 0;
@@ -111,7 +111,7 @@ static _Atomic uint32_t *claim_slot(_Atomic uint32_t *spare)
     return spare;
 }
 
-bool ips_own_table_has(uint32_t tid)
+bool ips_own_table_is_helper(uint32_t tid)
 {
     for (unsigned i = 0; i < THREADS; i++) {
         uint32_t there;
@@ -134,7 +134,7 @@ void ips_own_table_reset(void)
             atomic_store(&threads[i], 0);
 }
 
-void ips_own_table_by_process(void)
+void ips_own_table_use_process(void)
 {
     atomic_store(&by_process, true);
     /* Wait until the threads that began before are gone. */
@@ -144,18 +144,18 @@ void ips_own_table_by_process(void)
             ips_sys3(SYS_sched_yield, 0, 0, 0);
 }
 
-long ips_with_own_table(long (*function)(void *), void *arg)
+long ips_run_with_own_table(long (*function)(void *), void *arg)
 {
     if (!ips_own_table_on || ips_me.own_table)
         return function(arg);
     if (ips_sys_quiet)
         return -ENOSYS;
-    struct work w = {function, arg, -EAGAIN};
+    struct helper_work w = {function, arg, -EAGAIN};
     uint32_t gone = 1;
     _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_small_stack();
-    _Atomic uint32_t *place = claim_slot(&unknown);
-    /* Read this only after claiming the slot: ips_own_table_by_process() sets
+    _Atomic uint32_t *place = claim_helper_slot(&unknown);
+    /* Read this only after claiming the slot: ips_own_table_use_process() sets
      * it and then waits until all claimed slots are free. */
     const bool process = atomic_load(&by_process);
     long tid = process && forks_into_other_pidns()
@@ -174,7 +174,7 @@ long ips_with_own_table(long (*function)(void *), void *arg)
     return w.result;
 }
 
-struct reading {
+struct file_reading {
     const char *path;
     void *to;
     size_t bytes;
@@ -182,7 +182,7 @@ struct reading {
 
 static long read_file(void *arg)
 {
-    const struct reading *r = arg;
+    const struct file_reading *r = arg;
     int fd = ips_sys_open(r->path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
@@ -193,8 +193,8 @@ static long read_file(void *arg)
 
 long ips_read_with_own_table(const char *path, void *to, size_t bytes)
 {
-    struct reading r = {path, to, bytes};
-    return ips_with_own_table(read_file, &r);
+    struct file_reading r = {path, to, bytes};
+    return ips_run_with_own_table(read_file, &r);
 }
 
 bool ips_build_proc_path(char *out, size_t bytes, const char *link,

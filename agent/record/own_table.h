@@ -38,25 +38,26 @@
 #define IPS_OWN_TABLE_BITSET 0x49505354
 
 /* False while an image starts (its constructor runs before main()) and in our
- * own programs: ips_with_own_table() then calls the function directly. */
+ * own programs: ips_run_with_own_table() then calls the function directly. */
 extern bool ips_own_table_on __attribute__((visibility("hidden")));
 
 /* Call this before the program calls mq_notify(): from now on the helper is a
  * process. Returns when no helper thread is left. */
-void ips_own_table_by_process(void);
+void ips_own_table_use_process(void);
 
 /* Calls function(arg) in a helper, which cannot reach the program's
  * descriptors. Returns the function's result, or -errno if no helper can be
  * created. A nested use calls the function directly. */
-long ips_with_own_table(long (*function)(void *), void *arg);
+long ips_run_with_own_table(long (*function)(void *), void *arg);
 
 /* Reads at most `bytes` bytes from the start of a file, by
- * ips_with_own_table(). Returns the number of bytes read, or -errno. */
+ * ips_run_with_own_table(). Returns the number of bytes read, or -errno. */
 long ips_read_with_own_table(const char *path, void *to, size_t bytes);
 
-/* Is `tid` a helper thread of ips_with_own_table()? It may have ended by now.
+/* Is `tid` a helper thread of ips_run_with_own_table()? It may have ended by
+ * now.
  */
-bool ips_own_table_has(uint32_t tid);
+bool ips_own_table_is_helper(uint32_t tid);
 /* Call it in a fork child: discards the parent's helpers. */
 void ips_own_table_reset(void);
 

@@ -16,25 +16,25 @@
  * twice. If there are more sleeps than that (a quarter more), the thread also
  * slept for other reasons, such as a futex without a wrapper, and the time that
  * it waited for pages is unknown. */
-static bool explain_sleeps(int32_t faults, int32_t sleeps)
+static bool faults_explain_sleeps(int32_t faults, int32_t sleeps)
 {
     return sleeps <= faults + faults / 4;
 }
 
-static bool read_counts(struct rusage *ru)
+static bool read_fault_counts(struct rusage *ru)
 {
     return !ips_sys_quiet &&
            ips_sys3(SYS_getrusage, RUSAGE_THREAD, (long)ru, 0) == 0;
 }
 
-void ips_page_faults_begin(void)
+void ips_page_faults_skip_earlier(void)
 {
     struct rusage ru;
-    if (read_counts(&ru))
-        ips_page_faults_note(&ru);
+    if (read_fault_counts(&ru))
+        ips_page_faults_set_counts(&ru);
 }
 
-void ips_page_faults_note(const struct rusage *ru)
+void ips_page_faults_set_counts(const struct rusage *ru)
 {
     ips_me.cpu.faults_seen = (uint32_t)ru->ru_majflt;
     ips_me.cpu.guess.switches = (uint32_t)ru->ru_nvcsw;
@@ -42,7 +42,7 @@ void ips_page_faults_note(const struct rusage *ru)
 
 /* Are PAGEFAULT records wanted? Not without RUNDELAY records: the time that a
  * thread was ready to run could then not be distinguished from its sleeps. */
-static bool is_wanted(void)
+static bool may_write_page_faults(void)
 {
     const struct ips_stream *s = &ips_me.stream;
     return ips_core.main_stream && *ips_core.alive != 0 && !ips_me.in_vfork &&
@@ -57,10 +57,11 @@ void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
         (int32_t)((uint32_t)ru->ru_majflt - ips_me.cpu.faults_seen);
     int32_t sleeps =
         (int32_t)((uint32_t)ru->ru_nvcsw - ips_me.cpu.guess.switches);
-    if (!is_wanted() || faults < 0) /* < 0: a handler has updated them */
+    if (!may_write_page_faults() ||
+        faults < 0) /* < 0: a handler has updated them */
         return;
-    ips_page_faults_note(ru);
-    if (faults == 0 || !explain_sleeps(faults, sleeps))
+    ips_page_faults_set_counts(ru);
+    if (faults == 0 || !faults_explain_sleeps(faults, sleeps))
         return;
     struct ips_rec_cpu *rec =
         ips_rec_begin_at(IPS_REC_PAGEFAULT, sizeof(*rec), t);
@@ -75,6 +76,6 @@ __attribute__((cold)) void ips_page_faults_write_if_any(uint64_t t,
                                                         uint64_t cpu)
 {
     struct rusage ru;
-    if (is_wanted() && read_counts(&ru))
+    if (may_write_page_faults() && read_fault_counts(&ru))
         ips_page_faults_write_counted(&ru, t, cpu);
 }

@@ -39,7 +39,7 @@ void ips_reservation_give_back(uint64_t at, uint64_t bytes)
                *ips_core.alive) {
         struct ips_rec_head *h = (struct ips_rec_head *)at;
         h->a = 0;
-        h->t = ips_core_now();
+        h->t = ips_core_stamp_now();
         atomic_store_explicit(&h->word,
                               IPS_REC_RESUME | (uint32_t)(bytes / 8) << 8,
                               memory_order_release);

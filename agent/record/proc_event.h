@@ -61,15 +61,15 @@ void ips_reservation_give_back(uint64_t at, uint64_t bytes)
  * only at their end. */
 #define IPS_SHORT_NOT 1u
 #define IPS_SHORT_TAKEN 2u
-static inline void ips_short_undo(uint64_t left, uint64_t bytes)
+static inline void ips_short_give_back(uint64_t left, uint64_t bytes)
 {
     if (left & IPS_SHORT_TAKEN)
         ips_reservation_give_back(left & ~(uint64_t)7, bytes);
 }
 
 /* May this image write a record into the reserved `bytes` at `at`? */
-static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
-                                  uint64_t bytes)
+static inline bool ips_short_record_fits(const struct ips_thread *me,
+                                         uint64_t at, uint64_t bytes)
 {
     const struct ips_stream *s = &me->stream;
     return at == s->tail && at + bytes <= s->limit &&
@@ -79,12 +79,14 @@ static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
 /* May the short record at `at` be written with the baseline `of`, whose era and
  * t were `era` and `from`? If so, the caller's checks in that era still hold.
  */
-static inline bool ips_short_good(struct ips_thread *me,
-                                  struct ips_cpu_baseline *of, uint32_t era,
-                                  uint64_t from, uint64_t at, uint64_t bytes)
+static inline bool ips_short_may_write(struct ips_thread *me,
+                                       struct ips_cpu_baseline *of,
+                                       uint32_t era, uint64_t from, uint64_t at,
+                                       uint64_t bytes)
 {
     const volatile struct ips_cpu_baseline *line = of;
-    return ips_short_fits(me, at, bytes) && line->t == from && era == me->era;
+    return ips_short_record_fits(me, at, bytes) && line->t == from &&
+           era == me->era;
 }
 
 /* Publishes a filled short record: stores its head word and `a` with one store.
@@ -118,15 +120,15 @@ static inline uint64_t ips_write_short_event(struct ips_thread *me,
     const volatile struct ips_cpu_baseline *line = of;
     const uint64_t bytes = sizeof(struct ips_rec_head);
     uint64_t from = line->t, cpu = line->cpu;
-    uint64_t t = ips_counter(), since = t - from;
+    uint64_t t = ips_counter_read(), since = t - from;
     /* If `high` is a constant, all records of the baseline have the same. */
     bool other_half = !__builtin_constant_p(high) && high != line->high;
     if (unlikely(since >= line->span || other_half))
         return IPS_SHORT_NOT;
-    me->recs_open++; /* before the xadd: see ips_segment_drop */
+    me->recs_open++; /* before the xadd: see ips_segment_abandon */
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
-    if (unlikely(!ips_short_good(me, of, era, from, at, bytes) ||
-                 line->mark != *ips_cpu_mark()))
+    if (unlikely(!ips_short_may_write(me, of, era, from, at, bytes) ||
+                 line->mark != *ips_cpu_mark_address()))
         return at | IPS_SHORT_TAKEN;
     ((struct ips_rec_head *)at)->t = t;
     me->cpu_last = cpu + (since * ips_core.mult >> 32);

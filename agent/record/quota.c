@@ -30,7 +30,7 @@
 #define LOOK_NS 1000000000ull
 #define IPS_ROOM_WAIT_NS 10000000000ull
 
-struct ips_control *ips_shared(void)
+struct ips_control *ips_shared_control(void)
 {
     struct ips_control *c =
         atomic_load_explicit(&ips_core.shared, memory_order_acquire);
@@ -53,7 +53,7 @@ struct ips_control *ips_shared(void)
 
 bool ips_quota_take(uint64_t bytes)
 {
-    struct ips_control *c = ips_shared();
+    struct ips_control *c = ips_shared_control();
     if (!c)
         return false;
     atomic_fetch_add_explicit(&c->used_bytes, bytes, memory_order_relaxed);
@@ -63,21 +63,21 @@ bool ips_quota_take(uint64_t bytes)
     return false;
 }
 
-bool ips_quota_ample(void)
+bool ips_quota_is_half_free(void)
 {
-    const struct ips_control *c = ips_shared();
+    const struct ips_control *c = ips_shared_control();
     return c && ips_control_bytes_in_use(c) < ips_core.control->quota_bytes / 2;
 }
 
-void ips_quota_give(uint64_t bytes)
+void ips_quota_give_back(uint64_t bytes)
 {
-    struct ips_control *c = ips_shared();
+    struct ips_control *c = ips_shared_control();
     if (c)
         atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
 }
 
 /* Opens the lock file of the pool's slave; returns a descriptor or -errno. Call
- * it inside ips_with_own_table(). */
+ * it inside ips_run_with_own_table(). */
 static int open_slave_lock(void)
 {
     static const char name[] = "slave.lock";
@@ -109,7 +109,7 @@ static long try_slave_lock(void *unused)
  * (slave/base/lock.c). */
 static bool slave_is_alive(void)
 {
-    long rc = ips_with_own_table(try_slave_lock, NULL);
+    long rc = ips_run_with_own_table(try_slave_lock, NULL);
     return rc < 0 && rc != -ENOENT;
 }
 
@@ -146,12 +146,12 @@ static bool is_slave_in_our_pidns(const struct ips_control *c)
  * (slave/base/lock.c): the kernel reports the pid of the holder in our
  * namespace, or 0 if the holder is not visible there. This takes a third of the
  * time of reading /proc. */
-uint64_t ips_pidns(void)
+uint64_t ips_pid_namespace_inode(void)
 {
     struct stat st;
     if (is_slave_in_our_pidns(ips_core.control))
         return IPS_PIDNS_INITIAL;
-    if (ips_with_own_table(slave_holds_lock, NULL) == 1)
+    if (ips_run_with_own_table(slave_holds_lock, NULL) == 1)
         return IPS_PIDNS_INITIAL;
     return ips_sys_stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
@@ -164,10 +164,10 @@ bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
                     uint64_t *since_ns, uint64_t *signals)
 {
     if (ips_core.control->on_full != IPS_ON_FULL_BLOCK || s->gave_up ||
-        !ips_shared() ||
+        !ips_shared_control() ||
         (cause != IPS_LOST_QUOTA && cause != IPS_LOST_POOL_FULL))
         return false;
-    uint64_t now = ips_sys_clock(CLOCK_MONOTONIC);
+    uint64_t now = ips_sys_clock_ns(CLOCK_MONOTONIC);
     if (!*since_ns)
         *since_ns = now;
     uint64_t waited = now - *since_ns;
@@ -179,7 +179,7 @@ bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
         return false;
     }
     if (s->seg.base && !s->parked)
-        ips_segment_park(s);
+        ips_segment_close_until_drained(s);
     struct timespec step = {0, STEP_NS};
     /* A signal handler that runs while we sleep may wait for space as well. It
      * waits with signals blocked, so that handlers do not pile up on the stack.
@@ -205,25 +205,25 @@ bool ips_sys_quiet;
 uint64_t ips_quiet_set_cpu(uint64_t cpu)
 {
     ips_me.quiet_cpu = cpu;
-    ips_me.quiet_t = ips_core_now();
+    ips_me.quiet_t = ips_core_stamp_now();
     return cpu;
 }
 
-uint64_t ips_quiet_cpu(void)
+uint64_t ips_quiet_cpu_now(void)
 {
-    uint64_t now = ips_core_now();
+    uint64_t now = ips_core_stamp_now();
     if (!ips_me.quiet_t)
         ips_me.quiet_t = now;
     return ips_me.quiet_cpu + ips_mul_q32(ips_sub_sat(now, ips_me.quiet_t),
                                           ips_core.control->clock.mult_q32);
 }
 
-void ips_core_set_quiet(bool on)
+void ips_core_set_syscalls_forbidden(bool on)
 {
-    if (!ips_core_active())
+    if (!ips_core_is_recording())
         return;
     if (on && ips_core.clock_kind == IPS_CLOCK_RAW) {
-        ips_core_stop(); /* reading this clock is a system call */
+        ips_core_stop_recording(); /* reading this clock is a system call */
         return;
     }
     if (on) {
@@ -235,14 +235,14 @@ void ips_core_set_quiet(bool on)
             if (ips_segment_extend(s, s->limit + want) == 0)
                 break;
         ips_sys_restore_signals(signals);
-        ips_quiet_set_cpu(ips_core_cpu());
+        ips_quiet_set_cpu(ips_core_thread_cpu_ns());
         (void)ips_extra();
     }
     ips_sys_quiet = on;
     ips_core.guesses = ips_core.control->cpu_mode == IPS_CPU_FAST && !on;
 }
 
-void ips_core_stop(void)
+void ips_core_stop_recording(void)
 {
     ips_core.main_stream = false;
     if (*ips_core.alive)

@@ -1,10 +1,10 @@
 /*
  * --on-full=ring, a flight recorder: each thread keeps its newest records.
  *
- * A thread has up to ring_max() segments. When it needs another one, it
- * condenses the oldest segment and the previous *digest* into a new digest, and
- * uses the oldest segment again. A digest keeps the records that are needed to
- * understand newer ones: START, NAME, MODULE and the like, the CHAN of each
+ * A thread has up to max_ring_segments() segments. When it needs another one,
+ * it condenses the oldest segment and the previous *digest* into a new digest,
+ * and uses the oldest segment again. A digest keeps the records that are needed
+ * to understand newer ones: START, NAME, MODULE and the like, the CHAN of each
  * open channel, and the last send and receive of each channel. These two also
  * contain the sum of the bytes of earlier ones (IPS_REC_F_SUM), so that
  * positions in the byte stream stay right. All other records are counted as
@@ -33,7 +33,7 @@
 #define SUMS 2048u /* most pairs of channel and direction that have a sum */
 #define LOST_BYTES (IPS_LOST_COUNT * sizeof(struct ips_rec_lost))
 
-struct sum {
+struct channel_sum {
     uint64_t key; /* channel << 1 | receives; 0 = empty */
     uint64_t bytes;
     uint64_t last; /* address of the record that keeps the sum */
@@ -46,17 +46,17 @@ struct ips_ring {
     uint32_t old_count;
     struct ips_segment_map spare[RING_MOST]; /* empty, not in use */
     uint32_t spare_count;
-    struct sum sums[SUMS];
+    struct channel_sum sums[SUMS];
 };
 
-static uint32_t ring_max(void)
+static uint32_t max_ring_segments(void)
 {
     const struct ips_control *c = ips_core.control;
     uint64_t n = c->quota_bytes / 4 / c->segment_bytes;
     return (uint32_t)ips_max_u64(RING_LEAST, ips_min_u64(n, RING_MOST));
 }
 
-static struct ips_ring *ring_of(struct ips_stream *s)
+static struct ips_ring *get_or_map_ring(struct ips_stream *s)
 {
     if (!s->ring) {
         uint64_t at =
@@ -78,7 +78,7 @@ static uint32_t total_segments(const struct ips_stream *s)
 /* --- condensing ------------------------------------------------------------
  */
 
-struct writer {
+struct digest_writer {
     uint64_t at, end; /* next free address and end of the output */
     uint64_t half;    /* forks and joins are kept only in the first half */
     uint64_t dropped;
@@ -86,38 +86,39 @@ struct writer {
     uint64_t stamp;                /* stamp of the newest record */
 };
 
-static uint32_t word_of(const struct ips_rec_head *h)
+static uint32_t load_head_word(const struct ips_rec_head *h)
 {
     return atomic_load_explicit(&h->word, memory_order_relaxed);
 }
 
-static uint64_t bytes_of(const struct ips_rec_head *h)
+static uint64_t record_bytes(const struct ips_rec_head *h)
 {
-    return (uint64_t)(word_of(h) >> 8 & 0xff) * 8;
+    return (uint64_t)(load_head_word(h) >> 8 & 0xff) * 8;
 }
 
-static struct ips_rec_head *first_of(const struct ips_segment_map *m)
+static struct ips_rec_head *first_record_of(const struct ips_segment_map *m)
 {
     return (struct ips_rec_head *)(m->base + sizeof(struct ips_segment_header));
 }
 
 /* Returns the record after `h`, or the first record if `h` is NULL. Returns
  * NULL after the last record. */
-static struct ips_rec_head *next_of(const struct ips_segment_map *m,
-                                    struct ips_rec_head *h)
+static struct ips_rec_head *next_record_of(const struct ips_segment_map *m,
+                                           struct ips_rec_head *h)
 {
-    uint64_t at = h ? (uint64_t)h + bytes_of(h) : (uint64_t)first_of(m);
+    uint64_t at =
+        h ? (uint64_t)h + record_bytes(h) : (uint64_t)first_record_of(m);
     if (!m->base || at + sizeof(*h) > m->used_end)
         return NULL;
     h = (struct ips_rec_head *)at;
-    return bytes_of(h) < sizeof(*h) ? NULL : h;
+    return record_bytes(h) < sizeof(*h) ? NULL : h;
 }
 
-static struct sum *find_sum(struct ips_ring *r, uint64_t key, bool add)
+static struct channel_sum *find_sum(struct ips_ring *r, uint64_t key, bool add)
 {
     uint64_t at = key * 0x9e3779b97f4a7c15ull >> 40;
     for (uint32_t i = 0; i < 16; i++) {
-        struct sum *sum = &r->sums[(at + i) % SUMS];
+        struct channel_sum *sum = &r->sums[(at + i) % SUMS];
         if (sum->key == key)
             return sum;
         if (sum->key == 0) {
@@ -137,7 +138,7 @@ static bool counts_in_channel_sum(const struct ips_rec_head *h, uint32_t type)
            ((const struct ips_rec_io *)h)->result > 0;
 }
 
-static uint64_t key_of(const struct ips_rec_head *h, uint32_t type)
+static uint64_t channel_sum_key(const struct ips_rec_head *h, uint32_t type)
 {
     return (uint64_t)h->a << 1 | (type == IPS_REC_RECV);
 }
@@ -148,12 +149,13 @@ static void sum_channel_bytes(struct ips_ring *r,
                               const struct ips_segment_map *m, bool is_digest)
 {
     uint32_t dgram = 0;
-    for (struct ips_rec_head *h = NULL; (h = next_of(m, h));) {
-        uint32_t type = word_of(h) & 0xff;
+    for (struct ips_rec_head *h = NULL; (h = next_record_of(m, h));) {
+        uint32_t type = load_head_word(h) & 0xff;
         bool addressed = dgram && dgram == h->a;
         dgram = type == IPS_REC_DGRAM ? h->a : 0;
         if (counts_in_channel_sum(h, type) && !addressed) {
-            struct sum *sum = find_sum(r, key_of(h, type), true);
+            struct channel_sum *sum =
+                find_sum(r, channel_sum_key(h, type), true);
             if (!sum)
                 continue;
             sum->bytes += (uint64_t)((struct ips_rec_io *)h)->result;
@@ -164,24 +166,26 @@ static void sum_channel_bytes(struct ips_ring *r,
         if (is_digest && type == IPS_REC_CLOSE &&
             ((struct ips_rec_close *)h)->how == IPS_CLOSE_FD)
             for (uint64_t side = 0; side < 2; side++) {
-                struct sum *sum = find_sum(r, (uint64_t)h->a << 1 | side, true);
+                struct channel_sum *sum =
+                    find_sum(r, (uint64_t)h->a << 1 | side, true);
                 if (sum)
                     sum->closed = true;
             }
     }
 }
 
-static bool is_closed(struct ips_ring *r, uint32_t chan)
+static bool is_channel_closed(struct ips_ring *r, uint32_t chan)
 {
-    const struct sum *sum = find_sum(r, (uint64_t)chan << 1, false);
+    const struct channel_sum *sum = find_sum(r, (uint64_t)chan << 1, false);
     return sum && sum->closed;
 }
 
-static bool keeps_record(struct ips_ring *r, const struct ips_rec_head *h,
-                         const struct writer *w)
+static bool digest_keeps_record(struct ips_ring *r,
+                                const struct ips_rec_head *h,
+                                const struct digest_writer *w)
 {
-    uint32_t type = word_of(h) & 0xff;
-    const struct sum *sum;
+    uint32_t type = load_head_word(h) & 0xff;
+    const struct channel_sum *sum;
     switch (type) {
     case IPS_REC_START:
     case IPS_REC_NAME:
@@ -196,13 +200,13 @@ static bool keeps_record(struct ips_ring *r, const struct ips_rec_head *h,
         return w->at < w->half;
     case IPS_REC_CHAN:
     case IPS_REC_CLOSE:
-        return !is_closed(r, h->a);
+        return !is_channel_closed(r, h->a);
     case IPS_REC_SEND:
     case IPS_REC_RECV:
-        if (is_closed(r, h->a))
+        if (is_channel_closed(r, h->a))
             return false;
         sum = counts_in_channel_sum(h, type)
-                  ? find_sum(r, key_of(h, type), false)
+                  ? find_sum(r, channel_sum_key(h, type), false)
                   : NULL;
         if (sum)
             return sum->last == (uint64_t)h;
@@ -215,37 +219,41 @@ static bool keeps_record(struct ips_ring *r, const struct ips_rec_head *h,
 
 /* Second pass: copies the records to keep and counts the others as dropped. */
 static void copy_kept_records(struct ips_ring *r,
-                              const struct ips_segment_map *m, struct writer *w)
+                              const struct ips_segment_map *m,
+                              struct digest_writer *w)
 {
-    for (struct ips_rec_head *h = NULL; (h = next_of(m, h));) {
-        uint32_t type = word_of(h) & 0xff;
-        uint64_t bytes = bytes_of(h);
+    for (struct ips_rec_head *h = NULL; (h = next_record_of(m, h));) {
+        uint32_t type = load_head_word(h) & 0xff;
+        uint64_t bytes = record_bytes(h);
         if (type == IPS_REC_LOST && h->a < IPS_LOST_COUNT) {
             w->lost[h->a] += ((const struct ips_rec_lost *)h)->count;
             continue;
         }
         if (type != IPS_REC_RESERVED)
             w->stamp = h->t;
-        if (!keeps_record(r, h, w) || w->at + bytes + LOST_BYTES > w->end) {
+        if (!digest_keeps_record(r, h, w) ||
+            w->at + bytes + LOST_BYTES > w->end) {
             w->dropped++;
             continue;
         }
         struct ips_rec_head *out = (struct ips_rec_head *)w->at;
         memcpy(out, h, bytes);
-        const struct sum *sum = counts_in_channel_sum(h, type)
-                                    ? find_sum(r, key_of(h, type), false)
-                                    : NULL;
+        const struct channel_sum *sum =
+            counts_in_channel_sum(h, type)
+                ? find_sum(r, channel_sum_key(h, type), false)
+                : NULL;
         if (sum &&
             sum->bytes != (uint64_t)((const struct ips_rec_io *)h)->result) {
             ((struct ips_rec_io *)out)->result = (int64_t)sum->bytes;
-            atomic_store_explicit(&out->word, word_of(h) | IPS_REC_F_SUM << 16,
+            atomic_store_explicit(&out->word,
+                                  load_head_word(h) | IPS_REC_F_SUM << 16,
                                   memory_order_relaxed);
         }
         w->at += bytes;
     }
 }
 
-static void write_lost_sums(struct writer *w)
+static void write_lost_sums(struct digest_writer *w)
 {
     w->lost[IPS_LOST_OVERWRITTEN] += w->dropped;
     for (uint32_t cause = 0; cause < IPS_LOST_COUNT; cause++) {
@@ -267,8 +275,8 @@ static void clear_segment(struct ips_segment_map *m)
 {
     struct ips_segment_header *h = ips_segment_head(m);
     atomic_store_explicit(&h->state, IPS_SEGMENT_DRAINED, memory_order_release);
-    memset(first_of(m), 0, m->used_end - (uint64_t)first_of(m));
-    m->used_end = (uint64_t)first_of(m);
+    memset(first_record_of(m), 0, m->used_end - (uint64_t)first_record_of(m));
+    m->used_end = (uint64_t)first_record_of(m);
 }
 
 /* Fills the header of the new digest: a copy of the header of `last`, with the
@@ -299,8 +307,8 @@ static void fill_digest_header(struct ips_segment_header *h,
 static int condense_oldest(struct ips_ring *r)
 {
     struct ips_segment_map last = r->old[0], out = {0};
-    if (ips_segment_in_use(&last) ||
-        (r->digest.base && ips_segment_in_use(&r->digest)))
+    if (ips_segment_has_unpublished(&last) ||
+        (r->digest.base && ips_segment_has_unpublished(&r->digest)))
         return ips_encode_lost_cause(IPS_LOST_NESTED);
     bool in_place = r->spare_count == 0;
     if (!in_place)
@@ -315,9 +323,9 @@ static int condense_oldest(struct ips_ring *r)
         if (ips_sys_is_error(at))
             return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     }
-    struct writer w = {.at = at + sizeof(struct ips_segment_header),
-                       .end = at + room,
-                       .half = at + room / 2};
+    struct digest_writer w = {.at = at + sizeof(struct ips_segment_header),
+                              .end = at + room,
+                              .half = at + room / 2};
     memset(r->sums, 0, sizeof(r->sums));
     sum_channel_bytes(r, &r->digest, true);
     sum_channel_bytes(r, &last, false);
@@ -355,23 +363,23 @@ static int condense_oldest(struct ips_ring *r)
 /* --- the ring's version of record/segment.c --------------------------------
  */
 
-int ips_ring_next(struct ips_stream *s)
+int ips_ring_change_to_next(struct ips_stream *s)
 {
-    struct ips_ring *r = ring_of(s);
+    struct ips_ring *r = get_or_map_ring(s);
     struct ips_segment_map next = {0}, spare;
     if (!r)
         return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     int rc = ips_encode_lost_cause(IPS_LOST_QUOTA);
-    uint32_t most = ring_max();
+    uint32_t most = max_ring_segments();
     if (total_segments(s) < most - 2)
         rc = ips_segment_make(s, &next);
     else if (r->spare_count == 0 && total_segments(s) < most &&
              ips_segment_make(s, &spare) == 0) {
         /* Write a header, so that the slave knows the stream that owns the
          * file. */
-        ips_segment_begin(s, &spare);
+        ips_segment_write_header(s, &spare);
         s->seq--;
-        spare.used_end = (uint64_t)first_of(&spare);
+        spare.used_end = (uint64_t)first_record_of(&spare);
         clear_segment(&spare);
         r->spare[r->spare_count++] = spare;
     }
@@ -399,7 +407,7 @@ int ips_ring_next(struct ips_stream *s)
     if (s->prev.base == next.base)
         s->prev = (struct ips_segment_map){0};
     next.used_end = 0;
-    ips_segment_begin(s, &next);
+    ips_segment_write_header(s, &next);
     ips_segment_move_current_call(&s->prev, &next);
     s->seg = next;
     s->lo = next.base + sizeof(struct ips_segment_header);
@@ -413,16 +421,16 @@ void ips_ring_close_all(struct ips_stream *s)
     struct ips_ring *r = s->ring;
     s->prev = (struct ips_segment_map){0};
     for (uint32_t i = 0; i < r->spare_count; i++)
-        ips_segment_drop(&r->spare[i]);
+        ips_segment_abandon(&r->spare[i]);
     for (uint32_t i = 0; i < r->old_count; i++)
-        ips_segment_drop(&r->old[i]);
+        ips_segment_abandon(&r->old[i]);
     if (s->seg.base) {
         ips_segment_close(s);
-        ips_segment_drop(&s->seg);
+        ips_segment_abandon(&s->seg);
     }
     /* The digest is dropped last, which tells the slave that the stream has
      * ended. */
-    ips_segment_drop(&r->digest);
+    ips_segment_abandon(&r->digest);
     ips_ring_reset(s);
 }
 

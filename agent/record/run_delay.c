@@ -77,7 +77,7 @@ static void adapt_reading_interval(uint64_t delay, uint64_t off)
     ips_me.cpu.delay_ns = delay;
 }
 
-static void learn_cost(uint64_t ns)
+static void learn_reading_cost(uint64_t ns)
 {
     uint64_t known =
         ips_me.cpu.delay_cost ? ips_me.cpu.delay_cost : COST_NS_FIRST;
@@ -85,24 +85,24 @@ static void learn_cost(uint64_t ns)
         (uint32_t)((3 * known + ips_min_u64(ns, COST_NS_MAX)) / 4 + 1);
 }
 
-static bool is_affordable(uint64_t cpu)
+static bool is_reading_affordable(uint64_t cpu)
 {
     uint64_t cost =
         ips_me.cpu.delay_cost ? ips_me.cpu.delay_cost : COST_NS_FIRST;
     return ips_sub_sat(cpu, ips_me.cpu.delay_cpu) >= COST_PART * cost;
 }
 
-static void record_delay(uint64_t t, uint64_t cpu)
+static void read_and_write_run_delay(uint64_t t, uint64_t cpu)
 {
     uint64_t delay, off = off_core_ns_since_reading(t, cpu);
     ips_me.cpu.delay_t = t;
     ips_me.cpu.delay_cpu = cpu;
-    uint64_t begun = ips_core_now();
+    uint64_t begun = ips_core_stamp_now();
     uint64_t signals = ips_sys_block_signals_small_stack();
     if (read_delay(&delay)) {
         adapt_reading_interval(delay, off);
-        uint64_t now = ips_core_now();
-        learn_cost(ips_stamps_to_ns(now - begun));
+        uint64_t now = ips_core_stamp_now();
+        learn_reading_cost(ips_stamps_to_ns(now - begun));
         struct ips_rec_delay *rec =
             ips_rec_begin_at(IPS_REC_RUNDELAY, sizeof(*rec), now);
         if (rec) {
@@ -116,7 +116,7 @@ static void record_delay(uint64_t t, uint64_t cpu)
     ips_sys_restore_signals(signals);
 }
 
-static bool is_wanted(void)
+static bool may_write_run_delay(void)
 {
     const struct ips_stream *s = &ips_me.stream;
     return !never && !ips_sys_quiet && ips_core.main_stream &&
@@ -127,35 +127,37 @@ static bool is_wanted(void)
 /* The thread's run delay counts from the start of its stream. The kernel's
  * count for the run's command started earlier, with ipsrun, so it is recorded
  * once as a reference. */
-static void begin_account(uint64_t t, uint64_t cpu)
+static void begin_delay_account(uint64_t t, uint64_t cpu)
 {
     const struct ips_stream *s = &ips_me.stream;
     ips_me.cpu.delay_t = s->start_flags ? t : s->start_t;
     ips_me.cpu.delay_cpu = s->start_flags ? cpu : s->start_cpu;
     if (s->tid == ips_core.pid && ips_core.pid == ips_core.control->root_pid)
-        record_delay(t, cpu);
+        read_and_write_run_delay(t, cpu);
 }
 
 __attribute__((cold)) void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu)
 {
-    if (!is_wanted())
+    if (!may_write_run_delay())
         return;
     if (!ips_me.cpu.delay_t)
-        begin_account(t, cpu);
+        begin_delay_account(t, cpu);
     uint64_t every = ips_max_u64(IPS_DELAY_EVERY_NS, ips_me.cpu.delay_wait);
     if (ips_stamps_to_ns(t - ips_me.cpu.delay_t) >= every &&
-        is_affordable(cpu) && off_core_ns_since_reading(t, cpu) >= OFF_NS)
-        record_delay(t, cpu);
+        is_reading_affordable(cpu) &&
+        off_core_ns_since_reading(t, cpu) >= OFF_NS)
+        read_and_write_run_delay(t, cpu);
 }
 
 void ips_run_delay_write_last(uint64_t cpu)
 {
-    if (!ips_core.control || !ips_core.control->delays || !is_wanted())
+    if (!ips_core.control || !ips_core.control->delays ||
+        !may_write_run_delay())
         return;
-    uint64_t t = ips_core_now();
+    uint64_t t = ips_core_stamp_now();
     if (!ips_me.cpu.delay_t)
-        begin_account(t, cpu);
+        begin_delay_account(t, cpu);
     if (ips_stamps_to_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS &&
         off_core_ns_since_reading(t, cpu) >= OFF_NS)
-        record_delay(t, cpu);
+        read_and_write_run_delay(t, cpu);
 }

@@ -28,7 +28,7 @@ static uint64_t round_up(uint64_t value, uint64_t to)
     return (value + to - 1) / to * to;
 }
 
-char *ips_put_number(char *out, uint64_t value, unsigned base)
+char *ips_format_number(char *out, uint64_t value, unsigned base)
 {
     char digits[24];
     unsigned n = 0;
@@ -66,7 +66,7 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
     if (!ips_quota_take(target - from))
         return ips_encode_lost_cause(IPS_LOST_QUOTA);
     if (populate_pages(from, target - from) < 0) {
-        ips_quota_give(target - from);
+        ips_quota_give_back(target - from);
         return ips_encode_lost_cause(IPS_LOST_POOL_FULL);
     }
     s->seg.limit = s->limit = target;
@@ -80,18 +80,18 @@ static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
     memcpy(out, ips_core.dir, n);
     out += n;
     *out++ = '/';
-    out = ips_put_number(out, ips_core.pid, 10);
+    out = ips_format_number(out, ips_core.pid, 10);
     *out++ = '.';
-    out = ips_put_number(out, s->tid, 10);
+    out = ips_format_number(out, s->tid, 10);
     *out++ = '.';
-    out = ips_put_number(out, stamp, 16);
+    out = ips_format_number(out, stamp, 16);
     memcpy(out, IPS_SEGMENT_SUFFIX, sizeof(IPS_SEGMENT_SUFFIX));
 }
 
 /* Returns `bytes`, reduced to RLIMIT_FSIZE: a longer file would raise SIGXFSZ
  * in the program. Returns 0, so that no file is made, if the limit cannot be
  * read. */
-static uint64_t allowed_bytes(uint64_t bytes)
+static uint64_t bytes_within_file_limit(uint64_t bytes)
 {
     struct {
         uint64_t cur, max;
@@ -148,7 +148,7 @@ static int size_and_map_segment(int fd, uint64_t bytes,
     if (err == -EINVAL) {
         /* Before Linux 5.14, a segment cannot be extended later, so all of it
          * is allocated now, while the file is open. */
-        ips_quota_give(first);
+        ips_quota_give_back(first);
         first = bytes;
         if (!ips_quota_take(first)) {
             rc = ips_encode_lost_cause(IPS_LOST_QUOTA);
@@ -157,7 +157,7 @@ static int size_and_map_segment(int fd, uint64_t bytes,
         err = ips_sys_fallocate(fd, bytes);
     }
     if (err < 0) {
-        ips_quota_give(first);
+        ips_quota_give_back(first);
         rc = ips_encode_lost_cause(IPS_LOST_POOL_FULL);
         goto out;
     }
@@ -175,19 +175,20 @@ out:
 
 /* Takes a spare segment for the first segment of a thread or fork child. An
  * image has tried to take one already (record/core.c). */
-static bool take_spare(const struct ips_stream *s, struct ips_segment_map *out)
+static bool take_spare_segment(const struct ips_stream *s,
+                               struct ips_segment_map *out)
 {
     return s->seq == 0 && s->start_kind != IPS_START_IMAGE && !ips_ring_on() &&
-           ips_spare_take(2 * s->tid, NULL, out);
+           ips_spare_segment_take(2 * s->tid, NULL, out);
 }
 
 static int make_segment(const struct ips_stream *s, struct ips_segment_map *out)
 {
-    if (take_spare(s, out))
+    if (take_spare_segment(s, out))
         return 0;
     char path[sizeof(ips_core.dir) + 64];
-    uint64_t stamp = ips_core_now();
-    uint64_t bytes = allowed_bytes(ips_core.control->segment_bytes);
+    uint64_t stamp = ips_core_stamp_now();
+    uint64_t bytes = bytes_within_file_limit(ips_core.control->segment_bytes);
     if (bytes < PAGE_BYTES)
         return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     int fd;
@@ -209,7 +210,7 @@ static int make_segment(const struct ips_stream *s, struct ips_segment_map *out)
     return rc;
 }
 
-struct making {
+struct segment_making {
     const struct ips_stream *s;
     struct ips_segment_map *out;
     int rc;
@@ -217,24 +218,26 @@ struct making {
 
 static long make_with_own_table(void *arg)
 {
-    struct making *m = arg;
+    struct segment_making *m = arg;
     m->rc = make_segment(m->s, m->out);
     return 0;
 }
 
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
 {
-    struct making m = {s, out, ips_encode_lost_cause(IPS_LOST_NO_SEGMENT)};
+    struct segment_making m = {s, out,
+                               ips_encode_lost_cause(IPS_LOST_NO_SEGMENT)};
     if (ips_core.spare.base) { /* taken at the start of the process */
         *out = ips_core.spare;
         ips_core.spare = (struct ips_segment_map){0};
         return 0;
     }
-    (void)ips_with_own_table(make_with_own_table, &m);
+    (void)ips_run_with_own_table(make_with_own_table, &m);
     return m.rc;
 }
 
-void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
+void ips_segment_write_header(struct ips_stream *s,
+                              const struct ips_segment_map *m)
 {
     struct ips_segment_header *h = ips_segment_head(m);
     h->version = IPS_POOL_VERSION;
@@ -269,8 +272,8 @@ void ips_segment_move_current_call(const struct ips_segment_map *from,
 {
     if (!from->base)
         return;
-    struct ips_begun *old = &ips_segment_head(from)->begun;
-    struct ips_begun *new = &ips_segment_head(to)->begun;
+    struct ips_current_call *old = &ips_segment_head(from)->begun;
+    struct ips_current_call *new = &ips_segment_head(to)->begun;
     uint64_t t = atomic_load_explicit(&old->t, memory_order_relaxed);
     new->cpu = old->cpu;
     new->site = old->site;
@@ -281,7 +284,7 @@ void ips_segment_move_current_call(const struct ips_segment_map *from,
     atomic_store_explicit(&old->t, 0, memory_order_relaxed);
 }
 
-static uint64_t word_bytes(const struct ips_rec_head *h)
+static uint64_t record_bytes_of(const struct ips_rec_head *h)
 {
     uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
     return (uint64_t)(word >> 8 & 0xff) * 8;
@@ -295,19 +298,20 @@ static bool has_unpublished(const struct ips_segment_map *m)
     while (at + sizeof(struct ips_rec_head) <= m->used_end) {
         const struct ips_rec_head *h = (const struct ips_rec_head *)at;
         uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
-        if ((word & 0xff) == IPS_REC_RESERVED || word_bytes(h) < sizeof(*h))
+        if ((word & 0xff) == IPS_REC_RESERVED ||
+            record_bytes_of(h) < sizeof(*h))
             return true;
-        at += word_bytes(h);
+        at += record_bytes_of(h);
     }
     return false;
 }
 
-bool ips_segment_in_use(const struct ips_segment_map *m)
+bool ips_segment_has_unpublished(const struct ips_segment_map *m)
 {
     return ips_me.recs_open && has_unpublished(m);
 }
 
-void ips_segment_drop(struct ips_segment_map *m)
+void ips_segment_abandon(struct ips_segment_map *m)
 {
     if (!m->base)
         return;
@@ -315,7 +319,7 @@ void ips_segment_drop(struct ips_segment_map *m)
                           memory_order_release);
     /* If an interrupted frame will still store into the segment, never unmap
      * it: leaking the address range is better than a crash. */
-    if (!ips_segment_in_use(m))
+    if (!ips_segment_has_unpublished(m))
         ips_sys_munmap(m->base, m->end - m->base + IPS_GAP_BYTES);
     *m = (struct ips_segment_map){0};
 }
@@ -338,7 +342,7 @@ void ips_write_missing_heads(struct ips_stream *s, uint64_t upto)
                        frame finished */
     while (at < upto) {
         struct ips_rec_head *h = (struct ips_rec_head *)at;
-        uint64_t bytes = word_bytes(h);
+        uint64_t bytes = record_bytes_of(h);
         if (bytes < sizeof(*h)) {
             bytes = upto - at;
             if (bytes > IPS_REC_MAX_BYTES) /* leaves at least 16 bytes for the
@@ -360,11 +364,11 @@ static bool is_drained(const struct ips_segment_map *m)
                                 memory_order_acquire) == IPS_SEGMENT_DRAINED;
 }
 
-bool ips_segment_park(struct ips_stream *s)
+bool ips_segment_close_until_drained(struct ips_stream *s)
 {
     struct ips_segment_map *m = &s->seg;
     m->used_end = s->cur < m->limit ? s->cur : m->limit;
-    if (ips_segment_in_use(m))
+    if (ips_segment_has_unpublished(m))
         return false;
     ips_segment_close(s);
     s->parked = true;
@@ -375,7 +379,7 @@ bool ips_segment_park(struct ips_stream *s)
 /* --- segments kept for reuse -----------------------------------------------
  */
 
-static void remove_kept(struct ips_kept_segments *k, uint32_t i)
+static void remove_kept_segment(struct ips_kept_segments *k, uint32_t i)
 {
     k->count--;
     memmove(&k->map[i], &k->map[i + 1], (k->count - i) * sizeof(k->map[0]));
@@ -390,7 +394,7 @@ static struct ips_segment_map take_drained(struct ips_stream *s)
         if (!is_drained(&s->kept_segments->map[i]))
             continue;
         out = s->kept_segments->map[i];
-        remove_kept(s->kept_segments, i);
+        remove_kept_segment(s->kept_segments, i);
         return out;
     }
     if (is_drained(&s->prev)) {
@@ -402,7 +406,7 @@ static struct ips_segment_map take_drained(struct ips_stream *s)
 
 /* Moves `prev` to the list of kept segments. Drops it, and all kept ones, if
  * half of the quota is in use. */
-static void keep_prev(struct ips_stream *s)
+static void keep_previous_segment(struct ips_stream *s)
 {
     if (!s->prev.base)
         return;
@@ -414,31 +418,31 @@ static void keep_prev(struct ips_stream *s)
             s->kept_segments = (struct ips_kept_segments *)at;
     }
     struct ips_kept_segments *k = s->kept_segments;
-    bool keep = k && ips_quota_ample();
+    bool keep = k && ips_quota_is_half_free();
     while (k && k->count > (keep ? IPS_KEPT_MAX - 1 : 0)) {
-        ips_segment_drop(&k->map[0]);
-        remove_kept(k, 0);
+        ips_segment_abandon(&k->map[0]);
+        remove_kept_segment(k, 0);
     }
     if (keep)
         k->map[k->count++] = s->prev;
     else
-        ips_segment_drop(&s->prev);
+        ips_segment_abandon(&s->prev);
     s->prev = (struct ips_segment_map){0};
 }
 
-static bool is_within(const struct ips_segment_map *m, uint64_t at,
-                      uint64_t bytes)
+static bool is_range_in_segment(const struct ips_segment_map *m, uint64_t at,
+                                uint64_t bytes)
 {
     return m->base && at >= m->base && at + bytes <= m->used_end;
 }
 
-bool ips_segment_is_kept(const struct ips_stream *s, uint64_t at,
-                         uint64_t bytes)
+bool ips_segment_closed_has_range(const struct ips_stream *s, uint64_t at,
+                                  uint64_t bytes)
 {
     for (uint32_t i = 0; s->kept_segments && i < s->kept_segments->count; i++)
-        if (is_within(&s->kept_segments->map[i], at, bytes))
+        if (is_range_in_segment(&s->kept_segments->map[i], at, bytes))
             return true;
-    return is_within(&s->prev, at, bytes);
+    return is_range_in_segment(&s->prev, at, bytes);
 }
 
 void ips_segment_free_kept_list(struct ips_stream *s)
@@ -449,10 +453,10 @@ void ips_segment_free_kept_list(struct ips_stream *s)
     s->kept_segments = NULL;
 }
 
-int ips_segment_next(struct ips_stream *s)
+int ips_segment_change_to_next(struct ips_stream *s)
 {
     if (ips_ring_on())
-        return ips_ring_next(s);
+        return ips_ring_change_to_next(s);
     struct ips_segment_map next = {0};
     if (s->parked && is_drained(&s->seg)) {
         next = s->seg;
@@ -462,12 +466,12 @@ int ips_segment_next(struct ips_stream *s)
         if (rc < 0)
             return rc;
     }
-    ips_segment_begin(s, &next);
+    ips_segment_write_header(s, &next);
     if (s->seg.base) {
         ips_segment_move_current_call(&s->seg, &next);
         if (!s->parked)
             ips_segment_close(s);
-        keep_prev(s);
+        keep_previous_segment(s);
         s->prev = s->seg;
     }
     s->parked = false;
@@ -485,10 +489,10 @@ void ips_segments_close_all(struct ips_stream *s)
     if (s->seg.base && !s->parked)
         ips_segment_close(s);
     s->parked = false;
-    ips_segment_drop(&s->seg);
-    ips_segment_drop(&s->prev);
+    ips_segment_abandon(&s->seg);
+    ips_segment_abandon(&s->prev);
     for (uint32_t i = 0; s->kept_segments && i < s->kept_segments->count; i++)
-        ips_segment_drop(&s->kept_segments->map[i]);
+        ips_segment_abandon(&s->kept_segments->map[i]);
     ips_segment_free_kept_list(s);
     s->cur = s->lo = s->limit = 0;
 }

@@ -26,11 +26,11 @@ static void spare_path(char *out, uint32_t id)
     size_t n = strlen(ips_core.dir);
     memcpy(out, ips_core.dir, n);
     memcpy(out + n, name, sizeof(name) - 1);
-    *ips_put_number(out + n + sizeof(name) - 1, id % IPS_SPARES, 10) = '\0';
+    *ips_format_number(out + n + sizeof(name) - 1, id % IPS_SPARES, 10) = '\0';
 }
 
 /* Returns the size of the spare segment; 0: it is not trustworthy. */
-static uint64_t spare_bytes(int fd)
+static uint64_t trusted_spare_bytes(int fd)
 {
     struct stat st;
     return ips_sys_fstat(fd, &st) == 0 && st.st_mode == (S_IFREG | 0600) &&
@@ -44,18 +44,18 @@ static uint64_t spare_bytes(int fd)
 /* Is the copy of `control` in the spare segment valid? Copies it to `copy`, if
  * that is not NULL. This first access to the page is a read, so that the kernel
  * also maps the other pages of the file that exist. */
-static bool spare_good(const struct ips_control *there, uint64_t bytes,
-                       struct ips_control *copy)
+static bool is_spare_control_valid(const struct ips_control *there,
+                                   uint64_t bytes, struct ips_control *copy)
 {
     if (!copy)
         return bytes == ips_core.control->segment_bytes &&
-               ips_control_good(there);
+               ips_control_is_valid(there);
     memcpy(copy, there, sizeof(*copy));
-    return ips_control_good(copy) && copy->segment_bytes == bytes;
+    return ips_control_is_valid(copy) && copy->segment_bytes == bytes;
 }
 
-bool ips_spare_take(uint32_t id, struct ips_control *copy,
-                    struct ips_segment_map *out)
+bool ips_spare_segment_take(uint32_t id, struct ips_control *copy,
+                            struct ips_segment_map *out)
 {
     /* The process has changed its user id, and the spare segments belong to the
      * former user. */
@@ -69,7 +69,7 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
     not_ours = fd == -EACCES;
     if (fd < 0)
         return false;
-    uint64_t bytes = spare_bytes(fd);
+    uint64_t bytes = trusted_spare_bytes(fd);
     uint64_t base = bytes ? ips_sys_mmap(0, bytes + IPS_GAP_BYTES,
                                          PROT_READ | PROT_WRITE, MAP_SHARED, fd)
                           : (uint64_t)-1;
@@ -82,7 +82,7 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
     /* Partner: withdraw_spare() in slave/drain/spare_segments.c stores
      * `withdrawn`, then checks `taken`. We do the opposite, so at least one of
      * the two notices the other. */
-    if (!spare_good(there, bytes, copy) ||
+    if (!is_spare_control_valid(there, bytes, copy) ||
         !atomic_compare_exchange_strong(&h->taken, &none, 1) ||
         atomic_load(&h->withdrawn)) {
         ips_sys_munmap(base, bytes + IPS_GAP_BYTES);

@@ -24,7 +24,7 @@ static long read_arguments(char *out, size_t size)
 #define LINE_BYTES 512u
 
 /* Writes NAME: the command line, its arguments separated by blanks. */
-static void write_name(struct ips_stream *s, uint64_t stamp)
+static void write_name_record(struct ips_stream *s, uint64_t stamp)
 {
     char line[LINE_BYTES];
     long n = read_arguments(line, sizeof(line) - 1);
@@ -48,7 +48,8 @@ static void write_name(struct ips_stream *s, uint64_t stamp)
     ips_rec_publish(rec);
 }
 
-static void put_origin(const struct ips_stream *s, struct ips_rec_start *rec)
+static void fill_start_origin(const struct ips_stream *s,
+                              struct ips_rec_start *rec)
 {
     rec->fork_seq = s->fork_seq;
     rec->ppid = s->ppid;
@@ -62,8 +63,8 @@ void ips_start_write_creator(const struct ips_stream *s)
     if (!rec)
         return;
     rec->h.a = IPS_START_KNOWN;
-    rec->cpu = ips_core_cpu();
-    put_origin(s, rec);
+    rec->cpu = ips_core_thread_cpu_ns();
+    fill_start_origin(s, rec);
     ips_rec_publish(rec);
 }
 
@@ -76,7 +77,7 @@ void ips_start_write(struct ips_stream *s)
         return;
     rec->h.a = s->start_kind;
     rec->cpu = s->start_cpu;
-    put_origin(s, rec);
+    fill_start_origin(s, rec);
     uint32_t flags = s->start_flags;
     if (s->seg.base && ips_segment_head(&s->seg)->taken)
         flags |= IPS_REC_F_SPARE;
@@ -85,7 +86,7 @@ void ips_start_write(struct ips_stream *s)
     ips_rec_publish(rec);
     /* Not for a ROOT: ipsrun itself writes the NAME of the command. */
     if (s->start_kind == IPS_START_IMAGE)
-        write_name(s, s->start_t);
+        write_name_record(s, s->start_t);
     if (ips_core.begun && s == &ips_me.stream)
         ips_core.begun((enum ips_start_kind)s->start_kind);
 }
@@ -93,7 +94,7 @@ void ips_start_write(struct ips_stream *s)
 /* Called for each stream that starts. If start_kind is 0, the stream starts
  * because of the thread's first record: the agent did not see the creation of
  * the thread. */
-void ips_start_defaults(struct ips_stream *s, uint64_t stamp)
+void ips_start_complete_stream(struct ips_stream *s, uint64_t stamp)
 {
     if (s != &ips_me.stream)
         return; /* a task, or a silent thread: already complete */
@@ -102,7 +103,7 @@ void ips_start_defaults(struct ips_stream *s, uint64_t stamp)
     if (s->start_kind == 0) {
         s->start_kind = IPS_START_THREAD;
         s->parent_image = ips_core.image_stamp;
-        s->start_cpu = ips_core_cpu();
+        s->start_cpu = ips_core_thread_cpu_ns();
     }
     if (!s->stamp)
         s->stamp = stamp;

@@ -57,7 +57,7 @@ struct ips_core {
      * not recording. */
     _Alignas(64) const struct ips_control *control;
     /* A mapping of the control file, for the counters; access it only through
-     * ips_shared(). */
+     * ips_shared_control(). */
     _Atomic(struct ips_control *) shared;
     _Atomic bool share_later;     /* `shared` will be mapped at its first use */
     struct ips_segment_map spare; /* spare segment taken for the first stream */
@@ -80,7 +80,7 @@ extern struct ips_core ips_core __attribute__((visibility("hidden")));
 
 /* Like ips_here, for a process that is being recorded. Reads only the first
  * cache line of ips_core, which a recorded call uses anyway. */
-static inline struct ips_thread *ips_here_on(void)
+static inline struct ips_thread *ips_here_if_recorded(void)
 {
     char *tp = (char *)__builtin_thread_pointer();
     return (struct ips_thread *)(void *)(tp + ips_core.here_offset);
@@ -129,15 +129,15 @@ void ips_stream_end(struct ips_stream *s);
 
 /* Returns the shared mapping of `control`; NULL if the file cannot be mapped or
  * another process has truncated it. */
-struct ips_control *ips_shared(void);
+struct ips_control *ips_shared_control(void);
 /* Takes `bytes` of the run's quota. Returns false, and takes none, if less is
  * left. */
 bool ips_quota_take(uint64_t bytes);
-void ips_quota_give(uint64_t bytes);
+void ips_quota_give_back(uint64_t bytes);
 /* Returns the inode of this process's pid namespace; 0: unknown. */
-uint64_t ips_pidns(void);
+uint64_t ips_pid_namespace_inode(void);
 /* Is less than half of the quota in use? */
-bool ips_quota_ample(void);
+bool ips_quota_is_half_free(void);
 /* --on-full=block: waits for space after a record found none, for `cause`.
  * Sleeps for a millisecond with the caller's original signal mask (*signals),
  * and returns true with all signals blocked again; signal handlers may have
@@ -146,7 +146,7 @@ bool ips_quota_ample(void);
 bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
                     uint64_t *since_ns, uint64_t *signals);
 
-uint64_t ips_quiet_cpu(void);
+uint64_t ips_quiet_cpu_now(void);
 uint64_t ips_quiet_set_cpu(uint64_t cpu);
 
 /* --- record/spare_segments.c ---------------------------------------------- */
@@ -161,10 +161,10 @@ uint64_t ips_quiet_set_cpu(uint64_t cpu);
  * not NULL, it receives the spare's copy of `control`; else the spare must have
  * the size that ips_core.control gives. Returns false, with nothing mapped, if
  * there is no such spare or it is unusable. */
-bool ips_spare_take(uint32_t id, struct ips_control *copy,
-                    struct ips_segment_map *out);
+bool ips_spare_segment_take(uint32_t id, struct ips_control *copy,
+                            struct ips_segment_map *out);
 /* Is *c a valid `control` of a version that the agent understands? */
-bool ips_control_good(const struct ips_control *c);
+bool ips_control_is_valid(const struct ips_control *c);
 
 /* --- record/start.c --------------------------------------------------------
  */
@@ -177,7 +177,7 @@ void ips_start_write_creator(const struct ips_stream *s);
 /* Sets the missing members of a starting thread's stream (generation, tid,
  * stamps; the kind, if the agent did not see the thread's creation), and adds
  * the thread to the list of threads. */
-void ips_start_defaults(struct ips_stream *s, uint64_t stamp);
+void ips_start_complete_stream(struct ips_stream *s, uint64_t stamp);
 
 /* --- record/segment.c; callers have blocked all signals ------------------ */
 
@@ -189,28 +189,30 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end);
 void ips_write_missing_heads(struct ips_stream *s, uint64_t upto);
 /* Continues in an earlier segment if one is DRAINED, else in a new file.
  * Returns 0 or -1 - cause. */
-int ips_segment_next(struct ips_stream *s);
+int ips_segment_change_to_next(struct ips_stream *s);
 /* Closes the current segment, so that the thread can continue in it once the
  * slave has drained it; used if there is no space for another segment. Returns
  * false if an interrupted frame will still write to the segment. */
-bool ips_segment_park(struct ips_stream *s);
+bool ips_segment_close_until_drained(struct ips_stream *s);
 /* Takes a spare segment, or makes a segment file, and maps it. Returns 0 or -1
  * - cause. This and the next functions also serve record/ring.c. */
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);
 /* Writes the header of the stream's next segment into `m`; increments `seq` and
  * the thread's era. */
-void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m);
-/* Moves the thread's current call (struct ips_begun) to another segment. */
+void ips_segment_write_header(struct ips_stream *s,
+                              const struct ips_segment_map *m);
+/* Moves the thread's current call (struct ips_current_call) to another segment.
+ */
 void ips_segment_move_current_call(const struct ips_segment_map *from,
                                    const struct ips_segment_map *to);
 void ips_segment_close(struct ips_stream *s);
 /* Will an interrupted frame of this thread still write to the segment? */
-bool ips_segment_in_use(const struct ips_segment_map *m);
-void ips_segment_drop(struct ips_segment_map *m);
+bool ips_segment_has_unpublished(const struct ips_segment_map *m);
+void ips_segment_abandon(struct ips_segment_map *m);
 /* Is [at, at + bytes) in `prev` or in a kept segment, which are closed but
  * still mapped? */
-bool ips_segment_is_kept(const struct ips_stream *s, uint64_t at,
-                         uint64_t bytes);
+bool ips_segment_closed_has_range(const struct ips_stream *s, uint64_t at,
+                                  uint64_t bytes);
 /* Frees the list of kept segments, not the segments themselves: a fork child
  * has none of them mapped. */
 void ips_segment_free_kept_list(struct ips_stream *s);
@@ -231,8 +233,8 @@ static inline bool ips_ring_on(void)
 {
     return ips_core.ring;
 }
-/* ips_segment_next and ips_segments_close_all for --on-full=ring. */
-int ips_ring_next(struct ips_stream *s);
+/* ips_segment_change_to_next and ips_segments_close_all for --on-full=ring. */
+int ips_ring_change_to_next(struct ips_stream *s);
 void ips_ring_close_all(struct ips_stream *s);
 /* Call it in a fork child: drops the parent's ring. */
 void ips_ring_reset(struct ips_stream *s);
@@ -255,7 +257,7 @@ void ips_threads_record_silent(void);
 
 /* Writes the digits of `value` in base 10 or 16, without a NUL; returns their
  * end. */
-char *ips_put_number(char *out, uint64_t value, unsigned base);
+char *ips_format_number(char *out, uint64_t value, unsigned base);
 
 /* Stores the call's return address in the word after a record of `bytes` that
  * was begun with space for it (IPS_REC_SITE_BYTES). */

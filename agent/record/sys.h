@@ -165,7 +165,7 @@ static inline uint32_t ips_sys_geteuid(void)
     return (uint32_t)ips_sys3(SYS_geteuid, 0, 0, 0);
 }
 /* Returns the clock's value in ns; 0 if the kernel does not know the clock. */
-static inline uint64_t ips_sys_clock(int clock)
+static inline uint64_t ips_sys_clock_ns(int clock)
 {
     struct timespec ts;
     if (ips_sys3(SYS_clock_gettime, clock, (long)&ts, 0) < 0)

@@ -134,7 +134,7 @@ struct ips_cpu_baseline {
 };
 
 /* A call in progress: agent/preload/wrap.h. */
-struct ips_open {
+struct ips_open_call {
     uint64_t frame;
     uint64_t recs; /* recs_open at the call, and IPS_OPEN flags; one store */
 };
@@ -151,7 +151,7 @@ struct ips_thread {
     /* Two cache lines that every record needs. They are within 127 bytes of the
      * start, so that an instruction needs only one byte for a member's offset
      * (ips_here). */
-    struct ips_open outermost;
+    struct ips_open_call outermost;
     struct ips_cpu_baseline io_baseline;
     uint64_t site_page; /* page of the last call site: agent/unwind/modules.h */
     uint64_t cpu_last;  /* CPU time reported last */
@@ -190,8 +190,9 @@ struct ips_thread {
     struct ips_cpu_baseline proc_baseline;
     /* Quiet mode (sys.h): the CPU time was `quiet_cpu` at stamp `quiet_t`. */
     uint64_t quiet_cpu, quiet_t;
-    struct ips_open nested[IPS_OPEN_MAX - 1]; /* calls within the outermost */
-    struct ips_extra *extra; /* agent/record/extra.h; NULL: none yet */
+    struct ips_open_call
+        nested[IPS_OPEN_MAX - 1]; /* calls within the outermost */
+    struct ips_extra *extra;      /* agent/record/extra.h; NULL: none yet */
 };
 _Static_assert(offsetof(struct ips_thread, cpu) % 64 == 0 &&
                    offsetof(struct ips_cpu, read_t) == 0 &&

@@ -112,12 +112,12 @@ void ips_threads_reset(void)
 
 /* Returns the id of the CPU clock of a thread of this process, by the kernel's
  * formula (CPUCLOCK_PERTHREAD, CPUCLOCK_SCHED). */
-static int thread_clock(uint32_t tid)
+static int thread_cpu_clock_id(uint32_t tid)
 {
     return (int)(~tid << 3 | 6u);
 }
 
-static void record_cpu(uint32_t tid, uint64_t cpu)
+static void write_thread_cpu_record(uint32_t tid, uint64_t cpu)
 {
     struct ips_rec_cpu *rec =
         cpu ? ips_rec_begin(IPS_REC_THREADCPU, sizeof(*rec)) : NULL;
@@ -135,8 +135,8 @@ void ips_threads_record_cpu(uint32_t except)
             uint32_t tid = atomic_load(&b->tid[i]);
             uint64_t cpu = 0;
             if (tid && tid != except)
-                cpu = ips_sys_clock(thread_clock(tid));
-            record_cpu(tid, cpu);
+                cpu = ips_sys_clock_ns(thread_cpu_clock_id(tid));
+            write_thread_cpu_record(tid, cpu);
         }
 }
 
@@ -148,10 +148,10 @@ void ips_threads_record_cpu(uint32_t except)
  * records, this stream shows that it existed and how much CPU time it used. */
 static void write_silent_stream(uint32_t tid)
 {
-    uint64_t cpu = ips_sys_clock(thread_clock(tid));
+    uint64_t cpu = ips_sys_clock_ns(thread_cpu_clock_id(tid));
     struct ips_stream s = {.generation = ips_core.generation,
                            .tid = tid,
-                           .stamp = ips_core_now(),
+                           .stamp = ips_core_stamp_now(),
                            .start_kind = IPS_START_THREAD,
                            .ppid = ips_core.pid,
                            .parent_image = ips_core.image_stamp};
@@ -173,7 +173,7 @@ struct dirent_head { /* as getdents64 returns it */
     char name[];
 };
 
-static uint32_t number_of(const char *name)
+static uint32_t parse_tid(const char *name)
 {
     uint32_t n = 0;
     for (; *name >= '0' && *name <= '9'; name++)
@@ -189,14 +189,14 @@ static bool is_alive(uint32_t tid)
 }
 
 #define SILENT_MAX 512u
-struct listing {
+struct silent_thread_list {
     char path[40];
     uint32_t count, tids[SILENT_MAX];
 };
 
 static long list_silent_threads(void *arg)
 {
-    struct listing *l = arg;
+    struct silent_thread_list *l = arg;
     int fd = ips_sys_open(l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
@@ -205,7 +205,7 @@ static long list_silent_threads(void *arg)
     while ((len = ips_sys3(SYS_getdents64, fd, (long)buf, sizeof(buf))) > 0) {
         for (long at = 0; at < len;) {
             const struct dirent_head *d = (const void *)(buf + at);
-            uint32_t tid = number_of(d->name);
+            uint32_t tid = parse_tid(d->name);
             if (tid && tid != ips_core.pid && !is_known(tid) &&
                 !has_ended(tid) && l->count < SILENT_MAX)
                 l->tids[l->count++] = tid;
@@ -219,7 +219,7 @@ static long list_silent_threads(void *arg)
 void ips_threads_record_silent(void)
 {
     struct stat st;
-    struct listing l = {.count = 0};
+    struct silent_thread_list l = {.count = 0};
     /* The C library has never created a thread, so there is no silent one. */
     if (&__libc_single_threaded && __libc_single_threaded)
         return;
@@ -229,8 +229,8 @@ void ips_threads_record_silent(void)
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
     if (ips_build_proc_path(l.path, sizeof(l.path), "self", "/task") &&
-        ips_with_own_table(list_silent_threads, &l) == 0)
+        ips_run_with_own_table(list_silent_threads, &l) == 0)
         for (uint32_t i = 0; i < l.count; i++)
-            if (!ips_own_table_has(l.tids[i]) && is_alive(l.tids[i]))
+            if (!ips_own_table_is_helper(l.tids[i]) && is_alive(l.tids[i]))
                 write_silent_stream(l.tids[i]);
 }

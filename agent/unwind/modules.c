@@ -19,7 +19,7 @@
 
 #define MODULES 1024u
 
-static struct known {
+static struct known_module {
     _Atomic uint64_t start; /* 0 = free */
     uint64_t end, bias;
 } modules[MODULES] IPS_TABLE;
@@ -118,7 +118,7 @@ static void write_module(const struct module *m, bool gone)
 
 /* --- the table ---------------------------------------------------------- */
 
-static void remove_and_record_unload(struct known *k, uint64_t start)
+static void remove_and_record_unload(struct known_module *k, uint64_t start)
 {
     struct module m = {.start = start, .end = k->end, .bias = k->bias};
     if (!atomic_compare_exchange_strong(&k->start, &start, 0))
@@ -136,7 +136,7 @@ static void record_module_once(const struct module *m)
 {
     unsigned n = atomic_load(&used);
     for (unsigned i = 0; i < n; i++) {
-        struct known *k = &modules[i];
+        struct known_module *k = &modules[i];
         uint64_t has = atomic_load(&k->start);
         if (has != m->start)
             continue;
@@ -145,7 +145,7 @@ static void record_module_once(const struct module *m)
         remove_and_record_unload(k, has); /* another module is there now */
     }
     for (unsigned i = 0; i < MODULES; i++) {
-        struct known *k = &modules[i];
+        struct known_module *k = &modules[i];
         uint64_t none = 0;
         if (atomic_load(&k->start) != 0 ||
             !atomic_compare_exchange_strong(&k->start, &none, 1))
@@ -227,7 +227,7 @@ void ips_module_record_once_slow(uint64_t pc)
 {
     /* Read the page, with its era, before the lookup: if a module is unloaded
      * meanwhile, the page does not count as known. */
-    uint64_t page = ips_module_page(pc);
+    uint64_t page = ips_module_page_key(pc);
     _Atomic uint64_t *seen = &pages[pc >> 12 & (PAGES - 1)];
     /* Adds 0 instead of a plain load: a load from memory that was never written
      * maps the zero page, and the store below would then cause a second page

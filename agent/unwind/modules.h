@@ -38,7 +38,7 @@ void ips_module_record_once_slow(uint64_t pc);
 /* Returns the page of `pc`, as stored in ips_me.site_page. The value includes
  * the era, so it changes when a module is unloaded. */
 #define IPS_MODULES_ERA (1ull << 40)
-static inline uint64_t ips_module_page(uint64_t pc)
+static inline uint64_t ips_module_page_key(uint64_t pc)
 {
     return (pc >> 12) +
            atomic_load_explicit(&ips_core.modules_era, memory_order_relaxed);
@@ -48,7 +48,7 @@ static inline uint64_t ips_module_page(uint64_t pc)
  * page is the same as at the thread's last call. */
 static inline void ips_module_record_once(uint64_t pc)
 {
-    if (__builtin_expect(ips_me.site_page != ips_module_page(pc), 0))
+    if (__builtin_expect(ips_me.site_page != ips_module_page_key(pc), 0))
         ips_module_record_once_slow(pc);
 }
 

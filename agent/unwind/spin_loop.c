@@ -303,7 +303,7 @@ static unsigned find_slot(const struct slots *p, const struct insn *i)
 }
 
 /* Summary of one turn of the loop. */
-struct turn {
+struct loop_turn {
     /* registers that have the same value in every turn, unless memory changes
      */
     uint32_t stable;
@@ -312,14 +312,14 @@ struct turn {
     bool pauses, counts, tests;
 };
 
-static bool is_stable(const struct turn *t, unsigned reg)
+static bool is_stable(const struct loop_turn *t, unsigned reg)
 {
     return reg >= NO_REG || t->stable >> reg & 1;
 }
 
 /* Adds the instruction to the summary. Returns false if it uses a value that an
  * earlier turn computed: then the loop does not merely wait. */
-static bool add_to_turn(struct turn *t, const struct insn *i)
+static bool add_instruction_to_turn(struct loop_turn *t, const struct insn *i)
 {
     const unsigned slot = find_slot(&t->slots, i);
     const bool kept = slot < t->slots.count;
@@ -348,10 +348,10 @@ static bool add_to_turn(struct turn *t, const struct insn *i)
 #define LOADS_MOST 2u
 
 /* Does the loop code[first, end) only wait for memory to change? */
-static bool only_waits(const uint8_t *code, size_t first, size_t end)
+static bool loop_only_waits(const uint8_t *code, size_t first, size_t end)
 {
     struct insn i;
-    struct turn t = {.stable = ~0u};
+    struct loop_turn t = {.stable = ~0u};
     for (size_t next = first; next < end; next += i.length) {
         if (!decode_instruction(code, end, next, &i))
             return false;
@@ -366,7 +366,7 @@ static bool only_waits(const uint8_t *code, size_t first, size_t end)
     }
     for (size_t next = first; next < end; next += i.length) {
         (void)decode_instruction(code, end, next, &i);
-        if (!add_to_turn(&t, &i))
+        if (!add_instruction_to_turn(&t, &i))
             return false;
     }
     return t.tests && t.reads <= LOADS_MOST &&
@@ -382,7 +382,8 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
         const size_t end = next + i.length;
         const int64_t to = (int64_t)end + i.offset;
         if (i.jumps && to >= 0 && to <= (int64_t)at &&
-            end - (size_t)to <= LOOP_BYTES && only_waits(code, (size_t)to, end))
+            end - (size_t)to <= LOOP_BYTES &&
+            loop_only_waits(code, (size_t)to, end))
             return true;
         if (i.jumps && !i.conditional)
             return false;
@@ -420,7 +421,7 @@ static bool is_hint_to_wait(uint32_t insn)
     return insn == 0xd503203fu || insn == 0xd5033fdfu || insn == 0xd503205fu;
 }
 
-static uint32_t insn_at(const uint8_t *code, size_t at)
+static uint32_t load_instruction(const uint8_t *code, size_t at)
 {
     uint32_t insn;
     memcpy(&insn, code + at, sizeof(insn));
@@ -432,7 +433,7 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
     uint32_t back;
     for (size_t next = at & ~(size_t)3;
          next + 4 <= length && next < at + LOOP_BYTES; next += 4) {
-        const uint32_t insn = insn_at(code, next);
+        const uint32_t insn = load_instruction(code, next);
         if ((insn & 0xfc000000u) == 0x94000000u) /* bl */
             return false;
         if (!jumps_back(insn, &back) || back * (size_t)4 > next)
@@ -443,7 +444,7 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
         if (next - first > LOOP_BYTES)
             return false;
         for (size_t k = first; k < next; k += 4)
-            if (is_hint_to_wait(insn_at(code, k)))
+            if (is_hint_to_wait(load_instruction(code, k)))
                 return true;
         return false;
     }

@@ -14,21 +14,21 @@ extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
 static bool read_cie(struct fde *f, const uint8_t *at)
 {
-    struct reader r = {at, f->hi, at < f->lo || at >= f->hi};
-    uint64_t length = take_bytes(&r, 4);
+    struct table_reader r = {at, f->hi, at < f->lo || at >= f->hi};
+    uint64_t length = read_int_of_bytes(&r, 4);
     if (r.bad || length < 4 || length > (uint64_t)(r.end - r.p))
         return false;
     r.end = r.p + length;
     f->cie_end = r.end;
-    if (take_bytes(&r, 4) != 0)
+    if (read_int_of_bytes(&r, 4) != 0)
         return false;
-    uint64_t version = take_bytes(&r, 1);
+    uint64_t version = read_int_of_bytes(&r, 1);
     const char *augmentation = (const char *)r.p;
-    while (!r.bad && take_bytes(&r, 1))
+    while (!r.bad && read_int_of_bytes(&r, 1))
         ;
-    f->code_align = take_uleb(&r);
-    f->data_align = take_sleb(&r);
-    uint64_t ra = version == 1 ? take_bytes(&r, 1) : take_uleb(&r);
+    f->code_align = read_uleb128(&r);
+    f->data_align = read_sleb128(&r);
+    uint64_t ra = version == 1 ? read_int_of_bytes(&r, 1) : read_uleb128(&r);
     if (r.bad || (version != 1 && version != 3) || ra != IPS_REG_PC)
         return false;
     f->cie_at = r.p;
@@ -37,17 +37,17 @@ static bool read_cie(struct fde *f, const uint8_t *at)
     if (*augmentation++ != 'z')
         return false;
     f->augmented = true;
-    uint64_t bytes = take_uleb(&r);
+    uint64_t bytes = read_uleb128(&r);
     if (r.bad || bytes > (uint64_t)(r.end - r.p))
         return false;
     f->cie_at = r.p + bytes;
     for (; *augmentation; augmentation++)
         if (*augmentation == 'R')
-            f->pointer = (uint8_t)take_bytes(&r, 1);
+            f->pointer = (uint8_t)read_int_of_bytes(&r, 1);
         else if (*augmentation == 'P')
-            take_pointer(&r, (uint8_t)take_bytes(&r, 1), false);
+            read_encoded_pointer(&r, (uint8_t)read_int_of_bytes(&r, 1), false);
         else if (*augmentation == 'L')
-            take_bytes(&r, 1);
+            read_int_of_bytes(&r, 1);
         else if (*augmentation == 'S')
             f->signal_frame = true;
         else
@@ -57,20 +57,20 @@ static bool read_cie(struct fde *f, const uint8_t *at)
 
 static bool read_fde(struct fde *f, const uint8_t *at, uint64_t pc)
 {
-    struct reader r = {at, f->hi, at < f->lo || at >= f->hi};
-    uint64_t length = take_bytes(&r, 4);
+    struct table_reader r = {at, f->hi, at < f->lo || at >= f->hi};
+    uint64_t length = read_int_of_bytes(&r, 4);
     if (r.bad || length < 8 || length > (uint64_t)(r.end - r.p))
         return false;
     r.end = r.p + length;
     f->end = r.end;
     const uint8_t *here = r.p;
-    uint64_t back = take_bytes(&r, 4);
+    uint64_t back = read_int_of_bytes(&r, 4);
     if (!back || back > (uint64_t)(here - f->lo) || !read_cie(f, here - back))
         return false;
-    f->pc_begin = take_pointer(&r, f->pointer, true);
-    f->pc_end = f->pc_begin + take_pointer(&r, f->pointer, false);
+    f->pc_begin = read_encoded_pointer(&r, f->pointer, true);
+    f->pc_end = f->pc_begin + read_encoded_pointer(&r, f->pointer, false);
     if (f->augmented) {
-        uint64_t bytes = take_uleb(&r);
+        uint64_t bytes = read_uleb128(&r);
         if (r.bad || bytes > (uint64_t)(r.end - r.p))
             return false;
         r.p += bytes;
@@ -79,7 +79,8 @@ static bool read_fde(struct fde *f, const uint8_t *at, uint64_t pc)
     return !r.bad && pc >= f->pc_begin && pc < f->pc_end;
 }
 
-struct entry { /* entry of the search table; both are relative to the header */
+struct fde_table_entry { /* entry of the search table; both are relative to the
+                            header */
     int32_t pc, fde;
 };
 
@@ -98,8 +99,8 @@ bool ips_unwind_find_fde(struct fde *f, uint64_t pc)
         return false;
     uint32_t count;
     memcpy(&count, header + 8, sizeof(count));
-    const struct entry *table =
-        (const struct entry *)(const void *)(header + 12);
+    const struct fde_table_entry *table =
+        (const struct fde_table_entry *)(const void *)(header + 12);
     if (!count || count > (size_t)(f->hi - (header + 12)) / sizeof(*table))
         return false;
     int64_t key = (int64_t)(pc - (uint64_t)(uintptr_t)header);

@@ -32,7 +32,7 @@ struct fde {
     bool signal_frame;
 };
 
-struct reader {
+struct table_reader {
     const uint8_t *p, *end;
     bool bad;
 };
@@ -40,7 +40,7 @@ struct reader {
 /* Reads an integer of `bytes` bytes, at most 8. Always inlined: `bytes` is a
  * constant, so this becomes one load. */
 static inline __attribute__((always_inline)) uint64_t
-take_bytes(struct reader *r, unsigned bytes)
+read_int_of_bytes(struct table_reader *r, unsigned bytes)
 {
     uint64_t v = 0;
     if (r->bad || (size_t)(r->end - r->p) < bytes) {
@@ -52,11 +52,11 @@ take_bytes(struct reader *r, unsigned bytes)
     return v;
 }
 
-static inline uint64_t take_uleb(struct reader *r)
+static inline uint64_t read_uleb128(struct table_reader *r)
 {
     uint64_t v = 0;
     for (unsigned shift = 0;; shift += 7) {
-        uint64_t byte = take_bytes(r, 1);
+        uint64_t byte = read_int_of_bytes(r, 1);
         if (r->bad || shift > 56) {
             r->bad = true;
             return 0;
@@ -67,11 +67,11 @@ static inline uint64_t take_uleb(struct reader *r)
     }
 }
 
-static inline int64_t take_sleb(struct reader *r)
+static inline int64_t read_sleb128(struct table_reader *r)
 {
     uint64_t v = 0;
     for (unsigned shift = 0;;) {
-        uint64_t byte = take_bytes(r, 1);
+        uint64_t byte = read_int_of_bytes(r, 1);
         if (r->bad || shift > 56) {
             r->bad = true;
             return 0;
@@ -89,21 +89,21 @@ static inline int64_t take_sleb(struct reader *r)
 /* Reads a pointer in encoding `how` (DW_EH_PE_*). `relative`: resolves a
  * pointer that is relative to its own address; else returns the stored value,
  * as for a length. */
-static inline uint64_t take_pointer(struct reader *r, uint8_t how,
-                                    bool relative)
+static inline uint64_t read_encoded_pointer(struct table_reader *r, uint8_t how,
+                                            bool relative)
 {
     uint64_t at = (uint64_t)(uintptr_t)r->p, v = 0;
     switch (how & 0xf) {
     case 0x0:
     case 0x4:
     case 0xc:
-        v = take_bytes(r, 8);
+        v = read_int_of_bytes(r, 8);
         break;
     case 0x3:
-        v = take_bytes(r, 4);
+        v = read_int_of_bytes(r, 4);
         break;
     case 0xb:
-        v = (uint64_t)(int64_t)(int32_t)take_bytes(r, 4);
+        v = (uint64_t)(int64_t)(int32_t)read_int_of_bytes(r, 4);
         break;
     default:
         r->bad = true;

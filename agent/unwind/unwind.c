@@ -15,7 +15,8 @@
 
 /* Reads one word of the stack; returns false if it is not aligned or not within
  * [low, end). */
-static bool load_word(const struct ips_unwind *u, uint64_t at, uint64_t *out)
+static bool load_word(const struct ips_unwind_stack *u, uint64_t at,
+                      uint64_t *out)
 {
     if (at < u->low || at % 8 || u->end < 8 || at > u->end - 8)
         return false;
@@ -23,12 +24,13 @@ static bool load_word(const struct ips_unwind *u, uint64_t at, uint64_t *out)
     return true;
 }
 
-static bool has_register(const struct ips_unwind *u, unsigned reg)
+static bool has_register(const struct ips_unwind_stack *u, unsigned reg)
 {
     return reg < IPS_REGS && (u->known >> reg & 1u);
 }
 
-static void set_register(struct ips_unwind *u, unsigned reg, uint64_t value)
+static void set_register(struct ips_unwind_stack *u, unsigned reg,
+                         uint64_t value)
 {
     u->reg[reg] = value;
     u->known |= 1u << reg;
@@ -37,7 +39,7 @@ static void set_register(struct ips_unwind *u, unsigned reg, uint64_t value)
 /* Steps to the caller's frame by the frame pointer: pc = [fp + 8], fp = [fp],
  * sp = fp + 16. Returns false if fp does not point up the stack or the frame
  * cannot be read. */
-static bool step_by_frame_pointer(struct ips_unwind *u)
+static bool step_by_frame_pointer(struct ips_unwind_stack *u)
 {
     uint64_t fp, pc, at = u->reg[IPS_REG_FP];
     if (!has_register(u, IPS_REG_FP) || at < u->reg[IPS_REG_SP] ||
@@ -64,7 +66,7 @@ enum rule {
     RULE_XAT, /* saved at the address that the expression at `value` computes */
     RULE_XIS, /* its value is what the expression at `value` computes */
 };
-struct row {
+struct cfi_row {
     uint32_t named; /* one bit for each register that has a rule */
     uint8_t kind[IPS_REGS];
     uint8_t cfa_kind; /* RULE_IS: reg + offset; RULE_XIS: expression */
@@ -76,27 +78,27 @@ struct row {
 
 /* --- the rules -------------------------------------------------------- */
 
-static bool narrow_value(int64_t v, int32_t *out)
+static bool store_as_int32(int64_t v, int32_t *out)
 {
     *out = (int32_t)v;
     return *out == v;
 }
 
-static bool set_rule(struct row *row, uint64_t reg, enum rule kind,
+static bool set_rule(struct cfi_row *row, uint64_t reg, enum rule kind,
                      int64_t value)
 {
     if (reg >= IPS_REGS) /* vector registers: not needed */
         return true;
     row->named |= 1u << reg;
     row->kind[reg] = (uint8_t)kind;
-    return narrow_value(value, &row->value[reg]);
+    return store_as_int32(value, &row->value[reg]);
 }
 
 /* Skips a DWARF expression; returns its offset from `lo`. */
-static int64_t skip_expression(const struct fde *f, struct reader *r)
+static int64_t skip_expression(const struct fde *f, struct table_reader *r)
 {
     int64_t place = r->p - f->lo;
-    uint64_t bytes = take_uleb(r);
+    uint64_t bytes = read_uleb128(r);
     if (r->bad || bytes > (uint64_t)(r->end - r->p))
         r->bad = true;
     else
@@ -104,18 +106,18 @@ static int64_t skip_expression(const struct fde *f, struct reader *r)
     return place;
 }
 
-static bool set_cfa(struct row *row, uint64_t reg, int64_t offset)
+static bool set_cfa(struct cfi_row *row, uint64_t reg, int64_t offset)
 {
     if (reg >= IPS_REGS)
         return false;
     row->cfa_kind = RULE_IS;
     row->cfa_reg = (uint8_t)reg;
-    return narrow_value(offset, &row->cfa);
+    return store_as_int32(offset, &row->cfa);
 }
 
-struct machine {
+struct cfi_machine {
     const struct fde *f;
-    struct row row, initial, saved[ROWS_KEPT];
+    struct cfi_row row, initial, saved[ROWS_KEPT];
     uint32_t depth;
     uint64_t loc;
 };
@@ -123,7 +125,8 @@ struct machine {
 /* Runs a CFI instruction whose upper two bits are 0 (DW_CFA_*): all but
  * advance_loc, offset and restore. Returns false if it is unknown or invalid.
  */
-static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
+static bool run_extended_cfi(struct cfi_machine *m, struct table_reader *r,
+                             uint8_t op)
 {
     const int64_t da = m->f->data_align;
     uint64_t reg;
@@ -131,31 +134,31 @@ static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
     case 0x00: /* nop */
         return true;
     case 0x01: /* set_loc */
-        m->loc = take_pointer(r, m->f->pointer, true);
+        m->loc = read_encoded_pointer(r, m->f->pointer, true);
         return true;
     case 0x02: /* advance_loc1, 2, 4 */
-        m->loc += take_bytes(r, 1) * m->f->code_align;
+        m->loc += read_int_of_bytes(r, 1) * m->f->code_align;
         return true;
     case 0x03:
-        m->loc += take_bytes(r, 2) * m->f->code_align;
+        m->loc += read_int_of_bytes(r, 2) * m->f->code_align;
         return true;
     case 0x04:
-        m->loc += take_bytes(r, 4) * m->f->code_align;
+        m->loc += read_int_of_bytes(r, 4) * m->f->code_align;
         return true;
     case 0x05: /* offset_extended */
-        reg = take_uleb(r);
-        return set_rule(&m->row, reg, RULE_AT, (int64_t)take_uleb(r) * da);
+        reg = read_uleb128(r);
+        return set_rule(&m->row, reg, RULE_AT, (int64_t)read_uleb128(r) * da);
     case 0x06: /* restore_extended */
-        reg = take_uleb(r);
+        reg = read_uleb128(r);
         return reg >= IPS_REGS || set_rule(&m->row, reg, m->initial.kind[reg],
                                            m->initial.value[reg]);
     case 0x07: /* undefined */
-        return set_rule(&m->row, take_uleb(r), RULE_UNDEFINED, 0);
+        return set_rule(&m->row, read_uleb128(r), RULE_UNDEFINED, 0);
     case 0x08: /* same_value */
-        return set_rule(&m->row, take_uleb(r), RULE_SAME, 0);
+        return set_rule(&m->row, read_uleb128(r), RULE_SAME, 0);
     case 0x09: /* register */
-        reg = take_uleb(r);
-        return set_rule(&m->row, reg, RULE_REG, (int64_t)take_uleb(r));
+        reg = read_uleb128(r);
+        return set_rule(&m->row, reg, RULE_REG, (int64_t)read_uleb128(r));
     case 0x0a: /* remember_state */
         if (m->depth == ROWS_KEPT)
             return false;
@@ -167,37 +170,37 @@ static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
         m->row = m->saved[--m->depth];
         return true;
     case 0x0c: /* def_cfa */
-        reg = take_uleb(r);
-        return set_cfa(&m->row, reg, (int64_t)take_uleb(r));
+        reg = read_uleb128(r);
+        return set_cfa(&m->row, reg, (int64_t)read_uleb128(r));
     case 0x0d: /* def_cfa_register */
-        return set_cfa(&m->row, take_uleb(r), m->row.cfa);
+        return set_cfa(&m->row, read_uleb128(r), m->row.cfa);
     case 0x0e: /* def_cfa_offset */
-        return set_cfa(&m->row, m->row.cfa_reg, (int64_t)take_uleb(r));
+        return set_cfa(&m->row, m->row.cfa_reg, (int64_t)read_uleb128(r));
     case 0x0f: /* def_cfa_expression */
         m->row.cfa_kind = RULE_XIS;
-        return narrow_value(skip_expression(m->f, r), &m->row.cfa);
+        return store_as_int32(skip_expression(m->f, r), &m->row.cfa);
     case 0x10: /* expression */
-        reg = take_uleb(r);
+        reg = read_uleb128(r);
         return set_rule(&m->row, reg, RULE_XAT, skip_expression(m->f, r));
     case 0x11: /* offset_extended_sf */
-        reg = take_uleb(r);
-        return set_rule(&m->row, reg, RULE_AT, take_sleb(r) * da);
+        reg = read_uleb128(r);
+        return set_rule(&m->row, reg, RULE_AT, read_sleb128(r) * da);
     case 0x12: /* def_cfa_sf */
-        reg = take_uleb(r);
-        return set_cfa(&m->row, reg, take_sleb(r) * da);
+        reg = read_uleb128(r);
+        return set_cfa(&m->row, reg, read_sleb128(r) * da);
     case 0x13: /* def_cfa_offset_sf */
-        return set_cfa(&m->row, m->row.cfa_reg, take_sleb(r) * da);
+        return set_cfa(&m->row, m->row.cfa_reg, read_sleb128(r) * da);
     case 0x14: /* val_offset */
-        reg = take_uleb(r);
-        return set_rule(&m->row, reg, RULE_IS, (int64_t)take_uleb(r) * da);
+        reg = read_uleb128(r);
+        return set_rule(&m->row, reg, RULE_IS, (int64_t)read_uleb128(r) * da);
     case 0x15: /* val_offset_sf */
-        reg = take_uleb(r);
-        return set_rule(&m->row, reg, RULE_IS, take_sleb(r) * da);
+        reg = read_uleb128(r);
+        return set_rule(&m->row, reg, RULE_IS, read_sleb128(r) * da);
     case 0x16: /* val_expression */
-        reg = take_uleb(r);
+        reg = read_uleb128(r);
         return set_rule(&m->row, reg, RULE_XIS, skip_expression(m->f, r));
     case 0x2e: /* GNU_args_size */
-        take_uleb(r);
+        read_uleb128(r);
         return true;
     default:
         return false;
@@ -206,24 +209,24 @@ static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
 
 /* Runs CFI instructions up to those for `pc`. Returns false if one is unknown
  * or invalid. */
-static bool run_until(struct machine *m, const uint8_t *at, const uint8_t *end,
-                      uint64_t pc)
+static bool run_cfi_until_pc(struct cfi_machine *m, const uint8_t *at,
+                             const uint8_t *end, uint64_t pc)
 {
-    struct reader r = {at, end, false};
+    struct table_reader r = {at, end, false};
     for (unsigned steps = 0; r.p < r.end; steps++) {
-        uint8_t op = (uint8_t)take_bytes(&r, 1), low = op & 0x3f;
+        uint8_t op = (uint8_t)read_int_of_bytes(&r, 1), low = op & 0x3f;
         bool good = true;
         if (op >> 6 == 1)
             m->loc += low * m->f->code_align;
         else if (op >> 6 == 2)
             good = set_rule(&m->row, low, RULE_AT,
-                            (int64_t)take_uleb(&r) * m->f->data_align);
+                            (int64_t)read_uleb128(&r) * m->f->data_align);
         else if (op >> 6 == 3)
             good =
                 low >= IPS_REGS || set_rule(&m->row, low, m->initial.kind[low],
                                             m->initial.value[low]);
         else
-            good = run_extended(m, &r, low);
+            good = run_extended_cfi(m, &r, low);
         if (!good || r.bad || steps == STEPS_MAX)
             return false;
         if (m->loc > pc)
@@ -273,28 +276,29 @@ static bool push_value(uint64_t *stack, unsigned *n, uint64_t v)
 
 /* Applies the operation `op` of a DWARF expression to the `*n` values on
  * `stack`. Returns false if the operation is unknown or fails. */
-static bool apply_operation(const struct ips_unwind *u, struct reader *r,
-                            uint8_t op, uint64_t *stack, unsigned *n)
+static bool apply_operation(const struct ips_unwind_stack *u,
+                            struct table_reader *r, uint8_t op, uint64_t *stack,
+                            unsigned *n)
 {
     if (op >= 0x30 && op <= 0x4f) /* lit */
         return push_value(stack, n, op - 0x30u);
     if (op >= 0x70 && op < 0x70 + IPS_REGS) /* breg */
         return has_register(u, op - 0x70u) &&
                push_value(stack, n,
-                          u->reg[op - 0x70u] + (uint64_t)take_sleb(r));
+                          u->reg[op - 0x70u] + (uint64_t)read_sleb128(r));
     if (op == 0x08) /* const1u, 1s, uleb, sleb */
-        return push_value(stack, n, take_bytes(r, 1));
+        return push_value(stack, n, read_int_of_bytes(r, 1));
     if (op == 0x09)
         return push_value(stack, n,
-                          (uint64_t)(int64_t)(int8_t)take_bytes(r, 1));
+                          (uint64_t)(int64_t)(int8_t)read_int_of_bytes(r, 1));
     if (op == 0x10)
-        return push_value(stack, n, take_uleb(r));
+        return push_value(stack, n, read_uleb128(r));
     if (op == 0x11)
-        return push_value(stack, n, (uint64_t)take_sleb(r));
+        return push_value(stack, n, (uint64_t)read_sleb128(r));
     if (op == 0x06) /* deref */
         return *n && load_word(u, stack[*n - 1], &stack[*n - 1]);
     if (op == 0x23 && *n) { /* plus_uconst */
-        stack[*n - 1] += take_uleb(r);
+        stack[*n - 1] += read_uleb128(r);
         return true;
     }
     if (*n < 2)
@@ -306,21 +310,22 @@ static bool apply_operation(const struct ips_unwind *u, struct reader *r,
 /* Evaluates the DWARF expression at offset `place` from f->lo and stores its
  * value in *out. The evaluation stack starts with *start, or empty if `start`
  * is NULL. Returns false if the expression is not supported or fails. */
-static bool evaluate_expression(const struct ips_unwind *u, const struct fde *f,
-                                int32_t place, const uint64_t *start,
-                                uint64_t *out)
+static bool evaluate_expression(const struct ips_unwind_stack *u,
+                                const struct fde *f, int32_t place,
+                                const uint64_t *start, uint64_t *out)
 {
     uint64_t stack[DEEP];
     unsigned n = 0;
-    struct reader r = {f->lo + place, f->hi, false};
-    uint64_t bytes = take_uleb(&r);
+    struct table_reader r = {f->lo + place, f->hi, false};
+    uint64_t bytes = read_uleb128(&r);
     if (r.bad || bytes > (uint64_t)(r.end - r.p))
         return false;
     r.end = r.p + bytes;
     if (start)
         stack[n++] = *start;
     for (unsigned steps = 0; r.p < r.end; steps++)
-        if (!apply_operation(u, &r, (uint8_t)take_bytes(&r, 1), stack, &n) ||
+        if (!apply_operation(u, &r, (uint8_t)read_int_of_bytes(&r, 1), stack,
+                             &n) ||
             r.bad || steps == STEPS_MAX)
             return false;
     *out = n ? stack[n - 1] : 0;
@@ -331,11 +336,11 @@ static bool evaluate_expression(const struct ips_unwind *u, const struct fde *f,
 
 #define CALLER_SAVED 0x0f37u /* rax rdx rcx rsi rdi r8-r11: lost in a call */
 
-static bool restore_register(const struct ips_unwind *u,
-                             const struct machine *m, uint64_t at, unsigned reg,
-                             struct ips_unwind *up)
+static bool restore_register(const struct ips_unwind_stack *u,
+                             const struct cfi_machine *m, uint64_t at,
+                             unsigned reg, struct ips_unwind_stack *up)
 {
-    const struct row *row = &m->row;
+    const struct cfi_row *row = &m->row;
     int32_t value = row->value[reg];
     uint64_t v = 0;
     switch ((enum rule)row->kind[reg]) {
@@ -375,14 +380,14 @@ static bool restore_register(const struct ips_unwind *u,
 
 /* Unwinds the frame of a signal handler, whose sp points at the ucontext: takes
  * all registers from the ucontext. */
-static bool step_over_signal(struct ips_unwind *u)
+static bool step_over_signal(struct ips_unwind_stack *u)
 {
     static const struct {
         uint8_t reg, greg;
     } map[] = {{3, REG_RBX},  {6, REG_RBP},  {7, REG_RSP},
                {10, REG_R10}, {12, REG_R12}, {13, REG_R13},
                {14, REG_R14}, {15, REG_R15}, {16, REG_RIP}};
-    struct ips_unwind up = {.low = u->low, .end = u->end};
+    struct ips_unwind_stack up = {.low = u->low, .end = u->end};
     uint64_t gregs =
                  u->reg[IPS_REG_SP] + offsetof(ucontext_t, uc_mcontext.gregs),
              v;
@@ -416,7 +421,7 @@ void ips_unwind_clear_rules(void)
         clear_rules(many, IPS_KEPT_MANY);
 }
 
-static uint64_t find_cached(uint64_t pc)
+static uint64_t find_cached_rule(uint64_t pc)
 {
     uint64_t rule = ips_rule_find(few, IPS_KEPT_FEW, pc);
     if (!rule && atomic_load_explicit(&many_used, memory_order_relaxed))
@@ -424,7 +429,7 @@ static uint64_t find_cached(uint64_t pc)
     return rule;
 }
 
-static void add_cached(uint64_t pc, uint64_t rule)
+static void cache_rule(uint64_t pc, uint64_t rule)
 {
     struct ips_cached_rule *k = ips_rule_slot(few, IPS_KEPT_FEW, pc);
     if (atomic_load_explicit(&k->rule, memory_order_relaxed) == 0) {
@@ -437,7 +442,7 @@ static void add_cached(uint64_t pc, uint64_t rule)
 
 /* Returns the row packed into one word (unwind/cache.h); 0 if it does not fit.
  */
-static uint64_t pack_rule(const struct row *row)
+static uint64_t pack_rule(const struct cfi_row *row)
 {
     uint32_t others = row->named & ~(1u << IPS_REG_PC);
     uint64_t word = (uint64_t)row->cfa & 0xffff;
@@ -466,7 +471,7 @@ static uint64_t pack_rule(const struct row *row)
 
 /* Unwinds one frame by the row that is packed in `rule`. Returns 1, or -1 at
  * the end of the walk. */
-static int step_by_rule(struct ips_unwind *u, uint64_t rule)
+static int step_by_packed_rule(struct ips_unwind_stack *u, uint64_t rule)
 {
     unsigned from = rule & IPS_KEPT_BY_FP ? IPS_REG_FP : IPS_REG_SP;
     uint64_t sp = u->reg[IPS_REG_SP], pc, v;
@@ -492,11 +497,11 @@ static int step_by_rule(struct ips_unwind *u, uint64_t rule)
 /* Unwinds one frame by its FDE. *called: pc is a return address, so the call
  * instruction precedes it; set to false if a signal interrupted the next frame
  * up. Returns 1, or -1 at the end of the walk, or 0 if there is no FDE. */
-static __attribute__((noinline)) int step_by_fde(struct ips_unwind *u,
+static __attribute__((noinline)) int step_by_fde(struct ips_unwind_stack *u,
                                                  bool *called)
 {
     struct fde f;
-    struct machine m;
+    struct cfi_machine m;
     uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0), at, rule;
     if (!ips_unwind_find_fde(&f, pc))
         return 0;
@@ -508,16 +513,16 @@ static __attribute__((noinline)) int step_by_fde(struct ips_unwind *u,
     m.depth = 0;
     m.loc = f.pc_begin;
     m.initial = m.row;
-    if (!run_until(&m, f.cie_at, f.cie_end, ~(uint64_t)0))
+    if (!run_cfi_until_pc(&m, f.cie_at, f.cie_end, ~(uint64_t)0))
         return -1;
     m.initial = m.row;
     m.loc = f.pc_begin;
-    if (!run_until(&m, f.at, f.end, pc))
+    if (!run_cfi_until_pc(&m, f.at, f.end, pc))
         return -1;
     rule = pack_rule(&m.row);
     if (rule) {
-        add_cached(pc, rule);
-        return step_by_rule(u, rule);
+        cache_rule(pc, rule);
+        return step_by_packed_rule(u, rule);
     }
     if (m.row.cfa_kind == RULE_XIS) {
         if (!evaluate_expression(u, &f, m.row.cfa, NULL, &at))
@@ -527,7 +532,7 @@ static __attribute__((noinline)) int step_by_fde(struct ips_unwind *u,
     } else {
         return -1;
     }
-    struct ips_unwind up = *u;
+    struct ips_unwind_stack up = *u;
     up.known &= ~CALLER_SAVED;
     set_register(&up, IPS_REG_SP, at);
     for (uint32_t left = m.row.named; left; left &= left - 1)
@@ -539,21 +544,21 @@ static __attribute__((noinline)) int step_by_fde(struct ips_unwind *u,
     return 1;
 }
 
-static int step_by_table(struct ips_unwind *u, bool *called)
+static int step_by_cache_or_fde(struct ips_unwind_stack *u, bool *called)
 {
     uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0);
-    uint64_t rule = find_cached(pc);
+    uint64_t rule = find_cached_rule(pc);
     if (!rule)
         return step_by_fde(u, called);
     *called = true;
-    return step_by_rule(u, rule);
+    return step_by_packed_rule(u, rule);
 }
 #else
 void ips_unwind_clear_rules(void)
 {
 }
 
-static int step_by_table(struct ips_unwind *u, bool *called)
+static int step_by_cache_or_fde(struct ips_unwind_stack *u, bool *called)
 {
     (void)u;
     *called = true;
@@ -563,7 +568,7 @@ static int step_by_table(struct ips_unwind *u, bool *called)
 
 /* --- the walk ------------------------------------------------------------- */
 
-void ips_unwind_load_context(struct ips_unwind *u, const ucontext_t *uc)
+void ips_unwind_load_context(struct ips_unwind_stack *u, const ucontext_t *uc)
 {
 #if defined(__x86_64__)
     static const uint8_t order[IPS_REGS] = {
@@ -582,7 +587,8 @@ void ips_unwind_load_context(struct ips_unwind *u, const ucontext_t *uc)
     u->low = u->end = 0;
 }
 
-uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
+uint32_t ips_unwind_stack(struct ips_unwind_stack *u, uint64_t *frames,
+                          uint32_t max)
 {
     bool called = false;
     uint32_t n = 0;
@@ -595,7 +601,7 @@ uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
             /* The frame is not in [low, end), the only stack that may be read.
              */
             break;
-        int by_table = step_by_table(u, &called);
+        int by_table = step_by_cache_or_fde(u, &called);
         if (by_table < 0)
             break;
         if (by_table == 0) {

@@ -36,7 +36,7 @@
 enum { IPS_REG_BX = 3, IPS_REG_FP = 6, IPS_REG_SP = 7, IPS_REG_PC = 16 };
 #define IPS_REGS 17u
 
-struct ips_unwind {
+struct ips_unwind_stack {
     uint64_t reg[IPS_REGS];
     uint32_t known; /* one bit per register */
     /* Readable part of the stack, set by the caller. If SP is not within it, no
@@ -45,7 +45,7 @@ struct ips_unwind {
 };
 
 /* Fills *u with the registers of a signal's context; sets low = end = 0. */
-void ips_unwind_load_context(struct ips_unwind *u, const ucontext_t *uc);
+void ips_unwind_load_context(struct ips_unwind_stack *u, const ucontext_t *uc);
 
 /* Fills *u with the current registers of the calling function; sets low = end =
  * 0. */
@@ -83,7 +83,7 @@ void ips_unwind_load_context(struct ips_unwind *u, const ucontext_t *uc);
 #endif
 
 /* Returns the stack pointer of the function into which this is inlined. */
-static inline __attribute__((always_inline)) uint64_t ips_sp(void)
+static inline __attribute__((always_inline)) uint64_t ips_stack_pointer(void)
 {
     uint64_t sp;
 #if defined(__x86_64__)
@@ -96,7 +96,8 @@ static inline __attribute__((always_inline)) uint64_t ips_sp(void)
 
 /* Fills `frames`: the program counter first, then return addresses, outwards.
  * Returns their number, at most `max`; at least 1 if max > 0. Changes `u`. */
-uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max);
+uint32_t ips_unwind_stack(struct ips_unwind_stack *u, uint64_t *frames,
+                          uint32_t max);
 
 /* Clears the cached rules. Call it after a module was unloaded. */
 void ips_unwind_clear_rules(void);

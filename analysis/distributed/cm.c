@@ -35,7 +35,8 @@ void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v)
 
 /* Appends the signed difference to - from, modulo 2^64, in a code in which
  * values near 0 are short. */
-void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to)
+void ips_cm_put_signed_difference(struct ips_cm_bytes *b, uint64_t from,
+                                  uint64_t to)
 {
     uint64_t d = to - from;
     ips_cm_put_varint(b, d >> 63 ? ~(d << 1) : d << 1);
@@ -57,7 +58,7 @@ uint64_t ips_cm_get_varint(struct ips_cm_reader *r)
     return 0;
 }
 
-uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from)
+uint64_t ips_cm_get_signed_difference(struct ips_cm_reader *r, uint64_t from)
 {
     uint64_t v = ips_cm_get_varint(r);
     return from + (v & 1 ? ~(v >> 1) : v >> 1);
@@ -84,8 +85,9 @@ int ips_cm_append_checksum(struct ips_cm_bytes *b, struct ips_err *err)
     return 0;
 }
 
-int ips_cm_open_checked(struct ips_cm_reader *r, const uint8_t *data,
-                        size_t len, struct ips_err *err)
+int ips_cm_verify_checksum_and_open(struct ips_cm_reader *r,
+                                    const uint8_t *data, size_t len,
+                                    struct ips_err *err)
 {
     uint32_t sum = 0;
     size_t body = len - SUM_BYTES;
@@ -117,7 +119,7 @@ void ips_cm_links_release(struct ips_cm_links *l)
     memset(l, 0, sizeof(*l));
 }
 
-uint32_t ips_cm_peer_of(const struct ips_cm_links *l, uint32_t part)
+uint32_t ips_cm_find_peer_of_part(const struct ips_cm_links *l, uint32_t part)
 {
     uint32_t low = 0, high = l->peer_count;
     while (low < high) {
@@ -176,13 +178,13 @@ static int by_channel(const void *a, const void *b, void *arg)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static int make_want_lists(struct ips_cm_links *l, struct ips_err *err)
+static int list_awaited_receives(struct ips_cm_links *l, struct ips_err *err)
 {
     const struct ips_graph *g = l->g;
     for (uint32_t k = 0; k < g->in_count; k++) {
         uint32_t end = g->in[k].end;
         l->in_peer[k] = end < l->end_count
-                            ? ips_cm_peer_of(l, l->end[end].machine)
+                            ? ips_cm_find_peer_of_part(l, l->end[end].machine)
                             : IPS_CM_NONE;
         if (l->in_peer[k] != IPS_CM_NONE)
             l->peer[l->in_peer[k]].want_count++;
@@ -228,7 +230,7 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
     if (rc == 0)
         rc = find_peers(l, self, part_count, err);
     if (rc == 0)
-        rc = make_want_lists(l, err);
+        rc = list_awaited_receives(l, err);
     if (rc < 0)
         ips_cm_links_release(l);
     return rc;
@@ -239,8 +241,9 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
 /* For each channel end of the sender, the message has the difference from the
  * previous end, the number of positions, and the differences between the
  * positions. */
-int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
-                       struct ips_cm_bytes *out, struct ips_err *err)
+int ips_cm_write_awaited_positions(const struct ips_cm_links *l, uint32_t p,
+                                   struct ips_cm_bytes *out,
+                                   struct ips_err *err)
 {
     const struct ips_cm_peer *to = &l->peer[p];
     uint32_t last_end = 0;
@@ -278,17 +281,17 @@ static void write_match_and_add_link(struct ips_cm_links *l,
     } else if (o == *last) {
         ips_cm_put_varint(matches, 1);
     } else {
-        ips_cm_put_varint(matches,
-                          2 + ips_out_xlen(l->g, (uint32_t)(o - l->g->out)));
+        ips_cm_put_varint(matches, 2 + ips_remote_send_length(
+                                           l->g, (uint32_t)(o - l->g->out)));
         to->out_node[to->out_count++] = o->node;
     }
     *last = o;
 }
 
-static int take_want_group(struct ips_cm_links *l, struct ips_cm_peer *to,
-                           struct ips_cm_reader *r, uint64_t *end,
-                           uint64_t *left, const struct ips_remote_out **last,
-                           struct ips_cm_bytes *matches, struct ips_err *err)
+static int match_awaited_positions_of_end(
+    struct ips_cm_links *l, struct ips_cm_peer *to, struct ips_cm_reader *r,
+    uint64_t *end, uint64_t *left, const struct ips_remote_out **last,
+    struct ips_cm_bytes *matches, struct ips_err *err)
 {
     *end += ips_cm_get_varint(r);
     uint64_t n = ips_cm_get_varint(r), pos = 0;
@@ -312,14 +315,15 @@ static int take_want_group(struct ips_cm_links *l, struct ips_cm_peer *to,
     return 0;
 }
 
-int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
-                      size_t len, struct ips_cm_bytes *matches,
-                      struct ips_err *err)
+int ips_cm_receive_awaited_positions(struct ips_cm_links *l, uint32_t p,
+                                     const uint8_t *data, size_t len,
+                                     struct ips_cm_bytes *matches,
+                                     struct ips_err *err)
 {
     struct ips_cm_peer *to = &l->peer[p];
     struct ips_cm_reader r;
     const struct ips_remote_out *last = NULL;
-    int rc = ips_cm_open_checked(&r, data, len, err);
+    int rc = ips_cm_verify_checksum_and_open(&r, data, len, err);
     if (rc < 0)
         return rc;
     uint64_t left = ips_cm_get_varint(&r), end = 0;
@@ -336,7 +340,8 @@ int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
         return ips_err_set(err, IPS_E_NO_MEMORY, "%llu awaited messages",
                            (unsigned long long)left);
     while (rc == 0 && left > 0)
-        rc = take_want_group(l, to, &r, &end, &left, &last, matches, err);
+        rc = match_awaited_positions_of_end(l, to, &r, &end, &left, &last,
+                                            matches, err);
     if (rc == 0)
         rc = ips_cm_check_batch_end(&r, err);
     if (rc < 0)
@@ -345,13 +350,13 @@ int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     return ips_cm_append_checksum(matches, err);
 }
 
-int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
-                        size_t len, struct ips_err *err)
+int ips_cm_receive_matches(struct ips_cm_links *l, uint32_t p,
+                           const uint8_t *data, size_t len, struct ips_err *err)
 {
     struct ips_cm_peer *from = &l->peer[p];
     struct ips_cm_reader r;
     bool linked = false; /* true: the previous position belongs to a link */
-    int rc = ips_cm_open_checked(&r, data, len, err);
+    int rc = ips_cm_verify_checksum_and_open(&r, data, len, err);
     if (rc < 0)
         return rc;
     if (from->matched)
@@ -388,7 +393,7 @@ bool ips_cm_links_ready(const struct ips_cm_links *l)
     return true;
 }
 
-uint64_t ips_cm_unmatched(const struct ips_cm_links *l)
+uint64_t ips_cm_count_unmatched_receives(const struct ips_cm_links *l)
 {
     uint64_t n = 0;
     for (uint32_t k = 0; k < l->g->in_count; k++)
@@ -397,7 +402,7 @@ uint64_t ips_cm_unmatched(const struct ips_cm_links *l)
 }
 
 /* Returns the number of links from this part to its peers. */
-static uint64_t links_out(const struct ips_cm_links *l)
+static uint64_t count_outgoing_links(const struct ips_cm_links *l)
 {
     uint64_t n = 0;
     for (uint32_t p = 0; p < l->peer_count; p++)
@@ -405,7 +410,7 @@ static uint64_t links_out(const struct ips_cm_links *l)
     return n;
 }
 
-uint64_t ips_cm_links_in(const struct ips_cm_links *l)
+uint64_t ips_cm_count_incoming_links(const struct ips_cm_links *l)
 {
     uint64_t n = 0;
     for (uint32_t p = 0; p < l->peer_count; p++)
@@ -440,10 +445,11 @@ static int by_node(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
-                     struct ips_err *err)
+int ips_cm_outgoing_links_make(const struct ips_cm_links *l,
+                               struct ips_cm_outgoing_links *out,
+                               struct ips_err *err)
 {
-    uint64_t n = links_out(l);
+    uint64_t n = count_outgoing_links(l);
     out->count = 0;
     out->at = malloc((n + 1) * sizeof(*out->at));
     if (!out->at)
@@ -458,16 +464,17 @@ int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
     return 0;
 }
 
-uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
-                        const struct ips_scenario *scenario,
-                        const struct ips_arcs *arcs, uint64_t len, uint64_t at)
+uint64_t ips_cm_cross_arc_weight(const struct ips_graph *g, uint32_t k,
+                                 const struct ips_scenario *scenario,
+                                 const struct ips_cross_arc_weighting *arcs,
+                                 uint64_t len, uint64_t at)
 {
     uint32_t node = g->in[k].node;
     uint64_t x = len;
     if (scenario->weighting == IPS_WEIGH_WALL)
-        x = ips_wall_xweight(at, g->at[node], g->wait[node], g->xkind[node],
-                             len, scenario);
-    return ips_arc_ns(arcs, arcs->mode[g->xkind[node]], &x, 0);
+        x = ips_wall_cross_arc_weight(at, g->at[node], g->wait[node],
+                                      g->xkind[node], len, scenario);
+    return ips_weight_of_cross_arc(arcs, arcs->mode[g->xkind[node]], &x, 0);
 }
 
 int ips_cm_check_view(const struct ips_graph *g,
@@ -485,7 +492,7 @@ void ips_cm_put_pass_time(struct ips_cm_bytes *b, const struct ips_graph *g,
                           uint64_t est)
 {
     if (scenario->weighting == IPS_WEIGH_WALL)
-        ips_cm_put_step(b, est, g->at[node]);
+        ips_cm_put_signed_difference(b, est, g->at[node]);
 }
 
 int ips_cm_get_pass_time(struct ips_cm_reader *r,
@@ -495,7 +502,7 @@ int ips_cm_get_pass_time(struct ips_cm_reader *r,
     *at = 0;
     if (scenario->weighting != IPS_WEIGH_WALL)
         return 0;
-    *at = ips_cm_get_step(r, est);
+    *at = ips_cm_get_signed_difference(r, est);
     if (*at > INT64_MAX)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a batch of values is damaged: sent at %llu ns",

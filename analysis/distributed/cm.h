@@ -49,7 +49,8 @@ struct ips_cm_bytes {
 void ips_cm_bytes_release(struct ips_cm_bytes *b);
 void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v);
 /* Appends the difference to - from, which may be negative. */
-void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to);
+void ips_cm_put_signed_difference(struct ips_cm_bytes *b, uint64_t from,
+                                  uint64_t to);
 
 struct ips_cm_reader {
     const uint8_t *at, *end;
@@ -61,10 +62,11 @@ int ips_cm_append_checksum(struct ips_cm_bytes *b,
                            struct ips_err *err) IPS_MUST_USE;
 /* Verifies the checksum at the end of `data`; *r then reads the bytes before
  * the checksum. */
-int ips_cm_open_checked(struct ips_cm_reader *r, const uint8_t *data,
-                        size_t len, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_verify_checksum_and_open(struct ips_cm_reader *r,
+                                    const uint8_t *data, size_t len,
+                                    struct ips_err *err) IPS_MUST_USE;
 uint64_t ips_cm_get_varint(struct ips_cm_reader *r);
-uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
+uint64_t ips_cm_get_signed_difference(struct ips_cm_reader *r, uint64_t from);
 
 /* ---- links --------------------------------------------------------------- */
 
@@ -110,28 +112,30 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
                       struct ips_err *err) IPS_MUST_USE;
 void ips_cm_links_release(struct ips_cm_links *l);
 /* Returns the index into l->peer of a part, or IPS_CM_NONE. */
-uint32_t ips_cm_peer_of(const struct ips_cm_links *l, uint32_t part);
+uint32_t ips_cm_find_peer_of_part(const struct ips_cm_links *l, uint32_t part);
 
 /* Writes the message to peer p (an index) that lists the positions that we
  * await from that peer. `out` must be empty. */
-int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
-                       struct ips_cm_bytes *out,
-                       struct ips_err *err) IPS_MUST_USE;
+int ips_cm_write_awaited_positions(const struct ips_cm_links *l, uint32_t p,
+                                   struct ips_cm_bytes *out,
+                                   struct ips_err *err) IPS_MUST_USE;
 /* Reads the wants of peer p: determines the links to that peer and writes our
  * matches into `matches`, which must be empty. Called once for each peer. */
-int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
-                      size_t len, struct ips_cm_bytes *matches,
-                      struct ips_err *err) IPS_MUST_USE;
+int ips_cm_receive_awaited_positions(struct ips_cm_links *l, uint32_t p,
+                                     const uint8_t *data, size_t len,
+                                     struct ips_cm_bytes *matches,
+                                     struct ips_err *err) IPS_MUST_USE;
 /* Reads the matches of peer p: determines the links from that peer. Called once
  * for each peer. */
-int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
-                        size_t len, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_receive_matches(struct ips_cm_links *l, uint32_t p,
+                           const uint8_t *data, size_t len,
+                           struct ips_err *err) IPS_MUST_USE;
 /* Whether the wants and matches of every peer have arrived. */
 bool ips_cm_links_ready(const struct ips_cm_links *l);
 /* Returns the number of remote receives whose position no node wrote. */
-uint64_t ips_cm_unmatched(const struct ips_cm_links *l);
+uint64_t ips_cm_count_unmatched_receives(const struct ips_cm_links *l);
 /* Returns the number of links to this part. */
-uint64_t ips_cm_links_in(const struct ips_cm_links *l);
+uint64_t ips_cm_count_incoming_links(const struct ips_cm_links *l);
 
 /* The sender of a remote receive, to follow a path back to the sender's
  * machine. */
@@ -158,7 +162,8 @@ struct ips_cm_counts {
 
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
 /* A message to be sent. `data` stays valid until the next call of
- * ips_cm_sync_next() or ips_cm_async_next() for the same state. */
+ * ips_cm_sync_next_batch() or ips_cm_async_next_message() for the same state.
+ */
 struct ips_cm_message {
     enum ips_cm_kind kind;
     uint32_t to;    /* index into l->peer, or IPS_CM_ROOT */
@@ -174,23 +179,25 @@ struct ips_cm_message {
 
 /* Links to peers sorted by node, the order in which a run along a chain meets
  * them. */
-struct ips_cm_outs {
+struct ips_cm_outgoing_links {
     uint32_t count;
     struct ips_cm_out {
         uint32_t node, peer, link;
     } * at; /* sorted by node */
 };
-int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_cm_outgoing_links_make(const struct ips_cm_links *l,
+                               struct ips_cm_outgoing_links *out,
+                               struct ips_err *err) IPS_MUST_USE;
 
-struct ips_arcs;
+struct ips_cross_arc_weighting;
 /* Returns the weight of the arc into remote receive k of `g` (a view of the
  * scenario). The link has `len` bytes; `at` is when its sending node was
  * passed, used only in `wall`. The result equals the weight in
  * ips_graph_merge() and in path.c. */
-uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
-                        const struct ips_scenario *scenario,
-                        const struct ips_arcs *arcs, uint64_t len, uint64_t at);
+uint64_t ips_cm_cross_arc_weight(const struct ips_graph *g, uint32_t k,
+                                 const struct ips_scenario *scenario,
+                                 const struct ips_cross_arc_weighting *arcs,
+                                 uint64_t len, uint64_t at);
 /* Checks that `g` can be a view of the scenario: IPS_E_USAGE if the scenario
  * has the weighting `wall` and `g` has no times. */
 int ips_cm_check_view(const struct ips_graph *g,

@@ -28,7 +28,7 @@ struct ips_cm_async {
     const struct ips_cm_links *l;
     const struct ips_graph *g;
     struct ips_scenario scenario;
-    struct ips_arcs arcs;
+    struct ips_cross_arc_weighting arcs;
     uint64_t *est; /* [node_count] longest path to each node so far, ns */
     uint32_t *
         hops; /* [node_count] machine changes of the path that `est` measures */
@@ -40,7 +40,7 @@ struct ips_cm_async {
     uint32_t *succ_start; /* [node_count + 1] index of each node's first local
                              cross successor in `succ` */
     uint32_t *succ;
-    struct ips_cm_outs outs;
+    struct ips_cm_outgoing_links outs;
     uint32_t *queue; /* ring buffer of nodes, each in it at most once */
     uint8_t *queued;
     uint32_t head, waiting, ring;
@@ -115,13 +115,13 @@ static void fill_successors(struct ips_cm_async *a)
         a->first[g->chains[c].first] = 1;
     a->first[g->node_count] = 1;
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (ips_arc_present(g, &a->arcs, i))
+        if (ips_has_local_cross_arc(g, &a->arcs, i))
             a->succ_start[g->xpred[i] + 2]++;
     }
     for (uint32_t i = 0; i < g->node_count; i++)
         a->succ_start[i + 1] += a->succ_start[i];
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (ips_arc_present(g, &a->arcs, i))
+        if (ips_has_local_cross_arc(g, &a->arcs, i))
             a->succ[a->succ_start[g->xpred[i] + 1]++] = i;
     }
 }
@@ -163,10 +163,10 @@ int ips_cm_async_new(const struct ips_cm_links *links,
     a->hop_limit = links_in_all;
     a->ring = g->node_count + 1;
     a->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
-    ips_arcs_init(&a->arcs, scenario);
+    ips_cross_arc_weighting_init(&a->arcs, scenario);
     rc = alloc_all(a, err);
     if (rc == 0)
-        rc = ips_cm_outs_make(links, &a->outs, err);
+        rc = ips_cm_outgoing_links_make(links, &a->outs, err);
     if (rc == 0)
         rc = compute_local_values(a, err);
     if (rc < 0) {
@@ -180,13 +180,13 @@ int ips_cm_async_new(const struct ips_cm_links *links,
 
 /* ---- relaxing nodes ----------------------------------------------------- */
 
-static int fail_with(struct ips_cm_async *a, int rc)
+static int mark_failed_if_error(struct ips_cm_async *a, int rc)
 {
     a->failed = a->failed || rc < 0;
     return rc;
 }
 
-static int refuse_failed(struct ips_err *err)
+static int check_not_failed(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_PROTOCOL,
                        "this computation has failed already");
@@ -230,17 +230,19 @@ static uint32_t find_in_of_node(const struct ips_graph *g, uint32_t i)
     return low < g->in_count && g->in[low].node == i ? low : g->in_count;
 }
 
-static struct label label_of(const struct ips_cm_async *a, uint32_t i)
+static struct label compute_label_of_node(const struct ips_cm_async *a,
+                                          uint32_t i)
 {
     const struct ips_graph *g = a->g;
     struct label l = {g->w[i], 0}, b = {0, 0};
     if (!a->first[i])
         l = (struct label){a->est[i - 1] + g->w[i], a->hops[i - 1]};
-    if (ips_arc_present(g, &a->arcs, i)) {
+    if (ips_has_local_cross_arc(g, &a->arcs, i)) {
         uint32_t x = g->xpred[i];
         uint8_t mode = a->arcs.mode[g->xkind[i]];
-        b = (struct label){a->est[x] + ips_arc_ns(&a->arcs, mode, g->xlen, i),
-                           a->hops[x]};
+        b = (struct label){
+            a->est[x] + ips_weight_of_cross_arc(&a->arcs, mode, g->xlen, i),
+            a->hops[x]};
     } else if (g->xpred[i] == IPS_NO_NODE && g->xkind[i] != IPS_X_NONE) {
         uint32_t k = find_in_of_node(g, i);
         if (k < g->in_count && a->in_value[k] != IPS_IN_ABSENT)
@@ -273,7 +275,7 @@ static void list_links_of_node(struct ips_cm_async *a, uint32_t node)
 static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
 {
     do {
-        struct label l = label_of(a, i);
+        struct label l = compute_label_of_node(a, i);
         a->counts.computed++;
         if (!is_better(l, (struct label){a->est[i], a->hops[i]}))
             return 0;
@@ -291,9 +293,9 @@ static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
     return 0;
 }
 
-int ips_cm_async_relax(struct ips_cm_async *a, struct ips_err *err)
+int ips_cm_async_relax_nodes(struct ips_cm_async *a, struct ips_err *err)
 {
-    int rc = a->failed ? refuse_failed(err) : 0;
+    int rc = a->failed ? check_not_failed(err) : 0;
     if (rc == 0 && a->parent != IPS_CM_NONE && !a->begun) {
         for (uint32_t k = 0; k < a->outs.count; k++)
             list_links_of_node(a, a->outs.at[k].node);
@@ -302,13 +304,14 @@ int ips_cm_async_relax(struct ips_cm_async *a, struct ips_err *err)
     a->counts.passes += a->waiting > 0;
     while (rc == 0 && a->waiting)
         rc = relax_chain(a, dequeue_node(a), err);
-    return fail_with(a, rc);
+    return mark_failed_if_error(a, rc);
 }
 
 /* ---- receiving and sending messages ------------------------------------- */
 
-static int take_value(struct ips_cm_async *a, uint32_t p, uint32_t link,
-                      struct label l, uint64_t at, struct ips_err *err)
+static int store_received_label(struct ips_cm_async *a, uint32_t p,
+                                uint32_t link, struct label l, uint64_t at,
+                                struct ips_err *err)
 {
     const struct ips_cm_peer *from = &a->l->peer[p];
     if (l.est >= IPS_TIME_LIMIT)
@@ -326,10 +329,10 @@ static int take_value(struct ips_cm_async *a, uint32_t p, uint32_t link,
         if (mode == IPS_ARC_ABSENT)
             continue;
         struct label old = {a->in_value[k], a->in_hops[k]};
-        struct label new = {l.est + ips_cm_xweight(a->g, k, &a->scenario,
-                                                   &a->arcs, from->in_len[link],
-                                                   at),
-                            l.hops};
+        struct label new = {
+            l.est + ips_cm_cross_arc_weight(a->g, k, &a->scenario, &a->arcs,
+                                            from->in_len[link], at),
+            l.hops};
         if (old.est != IPS_IN_ABSENT && !is_better(new, old))
             continue;
         a->in_value[k] = new.est;
@@ -339,18 +342,19 @@ static int take_value(struct ips_cm_async *a, uint32_t p, uint32_t link,
     return 0;
 }
 
-static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
-                      size_t len, struct ips_err *err)
+static int store_received_batch(struct ips_cm_async *a, uint32_t p,
+                                const uint8_t *data, size_t len,
+                                struct ips_err *err)
 {
     struct ips_cm_reader r;
     uint32_t links = a->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
-    int rc = ips_cm_open_checked(&r, data, len, err);
+    int rc = ips_cm_verify_checksum_and_open(&r, data, len, err);
     if (rc == 0)
         rc = ips_cm_read_batch_head(&r, &a->traffic[p].next_in, links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         rc = ips_cm_read_batch_link(&r, links, &link, err);
-        est = ips_cm_get_step(&r, est);
+        est = ips_cm_get_signed_difference(&r, est);
         if (rc == 0)
             rc = ips_cm_get_pass_time(&r, &a->scenario, est, &at, err);
         uint64_t hops = ips_cm_get_varint(&r);
@@ -360,8 +364,8 @@ static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
                              "changes",
                              (unsigned long long)hops);
         if (rc == 0 && !r.bad)
-            rc = take_value(a, p, link - 1, (struct label){est, (uint32_t)hops},
-                            at, err);
+            rc = store_received_label(
+                a, p, link - 1, (struct label){est, (uint32_t)hops}, at, err);
     }
     if (rc == 0)
         rc = ips_cm_check_batch_end(&r, err);
@@ -369,16 +373,17 @@ static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
     return rc;
 }
 
-int ips_cm_async_take_len(struct ips_cm_async *a, uint32_t from,
-                          const uint8_t *data, size_t len, struct ips_err *err)
+int ips_cm_async_receive_values(struct ips_cm_async *a, uint32_t from,
+                                const uint8_t *data, size_t len,
+                                struct ips_err *err)
 {
-    int rc = a->failed ? refuse_failed(err) : 0;
+    int rc = a->failed ? check_not_failed(err) : 0;
     if (rc == 0 && from == IPS_CM_ROOT && len)
         rc = ips_err_set(err, IPS_E_PROTOCOL, "the root sends no values");
     if (rc == 0 && from != IPS_CM_ROOT)
-        rc = take_batch(a, from, data, len, err);
+        rc = store_received_batch(a, from, data, len, err);
     if (rc < 0)
-        return fail_with(a, rc);
+        return mark_failed_if_error(a, rc);
     /* The first sender becomes the parent. Its message is acknowledged only
      * when all messages that it caused have been acknowledged. */
     if (a->parent == IPS_CM_NONE)
@@ -390,19 +395,19 @@ int ips_cm_async_take_len(struct ips_cm_async *a, uint32_t from,
     return 0;
 }
 
-int ips_cm_async_take_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
-                          struct ips_err *err)
+int ips_cm_async_receive_ack(struct ips_cm_async *a, uint32_t from,
+                             uint64_t count, struct ips_err *err)
 {
     if (a->failed)
-        return refuse_failed(err);
+        return check_not_failed(err);
     struct traffic *t = &a->traffic[from];
     if (count == 0 || count > t->unacked)
-        return fail_with(a,
-                         ips_err_set(err, IPS_E_PROTOCOL,
-                                     "it acknowledges %llu messages, and %llu "
-                                     "are on the way to it",
-                                     (unsigned long long)count,
-                                     (unsigned long long)t->unacked));
+        return mark_failed_if_error(
+            a, ips_err_set(err, IPS_E_PROTOCOL,
+                           "it acknowledges %llu messages, and %llu "
+                           "are on the way to it",
+                           (unsigned long long)count,
+                           (unsigned long long)t->unacked));
     t->unacked -= count;
     a->unacked -= count;
     return 0;
@@ -428,7 +433,7 @@ static int make_batch(struct ips_cm_async *a, uint32_t p,
     for (uint32_t i = 0; i < n; i++) {
         uint32_t node = a->l->peer[p].out_node[list[i]];
         ips_cm_put_varint(&a->bytes, list[i] - link);
-        ips_cm_put_step(&a->bytes, est, a->est[node]);
+        ips_cm_put_signed_difference(&a->bytes, est, a->est[node]);
         ips_cm_put_pass_time(&a->bytes, a->g, &a->scenario, node, a->est[node]);
         ips_cm_put_varint(&a->bytes, a->hops[node]);
         link = list[i] + 1;
@@ -460,14 +465,14 @@ static int make_ack(struct ips_cm_async *a, uint32_t to, uint64_t *owed,
     return 1;
 }
 
-int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,
-                      struct ips_err *err)
+int ips_cm_async_next_message(struct ips_cm_async *a,
+                              struct ips_cm_message *out, struct ips_err *err)
 {
     if (a->failed)
-        return refuse_failed(err);
+        return check_not_failed(err);
     for (uint32_t p = 0; p < a->l->peer_count; p++) {
         if (a->traffic[p].count)
-            return fail_with(a, make_batch(a, p, out, err));
+            return mark_failed_if_error(a, make_batch(a, p, out, err));
     }
     /* Nothing is left to send or relax, and all our messages are acknowledged:
      * acknowledge the parent's message. */
@@ -495,15 +500,15 @@ const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a)
 
 /* ---- phase II: the final values ----------------------------------------- */
 
-int ips_cm_async_finish(struct ips_cm_async *a, struct ips_est *out,
-                        struct ips_err *err)
+int ips_cm_async_get_result(struct ips_cm_async *a, struct ips_est *out,
+                            struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
     if (a->failed)
-        return refuse_failed(err);
+        return check_not_failed(err);
     if (a->parent != IPS_CM_NONE || a->waiting > 0)
-        return fail_with(
+        return mark_failed_if_error(
             a, ips_err_set(err, IPS_E_PROTOCOL,
                            "the values were declared final while this "
                            "machine still computes"));

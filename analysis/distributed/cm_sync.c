@@ -41,7 +41,7 @@ struct ips_cm_sync {
     const struct ips_cm_links *l;
     const struct ips_graph *g;
     struct ips_scenario scenario;
-    struct ips_arcs arcs;
+    struct ips_cross_arc_weighting arcs;
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur;
@@ -53,7 +53,7 @@ struct ips_cm_sync {
     uint64_t *in_value;
     uint32_t *in_waiter; /* [in_count] chain that waits for the value of this
                             remote receive */
-    struct ips_cm_outs outs;
+    struct ips_cm_outgoing_links outs;
     struct traffic *traffic; /* [peer_count] state of each peer */
     struct ips_cm_bytes bytes;
     struct ips_cm_counts counts;
@@ -106,7 +106,7 @@ static int alloc_all(struct ips_cm_sync *s, struct ips_err *err)
     if (!fine)
         return ips_err_set(err, IPS_E_NO_MEMORY, "values of %u nodes",
                            g->node_count);
-    return ips_cm_outs_make(s->l, &s->outs, err);
+    return ips_cm_outgoing_links_make(s->l, &s->outs, err);
 }
 
 int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
@@ -123,7 +123,7 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
     s->g = g;
     s->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
     s->scenario = *scenario;
-    ips_arcs_init(&s->arcs, scenario);
+    ips_cross_arc_weighting_init(&s->arcs, scenario);
     rc = alloc_all(s, err);
     if (rc < 0) {
         ips_cm_sync_free(s);
@@ -153,19 +153,20 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
 
 /* ---- running chains ----------------------------------------------------- */
 
-static int fail_with(struct ips_cm_sync *s, int rc)
+static int mark_failed_if_error(struct ips_cm_sync *s, int rc)
 {
     s->failed = s->failed || rc < 0;
     return rc;
 }
 
-static int refuse_failed(struct ips_err *err)
+static int check_not_failed(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_PROTOCOL,
                        "this computation has failed already");
 }
 
-static void wait_on(struct ips_cm_sync *s, uint32_t c, uint32_t node)
+static void add_chain_to_waiters(struct ips_cm_sync *s, uint32_t c,
+                                 uint32_t node)
 {
     uint64_t list = s->est[node];
     s->cur[c].next = list == UNKNOWN ? NO_CHAIN : (uint32_t)list;
@@ -204,10 +205,11 @@ static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
             return true;
         /* no value yet; UNKNOWN has this bit too */
         if (s->est[x] & WAITER_BIT) {
-            wait_on(s, c, x);
+            add_chain_to_waiters(s, c, x);
             return false;
         }
-        uint64_t b = s->est[x] + ips_arc_ns(&s->arcs, mode, g->xlen, i);
+        uint64_t b =
+            s->est[x] + ips_weight_of_cross_arc(&s->arcs, mode, g->xlen, i);
         *won = b > *a; /* at a tie the chain arc wins */
         *a = *won ? b : *a;
     } else if (cur->in < g->in_count && g->in[cur->in].node == i) {
@@ -254,13 +256,13 @@ static int run_chain(struct ips_cm_sync *s, uint32_t c, struct ips_err *err)
     return 0;
 }
 
-int ips_cm_sync_run(struct ips_cm_sync *s, struct ips_err *err)
+int ips_cm_sync_run_chains(struct ips_cm_sync *s, struct ips_err *err)
 {
-    int rc = s->failed ? refuse_failed(err) : 0;
+    int rc = s->failed ? check_not_failed(err) : 0;
     s->counts.passes += s->ready_count > 0;
     while (rc == 0 && s->ready_count)
         rc = run_chain(s, s->ready[--s->ready_count], err);
-    return fail_with(s, rc);
+    return mark_failed_if_error(s, rc);
 }
 
 /* ---- receiving and sending batches -------------------------------------- */
@@ -271,12 +273,12 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
-                     struct ips_err *err)
+int ips_cm_sync_next_batch(struct ips_cm_sync *s, struct ips_cm_message *out,
+                           struct ips_err *err)
 {
     uint32_t p = 0;
     if (s->failed)
-        return refuse_failed(err);
+        return check_not_failed(err);
     while (p < s->l->peer_count && s->traffic[p].sent == s->traffic[p].known)
         p++;
     if (p == s->l->peer_count)
@@ -294,14 +296,14 @@ int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
     for (uint32_t i = 0; i < n; i++) {
         uint64_t next = s->est[s->l->peer[p].out_node[list[i]]];
         ips_cm_put_varint(&s->bytes, list[i] - link);
-        ips_cm_put_step(&s->bytes, est, next);
+        ips_cm_put_signed_difference(&s->bytes, est, next);
         ips_cm_put_pass_time(&s->bytes, s->g, &s->scenario,
                              s->l->peer[p].out_node[list[i]], next);
         link = list[i] + 1;
         est = next;
     }
     if (ips_cm_append_checksum(&s->bytes, err) < 0)
-        return fail_with(s, IPS_E_NO_MEMORY);
+        return mark_failed_if_error(s, IPS_E_NO_MEMORY);
     t->sent += n;
     s->counts.batches++;
     s->counts.values += n;
@@ -313,8 +315,8 @@ int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
     return 1;
 }
 
-static int take_value(struct ips_cm_sync *s, uint32_t p, uint32_t link,
-                      uint64_t est, uint64_t at, struct ips_err *err)
+static int store_received_est(struct ips_cm_sync *s, uint32_t p, uint32_t link,
+                              uint64_t est, uint64_t at, struct ips_err *err)
 {
     const struct ips_cm_peer *from = &s->l->peer[p];
     if (est >= IPS_TIME_LIMIT)
@@ -329,8 +331,9 @@ static int take_value(struct ips_cm_sync *s, uint32_t p, uint32_t link,
         uint8_t mode = s->arcs.mode[s->g->xkind[s->g->in[k].node]];
         if (mode == IPS_ARC_ABSENT)
             continue;
-        s->in_value[k] = est + ips_cm_xweight(s->g, k, &s->scenario, &s->arcs,
-                                              from->in_len[link], at);
+        s->in_value[k] =
+            est + ips_cm_cross_arc_weight(s->g, k, &s->scenario, &s->arcs,
+                                          from->in_len[link], at);
         if (s->in_waiter[k] != NO_CHAIN)
             s->ready[s->ready_count++] = s->in_waiter[k];
         s->in_waiter[k] = NO_CHAIN;
@@ -338,33 +341,34 @@ static int take_value(struct ips_cm_sync *s, uint32_t p, uint32_t link,
     return 0;
 }
 
-int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
-                     size_t len, struct ips_err *err)
+int ips_cm_sync_receive_batch(struct ips_cm_sync *s, uint32_t p,
+                              const uint8_t *data, size_t len,
+                              struct ips_err *err)
 {
     struct ips_cm_reader r;
     uint32_t links = s->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
-    int rc = s->failed ? refuse_failed(err)
-                       : ips_cm_open_checked(&r, data, len, err);
+    int rc = s->failed ? check_not_failed(err)
+                       : ips_cm_verify_checksum_and_open(&r, data, len, err);
     if (rc == 0)
         rc = ips_cm_read_batch_head(&r, &s->traffic[p].next_in, links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         rc = ips_cm_read_batch_link(&r, links, &link, err);
-        est = ips_cm_get_step(&r, est);
+        est = ips_cm_get_signed_difference(&r, est);
         if (rc == 0)
             rc = ips_cm_get_pass_time(&r, &s->scenario, est, &at, err);
         if (rc == 0 && !r.bad)
-            rc = take_value(s, p, link - 1, est, at, err);
+            rc = store_received_est(s, p, link - 1, est, at, err);
     }
     if (rc == 0)
         rc = ips_cm_check_batch_end(&r, err);
     s->counts.received++;
-    return fail_with(s, rc);
+    return mark_failed_if_error(s, rc);
 }
 
 /* ---- results ------------------------------------------------------------ */
 
-uint32_t ips_cm_sync_unfinished(const struct ips_cm_sync *s)
+uint32_t ips_cm_sync_count_unfinished(const struct ips_cm_sync *s)
 {
     return s->unfinished;
 }
@@ -412,13 +416,13 @@ int ips_cm_sync_stall_error(const struct ips_cm_sync *s, struct ips_err *err)
                        stalled > STALL_NAMED ? ", ..." : "");
 }
 
-int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
-                       struct ips_err *err)
+int ips_cm_sync_get_result(struct ips_cm_sync *s, struct ips_est *out,
+                           struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
     if (s->failed || !s->est)
-        return refuse_failed(err);
+        return check_not_failed(err);
     if (s->unfinished)
         return ips_cm_sync_stall_error(s, err);
     out->est = s->est;
@@ -427,7 +431,7 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
     s->crossed = NULL;
     s->failed = true; /* no further call may use the state */
     for (uint32_t c = 0; c < s->g->chain_count; c++)
-        ips_est_offer(out, s->g, &s->scenario, c);
+        ips_est_consider_end(out, s->g, &s->scenario, c);
     out->total = ips_graph_sum_chain_arcs(s->g);
     return 0;
 }
@@ -439,8 +443,9 @@ void ips_cm_tally_init(struct ips_cm_tally *t, uint32_t parts)
     *t = (struct ips_cm_tally){.machines = parts};
 }
 
-enum ips_cm_state ips_cm_tally_add(struct ips_cm_tally *t, uint64_t sent,
-                                   uint64_t taken, uint64_t unfinished)
+enum ips_cm_state ips_cm_tally_add_slave_report(struct ips_cm_tally *t,
+                                                uint64_t sent, uint64_t taken,
+                                                uint64_t unfinished)
 {
     t->sent += sent;
     t->received += taken;

@@ -40,17 +40,19 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
 void ips_cm_sync_free(struct ips_cm_sync *s);
 
 /* Computes all nodes that can be computed; O(those nodes). */
-int ips_cm_sync_run(struct ips_cm_sync *s, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_sync_run_chains(struct ips_cm_sync *s,
+                           struct ips_err *err) IPS_MUST_USE;
 /* Returns 1 if *out has a message to send, 0 if there is none until the next
  * batch is taken. */
-int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_cm_sync_next_batch(struct ips_cm_sync *s, struct ips_cm_message *out,
+                           struct ips_err *err) IPS_MUST_USE;
 /* Reads a batch from peer p (an index into links->peer). */
-int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
-                     size_t len, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_sync_receive_batch(struct ips_cm_sync *s, uint32_t p,
+                              const uint8_t *data, size_t len,
+                              struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the number of chains that are not computed to their end. */
-uint32_t ips_cm_sync_unfinished(const struct ips_cm_sync *s);
+uint32_t ips_cm_sync_count_unfinished(const struct ips_cm_sync *s);
 /* Returns IPS_E_STALLED; the message names up to ten unfinished chains and what
  * they await. */
 int ips_cm_sync_stall_error(const struct ips_cm_sync *s,
@@ -59,8 +61,8 @@ const struct ips_cm_counts *ips_cm_sync_counts(const struct ips_cm_sync *s);
 
 /* Moves the values into *out: the result of ips_longest_path() for this
  * subgraph with its remote values. IPS_E_STALLED if chains are unfinished. */
-int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
-                       struct ips_err *err) IPS_MUST_USE;
+int ips_cm_sync_get_result(struct ips_cm_sync *s, struct ips_est *out,
+                           struct ips_err *err) IPS_MUST_USE;
 
 /* ---- the root: detecting the end ----------------------------------------- */
 
@@ -88,7 +90,8 @@ struct ips_cm_tally {
 void ips_cm_tally_init(struct ips_cm_tally *t, uint32_t parts);
 /* Adds one slave's counts of this round. The last slave's counts end the round;
  * the result then says what to do. Before that it is IPS_CM_GOES_ON. */
-enum ips_cm_state ips_cm_tally_add(struct ips_cm_tally *t, uint64_t sent,
-                                   uint64_t taken, uint64_t unfinished);
+enum ips_cm_state ips_cm_tally_add_slave_report(struct ips_cm_tally *t,
+                                                uint64_t sent, uint64_t taken,
+                                                uint64_t unfinished);
 
 #endif

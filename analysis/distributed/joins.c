@@ -20,7 +20,7 @@
 struct maker {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
-    struct ips_arcs arcs;
+    struct ips_cross_arc_weighting arcs;
     struct ips_est e; /* est: P (see joins.h), the sum of chain arcs; for folded
                          nodes (computed locally) the EST itself */
     uint32_t *reached; /* [chain_count] first node of each chain that depends on
@@ -54,7 +54,7 @@ static uint8_t *reserve_bytes(struct ips_joins_bytes *b, size_t more)
     return b->data + b->len;
 }
 
-static void note_written(struct ips_joins_bytes *b, const uint8_t *end)
+static void set_length_from_end(struct ips_joins_bytes *b, const uint8_t *end)
 {
     b->len = (size_t)(end - b->data);
 }
@@ -66,7 +66,7 @@ static int no_memory(struct ips_err *err)
 
 /* ---- marking awaited nodes ---------------------------------------------- */
 
-static void mark_awaited(struct maker *m)
+static void mark_awaited_nodes(struct maker *m)
 {
     const struct ips_graph *g = m->g;
     uint8_t *mark = m->e.crossed;
@@ -75,7 +75,7 @@ static void mark_awaited(struct maker *m)
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count;
         for (uint32_t i = m->reached[c]; i < end; i++) {
-            if (ips_arc_present(g, &m->arcs, i))
+            if (ips_has_local_cross_arc(g, &m->arcs, i))
                 mark[g->xpred[i]] |= AWAITED;
         }
     }
@@ -109,7 +109,8 @@ static int number_joins_and_sum_chain(struct maker *m, uint32_t c, uint32_t *in,
         sum += g->w[i];
         bits |= g->w[i] | sum;
         p[i] = sum;
-        if (advance_if_remote_in(g, i, in) || ips_arc_present(g, &m->arcs, i)) {
+        if (advance_if_remote_in(g, i, in) ||
+            ips_has_local_cross_arc(g, &m->arcs, i)) {
             m->joins += !open;
             open = true;
         }
@@ -128,7 +129,7 @@ static int number_joins_and_sum_chain(struct maker *m, uint32_t c, uint32_t *in,
 
 /* ---- writing the head --------------------------------------------------- */
 
-static int put_chains(struct maker *m, struct ips_err *err)
+static int write_chains_with_joins(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     struct ips_joins_bytes *b = &m->out->head;
@@ -147,7 +148,7 @@ static int put_chains(struct maker *m, struct ips_err *err)
         at = ips_varint_put(at, in - ins);
         at = ips_varint_put(at, m->bytes[c]);
         at = ips_varint_put(at, chain->pid);
-        note_written(b, ips_varint_put(at, chain->tid));
+        set_length_from_end(b, ips_varint_put(at, chain->tid));
         before = m->last[c] + 1;
     }
     return 0;
@@ -168,10 +169,10 @@ static uint8_t *put_source(const struct maker *m, uint32_t node,
     return at;
 }
 
-/* Writes the remote sends. `m` is NULL for ips_joins_make_moments(). */
-static int put_outs(const struct maker *m, const struct ips_graph *g,
-                    unsigned flags, struct ips_joins_bytes *b,
-                    struct ips_err *err)
+/* Writes the remote sends. `m` is NULL for ips_joins_make_message_times(). */
+static int write_remote_sends(const struct maker *m, const struct ips_graph *g,
+                              unsigned flags, struct ips_joins_bytes *b,
+                              struct ips_err *err)
 {
     struct ips_joins_last last = {0};
     for (uint32_t k = 0; k < g->out_count; k++) {
@@ -194,13 +195,14 @@ static int put_outs(const struct maker *m, const struct ips_graph *g,
             at = ips_varint_put(at, ips_varint_zigzag(last.at, t));
             last.at = t;
         }
-        note_written(b, at);
+        set_length_from_end(b, at);
     }
     return 0;
 }
 
-static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
-                   struct ips_joins_bytes *b, struct ips_err *err)
+static int write_remote_receives(const struct ips_graph *g, unsigned flags,
+                                 uint32_t ends, struct ips_joins_bytes *b,
+                                 struct ips_err *err)
 {
     uint64_t *pos = calloc((size_t)ends + 1, sizeof(*pos)), last = 0;
     bool fine = pos != NULL;
@@ -221,7 +223,7 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
                 at = ips_varint_put(at, g->wait[in->node]);
             last = t;
         }
-        note_written(b, at);
+        set_length_from_end(b, at);
     }
     free(pos);
     return fine ? 0 : no_memory(err);
@@ -236,7 +238,7 @@ static uint32_t find_best_folded_end(const struct maker *m)
     struct ips_est best = {.est = m->e.est, .end = IPS_NO_NODE};
     for (uint32_t c = 0; c < g->chain_count; c++) {
         if (m->reached[c] == g->chains[c].first + g->chains[c].count)
-            ips_est_offer(&best, g, m->scenario, c);
+            ips_est_consider_end(&best, g, m->scenario, c);
     }
     return best.end;
 }
@@ -252,7 +254,7 @@ static int put_end_candidates(const struct maker *m, struct ips_joins_bytes *b,
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count, last = end - 1;
         bool all = m->reached[c] == end;
-        if (all ? last != folded : !ips_is_end(g, m->scenario, last))
+        if (all ? last != folded : !ips_may_end_path(g, m->scenario, last))
             continue;
         ++*count;
         uint8_t *at = b ? reserve_bytes(b, 3 * IPS_VARINT_BYTES) : NULL;
@@ -262,7 +264,7 @@ static int put_end_candidates(const struct maker *m, struct ips_joins_bytes *b,
             return no_memory(err);
         at = ips_varint_put(at, last);
         at = ips_varint_put(at, all ? 0 : (uint64_t)m->last[c] + 1);
-        note_written(b, ips_varint_put(at, m->e.est[last]));
+        set_length_from_end(b, ips_varint_put(at, m->e.est[last]));
     }
     return 0;
 }
@@ -280,7 +282,7 @@ static int put_counts(struct ips_joins_bytes *b, const struct ips_joins_head *h,
     at = ips_varint_put(at, h->joins);
     at = ips_varint_put(at, h->ins);
     at = ips_varint_put(at, h->outs);
-    note_written(b, ips_varint_put(at, h->candidates));
+    set_length_from_end(b, ips_varint_put(at, h->candidates));
     return 0;
 }
 
@@ -311,11 +313,11 @@ static int put_head(struct maker *m, struct ips_err *err)
     if (rc == 0)
         rc = put_counts(b, &h, err);
     if (rc == 0)
-        rc = put_chains(m, err);
+        rc = write_chains_with_joins(m, err);
     if (rc == 0)
-        rc = put_outs(m, g, h.flags, b, err);
+        rc = write_remote_sends(m, g, h.flags, b, err);
     if (rc == 0)
-        rc = put_ins(g, h.flags, h.ends, b, err);
+        rc = write_remote_receives(g, h.flags, h.ends, b, err);
     if (rc == 0)
         rc = put_end_candidates(m, b, &h.candidates, err);
     return rc;
@@ -336,8 +338,8 @@ static int source_and_addend_of_arc(const struct maker *m, uint32_t i,
     if (remote)
         return 0;
     uint32_t x = g->xpred[i];
-    uint64_t t =
-        p[x] + ips_arc_ns(&m->arcs, m->arcs.mode[g->xkind[i]], g->xlen, i);
+    uint64_t t = p[x] + ips_weight_of_cross_arc(
+                            &m->arcs, m->arcs.mode[g->xkind[i]], g->xlen, i);
     if (t >= IPS_TIME_LIMIT)
         return ips_joins_overflow_error(err);
     *source = m->e.crossed[x] & JOINED ? m->join[x] : IPS_JOIN_ZERO;
@@ -345,8 +347,8 @@ static int source_and_addend_of_arc(const struct maker *m, uint32_t i,
     return 0;
 }
 
-static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
-                    struct ips_err *err)
+static int write_join_arcs(struct maker *m, uint32_t c, uint32_t *in,
+                           uint32_t number, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     const uint8_t *mark = m->e.crossed;
@@ -357,7 +359,7 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
     ips_join_slots_init(&s, number);
     for (uint32_t i = m->reached[c]; i < end; i++) {
         bool remote = advance_if_remote_in(g, i, in);
-        if (remote || ips_arc_present(g, &m->arcs, i)) {
+        if (remote || ips_has_local_cross_arc(g, &m->arcs, i)) {
             uint32_t source = IPS_JOIN_IN;
             uint64_t add = 0, what = 0;
             uint8_t *at = reserve_bytes(b, 2 * IPS_VARINT_BYTES);
@@ -374,8 +376,8 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
                 s.source[k] = source;
             }
             at = ips_varint_put(at, what << 1 | !open);
-            note_written(b,
-                         ips_varint_put(at, ips_varint_zigzag(s.add[k], add)));
+            set_length_from_end(
+                b, ips_varint_put(at, ips_varint_zigzag(s.add[k], add)));
             s.add[k] = add;
             m->arcs_made++;
             open = true;
@@ -390,8 +392,8 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
 static int make_all(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
-    int rc = ips_longest_path_as_far_as_reached(g, m->scenario, &m->e,
-                                                m->reached, err);
+    int rc =
+        ips_longest_path_local_part(g, m->scenario, &m->e, m->reached, err);
     if (rc < 0)
         return rc;
     /* The values of `crossed` for folded nodes are not needed here. Clear them,
@@ -399,7 +401,7 @@ static int make_all(struct maker *m, struct ips_err *err)
     for (uint32_t c = 0; c < g->chain_count; c++)
         memset(m->e.crossed + g->chains[c].first, 0,
                m->reached[c] - g->chains[c].first);
-    mark_awaited(m);
+    mark_awaited_nodes(m);
     uint32_t in = 0;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)
         rc = number_joins_and_sum_chain(m, c, &in, err);
@@ -407,7 +409,7 @@ static int make_all(struct maker *m, struct ips_err *err)
     uint32_t number = 0;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         size_t before = m->out->arcs.len;
-        rc = put_arcs(m, c, &in, number, err);
+        rc = write_join_arcs(m, c, &in, number, err);
         m->bytes[c] = m->out->arcs.len - before;
         number = m->last[c] + 1;
     }
@@ -424,7 +426,7 @@ int ips_joins_make(const struct ips_graph *full,
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->total = ips_graph_sum_chain_arcs(full);
-    ips_arcs_init(&m.arcs, scenario);
+    ips_cross_arc_weighting_init(&m.arcs, scenario);
     size_t chains = (size_t)full->chain_count + 1;
     m.reached = malloc(chains * sizeof(*m.reached));
     m.last = malloc(chains * sizeof(*m.last));
@@ -446,8 +448,8 @@ int ips_joins_make(const struct ips_graph *full,
     return rc;
 }
 
-int ips_joins_make_moments(const struct ips_graph *full, struct ips_joins *out,
-                           struct ips_err *err)
+int ips_joins_make_message_times(const struct ips_graph *full,
+                                 struct ips_joins *out, struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->total = ips_graph_sum_chain_arcs(full);
@@ -458,9 +460,9 @@ int ips_joins_make_moments(const struct ips_graph *full, struct ips_joins *out,
                                .outs = full->out_count};
     int rc = put_counts(&out->head, &h, err);
     if (rc == 0)
-        rc = put_outs(NULL, full, h.flags, &out->head, err);
+        rc = write_remote_sends(NULL, full, h.flags, &out->head, err);
     if (rc == 0)
-        rc = put_ins(full, h.flags, h.ends, &out->head, err);
+        rc = write_remote_receives(full, h.flags, h.ends, &out->head, err);
     if (rc < 0)
         ips_joins_release(out);
     return rc;

@@ -33,8 +33,8 @@
  *    modulo IPS_JOIN_SLOTS, because a thread that repeats the same actions then
  *    has small differences.
  *
- * The bytes of ips_joins_make_moments() have no joins, candidates and P; outs
- * and ins have ~t_ns instead.
+ * The bytes of ips_joins_make_message_times() have no joins, candidates and P;
+ * outs and ins have ~t_ns instead.
  *
  * Pure: no I/O, no clock. The result equals that of the unreduced graph bit for
  * bit (property 3 of ALGORITHMS 7).
@@ -71,8 +71,9 @@ int ips_joins_make(const struct ips_graph *full,
                    struct ips_err *err) IPS_MUST_USE;
 /* Encodes the times of the remote sends and receives, by the machine's own
  * clock. */
-int ips_joins_make_moments(const struct ips_graph *full, struct ips_joins *out,
-                           struct ips_err *err) IPS_MUST_USE;
+int ips_joins_make_message_times(const struct ips_graph *full,
+                                 struct ips_joins *out,
+                                 struct ips_err *err) IPS_MUST_USE;
 
 /* Decodes `count` values that the master sent: *value [count], malloc'd, may
  * contain IPS_IN_ABSENT. */
@@ -134,20 +135,20 @@ int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
 
 /* Returns the value of remote receive k (from 0) of part p, which
  * ips_longest_path() of that part needs in in_value. */
-uint64_t ips_joined_in_value(const struct ips_joined *j, uint32_t p,
-                             uint32_t k);
-uint32_t ips_joined_ins(const struct ips_joined *j, uint32_t p);
+uint64_t ips_joined_receive_value(const struct ips_joined *j, uint32_t p,
+                                  uint32_t k);
+uint32_t ips_joined_count_receives(const struct ips_joined *j, uint32_t p);
 /* Encodes the values of part p from *k on for FinishAsk.values: at most `cap`
  * bytes, which must be at least IPS_VARINT_BYTES. *last is the previous value,
  * 0 at the start. Returns the number of bytes. After the last value *k is
- * ips_joined_ins(). */
-size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
-                             uint32_t *k, uint64_t *last, uint8_t *to,
-                             size_t cap);
+ * ips_joined_count_receives(). */
+size_t ips_joined_encode_values(const struct ips_joined *j, uint32_t p,
+                                uint32_t *k, uint64_t *last, uint8_t *to,
+                                size_t cap);
 
 /* A section of the path on one machine. The slave finds the path within it with
- * ips_path_between() of its full graph. */
-struct ips_visit {
+ * ips_path_find_between() of its full graph. */
+struct ips_path_section {
     uint32_t machine;
     uint32_t in;  /* number, within the part, of the remote receive by which the
                      path enters; IPS_NO_NODE: the path starts here */
@@ -157,18 +158,21 @@ struct ips_visit {
     uint64_t from_ns, to_ns; /* EST at the section's start and end */
 };
 /* Lists the sections of the path from its start; *out is malloc'd. */
-int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
-                    uint64_t *count, struct ips_err *err) IPS_MUST_USE;
+int ips_joined_list_path_sections(const struct ips_joined *j,
+                                  struct ips_path_section **out,
+                                  uint64_t *count,
+                                  struct ips_err *err) IPS_MUST_USE;
 
 /* Callback for a message: sending machine and time, receiving machine and
  * time. */
-typedef bool ips_moment_fn(void *arg, uint32_t from, uint64_t sent_ns,
-                           uint32_t to, uint64_t received_ns);
-/* Pairs the results of ips_joins_make_moments() of all parts: calls fn for each
- * message received from another machine. If fn returns false, returns
+typedef bool ips_message_times_fn(void *arg, uint32_t from, uint64_t sent_ns,
+                                  uint32_t to, uint64_t received_ns);
+/* Pairs the results of ips_joins_make_message_times() of all parts: calls fn
+ * for each message received from another machine. If fn returns false, returns
  * IPS_E_NO_MEMORY. */
-int ips_joins_pair_moments(const struct ips_machine_joins *parts,
-                           uint32_t part_count, ips_moment_fn *fn, void *arg,
-                           uint32_t *blame, struct ips_err *err) IPS_MUST_USE;
+int ips_joins_pair_message_times(const struct ips_machine_joins *parts,
+                                 uint32_t part_count, ips_message_times_fn *fn,
+                                 void *arg, uint32_t *blame,
+                                 struct ips_err *err) IPS_MUST_USE;
 
 #endif

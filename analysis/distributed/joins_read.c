@@ -176,8 +176,9 @@ static bool read_source(struct ips_joins_reader *r,
     return !bad && last->p < IPS_TIME_LIMIT;
 }
 
-static bool read_out(struct ips_joins_reader *r, struct ips_joined_machine *p,
-                     uint32_t k, struct ips_joins_last *last)
+static bool read_remote_send(struct ips_joins_reader *r,
+                             struct ips_joined_machine *p, uint32_t k,
+                             struct ips_joins_last *last)
 {
     bool bad = false;
     uint32_t on = (uint32_t)read_number(p, p->head.ends, &bad);
@@ -204,8 +205,8 @@ static bool read_out(struct ips_joins_reader *r, struct ips_joined_machine *p,
     return !bad;
 }
 
-static int read_outs(struct ips_joins_reader *r, uint32_t part,
-                     struct ips_err *err)
+static int read_remote_sends(struct ips_joins_reader *r, uint32_t part,
+                             struct ips_err *err)
 {
     struct ips_joined_machine *p = &r->j->machine[part];
     struct ips_joins_last last = {0};
@@ -214,7 +215,7 @@ static int read_outs(struct ips_joins_reader *r, uint32_t part,
     if (!p->out_end || !p->next)
         return no_memory(err);
     for (uint32_t k = 0; k < p->head.outs; k++) {
-        if (!read_out(r, p, p->out + k, &last))
+        if (!read_remote_send(r, p, p->out + k, &last))
             return ips_joins_bad_part_error(r, part, "no remote sends", err);
     }
     for (uint32_t end = last.end; end < p->head.ends; end++)
@@ -227,9 +228,9 @@ static int read_outs(struct ips_joins_reader *r, uint32_t part,
 
 /* Returns the first remote send of the end with position `pos` or later. Mostly
  * this is the one after the send that was found last, which p->next stores. */
-static uint32_t first_out_at_or_after(const struct ips_joins_reader *r,
-                                      struct ips_joined_machine *p,
-                                      uint32_t end, uint64_t pos)
+static uint32_t first_send_at_or_after(const struct ips_joins_reader *r,
+                                       struct ips_joined_machine *p,
+                                       uint32_t end, uint64_t pos)
 {
     const uint64_t *all = r->outs.pos + p->out;
     uint32_t low = p->out_end[end], high = p->out_end[end + 1];
@@ -257,9 +258,9 @@ static uint32_t first_out_at_or_after(const struct ips_joins_reader *r,
 /* Returns the remote send (numbered over all parts) that wrote position `pos`,
  * by the rules of ips_graph_merge(), and sets *from to its part. Returns
  * IPS_NO_NODE if none did. */
-static uint32_t find_sending_out(const struct ips_joins_reader *r,
-                                 uint32_t part, uint32_t end, uint64_t pos,
-                                 uint32_t *from)
+static uint32_t find_matching_send(const struct ips_joins_reader *r,
+                                   uint32_t part, uint32_t end, uint64_t pos,
+                                   uint32_t *from)
 {
     const struct ips_machine_joins *mine = &r->machines[part];
     if (end >= mine->end_count ||
@@ -270,7 +271,7 @@ static uint32_t find_sending_out(const struct ips_joins_reader *r,
     uint32_t far = mine->peer[end].end;
     if (far >= p->head.ends)
         return IPS_NO_NODE;
-    uint32_t k = first_out_at_or_after(r, p, far, pos);
+    uint32_t k = first_send_at_or_after(r, p, far, pos);
     if (k == p->out_end[far + 1])
         return IPS_NO_NODE;
     k += p->out;
@@ -291,26 +292,29 @@ struct in {
 
 /* Returns the weight of the arc from remote send o of part `from` to remote
  * receive `in` of part `part`. */
-static uint64_t in_weight(const struct ips_joins_reader *r,
-                          const struct ips_arcs *arcs, const struct in *in,
-                          uint32_t o, uint32_t from, uint32_t part)
+static uint64_t
+remote_receive_weight(const struct ips_joins_reader *r,
+                      const struct ips_cross_arc_weighting *arcs,
+                      const struct in *in, uint32_t o, uint32_t from,
+                      uint32_t part)
 {
     uint64_t xlen = r->outs.xlen ? r->outs.xlen[o] : r->outs.len[o];
     const struct ips_joined_machine *p = r->j->machine;
     if (r->scenario->weighting == IPS_WEIGH_WALL)
         xlen = (p[from].head.flags & p[part].head.flags & IPS_JOINS_WALL)
-                   ? ips_wall_xweight(r->outs.at[o], in->at, in->wait, in->kind,
-                                      xlen, r->scenario)
+                   ? ips_wall_cross_arc_weight(r->outs.at[o], in->at, in->wait,
+                                               in->kind, xlen, r->scenario)
                    : 0;
-    return ips_arc_ns(arcs, arcs->mode[in->kind], &xlen, 0);
+    return ips_weight_of_cross_arc(arcs, arcs->mode[in->kind], &xlen, 0);
 }
 
-static void match_and_store_in(struct ips_joins_reader *r,
-                               const struct ips_arcs *arcs, const struct in *in,
-                               uint32_t k, uint32_t part)
+static void match_and_store_receive(struct ips_joins_reader *r,
+                                    const struct ips_cross_arc_weighting *arcs,
+                                    const struct in *in, uint32_t k,
+                                    uint32_t part)
 {
     struct ips_joined *j = r->j;
-    uint32_t from = 0, o = find_sending_out(r, part, in->end, in->pos, &from);
+    uint32_t from = 0, o = find_matching_send(r, part, in->end, in->pos, &from);
     bool absent = o == IPS_NO_NODE || arcs->mode[in->kind] == IPS_ARC_ABSENT;
     j->in_kind[k] = (uint8_t)(in->kind | (absent ? IPS_JOIN_ABSENT : 0));
     j->in_out[k] = o;
@@ -318,7 +322,8 @@ static void match_and_store_in(struct ips_joins_reader *r,
     if (absent)
         return;
     j->in_src[k] = j->out_src[o];
-    j->in_add[k] = j->out_p[o] + in_weight(r, arcs, in, o, from, part);
+    j->in_add[k] =
+        j->out_p[o] + remote_receive_weight(r, arcs, in, o, from, part);
 }
 
 /* Reports the send and receive times of a message from another machine to the
@@ -327,22 +332,22 @@ static bool report_message_times(struct ips_joins_reader *r,
                                  const struct in *in, uint32_t part)
 {
     uint32_t from = part,
-             o = find_sending_out(r, part, in->end, in->pos, &from);
+             o = find_matching_send(r, part, in->end, in->pos, &from);
     return o == IPS_NO_NODE || from == part ||
            r->fn(r->arg, from, r->outs.at[o], part, in->at);
 }
 
-static int read_ins(struct ips_joins_reader *r, uint32_t part,
-                    struct ips_err *err)
+static int read_remote_receives(struct ips_joins_reader *r, uint32_t part,
+                                struct ips_err *err)
 {
     struct ips_joined_machine *p = &r->j->machine[part];
-    struct ips_arcs arcs;
+    struct ips_cross_arc_weighting arcs;
     struct in in = {0};
     uint64_t *pos = calloc((size_t)p->head.ends + 1, sizeof(*pos));
     bool bad = false, told = true;
     if (!pos)
         return no_memory(err);
-    ips_arcs_init(&arcs, r->scenario);
+    ips_cross_arc_weighting_init(&arcs, r->scenario);
     for (uint32_t k = 0; k < p->head.ins && !bad && told; k++) {
         uint64_t what = read_number(p, ((uint64_t)p->head.ends << 3) - 1, &bad);
         in.kind = what & 7;
@@ -359,7 +364,7 @@ static int read_ins(struct ips_joins_reader *r, uint32_t part,
         if (r->moments)
             told = report_message_times(r, &in, part);
         else
-            match_and_store_in(r, &arcs, &in, p->in + k, part);
+            match_and_store_receive(r, &arcs, &in, p->in + k, part);
     }
     free(pos);
     if (!told)
@@ -402,10 +407,10 @@ int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err)
     for (uint32_t p = 0; p < n && rc == 0; p++) {
         rc = read_chains(r, p, err);
         if (rc == 0)
-            rc = read_outs(r, p, err);
+            rc = read_remote_sends(r, p, err);
     }
     for (uint32_t p = 0; p < n && rc == 0; p++) {
-        rc = read_ins(r, p, err);
+        rc = read_remote_receives(r, p, err);
         if (rc == 0)
             rc = skip_candidates(r, p, err);
     }
@@ -422,9 +427,10 @@ void ips_joins_reader_release(struct ips_joins_reader *r)
     memset(r, 0, sizeof(*r));
 }
 
-int ips_joins_pair_moments(const struct ips_machine_joins *parts,
-                           uint32_t part_count, ips_moment_fn *fn, void *arg,
-                           uint32_t *blame, struct ips_err *err)
+int ips_joins_pair_message_times(const struct ips_machine_joins *parts,
+                                 uint32_t part_count, ips_message_times_fn *fn,
+                                 void *arg, uint32_t *blame,
+                                 struct ips_err *err)
 {
     struct ips_scenario scenario = {.weighting = IPS_WEIGH_CPU};
     struct ips_joined j = {.machine_count = part_count};

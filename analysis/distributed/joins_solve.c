@@ -82,7 +82,8 @@ void ips_joined_release(struct ips_joined *j)
 
 /* Stores D (see joins.h) of the current join, all of whose candidates were
  * read, and wakes the chains that wait for it. */
-static inline void publish_join(struct solver *s, struct chain *c)
+static inline void store_join_and_wake_waiters(struct solver *s,
+                                               struct chain *c)
 {
     uint64_t *d = &s->j->d[c->join];
     uint64_t list = *d, best = (uint64_t)c->best;
@@ -99,17 +100,16 @@ static inline void publish_join(struct solver *s, struct chain *c)
  * the part of that from another machine. If the arc begins a join, first
  * publishes the join before. False: the arc is absent or the bytes are bad;
  * the caller tries the next one. */
-static inline bool publish_join_and_read_arc(struct solver *s, struct chain *c,
-                                             const struct ips_joined_machine *p,
-                                             uint32_t *source, uint32_t *won,
-                                             int64_t *add, uint64_t *far)
+static inline bool store_join_and_read_next_arc(
+    struct solver *s, struct chain *c, const struct ips_joined_machine *p,
+    uint32_t *source, uint32_t *won, int64_t *add, uint64_t *far)
 {
     uint64_t what, step;
     c->at = ips_varint_get(c->at, &what);
     c->at = ips_varint_get(c->at, &step);
     if (what & 1) { /* the arc begins a join */
         if (c->open) {
-            publish_join(s, c);
+            store_join_and_wake_waiters(s, c);
             c->join++;
         }
         c->open = true;
@@ -195,7 +195,7 @@ prefetch_next(const struct solver *s, const struct chain *c)
     }
 }
 
-static void run_chain(struct solver *s, uint32_t number)
+static void solve_chain(struct solver *s, uint32_t number)
 {
     struct chain *c = &s->chain[number];
     const struct ips_joined_machine *p = &s->j->machine[c->machine];
@@ -210,7 +210,7 @@ static void run_chain(struct solver *s, uint32_t number)
         uint32_t source, won;
         int64_t add;
         uint64_t far;
-        if (!publish_join_and_read_arc(s, c, p, &source, &won, &add, &far))
+        if (!store_join_and_read_next_arc(s, c, p, &source, &won, &add, &far))
             continue;
         if (source != IPS_NO_NODE &&
             !is_known_or_wait(s, c, number, source, &d)) {
@@ -225,7 +225,7 @@ static void run_chain(struct solver *s, uint32_t number)
     c->over = c->open && c->join + 1 == c->join_end && c->in == c->in_stop;
     s->bad = s->bad || !c->over;
     if (!s->bad)
-        publish_join(s, c);
+        store_join_and_wake_waiters(s, c);
     if (s->bad)
         s->bad_machine = c->machine;
 }
@@ -287,8 +287,8 @@ static int stall_error(const struct solver *s, const struct ips_joins_reader *r,
         s->j->chain_count, named, stalled > STALL_NAMED ? ", ..." : "");
 }
 
-static int run_all_chains(struct solver *s, struct ips_joins_reader *r,
-                          struct ips_err *err)
+static int solve_all_chains(struct solver *s, struct ips_joins_reader *r,
+                            struct ips_err *err)
 {
     struct ips_joined *j = s->j;
     int rc = 0;
@@ -300,7 +300,7 @@ static int run_all_chains(struct solver *s, struct ips_joins_reader *r,
     while (!s->bad && s->bits < IPS_TIME_LIMIT &&
            (s->ready_count || next < j->chain_count)) {
         uint32_t c = s->ready_count ? s->ready[--s->ready_count] : next++;
-        run_chain(s, c);
+        solve_chain(s, c);
         over += s->chain[c].over;
     }
     if (s->bits >= IPS_TIME_LIMIT)
@@ -349,7 +349,7 @@ static int solve_joins(struct ips_joins_reader *r, struct ips_err *err)
     s.chain = ips_alloc_large((size_t)j->chain_count + 1, sizeof(*s.chain));
     s.ready = ips_alloc_large((size_t)j->chain_count + 1, sizeof(*s.ready));
     rc = s.chain && s.ready
-             ? run_all_chains(&s, r, err)
+             ? solve_all_chains(&s, r, err)
              : ips_err_set(err, IPS_E_NO_MEMORY, "%u chains", j->chain_count);
     ips_free_large(s.chain);
     ips_free_large(s.ready);
@@ -377,22 +377,23 @@ int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
 
 /* ---- results ------------------------------------------------------------ */
 
-static uint64_t d_of(const struct ips_joined *j, uint32_t join)
+static uint64_t d_of_join(const struct ips_joined *j, uint32_t join)
 {
     return join == IPS_NO_NODE ? 0 : j->d[join] - 1;
 }
 
-uint32_t ips_joined_ins(const struct ips_joined *j, uint32_t p)
+uint32_t ips_joined_count_receives(const struct ips_joined *j, uint32_t p)
 {
     return j->machine[p].head.ins;
 }
 
 static uint64_t value_of(const struct ips_joined *j, uint32_t k)
 {
-    return d_of(j, j->in_src[k]) + j->in_add[k];
+    return d_of_join(j, j->in_src[k]) + j->in_add[k];
 }
 
-uint64_t ips_joined_in_value(const struct ips_joined *j, uint32_t p, uint32_t k)
+uint64_t ips_joined_receive_value(const struct ips_joined *j, uint32_t p,
+                                  uint32_t k)
 {
     k += j->machine[p].in;
     if (j->in_kind[k] & IPS_JOIN_ABSENT)
@@ -400,15 +401,15 @@ uint64_t ips_joined_in_value(const struct ips_joined *j, uint32_t p, uint32_t k)
     return value_of(j, k);
 }
 
-size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
-                             uint32_t *k, uint64_t *last, uint8_t *to,
-                             size_t cap)
+size_t ips_joined_encode_values(const struct ips_joined *j, uint32_t p,
+                                uint32_t *k, uint64_t *last, uint8_t *to,
+                                size_t cap)
 {
-    uint32_t n = ips_joined_ins(j, p);
+    uint32_t n = ips_joined_count_receives(j, p);
     uint8_t *at = to;
     for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
-        uint64_t value =
-            ips_joined_in_value(j, p, *k) + 1; /* + 1, because 0 means absent */
+        uint64_t value = ips_joined_receive_value(j, p, *k) +
+                         1; /* + 1, because 0 means absent */
         at = ips_varint_put(at, ips_varint_zigzag(*last, value));
         *last = value;
     }
@@ -417,7 +418,8 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
 
 /* Returns the remote receive through which the path reaches `join`, or
  * IPS_NO_NODE if the path starts on this machine. */
-static uint32_t walk_back_to_in(const struct ips_joined *j, uint32_t join)
+static uint32_t walk_back_to_remote_receive(const struct ips_joined *j,
+                                            uint32_t join)
 {
     while (join != IPS_NO_NODE) {
         uint32_t won = j->won[join];
@@ -435,7 +437,7 @@ static uint32_t walk_back_to_in(const struct ips_joined *j, uint32_t join)
     return IPS_NO_NODE;
 }
 
-static uint32_t part_of_out(const struct ips_joined *j, uint32_t out)
+static uint32_t find_part_of_send(const struct ips_joined *j, uint32_t out)
 {
     uint32_t low = 0, high = j->machine_count;
     while (high - low > 1) {
@@ -448,17 +450,18 @@ static uint32_t part_of_out(const struct ips_joined *j, uint32_t out)
     return low;
 }
 
-static void reverse_visits(struct ips_visit *v, uint64_t n)
+static void reverse_visits(struct ips_path_section *v, uint64_t n)
 {
     for (uint64_t a = 0; a + 1 < n; a++) {
-        struct ips_visit swap = v[--n];
+        struct ips_path_section swap = v[--n];
         v[n] = v[a];
         v[a] = swap;
     }
 }
 
-int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
-                    uint64_t *count, struct ips_err *err)
+int ips_joined_list_path_sections(const struct ips_joined *j,
+                                  struct ips_path_section **out,
+                                  uint64_t *count, struct ips_err *err)
 {
     uint64_t cap = 0;
     *out = NULL;
@@ -466,16 +469,16 @@ int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
     if (j->end_machine == IPS_NO_NODE)
         return 0;
     uint32_t join = j->end_join, in;
-    struct ips_visit at = {
+    struct ips_path_section at = {
         .machine = j->end_machine, .out = IPS_NO_NODE, .to_ns = j->t_max};
     do {
-        in = walk_back_to_in(j, join);
+        in = walk_back_to_remote_receive(j, join);
         at.in = in == IPS_NO_NODE ? in : in - j->machine[at.machine].in;
         at.xkind = in == IPS_NO_NODE ? IPS_X_NONE : j->in_kind[in];
         at.from_ns = in == IPS_NO_NODE ? 0 : value_of(j, in);
         if (*count == cap) {
             cap = cap * 2 + 64;
-            struct ips_visit *more = realloc(*out, cap * sizeof(*more));
+            struct ips_path_section *more = realloc(*out, cap * sizeof(*more));
             if (!more) {
                 free(*out);
                 *out = NULL;
@@ -487,9 +490,9 @@ int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
         if (in != IPS_NO_NODE) {
             uint32_t o = j->in_out[in];
             join = j->out_src[o];
-            at.machine = part_of_out(j, o);
+            at.machine = find_part_of_send(j, o);
             at.out = o - j->machine[at.machine].out;
-            at.to_ns = d_of(j, join) + j->out_p[o];
+            at.to_ns = d_of_join(j, join) + j->out_p[o];
         }
     } while (in != IPS_NO_NODE);
     reverse_visits(*out, *count);

@@ -49,7 +49,7 @@ struct ended { /* threads of a role that have ended, in order of time */
 
 struct sweep {
     const struct ips_concurrent_ask *ask;
-    struct ips_concurrent *out;
+    struct ips_concurrent_activity *out;
     struct ips_err *err;
     struct change *change;
     size_t changes, change_capacity, next;
@@ -83,7 +83,7 @@ static int no_memory(struct sweep *s)
 
 /* ---- changes of the chains' states -------------------------------------- */
 
-static int put_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
+static int append_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
 {
     if (s->changes == s->change_capacity) {
         size_t room = s->change_capacity * 2 + 64;
@@ -138,22 +138,22 @@ static int add_state_changes_of_chain(struct sweep *s, uint32_t c)
     const struct ips_est *e = s->ask->est;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     s->began[c] = e->est[first];
-    int rc = put_change(s, e->est[first], c, BUSY);
+    int rc = append_change(s, e->est[first], c, BUSY);
     for (uint32_t i = first + 1; i < end && rc == 0; i++) {
         uint64_t done = e->est[i - 1] + g->w[i];
         uint64_t slept = ips_min_u64(s->ask->outside[i], g->w[i]);
         if (slept)
-            rc = put_change(s, done - slept, c, OUTSIDE);
+            rc = append_change(s, done - slept, c, OUTSIDE);
         if (rc == 0 && done < e->est[i]) {
-            rc = put_change(s, done, c, wait_state_at_node(s->ask, c, i));
+            rc = append_change(s, done, c, wait_state_at_node(s->ask, c, i));
             if (rc == 0)
                 s->change[s->changes - 1].awaits_space =
                     g->xkind[i] == IPS_X_ROOM;
         }
         if (rc == 0 && (slept || done < e->est[i]))
-            rc = put_change(s, e->est[i], c, BUSY);
+            rc = append_change(s, e->est[i], c, BUSY);
     }
-    return rc == 0 ? put_change(s, e->est[end - 1], c, GONE) : rc;
+    return rc == 0 ? append_change(s, e->est[end - 1], c, GONE) : rc;
 }
 
 /* Adds the changes QUEUE_MORE and QUEUE_LESS of chain c. A message that arrives
@@ -177,7 +177,7 @@ static int add_queue_changes_of_chain(struct sweep *s, uint32_t c,
         bool again = here->chain == c && here->site == g->site[i];
         bool same = here == last && again;
         uint64_t from = ips_add_sat(
-            e->est[x], ips_xweight(g, i, s->ask->scenario, &present));
+            e->est[x], ips_cross_arc_weight(g, i, s->ask->scenario, &present));
         if (last && !same)
             last->left = e->est[i];
         if (again)
@@ -186,11 +186,11 @@ static int add_queue_changes_of_chain(struct sweep *s, uint32_t c,
         last = here;
         if (same || from >= e->est[i - 1])
             continue;
-        rc = put_change(s, from, c, QUEUE_MORE);
+        rc = append_change(s, from, c, QUEUE_MORE);
         if (rc == 0)
             s->change[s->changes - 1].from = ips_chain_of(g, x);
         if (rc == 0)
-            rc = put_change(s, e->est[i - 1], c, QUEUE_LESS);
+            rc = append_change(s, e->est[i - 1], c, QUEUE_LESS);
     }
     return rc;
 }
@@ -235,7 +235,7 @@ static void list_add(uint32_t *head, struct link *l, uint32_t c)
     *head = c;
 }
 
-static void list_drop(uint32_t *head, struct link *l, uint32_t c)
+static void list_remove(uint32_t *head, struct link *l, uint32_t c)
 {
     if (l[c].before != NO_CHAIN)
         l[l[c].before].next = l[c].next;
@@ -300,8 +300,8 @@ static int apply_change(struct sweep *s, const struct change *to)
     s->role_there[r] += was == GONE;
     s->role_there[r] -= now == GONE;
     if (was >= WAIT_LOCK) {
-        list_drop(&s->head[was], s->by_state, c);
-        list_drop(role_list(s, r, was), s->alike, c);
+        list_remove(&s->head[was], s->by_state, c);
+        list_remove(role_list(s, r, was), s->alike, c);
         s->role_waits[r] -= was != WAIT_ASKED;
     }
     if (now >= WAIT_LOCK) {
@@ -345,7 +345,7 @@ static int collect_path_pieces(struct sweep *s)
 }
 
 /* Returns how many threads of a role have ended after `t`. */
-static uint32_t ended_since(const struct ended *e, uint64_t t)
+static uint32_t count_ended_after(const struct ended *e, uint64_t t)
 {
     uint32_t low = 0, high = e->count;
     while (low < high) {
@@ -381,7 +381,7 @@ static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
     for (int i = 0; i < ASKED_LOOKED && w != NO_CHAIN; i++) {
         if (s->works[c] >
             ips_add_sat(s->works[w],
-                        ips_ppm_of(s->works[w], IPS_BESIDE_MORE_PPM)))
+                        ips_scale_by_ppm(s->works[w], IPS_BESIDE_MORE_PPM)))
             return w;
         w = s->alike[w].next;
     }
@@ -393,7 +393,7 @@ static struct moment classify_core_use_during(const struct sweep *s, uint32_t c)
     struct moment m = {.of = -1, .waiter = NO_CHAIN};
     uint32_t waits = s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] +
                      s->workers[WAIT_ASKED] + s->workers[WAIT_OTHER];
-    uint32_t gone = ended_since(&s->ended[s->ask->role[c]], s->began[c]);
+    uint32_t gone = count_ended_after(&s->ended[s->ask->role[c]], s->began[c]);
     if (s->state[c] != BUSY)
         return m;
     m.busy = s->workers[BUSY] + !s->ask->worker[c];
@@ -444,7 +444,7 @@ struct share {
 static int append_shares_of_piece(struct sweep *s, const struct piece *p,
                                   struct share share[IPS_BESIDE_CLASSES])
 {
-    struct ips_concurrent *out = s->out;
+    struct ips_concurrent_activity *out = s->out;
     for (int k = 0; k < IPS_BESIDE_CLASSES; k++) {
         if (share[k].ns == 0)
             continue;
@@ -506,7 +506,8 @@ static int classify_path_arc(struct sweep *s, const struct piece *p)
 
 /* ---- the work of each chain ---- */
 
-static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
+static uint64_t work_of_chain_ns(const struct ips_concurrent_ask *ask,
+                                 uint32_t c)
 {
     const struct ips_chain *chain = &ask->g->chains[c];
     uint64_t ns = 0;
@@ -552,8 +553,8 @@ static void sum_covered_time(const struct sweep *s, struct role_sums *sums,
 
 /* Adds the waits of chain `c`: a thread waits from the end of an arc to the EST
  * of its node. */
-static void add_waits(const struct ips_concurrent_ask *ask, uint32_t c,
-                      struct role_sums *r)
+static void add_waits_of_chain(const struct ips_concurrent_ask *ask, uint32_t c,
+                               struct role_sums *r)
 {
     const struct ips_chain *chain = &ask->g->chains[c];
     const uint64_t *est = ask->est->est;
@@ -576,7 +577,7 @@ static int find_roles_that_take_turns(struct sweep *s)
         struct role_sums *r = &sums[ask->role[c]];
         if (!ask->worker[c])
             continue;
-        add_waits(ask, c, r);
+        add_waits_of_chain(ask, c, r);
         r->all = ips_add_sat(r->all, s->works[c]);
         r->most = ips_max_u64(r->most, s->works[c]);
     }
@@ -586,7 +587,7 @@ static int find_roles_that_take_turns(struct sweep *s)
         const uint64_t others = sums[r].all - sums[r].most;
         s->take_turns[r] = sums[r].at_barriers <= sums[r].waited / 2 &&
                            ips_sub_sat(sums[r].all, sums[r].covered) <
-                               ips_ppm_of(others, TURNS_PPM);
+                               ips_scale_by_ppm(others, TURNS_PPM);
     }
     free(sums);
     free(busy);
@@ -656,8 +657,9 @@ static void release_sweep(struct sweep *s)
     free(s->busy);
 }
 
-int ips_find_concurrent(const struct ips_concurrent_ask *ask,
-                        struct ips_concurrent *out, struct ips_err *err)
+int ips_find_concurrent_activity(const struct ips_concurrent_ask *ask,
+                                 struct ips_concurrent_activity *out,
+                                 struct ips_err *err)
 {
     struct sweep s = {.ask = ask, .out = out, .err = err};
     memset(out, 0, sizeof(*out));
@@ -674,7 +676,7 @@ int ips_find_concurrent(const struct ips_concurrent_ask *ask,
     }
     free(seen);
     for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++)
-        s.works[c] = working_ns(ask, c);
+        s.works[c] = work_of_chain_ns(ask, c);
     if (rc == 0) {
         qsort(s.change, s.changes, sizeof(*s.change), compare_changes_by_time);
         merge_simultaneous_changes(&s);
@@ -690,7 +692,7 @@ int ips_find_concurrent(const struct ips_concurrent_ask *ask,
     return rc;
 }
 
-void ips_concurrent_release(struct ips_concurrent *b)
+void ips_concurrent_release(struct ips_concurrent_activity *b)
 {
     free(b->share);
     free(b->oversubscription);

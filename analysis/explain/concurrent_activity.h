@@ -86,7 +86,7 @@ struct ips_concurrent_share {
                           space */
     uint64_t ns, spread_ns;
 };
-struct ips_concurrent {
+struct ips_concurrent_activity {
     struct ips_concurrent_share *share;
     size_t count, cap;
     uint64_t oversubscription_ns;
@@ -99,9 +99,9 @@ struct ips_concurrent {
 
 /* Finds what other threads do while the path of ask->est runs. O(n log n) time
  * and 64 bytes a node, for n nodes that waited. */
-int ips_find_concurrent(const struct ips_concurrent_ask *ask,
-                        struct ips_concurrent *out,
-                        struct ips_err *err) IPS_MUST_USE;
-void ips_concurrent_release(struct ips_concurrent *b);
+int ips_find_concurrent_activity(const struct ips_concurrent_ask *ask,
+                                 struct ips_concurrent_activity *out,
+                                 struct ips_err *err) IPS_MUST_USE;
+void ips_concurrent_release(struct ips_concurrent_activity *b);
 
 #endif

@@ -17,7 +17,7 @@ struct span {
 
 /* State of an iteration over one chain, span by span. A span is "reported" when
  * the iteration has returned it. */
-struct teller {
+struct span_iterator {
     uint32_t first, end;  /* first node of the chain; one past its last node */
     uint32_t node;        /* the current arc is the arc into this node */
     uint64_t wait;        /* index of the arc's next wait to report */
@@ -31,7 +31,7 @@ struct teller {
 /* Rates are in units of 2^-32 core. */
 struct sweep {
     const struct ips_waits *w;
-    struct teller *teller;
+    struct span_iterator *teller;
     uint32_t *heap; /* heap of indices into `teller`, by the end of the current
                        span */
     uint32_t count, left, begun;
@@ -47,7 +47,7 @@ struct sweep {
 
 /* ---- iterating over the spans of a chain -------------------------------- */
 
-static void begin_arc(const struct sweep *s, struct teller *t)
+static void begin_arc(const struct sweep *s, struct span_iterator *t)
 {
     t->wait = s->w->first[t->node];
     t->arc = ips_waits_active_time_of_arc(s->w, t->node);
@@ -55,7 +55,7 @@ static void begin_arc(const struct sweep *s, struct teller *t)
 }
 
 /* Makes the chain's next span: the thread is active up to `to`. */
-static void set_active_span(struct teller *t, uint64_t to)
+static void set_active_span(struct span_iterator *t, uint64_t to)
 {
     const struct ips_arc_time *a = &t->arc;
     uint64_t before = t->gone;
@@ -70,7 +70,7 @@ static void set_active_span(struct teller *t, uint64_t to)
     t->reported_ns = to;
 }
 
-static void set_wait_span(struct teller *t, uint64_t to, uint32_t cause)
+static void set_wait_span(struct span_iterator *t, uint64_t to, uint32_t cause)
 {
     t->now = (struct span){
         .from = t->reported_ns,
@@ -82,7 +82,7 @@ static void set_wait_span(struct teller *t, uint64_t to, uint32_t cause)
 
 /* Makes the chain's next span: a part of the sleep at the end of the arc, up to
  * the begin or end of a wait. */
-static void set_span_of_sleep(const struct sweep *s, struct teller *t)
+static void set_span_of_sleep(const struct sweep *s, struct span_iterator *t)
 {
     const struct ips_waits *w = s->w;
     uint64_t to = w->at[t->node];
@@ -105,7 +105,7 @@ static void set_span_of_sleep(const struct sweep *s, struct teller *t)
 
 /* Makes the next span that is not empty. Returns false if the chain has
  * ended. */
-static bool next_span(const struct sweep *s, struct teller *t)
+static bool next_span(const struct sweep *s, struct span_iterator *t)
 {
     const struct ips_waits *w = s->w;
     for (;;) {
@@ -142,7 +142,7 @@ static uint64_t rate_of(uint64_t ns, uint64_t length)
 }
 
 /* Returns the remainder that rate_of() rounds away, in 2^-32 ns. */
-static uint64_t rest_of_rate(uint64_t ns, uint64_t length)
+static uint64_t remainder_of_rate(uint64_t ns, uint64_t length)
 {
     return (uint64_t)(((ips_u128)ns << 32) % length);
 }
@@ -180,9 +180,9 @@ static void leave_span(struct sweep *s, const struct span *x)
     s->off_rate -= rate_of(off, length);
     if (x->from < s->from || x->to > s->to)
         return;
-    s->cpu_rest += rest_of_rate(x->cpu, length);
-    s->delay_rest += rest_of_rate(x->delay, length);
-    s->off_rest += rest_of_rate(off, length);
+    s->cpu_rest += remainder_of_rate(x->cpu, length);
+    s->delay_rest += remainder_of_rate(x->delay, length);
+    s->off_rest += remainder_of_rate(off, length);
 }
 
 /* Returns the whole ns that accrue in `length` ns at rate `per`, the
@@ -194,7 +194,7 @@ static uint64_t accrue_ns(uint64_t per, uint64_t length, uint64_t *left)
     return (uint64_t)(sum >> 32);
 }
 
-static uint64_t take_ns(uint64_t *room, uint64_t ns)
+static uint64_t take_at_most(uint64_t *room, uint64_t ns)
 {
     uint64_t got = ips_min_u64(*room, ns);
     *room -= got;
@@ -224,13 +224,14 @@ static void account_span(struct sweep *s, uint64_t a, uint64_t b)
         return;
     uint64_t length = b - a, room = s->cores * length;
     s->backlog += accrue_ns(s->cpu_rate, length, &s->cpu_rest);
-    uint64_t running = take_ns(&room, s->backlog);
+    uint64_t running = take_at_most(&room, s->backlog);
     s->backlog -= running;
     o->running += running;
-    o->spun += take_ns(&room, s->spinners * length);
+    o->spun += take_at_most(&room, s->spinners * length);
     o->others +=
-        take_ns(&room, accrue_ns(s->delay_rate, length, &s->delay_rest));
-    o->unknown += take_ns(&room, accrue_ns(s->off_rate, length, &s->off_rest));
+        take_at_most(&room, accrue_ns(s->delay_rate, length, &s->delay_rest));
+    o->unknown +=
+        take_at_most(&room, accrue_ns(s->off_rate, length, &s->off_rest));
     if (s->begun == 0)
         o->before += room;
     else if (s->left == 0)
@@ -243,22 +244,22 @@ static void account_span(struct sweep *s, uint64_t a, uint64_t b)
 
 /* ---- heap of chains by the end of their span ---------------------------- */
 
-static bool is_sooner(const struct sweep *s, uint32_t a, uint32_t b)
+static bool span_ends_sooner(const struct sweep *s, uint32_t a, uint32_t b)
 {
-    const struct teller *x = &s->teller[s->heap[a]],
-                        *y = &s->teller[s->heap[b]];
+    const struct span_iterator *x = &s->teller[s->heap[a]],
+                               *y = &s->teller[s->heap[b]];
     if (x->now.to != y->now.to)
         return x->now.to < y->now.to;
     return s->heap[a] < s->heap[b];
 }
 
-static void sink_entry(struct sweep *s, uint32_t at)
+static void sift_heap_entry_down(struct sweep *s, uint32_t at)
 {
     for (;;) {
         uint32_t least = at, l = 2 * at + 1, r = l + 1;
-        if (l < s->left && is_sooner(s, l, least))
+        if (l < s->left && span_ends_sooner(s, l, least))
             least = l;
-        if (r < s->left && is_sooner(s, r, least))
+        if (r < s->left && span_ends_sooner(s, r, least))
             least = r;
         if (least == at)
             return;
@@ -273,7 +274,7 @@ static void run_sweep(struct sweep *s)
 {
     uint64_t t = 0;
     while (s->left) {
-        struct teller *x = &s->teller[s->heap[0]];
+        struct span_iterator *x = &s->teller[s->heap[0]];
         account_span(s, t, x->now.to);
         t = ips_max_u64(t, x->now.to);
         if (x->begun)
@@ -285,14 +286,15 @@ static void run_sweep(struct sweep *s)
             enter_span(s, &x->now);
         else
             s->heap[0] = s->heap[--s->left];
-        sink_entry(s, 0);
+        sift_heap_entry_down(s, 0);
     }
     account_span(s, t, UINT64_MAX);
 }
 
-int ips_idle_make(const struct ips_waits *w, uint32_t machine, uint32_t cores,
-                  uint64_t from, uint64_t to, uint32_t spinning,
-                  struct ips_idle *out, struct ips_err *err)
+int ips_idle_account_core_time(const struct ips_waits *w, uint32_t machine,
+                               uint32_t cores, uint64_t from, uint64_t to,
+                               uint32_t spinning, struct ips_idle *out,
+                               struct ips_err *err)
 {
     const struct ips_graph *g = w->g;
     struct sweep s = {.w = w,
@@ -316,7 +318,7 @@ int ips_idle_make(const struct ips_waits *w, uint32_t machine, uint32_t cores,
         const struct ips_chain *ch = &g->chains[c];
         if (ch->machine != machine || ch->count == 0)
             continue;
-        struct teller *t = &s.teller[s.count];
+        struct span_iterator *t = &s.teller[s.count];
         t->first = t->node = ch->first;
         t->end = ch->first + ch->count;
         t->reported_ns = w->at[ch->first];
@@ -327,7 +329,7 @@ int ips_idle_make(const struct ips_waits *w, uint32_t machine, uint32_t cores,
     }
     s.left = s.count;
     for (uint32_t i = s.count / 2; i-- > 0;)
-        sink_entry(&s, i);
+        sift_heap_entry_down(&s, i);
     run_sweep(&s);
     out->over = s.backlog;
     free(s.teller);

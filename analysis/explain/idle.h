@@ -42,8 +42,9 @@ struct ips_idle {
 /* Accounts for the core time of machine `machine`, from the chains that ran on
  * it. `spinning` is a bit set of causes. Takes O((nodes + waits) log chains).
  * IPS_E_LIMIT if cores times elapsed time overflows. */
-int ips_idle_make(const struct ips_waits *w, uint32_t machine, uint32_t cores,
-                  uint64_t from, uint64_t to, uint32_t spinning,
-                  struct ips_idle *out, struct ips_err *err) IPS_MUST_USE;
+int ips_idle_account_core_time(const struct ips_waits *w, uint32_t machine,
+                               uint32_t cores, uint64_t from, uint64_t to,
+                               uint32_t spinning, struct ips_idle *out,
+                               struct ips_err *err) IPS_MUST_USE;
 
 #endif

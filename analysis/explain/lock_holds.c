@@ -43,7 +43,7 @@ static int compare_by_lock_and_time_asked(const void *a, const void *b)
     return (p->asked > q->asked) - (p->asked < q->asked);
 }
 
-static int by_length(const void *a, const void *b)
+static int compare_holds_by_length(const void *a, const void *b)
 {
     const struct ips_lock_hold *p = a, *q = b;
     if (p->ns != q->ns)
@@ -56,8 +56,9 @@ static uint64_t slept_ns(const struct ips_graph *g, uint32_t i)
     return g->wait ? g->wait[i] : 0;
 }
 
-static struct span span_of(const struct ips_graph *g, const struct ips_est *est,
-                           uint32_t chain, uint32_t got, uint32_t gave)
+static struct span make_span_of_hold(const struct ips_graph *g,
+                                     const struct ips_est *est, uint32_t chain,
+                                     uint32_t got, uint32_t gave)
 {
     return (struct span){.lock = got,
                          .chain = chain,
@@ -80,12 +81,12 @@ static size_t collect_spans(const struct ips_graph *g,
         for (uint32_t i = first; i < end; i++) {
             if (gives[i] && got != IPS_NO_NODE) {
                 join_sets(of, got, i);
-                out[n++] = span_of(g, est, c, got, i);
+                out[n++] = make_span_of_hold(g, est, c, got, i);
                 got = IPS_NO_NODE;
             }
             if (is[i] && g->xpred[i] != IPS_NO_NODE) {
                 if (got != IPS_NO_NODE && slept_ns(g, got))
-                    out[n++] = span_of(g, est, c, got, got);
+                    out[n++] = make_span_of_hold(g, est, c, got, got);
                 join_sets(of, i, g->xpred[i]);
                 got = i;
             }
@@ -93,7 +94,7 @@ static size_t collect_spans(const struct ips_graph *g,
         /* No thread waited when the chain last released the lock, but the
          * chain's sleep before that acquisition counts. */
         if (got != IPS_NO_NODE && slept_ns(g, got))
-            out[n++] = span_of(g, est, c, got, got);
+            out[n++] = make_span_of_hold(g, est, c, got, got);
     }
     return n;
 }
@@ -128,7 +129,8 @@ static uint64_t covered_ns(const struct span *s, size_t n)
     return ns;
 }
 
-static void sum_up_locks(struct span *s, size_t n, struct ips_lock_holds *out)
+static void sum_spans_by_lock(struct span *s, size_t n,
+                              struct ips_lock_holds *out)
 {
     qsort(s, n, sizeof(*s), by_lock_chain_and_begin);
     for (size_t i = 0, k; i < n; i = k) {
@@ -192,9 +194,10 @@ int ips_find_lock_holds(const struct ips_graph *g, const struct ips_est *est,
         for (size_t i = 0; i < n; i++)
             span[i].lock = find_root(of, span[i].lock);
         if (n)
-            sum_up_locks(span, n, out);
+            sum_spans_by_lock(span, n, out);
         if (out->count)
-            qsort(out->lock, out->count, sizeof(*out->lock), by_length);
+            qsort(out->lock, out->count, sizeof(*out->lock),
+                  compare_holds_by_length);
     } else {
         ips_lock_holds_release(out);
     }

@@ -23,10 +23,10 @@ struct question {
     uint32_t concerned[3]; /* chains that the pattern concerns */
     enum ips_order_pattern pattern;
 };
-struct looker {
+struct order_search {
     const struct ips_order_ask *ask;
     const struct ips_graph *g;
-    struct ips_find_order_dependence *out;
+    struct ips_order_dependence *out;
     struct ips_err *err;
     /* sorted by node, so the receives of a chain are adjacent */
     struct reception *reception;
@@ -39,7 +39,7 @@ struct looker {
     uint8_t *mark; /* [nodes] 1: the node shows a pattern */
 };
 
-const char *ips_order_name(enum ips_order_pattern pattern)
+const char *ips_order_pattern_name(enum ips_order_pattern pattern)
 {
     static const char *const names[IPS_ORDER_PATTERN_COUNT] = {
 #define X(name, text) [IPS_ORDER_##name] = text,
@@ -49,20 +49,20 @@ const char *ips_order_name(enum ips_order_pattern pattern)
     return names[pattern];
 }
 
-void ips_order_dependent_release(struct ips_find_order_dependence *o)
+void ips_order_dependence_release(struct ips_order_dependence *o)
 {
     free(o->of_chain);
     memset(o, 0, sizeof(*o));
 }
 
-static void count_and_mark_node(struct looker *l,
+static void count_and_mark_node(struct order_search *l,
                                 enum ips_order_pattern pattern, uint32_t node)
 {
     l->out->count[pattern]++;
     l->mark[node] = 1;
 }
 
-static void mark_chain(struct looker *l, enum ips_order_pattern pattern,
+static void mark_chain(struct order_search *l, enum ips_order_pattern pattern,
                        uint32_t chain)
 {
     uint32_t bit = 1u << pattern, *of = &l->out->of_chain[chain];
@@ -71,7 +71,7 @@ static void mark_chain(struct looker *l, enum ips_order_pattern pattern,
 }
 
 /* Makes room for one more entry, doubling the capacity. */
-static int reserve_one(struct looker *l, void **array, uint32_t count,
+static int reserve_one(struct order_search *l, void **array, uint32_t count,
                        uint32_t *room, size_t size)
 {
     if (count < *room)
@@ -86,7 +86,7 @@ static int reserve_one(struct looker *l, void **array, uint32_t count,
     return 0;
 }
 
-static int add_question(struct looker *l, struct question q)
+static int add_question(struct order_search *l, struct question q)
 {
     void *array = l->question;
     int rc = reserve_one(l, &array, l->question_count, &l->question_capacity,
@@ -101,7 +101,7 @@ static int add_question(struct looker *l, struct question q)
 
 /* ---- questions about receives ------------------------------------------- */
 
-static int collect_receptions(struct looker *l)
+static int collect_receptions(struct order_search *l)
 {
     const struct ips_graph *g = l->g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -133,7 +133,8 @@ static int collect_receptions(struct looker *l)
 /* Adds this question about two receives of a thread: did the send of b's
  * message depend on receive `a`? If not, `b` could have been first. Adds
  * nothing if both messages have the same sender or channel. */
-static int add_question_of_pair(struct looker *l, const struct reception *a,
+static int add_question_of_pair(struct order_search *l,
+                                const struct reception *a,
                                 const struct reception *b,
                                 enum ips_order_pattern pattern)
 {
@@ -149,7 +150,7 @@ static int add_question_of_pair(struct looker *l, const struct reception *a,
 
 /* Adds questions about successive receives of each thread, in the thread's
  * order. */
-static int add_questions_of_threads(struct looker *l)
+static int add_questions_of_threads(struct order_search *l)
 {
     const struct reception *last_accept = NULL;
     int rc = 0;
@@ -183,7 +184,7 @@ static int by_channel(const void *a, const void *b)
 
 /* Adds questions about successive receives of each channel, in order of its
  * machine's clock. Leaves the receives sorted by channel. */
-static int add_questions_of_channels(struct looker *l)
+static int add_questions_of_channels(struct order_search *l)
 {
     if (!l->g->site || !l->g->t_ns || l->reception_count == 0)
         return 0;
@@ -245,7 +246,7 @@ static uint32_t child_process_joined_at(const struct ips_graph *g, uint32_t c,
     return child;
 }
 
-static int add_questions_of_children(struct looker *l)
+static int add_questions_of_children(struct order_search *l)
 {
     const struct ips_graph *g = l->g;
     int rc = 0;
@@ -285,13 +286,14 @@ static int by_chain(const void *a, const void *b)
 
 /* Sets known[i] to 1 + the last node of chain c that is i or had to be passed
  * before i; to 0 if there is none. */
-static void compute_required_predecessors(struct looker *l,
-                                          const struct ips_order *order,
-                                          uint32_t c)
+static void
+compute_required_predecessors(struct order_search *l,
+                              const struct ips_computation_order *order,
+                              uint32_t c)
 {
     const struct ips_graph *g = l->g;
     for (uint64_t r = 0; r < order->run_count; r++) {
-        const struct ips_run *run = &order->run[r];
+        const struct ips_chain_run *run = &order->run[r];
         uint32_t first = g->chains[run->chain].first;
         uint32_t last = run->first > first ? l->known[run->first - 1] : 0;
         for (uint32_t i = run->first; i < run->first + run->count; i++) {
@@ -305,28 +307,29 @@ static void compute_required_predecessors(struct looker *l,
     }
 }
 
-static void mark_question_shown(struct looker *l, const struct question *q)
+static void mark_pattern_of_question(struct order_search *l,
+                                     const struct question *q)
 {
     count_and_mark_node(l, q->pattern, q->node);
     for (int k = 0; k < 3; k++)
         mark_chain(l, q->pattern, q->concerned[k]);
 }
 
-static int answer_all(struct looker *l)
+static int answer_all_questions(struct order_search *l)
 {
     static const struct ips_scenario scenario = {.order_dependent_off = true,
                                                  .external = IPS_EXTERNAL_ALL};
     const struct ips_graph *g = l->g;
-    struct ips_order order;
+    struct ips_computation_order order;
     if (l->question_count == 0)
         return 0;
     qsort(l->question, l->question_count, sizeof(*l->question), by_chain);
-    int rc = ips_order_make(g, &scenario, &order, l->err);
+    int rc = ips_computation_order_make(g, &scenario, &order, l->err);
     if (rc < 0)
         return rc;
     l->known = ips_calloc_large((size_t)g->node_count + 1, sizeof(*l->known));
     if (!l->known) {
-        ips_order_release(&order);
+        ips_computation_order_release(&order);
         return ips_err_set(l->err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
     }
     uint64_t steps = 0;
@@ -341,9 +344,9 @@ static int answer_all(struct looker *l)
         if (q->chain != of)
             l->out->unchecked++;
         if (q->chain != of || l->known[q->then] <= q->first)
-            mark_question_shown(l, q);
+            mark_pattern_of_question(l, q);
     }
-    ips_order_release(&order);
+    ips_computation_order_release(&order);
     return 0;
 }
 
@@ -362,7 +365,7 @@ static bool is_signal_from_ended_child(const struct ips_graph *g, uint32_t c,
            same_process(g, ips_chain_of(g, fork), c);
 }
 
-static void count_unquestioned_patterns(struct looker *l)
+static void count_patterns_without_questions(struct order_search *l)
 {
     const struct ips_graph *g = l->g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -391,11 +394,11 @@ static void count_unquestioned_patterns(struct looker *l)
 }
 
 int ips_find_order_dependence(const struct ips_order_ask *ask,
-                              struct ips_find_order_dependence *out,
+                              struct ips_order_dependence *out,
                               struct ips_err *err)
 {
     const struct ips_graph *g = ask->g;
-    struct looker l = {.ask = ask, .g = g, .out = out, .err = err};
+    struct order_search l = {.ask = ask, .g = g, .out = out, .err = err};
     memset(out, 0, sizeof(*out));
     out->sources_known = ask->choices && g->site;
     out->of_chain = calloc((size_t)g->chain_count + 1, sizeof(*out->of_chain));
@@ -412,9 +415,9 @@ int ips_find_order_dependence(const struct ips_order_ask *ask,
     if (rc == 0)
         rc = add_questions_of_children(&l);
     if (rc == 0)
-        rc = answer_all(&l);
+        rc = answer_all_questions(&l);
     if (rc == 0)
-        count_unquestioned_patterns(&l);
+        count_patterns_without_questions(&l);
     for (uint32_t i = 0; rc == 0 && i < g->node_count; i++)
         out->marked += l.mark[i];
     ips_free_large(l.reception);
@@ -422,6 +425,6 @@ int ips_find_order_dependence(const struct ips_order_ask *ask,
     ips_free_large(l.known);
     ips_free_large(l.mark);
     if (rc < 0)
-        ips_order_dependent_release(out);
+        ips_order_dependence_release(out);
     return rc;
 }

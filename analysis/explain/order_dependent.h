@@ -67,7 +67,7 @@ struct ips_order_ask {
     uint64_t steps;
 };
 
-struct ips_find_order_dependence {
+struct ips_order_dependence {
     /* number of nodes that show the pattern; for EMPTY number of polls */
     uint64_t count[IPS_ORDER_PATTERN_COUNT];
     uint32_t chains[IPS_ORDER_PATTERN_COUNT];
@@ -84,11 +84,11 @@ struct ips_find_order_dependence {
 /* Finds the patterns. O(nodes), plus O(nodes) for each thread about which a
  * question remains, up to `steps`. IPS_E_STALLED: the graph has a cycle. */
 int ips_find_order_dependence(const struct ips_order_ask *ask,
-                              struct ips_find_order_dependence *out,
+                              struct ips_order_dependence *out,
                               struct ips_err *err) IPS_MUST_USE;
-void ips_order_dependent_release(struct ips_find_order_dependence *o);
+void ips_order_dependence_release(struct ips_order_dependence *o);
 
 /* Returns the pattern's name, a static string such as "readers". */
-const char *ips_order_name(enum ips_order_pattern pattern);
+const char *ips_order_pattern_name(enum ips_order_pattern pattern);
 
 #endif

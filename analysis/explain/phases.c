@@ -78,7 +78,8 @@ static void count_below(struct work *w, const struct ips_phase_series *series,
 
 /* ---- the cheapest cut ---- */
 
-static uint64_t cost_of(const struct work *w, uint32_t from, uint32_t to)
+static uint64_t cost_of_segment(const struct work *w, uint32_t from,
+                                uint32_t to)
 {
     const uint16_t *a = &w->below[(size_t)from * w->rows];
     const uint16_t *b = &w->below[(size_t)to * w->rows];
@@ -101,7 +102,7 @@ static void solve_cuts(struct work *w)
             uint64_t cost = w->best[from] + (from ? w->penalty : 0);
             if (cost >= w->best[to])
                 continue;
-            cost += cost_of(w, from, to);
+            cost += cost_of_segment(w, from, to);
             if (cost < w->best[to]) {
                 w->best[to] = cost;
                 w->from[to] = from;
@@ -110,7 +111,7 @@ static void solve_cuts(struct work *w)
     }
 }
 
-static void read_cut(const struct work *w, struct ips_phases *out)
+static void read_back_cheapest_cut(const struct work *w, struct ips_phases *out)
 {
     out->count = 0;
     for (uint32_t to = w->n; to > 0; to = w->from[to])
@@ -124,7 +125,7 @@ static void read_cut(const struct work *w, struct ips_phases *out)
 
 /* ---- irrelevant changes ---- */
 
-static uint64_t sum_of(const uint64_t *v, uint32_t from, uint32_t to)
+static uint64_t sum_of_bins(const uint64_t *v, uint32_t from, uint32_t to)
 {
     uint64_t sum = 0;
     for (uint32_t i = from; i < to; i++)
@@ -139,8 +140,8 @@ static bool means_differ(const struct ips_phase_series *series, uint32_t count,
         /* Compare both means multiplied by both lengths, to avoid a
          * division. */
         ips_u128 lengths = (ips_u128)(mid - from) * (to - mid);
-        ips_u128 a = (ips_u128)sum_of(series[s].v, from, mid) * (to - mid);
-        ips_u128 b = (ips_u128)sum_of(series[s].v, mid, to) * (mid - from);
+        ips_u128 a = (ips_u128)sum_of_bins(series[s].v, from, mid) * (to - mid);
+        ips_u128 b = (ips_u128)sum_of_bins(series[s].v, mid, to) * (mid - from);
         ips_u128 more = a > b ? a : b, less = a > b ? b : a;
         if ((more - less) * 8 >= more && more > less &&
             more - less >= series[s].least * lengths)
@@ -151,9 +152,9 @@ static bool means_differ(const struct ips_phase_series *series, uint32_t count,
 
 /* Merges similar neighbours. The pair whose separation saves the least cost is
  * merged first. */
-static void merge_alike(const struct work *w,
-                        const struct ips_phase_series *series, uint32_t count,
-                        struct ips_phases *p)
+static void merge_similar_phases(const struct work *w,
+                                 const struct ips_phase_series *series,
+                                 uint32_t count, struct ips_phases *p)
 {
     for (;;) {
         uint64_t least = UINT64_MAX;
@@ -163,9 +164,9 @@ static void merge_alike(const struct work *w,
             uint32_t mid = p->end[i], to = p->end[i + 1];
             if (means_differ(series, count, from, mid, to))
                 continue;
-            uint64_t saved =
-                ips_sub_sat(cost_of(w, from, to),
-                            cost_of(w, from, mid) + cost_of(w, mid, to));
+            uint64_t saved = ips_sub_sat(cost_of_segment(w, from, to),
+                                         cost_of_segment(w, from, mid) +
+                                             cost_of_segment(w, mid, to));
             if (saved < least) {
                 least = saved;
                 at = i;
@@ -224,8 +225,8 @@ int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
     if (bins > 0) {
         count_below(&w, series, count);
         solve_cuts(&w);
-        read_cut(&w, out);
-        merge_alike(&w, series, count, out);
+        read_back_cheapest_cut(&w, out);
+        merge_similar_phases(&w, series, count, out);
     }
     work_release(&w);
     return 0;

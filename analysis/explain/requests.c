@@ -4,14 +4,14 @@
 #include <string.h>
 
 /* A send or a receive at a served end. */
-struct touch {
+struct end_event {
     uint32_t end, node;
     uint64_t at;
     bool send;
 };
 
 /* A spell: a period in which a thread worked on a request of a service. */
-struct spell {
+struct working_period {
     uint32_t chain, service, request;
     uint64_t from, to;
     uint64_t last_to; /* greatest `to` of the chain's spells up to and including
@@ -20,7 +20,7 @@ struct spell {
 
 /* How long request `of` was queued behind one other request. Entries are valid
  * only while `of` is the current request. */
-struct behind {
+struct queued_behind {
     uint32_t of;
     uint64_t ns;
 };
@@ -31,12 +31,13 @@ struct finding {
     const struct ips_est *est;
     const struct ips_served_end *ends;
     uint32_t end_count;
-    struct touch *touch;
+    struct end_event *touch;
     uint64_t touches;
-    struct spell *spell; /* sorted by chain, then by `from` */
+    struct working_period *spell; /* sorted by chain, then by `from` */
     uint64_t spells;
-    uint64_t *spell_of;    /* [chain_count + 1] first spell of each chain */
-    struct behind *behind; /* [out->count], indexed by the request in front */
+    uint64_t *spell_of; /* [chain_count + 1] first spell of each chain */
+    struct queued_behind
+        *behind; /* [out->count], indexed by the request in front */
     struct ips_requests *out;
     uint32_t capacity;
     struct ips_err *err;
@@ -68,7 +69,7 @@ static uint32_t find_served_end(const struct finding *f, uint32_t machine,
 
 static int by_end(const void *a, const void *b)
 {
-    const struct touch *x = a, *y = b;
+    const struct end_event *x = a, *y = b;
     if (x->end != y->end)
         return x->end < y->end ? -1 : 1;
     if (x->at != y->at)
@@ -97,13 +98,14 @@ static int collect_sends_and_receives(struct finding *f)
                 continue;
             if (f->touches == room) {
                 room = room * 2 + 1024;
-                struct touch *more = realloc(f->touch, room * sizeof(*more));
+                struct end_event *more =
+                    realloc(f->touch, room * sizeof(*more));
                 if (!more)
                     return no_memory(f);
                 f->touch = more;
             }
             f->touch[f->touches++] =
-                (struct touch){end, i, f->est->est[i], send};
+                (struct end_event){end, i, f->est->est[i], send};
         }
     }
     if (f->touches)
@@ -114,7 +116,7 @@ static int collect_sends_and_receives(struct finding *f)
 /* ---- turns of a connection ---------------------------------------------- */
 
 /* Returns when the data that node i received had arrived. */
-static uint64_t arrival_of(const struct finding *f, uint32_t i)
+static uint64_t arrival_time_of_receive(const struct finding *f, uint32_t i)
 {
     const struct ips_graph *g = f->g;
     uint64_t at = f->est->est[i];
@@ -140,7 +142,7 @@ static int add_request(struct finding *f, uint32_t end, uint32_t first,
         (struct ips_request){.end = end,
                              .first = first,
                              .last = last,
-                             .arrived_ns = arrival_of(f, first),
+                             .arrived_ns = arrival_time_of_receive(f, first),
                              .accepted_ns = f->est->est[first],
                              .finished_ns = f->est->est[last],
                              .behind = IPS_NO_REQUEST};
@@ -150,7 +152,7 @@ static int add_request(struct finding *f, uint32_t end, uint32_t first,
 /* Adds the turns of one channel end as requests; `t` has the sends and
  * receives of the end in order of time. A pipelined end gets no requests and
  * is counted. */
-static int add_requests_of_end(struct finding *f, const struct touch *t,
+static int add_requests_of_end(struct finding *f, const struct end_event *t,
                                uint64_t count)
 {
     uint32_t before = f->out->count, first = UINT32_MAX, last = UINT32_MAX;
@@ -216,7 +218,7 @@ static int find_requests(struct finding *f)
 
 static int by_chain(const void *a, const void *b)
 {
-    const struct spell *x = a, *y = b;
+    const struct working_period *x = a, *y = b;
     if (x->chain != y->chain)
         return x->chain < y->chain ? -1 : 1;
     if (x->from != y->from)
@@ -241,11 +243,11 @@ static int make_working_periods(struct finding *f)
         const struct ips_request *r = &out->r[i];
         uint32_t one = ips_chain_of(f->g, r->first);
         uint32_t other = ips_chain_of(f->g, r->last);
-        struct spell s = {.chain = one,
-                          .service = f->ends[r->end].service,
-                          .request = i,
-                          .from = r->accepted_ns,
-                          .to = r->finished_ns};
+        struct working_period s = {.chain = one,
+                                   .service = f->ends[r->end].service,
+                                   .request = i,
+                                   .from = r->accepted_ns,
+                                   .to = r->finished_ns};
         f->spell[f->spells++] = s;
         s.chain = other;
         if (other != one)
@@ -254,7 +256,7 @@ static int make_working_periods(struct finding *f)
     if (f->spells)
         qsort(f->spell, f->spells, sizeof(*f->spell), by_chain);
     for (uint64_t i = 0; i < f->spells; i++) {
-        struct spell *s = &f->spell[i];
+        struct working_period *s = &f->spell[i];
         s->last_to = s->to;
         if (i && s[-1].chain == s->chain)
             s->last_to = ips_max_u64(s->to, s[-1].last_to);
@@ -268,10 +270,10 @@ static int make_working_periods(struct finding *f)
 static void add_queued_behind(const struct finding *f, struct ips_request *r,
                               uint32_t front, uint64_t ns)
 {
-    struct behind *b = &f->behind[front];
+    struct queued_behind *b = &f->behind[front];
     uint32_t self = (uint32_t)(r - f->out->r);
     if (b->of != self)
-        *b = (struct behind){.of = self};
+        *b = (struct queued_behind){.of = self};
     b->ns += ns;
     if (b->ns > r->behind_ns) {
         r->behind_ns = b->ns;
@@ -300,7 +302,7 @@ static uint64_t account_ns_on_other_requests(const struct finding *f,
             high = mid;
     }
     for (uint64_t i = low; i < end && f->spell[i].from < to; i++) {
-        const struct spell *s = &f->spell[i];
+        const struct working_period *s = &f->spell[i];
         uint64_t a = ips_max_u64(s->from, from), b = ips_min_u64(s->to, to);
         if (s->request == self || a >= b ||
             s->service != f->ends[r->end].service)
@@ -413,10 +415,11 @@ static void report_step(const struct ips_graph *g, const struct ips_est *est,
         to(arg, &out);
 }
 
-void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
-                      const struct ips_request *r,
-                      void (*to)(void *arg, const struct ips_request_step *s),
-                      void *arg)
+void ips_request_walk_back(const struct ips_graph *g, const struct ips_est *est,
+                           const struct ips_request *r,
+                           void (*to)(void *arg,
+                                      const struct ips_request_step *s),
+                           void *arg)
 {
     uint32_t node = r->last;
     struct step s;

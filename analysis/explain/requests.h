@@ -83,10 +83,11 @@ struct ips_request_step {
     bool crossed;   /* the step is the cross arc: a message, or a wait for
                        something not recorded */
 };
-void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
-                      const struct ips_request *r,
-                      void (*step)(void *arg, const struct ips_request_step *s),
-                      void *arg);
+void ips_request_walk_back(const struct ips_graph *g, const struct ips_est *est,
+                           const struct ips_request *r,
+                           void (*step)(void *arg,
+                                        const struct ips_request_step *s),
+                           void *arg);
 
 /* A moment of a chain: `ns` after a node, but no later than the next node. */
 struct ips_moment {

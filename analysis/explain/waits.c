@@ -15,7 +15,7 @@ void ips_waits_release(struct ips_waits *w)
 
 /* ---- placing waits on the clock ------------------------------------------ */
 
-static bool has_wait_of_node(const struct ips_waits *w, uint32_t i)
+static bool has_wait_ended_by_cross_arc(const struct ips_waits *w, uint32_t i)
 {
     for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++)
         if (w->wait[k].of_node)
@@ -27,7 +27,7 @@ uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i)
 {
     /* The node has neither a cross arc nor a wait: the thread was off the CPU
      * during a call because it was preempted, not because it waited. */
-    if (w->g->xkind[i] == IPS_X_NONE && !has_wait_of_node(w, i))
+    if (w->g->xkind[i] == IPS_X_NONE && !has_wait_ended_by_cross_arc(w, i))
         return w->at[i];
     uint64_t from = ips_sub_sat(w->at[i], w->g->wait[i]);
     bool first = i == 0 || w->g->kind[i] == IPS_NODE_START;
@@ -169,7 +169,7 @@ static bool ended_by_recorded_thread(const struct ips_graph *g, uint32_t i)
            g->xkind[i] != IPS_X_EXTERNAL && g->xkind[i] != IPS_X_IDLE;
 }
 
-static uint32_t cause_of(const struct ips_waits *w, uint32_t i)
+static uint32_t cause_of_wait_at_node(const struct ips_waits *w, uint32_t i)
 {
     for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++)
         if (w->wait[k].of_node)
@@ -210,7 +210,7 @@ static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
     uint64_t from = ips_waits_sleep_begin_ns(w, i);
     if (hi > from) {
         uint64_t begin = ips_max_u64(lo, from);
-        int rc = blame_sleep(b, i, cause_of(w, i), begin, hi, err);
+        int rc = blame_sleep(b, i, cause_of_wait_at_node(w, i), begin, hi, err);
         if (rc < 0)
             return rc;
         hi = begin;
@@ -244,8 +244,8 @@ static uint32_t first_node_at_or_after(const struct ips_blamer *b,
     return low;
 }
 
-static int walk_task(struct ips_blamer *b, struct ips_blame_task t,
-                     struct ips_err *err)
+static int blame_task_step(struct ips_blamer *b, struct ips_blame_task t,
+                           struct ips_err *err)
 {
     const struct ips_waits *w = b->w;
     set_chain_of_node(b, t.node);
@@ -303,13 +303,13 @@ int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
     else
         report_blame(b, IPS_BLAME_WAITED, wait->arc, wait->cause, hi - lo);
     while (rc == 0 && b->task_count)
-        rc = walk_task(b, b->task[--b->task_count], err);
+        rc = blame_task_step(b, b->task[--b->task_count], err);
     b->task_count = 0;
     return rc;
 }
 
-enum ips_lateness ips_wait_lateness(const struct ips_graph *g,
-                                    const struct ips_wait *wait)
+enum ips_lateness ips_wait_late_side(const struct ips_graph *g,
+                                     const struct ips_wait *wait)
 {
     uint32_t i = wait->arc;
     if (!wait->of_node || !ended_by_recorded_thread(g, i))

@@ -138,7 +138,7 @@ enum ips_lateness {
     IPS_LATE_SENDER,   /* a receive waited for a send */
     IPS_LATE_RECEIVER, /* a send waited for buffer space */
 };
-enum ips_lateness ips_wait_lateness(const struct ips_graph *g,
-                                    const struct ips_wait *wait);
+enum ips_lateness ips_wait_late_side(const struct ips_graph *g,
+                                     const struct ips_wait *wait);
 
 #endif

@@ -28,7 +28,7 @@ struct point {
     bool upper;
 };
 
-static void allow_everything(struct polygon *p)
+static void init_polygon_with_all_lines(struct polygon *p)
 {
     p->n = 4;
     p->c[0] = (struct corner){-SLOPE_MAX, -OFFSET_MAX};
@@ -93,7 +93,7 @@ static size_t clip_while_a_line_fits(const struct point *p, size_t count,
                                      struct polygon *poly)
 {
     static _Thread_local struct polygon next;
-    allow_everything(poly);
+    init_polygon_with_all_lines(poly);
     for (size_t i = 0; i < count; i++) {
         if (!violates_point(poly, &p[i]))
             continue;
@@ -108,7 +108,7 @@ static size_t clip_while_a_line_fits(const struct point *p, size_t count,
     return count;
 }
 
-static int by_time(const void *va, const void *vb)
+static int compare_points_by_time(const void *va, const void *vb)
 {
     const struct ips_clock_point *p = va, *q = vb;
     if (p->a != q->a)
@@ -252,7 +252,7 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
     struct point *p = malloc(count * sizeof(*p));
     if (!p)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu messages", count);
-    qsort(points, count, sizeof(*points), by_time);
+    qsort(points, count, sizeof(*points), compare_points_by_time);
     uint64_t y0 = points[0].b - points[0].a;
     for (size_t i = 0; i < count; i++) {
         int64_t y = (int64_t)(points[i].b - points[i].a - y0);
@@ -281,9 +281,9 @@ static struct ips_clock_map compose_maps(const struct ips_clock_fit *fit,
         .shift_ns = (int64_t)(x + x * d / one + parent->shift_ns)};
 }
 
-void ips_clock_tree(const struct ips_clock_fit *fit, uint32_t count,
-                    uint32_t root, struct ips_clock_map *map, uint64_t *bound,
-                    bool *linked)
+void ips_clock_map_all_machines(const struct ips_clock_fit *fit, uint32_t count,
+                                uint32_t root, struct ips_clock_map *map,
+                                uint64_t *bound, bool *linked)
 {
     for (uint32_t i = 0; i < count; i++) {
         linked[i] = i == root;

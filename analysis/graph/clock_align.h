@@ -70,8 +70,8 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
  * others. linked[i] is set to whether they do; if not, map[i] is not
  * changed. bound[i] is the sum of the bounds on the way to the root,
  * UINT64_MAX: unknown. */
-void ips_clock_tree(const struct ips_clock_fit *fit, uint32_t count,
-                    uint32_t root, struct ips_clock_map *map, uint64_t *bound,
-                    bool *linked);
+void ips_clock_map_all_machines(const struct ips_clock_fit *fit, uint32_t count,
+                                uint32_t root, struct ips_clock_map *map,
+                                uint64_t *bound, bool *linked);
 
 #endif

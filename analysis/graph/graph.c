@@ -189,7 +189,8 @@ static int check_nodes(const struct ips_graph *g, struct ips_err *err)
     return 0;
 }
 
-static int check_remote(const struct ips_graph *g, struct ips_err *err)
+static int check_remote_references(const struct ips_graph *g,
+                                   struct ips_err *err)
 {
     for (uint32_t k = 0; k < g->in_count; k++) {
         uint32_t i = g->in[k].node;
@@ -230,7 +231,7 @@ int ips_graph_check(const struct ips_graph *g, struct ips_err *err)
     if (rc == 0)
         rc = check_nodes(g, err);
     if (rc == 0)
-        rc = check_remote(g, err);
+        rc = check_remote_references(g, err);
     return rc;
 }
 
@@ -246,7 +247,7 @@ uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len)
 static uint64_t wall_xweight(const struct ips_graph *g, uint32_t i,
                              const struct ips_scenario *scenario, bool *present)
 {
-    struct ips_mtime scale = ips_wall_mtime(scenario);
+    struct ips_mtime scale = ips_wall_message_time(scenario);
     uint8_t kind = g->xkind[i];
     *present =
         kind != IPS_X_NONE && kind != IPS_X_IDLE &&
@@ -257,8 +258,9 @@ static uint64_t wall_xweight(const struct ips_graph *g, uint32_t i,
     return kind == IPS_X_DATA ? ips_mtime_ns(&scale, g->xlen[i]) : g->xlen[i];
 }
 
-uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
-                     const struct ips_scenario *scenario, bool *present)
+uint64_t ips_cross_arc_weight(const struct ips_graph *g, uint32_t i,
+                              const struct ips_scenario *scenario,
+                              bool *present)
 {
     if (scenario->weighting == IPS_WEIGH_WALL)
         return wall_xweight(g, i, scenario, present);

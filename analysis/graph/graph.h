@@ -165,7 +165,8 @@ struct ips_graph {
 
 /* Returns the length from which a scenario computes the message time of out[k]:
  * bytes, or ns if a map was applied. */
-static inline uint64_t ips_out_xlen(const struct ips_graph *g, uint32_t k)
+static inline uint64_t ips_remote_send_length(const struct ips_graph *g,
+                                              uint32_t k)
 {
     return g->out_ns ? g->out_ns[k] : g->out[k].len;
 }
@@ -253,7 +254,7 @@ uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
  * MTIME is a measured time in ns instead of a length in bytes, so the message
  * time only applies the scenario's scale. */
 static inline struct ips_mtime
-ips_wall_mtime(const struct ips_scenario *scenario)
+ips_wall_message_time(const struct ips_scenario *scenario)
 {
     return (struct ips_mtime){0, 1ULL << 32, scenario->mtime.scale_num,
                               scenario->mtime.scale_den};
@@ -263,7 +264,8 @@ ips_wall_mtime(const struct ips_scenario *scenario)
  * unless all external arcs count, RESOURCE with order_dependent_off. In `wall`
  * IDLE is always absent, and the weight is the view's xlen, scaled by the
  * scenario for messages. */
-uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
-                     const struct ips_scenario *scenario, bool *present);
+uint64_t ips_cross_arc_weight(const struct ips_graph *g, uint32_t i,
+                              const struct ips_scenario *scenario,
+                              bool *present);
 
 #endif

@@ -28,13 +28,14 @@ uint64_t ips_idmap_bytes_to_reserve(const struct ips_idmap *m);
 /* Returns the slot of a key, or the empty slot where the key belongs. Call
  * ips_idmap_reserve() at least once before. */
 uint64_t ips_idmap_find_slot(const struct ips_idmap *m, uint64_t key);
-static inline bool ips_idmap_has(const struct ips_idmap *m, uint64_t place)
+static inline bool ips_idmap_slot_is_used(const struct ips_idmap *m,
+                                          uint64_t place)
 {
     return m->key[place] != UINT64_MAX;
 }
 /* Fills an empty slot; call ips_idmap_reserve() before. */
-static inline void ips_idmap_put(struct ips_idmap *m, uint64_t place,
-                                 uint64_t key, uint32_t value)
+static inline void ips_idmap_fill_slot(struct ips_idmap *m, uint64_t place,
+                                       uint64_t key, uint32_t value)
 {
     m->key[place] = key;
     if (!m->set)

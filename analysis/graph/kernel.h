@@ -16,19 +16,21 @@
 
 enum ips_arc_mode { IPS_ARC_ABSENT, IPS_ARC_ZERO, IPS_ARC_XLEN, IPS_ARC_MTIME };
 
-struct ips_arcs {
+struct ips_cross_arc_weighting {
     /* for each kind of cross arc (enum ips_xkind): how the arc gets its weight
      * (enum ips_arc_mode) */
     uint8_t mode[IPS_X_LAST + 1];
     struct ips_mtime mtime;
 };
 
-void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario);
+void ips_cross_arc_weighting_init(struct ips_cross_arc_weighting *a,
+                                  const struct ips_scenario *scenario);
 
 /* Returns the weight of node i's cross arc, at most IPS_TIME_LIMIT, so that EST
  * + weight never wraps. */
-static inline uint64_t ips_arc_ns(const struct ips_arcs *a, uint8_t mode,
-                                  const uint64_t *xlen, uint32_t i)
+static inline uint64_t
+ips_weight_of_cross_arc(const struct ips_cross_arc_weighting *a, uint8_t mode,
+                        const uint64_t *xlen, uint32_t i)
 {
     if (mode == IPS_ARC_ZERO)
         return 0;
@@ -38,8 +40,9 @@ static inline uint64_t ips_arc_ns(const struct ips_arcs *a, uint8_t mode,
 }
 
 /* Whether node i has a local cross arc in this scenario. */
-static inline bool ips_arc_present(const struct ips_graph *g,
-                                   const struct ips_arcs *a, uint32_t i)
+static inline bool
+ips_has_local_cross_arc(const struct ips_graph *g,
+                        const struct ips_cross_arc_weighting *a, uint32_t i)
 {
     return g->xpred[i] != IPS_NO_NODE && a->mode[g->xkind[i]] != IPS_ARC_ABSENT;
 }
@@ -51,10 +54,10 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes,
  * first node of chain c that depends on a remote receive (or comes after a
  * cycle), or the end of the chain. `e` has the EST of all nodes before
  * reached[c]; total, t_max and end are not set. */
-int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
-                                       const struct ips_scenario *scenario,
-                                       struct ips_est *e, uint32_t *reached,
-                                       struct ips_err *err) IPS_MUST_USE;
+int ips_longest_path_local_part(const struct ips_graph *g,
+                                const struct ips_scenario *scenario,
+                                struct ips_est *e, uint32_t *reached,
+                                struct ips_err *err) IPS_MUST_USE;
 
 /* Returns T, the sum of all chain arcs. A chain's first node has no chain
  * arc. */
@@ -62,9 +65,9 @@ uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g);
 
 /* Whether a path may end at this node: an END and, in a scenario with a goal,
  * only the goal. */
-static inline bool ips_is_end(const struct ips_graph *g,
-                              const struct ips_scenario *scenario,
-                              uint32_t node)
+static inline bool ips_may_end_path(const struct ips_graph *g,
+                                    const struct ips_scenario *scenario,
+                                    uint32_t node)
 {
     return g->kind[node] == IPS_NODE_END &&
            (!scenario->has_goal || node == scenario->goal);
@@ -73,12 +76,13 @@ static inline bool ips_is_end(const struct ips_graph *g,
 /* If the last node of chain c is an END, compares its EST with t_max and makes
  * it the end of the path if its EST is greater. Of several ENDs with equal EST
  * the first one stays. */
-static inline void ips_est_offer(struct ips_est *e, const struct ips_graph *g,
-                                 const struct ips_scenario *scenario,
-                                 uint32_t c)
+static inline void ips_est_consider_end(struct ips_est *e,
+                                        const struct ips_graph *g,
+                                        const struct ips_scenario *scenario,
+                                        uint32_t c)
 {
     uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-    if (!ips_is_end(g, scenario, last))
+    if (!ips_may_end_path(g, scenario, last))
         return;
     if (e->end == IPS_NO_NODE || e->est[last] > e->t_max) {
         e->end = last;

@@ -29,8 +29,9 @@ const struct ips_remote_out *ips_graph_find_writer(const struct ips_graph *g,
     return o;
 }
 
-static int count_all(const struct ips_machine_graph *parts, uint32_t part_count,
-                     uint64_t *nodes, uint64_t *chains, struct ips_err *err)
+static int count_nodes_and_chains(const struct ips_machine_graph *parts,
+                                  uint32_t part_count, uint64_t *nodes,
+                                  uint64_t *chains, struct ips_err *err)
 {
     *nodes = *chains = 0;
     for (uint32_t p = 0; p < part_count; p++) {
@@ -43,8 +44,9 @@ static int count_all(const struct ips_machine_graph *parts, uint32_t part_count,
     return 0;
 }
 
-static void copy_part(const struct ips_graph *g, uint32_t part, uint32_t base,
-                      struct ips_chain *chains, struct ips_graph *out)
+static void copy_machine_graph(const struct ips_graph *g, uint32_t part,
+                               uint32_t base, struct ips_chain *chains,
+                               struct ips_graph *out)
 {
     size_t n = g->node_count;
     if (n == 0)
@@ -89,9 +91,9 @@ static uint64_t wall_xlen(const struct ips_machine_graph *from,
     const struct ips_graph *a = from->g, *b = to->g;
     if (!a->at || !b->at || !b->wait)
         return 0;
-    return ips_wall_xweight(a->at[o->node], b->at[in->node], b->wait[in->node],
-                            b->xkind[in->node],
-                            ips_out_xlen(a, (uint32_t)(o - a->out)), scenario);
+    return ips_wall_cross_arc_weight(
+        a->at[o->node], b->at[in->node], b->wait[in->node], b->xkind[in->node],
+        ips_remote_send_length(a, (uint32_t)(o - a->out)), scenario);
 }
 
 /* Finds the senders of part p's remote receives. Counts in *unmatched the
@@ -118,7 +120,8 @@ static void resolve_remote_ins(const struct ips_machine_graph *parts,
                 out->xlen[i] =
                     scenario->weighting == IPS_WEIGH_WALL
                         ? wall_xlen(&parts[peer.machine], o, part, in, scenario)
-                        : ips_out_xlen(from, (uint32_t)(o - from->out));
+                        : ips_remote_send_length(from,
+                                                 (uint32_t)(o - from->out));
             }
         }
         if (!o) {
@@ -137,7 +140,7 @@ int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
     uint64_t nodes, chains;
     *unmatched = 0;
     ips_graph_init(out);
-    int rc = count_all(parts, part_count, &nodes, &chains, err);
+    int rc = count_nodes_and_chains(parts, part_count, &nodes, &chains, err);
     if (rc == 0)
         rc = ips_graph_alloc(out, (uint32_t)nodes, (uint32_t)chains, err);
     if (rc < 0)
@@ -162,7 +165,7 @@ int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
     uint32_t base = 0, chain = 0;
     for (uint32_t p = 0; p < part_count; p++) {
         node_base[p] = base;
-        copy_part(parts[p].g, p, base, out->chains + chain, out);
+        copy_machine_graph(parts[p].g, p, base, out->chains + chain, out);
         base += parts[p].g->node_count;
         chain += parts[p].g->chain_count;
     }

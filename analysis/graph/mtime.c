@@ -190,8 +190,8 @@ uint64_t ips_mtime_map_ns(const struct ips_mtime_map *m, uint32_t end,
     return which < m->curve_count ? ips_curve_ns(&m->curve[which], bytes) : 0;
 }
 
-int ips_mtime_compute_outs(const struct ips_graph *g, uint64_t **out,
-                           struct ips_err *err)
+int ips_mtime_compute_remote_sends(const struct ips_graph *g, uint64_t **out,
+                                   struct ips_err *err)
 {
     *out = ips_calloc_large((size_t)g->out_count + 1, sizeof(**out));
     if (!*out)
@@ -220,7 +220,8 @@ struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
     return h;
 }
 
-uint64_t ips_wake_ns(uint64_t *together_ns, uint64_t *apart_ns, uint32_t count)
+uint64_t ips_estimate_wake_cost_ns(uint64_t *together_ns, uint64_t *apart_ns,
+                                   uint32_t count)
 {
     if (count == 0)
         return 0;

@@ -79,8 +79,8 @@ uint64_t ips_mtime_map_ns(const struct ips_mtime_map *m, uint32_t end,
 /* Computes the message time of each remote send of `g` by the graph's map, for
  * `out_ns` of a view of `g`. Sets *out to an array [g->out_count], which the
  * caller frees with ips_free_large(). */
-int ips_mtime_compute_outs(const struct ips_graph *g, uint64_t **out,
-                           struct ips_err *err) IPS_MUST_USE;
+int ips_mtime_compute_remote_sends(const struct ips_graph *g, uint64_t **out,
+                                   struct ips_err *err) IPS_MUST_USE;
 
 /* ---- statistics of measured round trips --------------------------------- */
 
@@ -104,6 +104,7 @@ struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
  * processor: the median time of sends that do so (apart_ns) minus the median
  * time of sends to a sleeping peer on the same processor (together_ns), at
  * least 0. Both arrays have `count` entries and are reordered. */
-uint64_t ips_wake_ns(uint64_t *together_ns, uint64_t *apart_ns, uint32_t count);
+uint64_t ips_estimate_wake_cost_ns(uint64_t *together_ns, uint64_t *apart_ns,
+                                   uint32_t count);
 
 #endif

@@ -51,7 +51,7 @@ struct cursor {
 
 struct kernel {
     const struct ips_graph *g;
-    struct ips_arcs arcs;
+    struct ips_cross_arc_weighting arcs;
     const uint64_t *in_value; /* values of the remote receives; NULL: chains
                                  stop at remote receives */
     uint64_t *est;
@@ -117,14 +117,15 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes, struct ips_err *err)
     return est_alloc(e, nodes, ips_calloc_large, err);
 }
 
-void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario)
+void ips_cross_arc_weighting_init(struct ips_cross_arc_weighting *a,
+                                  const struct ips_scenario *scenario)
 {
     bool no_mtime =
         (scenario->mtime.base_ns == 0 && scenario->mtime.per_byte_q32 == 0) ||
         (scenario->mtime.scale_num == 0 && scenario->mtime.scale_den != 0);
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     uint8_t by_itself = wall ? IPS_ARC_XLEN : IPS_ARC_ZERO;
-    a->mtime = wall ? ips_wall_mtime(scenario) : scenario->mtime;
+    a->mtime = wall ? ips_wall_message_time(scenario) : scenario->mtime;
     a->mode[IPS_X_NONE] = IPS_ARC_ABSENT;
     a->mode[IPS_X_DATA] = !wall && no_mtime ? IPS_ARC_ZERO : IPS_ARC_MTIME;
     a->mode[IPS_X_LIFETIME] = by_itself;
@@ -176,7 +177,7 @@ prefetch_chain(const struct run *r, size_t i)
  * the chain stops earlier (cur->pos < cur->stop_node), it now waits for another
  * node's value. */
 static inline __attribute__((always_inline)) void
-run_chain_to_remote_in(struct run *r, uint32_t c, struct cursor *cur)
+run_chain_to_remote_receive(struct run *r, uint32_t c, struct cursor *cur)
 {
     uint64_t e = cur->e, bits = 0, passed = 0;
     const uint32_t none = r->none, absent = r->absent, odd = r->odd;
@@ -201,8 +202,8 @@ run_chain_to_remote_in(struct run *r, uint32_t c, struct cursor *cur)
                 goto stopped;
             }
             if (SELDOM(odd >> kind & 1) && x != none)
-                b += ips_arc_ns(&r->k->arcs, r->k->arcs.mode[kind],
-                                r->k->g->xlen, (uint32_t)i);
+                b += ips_weight_of_cross_arc(&r->k->arcs, r->k->arcs.mode[kind],
+                                             r->k->g->xlen, (uint32_t)i);
             uint64_t waiters = r->est[i];
             r->crossed[i] = b > a; /* at a tie the chain arc wins */
             a = b > a ? b : a;
@@ -226,7 +227,7 @@ stopped:
 /* Computes the node at the cursor, which is a remote receive. Returns false if
  * the remote value is not known. */
 static inline __attribute__((always_inline)) bool
-compute_remote_in_node(struct run *r, struct cursor *cur)
+compute_remote_receive_node(struct run *r, struct cursor *cur)
 {
     const struct ips_graph *g = r->k->g;
     uint32_t i = cur->pos;
@@ -253,7 +254,7 @@ compute_remote_in_node(struct run *r, struct cursor *cur)
 /* Removes and returns the first chain of the list at index `at` of the queue.
  * *left is set to whether the list has more chains, which stay there. */
 static inline __attribute__((always_inline)) uint32_t
-take_chain(const struct run *r, size_t at, bool *left)
+dequeue_chain(const struct run *r, size_t at, bool *left)
 {
     uint32_t c = r->ready[at];
     r->ready[at] = r->cur[c].next;
@@ -267,7 +268,7 @@ take_chain(const struct run *r, size_t at, bool *left)
  * answer each other are the exception: if `cur` waits for the chain that it
  * woke last, that chain runs next. */
 static inline __attribute__((always_inline)) uint32_t
-take_next_chain(struct run *r, const struct cursor *cur)
+dequeue_next_chain(struct run *r, const struct cursor *cur)
 {
     size_t ready = r->to - r->from;
     bool left;
@@ -275,7 +276,7 @@ take_next_chain(struct run *r, const struct cursor *cur)
         const struct cursor *last = &r->cur[r->ready[r->to - 1]];
         uint32_t x = r->xpred[cur->pos];
         if (x >= last->pos && x < last->end) {
-            uint32_t c = take_chain(r, r->to - 1, &left);
+            uint32_t c = dequeue_chain(r, r->to - 1, &left);
             r->to -= !left;
             return c;
         }
@@ -290,12 +291,12 @@ take_next_chain(struct run *r, const struct cursor *cur)
         r->from = 0;
         r->to = ready;
     }
-    uint32_t c = take_chain(r, r->from, &left);
+    uint32_t c = dequeue_chain(r, r->from, &left);
     r->from += !left;
     return c;
 }
 
-static void kernel_run(struct kernel *k)
+static void compute_all_chains(struct kernel *k)
 {
     const struct ips_graph *g = k->g;
     struct run r = {.k = k,
@@ -316,10 +317,10 @@ static void kernel_run(struct kernel *k)
          c != NO_CHAIN && r.bits < IPS_TIME_LIMIT;) {
         struct cursor *cur = &k->cur[c];
         do
-            run_chain_to_remote_in(&r, c, cur);
+            run_chain_to_remote_receive(&r, c, cur);
         while (cur->pos == cur->stop_node && cur->pos < cur->end &&
-               compute_remote_in_node(&r, cur));
-        c = take_next_chain(&r, cur);
+               compute_remote_receive_node(&r, cur));
+        c = dequeue_next_chain(&r, cur);
     }
     k->passed = r.passed;
     k->bits = r.bits;
@@ -327,7 +328,7 @@ static void kernel_run(struct kernel *k)
 
 static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
 {
-    ips_arcs_init(&k->arcs, scenario);
+    ips_cross_arc_weighting_init(&k->arcs, scenario);
     const struct ips_mtime *m = &k->arcs.mtime;
     /* If a message takes 1 ns for each ns of xlen, as with measured message
      * times, xlen is used as it is. */
@@ -427,14 +428,14 @@ int ips_longest_path(const struct ips_graph *g,
     int rc = kernel_init(&k, g, scenario, in_value, out, err);
     if (rc < 0)
         return rc;
-    kernel_run(&k);
+    compute_all_chains(&k);
     if (k.bits >= IPS_TIME_LIMIT)
         rc = overflow_error(err);
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         if (k.cur[c].pos != k.cur[c].end)
             rc = stall_error(&k, err);
         else
-            ips_est_offer(out, g, scenario, c);
+            ips_est_consider_end(out, g, scenario, c);
     }
     for (uint32_t c = 0; c < g->chain_count; c++)
         k.passed -= g->w[g->chains[c].first];
@@ -447,16 +448,16 @@ int ips_longest_path(const struct ips_graph *g,
     return rc;
 }
 
-int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
-                                       const struct ips_scenario *scenario,
-                                       struct ips_est *e, uint32_t *reached,
-                                       struct ips_err *err)
+int ips_longest_path_local_part(const struct ips_graph *g,
+                                const struct ips_scenario *scenario,
+                                struct ips_est *e, uint32_t *reached,
+                                struct ips_err *err)
 {
     struct kernel k;
     int rc = kernel_init(&k, g, scenario, NULL, e, err);
     if (rc < 0)
         return rc;
-    kernel_run(&k);
+    compute_all_chains(&k);
     for (uint32_t c = 0; c < g->chain_count; c++)
         reached[c] = k.cur[c].pos;
     if (k.bits >= IPS_TIME_LIMIT) {

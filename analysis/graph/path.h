@@ -76,35 +76,39 @@ void ips_path_release(struct ips_path *p);
 
 /* Appends a segment. A COMPUTE segment that continues the last one on the same
  * chain is merged with it. For assembling a path from expanded segments. */
-int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
-                  struct ips_err *err) IPS_MUST_USE;
+int ips_path_append_segment(struct ips_path *p,
+                            const struct ips_path_segment *seg,
+                            struct ips_err *err) IPS_MUST_USE;
 
 /* Walks back from `from_end` along the winning arcs and stores the path in
  * *out. Stops at a START or, in a slave's subgraph, at a node whose remote arc
  * won: *stop is then that node, else IPS_NO_NODE. In a reduced graph the first
  * node of a chain may replace a path that leads to it. Such a node is no START,
  * or has w > 0. The first segment of a path that begins there starts at
- * IPS_NO_NODE; the slave expands that segment with ips_path_between(). */
-int ips_path_walk(const struct ips_graph *g,
-                  const struct ips_scenario *scenario, const struct ips_est *e,
-                  uint32_t from_end, struct ips_path *out, uint32_t *stop,
-                  struct ips_err *err) IPS_MUST_USE;
+ * IPS_NO_NODE; the slave expands that segment with ips_path_find_between(). */
+int ips_path_walk_back(const struct ips_graph *g,
+                       const struct ips_scenario *scenario,
+                       const struct ips_est *e, uint32_t from_end,
+                       struct ips_path *out, uint32_t *stop,
+                       struct ips_err *err) IPS_MUST_USE;
 
 /* Callback for the next segment of a path; an error ends the walk. */
-typedef int ips_path_seen(void *arg, const struct ips_path_segment *seg,
-                          struct ips_err *err);
-/* Calls `seen` with each segment of ips_path_between(), the last segment first.
- * O(nodes on the path), allocates nothing. */
-int ips_path_each(const struct ips_graph *g, const struct ips_est *e,
-                  uint32_t from, uint32_t to, ips_path_seen *seen, void *arg,
-                  struct ips_err *err) IPS_MUST_USE;
+typedef int ips_path_segment_fn(void *arg, const struct ips_path_segment *seg,
+                                struct ips_err *err);
+/* Calls `seen` with each segment of ips_path_find_between(), the last segment
+ * first. O(nodes on the path), allocates nothing. */
+int ips_path_for_each_segment(const struct ips_graph *g,
+                              const struct ips_est *e, uint32_t from,
+                              uint32_t to, ips_path_segment_fn *seen, void *arg,
+                              struct ips_err *err) IPS_MUST_USE;
 
 /* Finds the winning path between two nodes of a full graph by walking back from
  * `to` until `from`, or until a START if `from` is IPS_NO_NODE. IPS_E_NOT_FOUND
  * if `from` is not on the path or the walk meets a remote arc that won. */
-int ips_path_between(const struct ips_graph *g,
-                     const struct ips_scenario *scenario,
-                     const struct ips_est *e, uint32_t from, uint32_t to,
-                     struct ips_path *out, struct ips_err *err) IPS_MUST_USE;
+int ips_path_find_between(const struct ips_graph *g,
+                          const struct ips_scenario *scenario,
+                          const struct ips_est *e, uint32_t from, uint32_t to,
+                          struct ips_path *out,
+                          struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -14,7 +14,7 @@ enum queued { NEVER = 0, WAS = 1, IS = 2 };
 
 struct pdm {
     const struct ips_graph *g;
-    struct ips_arcs arcs;
+    struct ips_cross_arc_weighting arcs;
     uint64_t *label;     /* [n] length of the longest path to each node found so
                             far, ns */
     uint8_t *reached;    /* [n] 1: the node has a label */
@@ -46,7 +46,7 @@ static int pdm_init(struct pdm *p, const struct ips_graph *g,
     memset(p, 0, sizeof(*p));
     p->g = g;
     p->label = label;
-    ips_arcs_init(&p->arcs, scenario);
+    ips_cross_arc_weighting_init(&p->arcs, scenario);
     p->reached = calloc(n, 1);
     p->queued = calloc(n, 1);
     p->first = calloc(n, 1);
@@ -62,13 +62,13 @@ static int pdm_init(struct pdm *p, const struct ips_graph *g,
     p->first[g->node_count] = 1; /* sentinel: the last node has no chain
                                     successor */
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (ips_arc_present(g, &p->arcs, i))
+        if (ips_has_local_cross_arc(g, &p->arcs, i))
             p->out_start[g->xpred[i] + 2]++;
     }
     for (uint32_t i = 0; i < g->node_count; i++)
         p->out_start[i + 1] += p->out_start[i];
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (ips_arc_present(g, &p->arcs, i))
+        if (ips_has_local_cross_arc(g, &p->arcs, i))
             p->out[p->out_start[g->xpred[i] + 1]++] = i;
     }
     return 0;
@@ -82,7 +82,8 @@ static int refuse_cycle(struct pdm *p, struct ips_err *err)
         p->queued; /* [n] number of each node's in-arcs that are not removed
                       yet; the array is reset to NEVER below */
     for (uint32_t i = 0; i < g->node_count; i++) {
-        open[i] = (uint8_t)(!p->first[i] + ips_arc_present(g, &p->arcs, i));
+        open[i] =
+            (uint8_t)(!p->first[i] + ips_has_local_cross_arc(g, &p->arcs, i));
         if (open[i] == 0)
             p->ring[ready++] = i;
     }
@@ -131,7 +132,7 @@ static void improve_node(struct pdm *p, uint32_t i, uint64_t value)
     enqueue_node(p, i);
 }
 
-static int correct_values(struct pdm *p, struct ips_err *err)
+static int correct_labels_until_stable(struct pdm *p, struct ips_err *err)
 {
     const struct ips_graph *g = p->g;
     uint64_t scans = 0;
@@ -153,8 +154,9 @@ static int correct_values(struct pdm *p, struct ips_err *err)
         for (uint32_t k = p->out_start[i]; k < p->out_start[i + 1]; k++) {
             uint32_t v = p->out[k];
             improve_node(p, v,
-                         at + ips_arc_ns(&p->arcs, p->arcs.mode[g->xkind[v]],
-                                         g->xlen, v));
+                         at + ips_weight_of_cross_arc(&p->arcs,
+                                                      p->arcs.mode[g->xkind[v]],
+                                                      g->xlen, v));
         }
     }
     if (p->overflow)
@@ -179,17 +181,18 @@ int ips_longest_path_pdm(const struct ips_graph *g,
     if (rc == 0)
         rc = refuse_cycle(&p, err);
     if (rc == 0)
-        rc = correct_values(&p, err);
+        rc = correct_labels_until_stable(&p, err);
     for (uint32_t i = 0; i < g->node_count && rc == 0; i++) {
         uint64_t chain = g->w[i] + (p.first[i] ? 0 : out->est[i - 1]);
-        if (ips_arc_present(g, &p.arcs, i))
+        if (ips_has_local_cross_arc(g, &p.arcs, i))
             out->crossed[i] =
                 out->est[g->xpred[i]] +
-                    ips_arc_ns(&p.arcs, p.arcs.mode[g->xkind[i]], g->xlen, i) >
+                    ips_weight_of_cross_arc(&p.arcs, p.arcs.mode[g->xkind[i]],
+                                            g->xlen, i) >
                 chain;
     }
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)
-        ips_est_offer(out, g, scenario, c);
+        ips_est_consider_end(out, g, scenario, c);
     pdm_release(&p);
     if (rc == 0)
         out->total = ips_graph_sum_chain_arcs(g);

@@ -28,8 +28,9 @@ static int append_segment(struct ips_path *p,
     return 0;
 }
 
-int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
-                  struct ips_err *err)
+int ips_path_append_segment(struct ips_path *p,
+                            const struct ips_path_segment *seg,
+                            struct ips_err *err)
 {
     struct ips_path_segment *last = p->count ? &p->seg[p->count - 1] : NULL;
     if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
@@ -62,8 +63,8 @@ struct walk {
  * path, or where another machine's arc won. `until` may be IPS_NO_NODE. *w is
  * set to where the walk ended. */
 static int walk_back(const struct ips_graph *g, const struct ips_est *e,
-                     uint32_t i, uint32_t until, ips_path_seen *seen, void *arg,
-                     struct walk *w, struct ips_err *err)
+                     uint32_t i, uint32_t until, ips_path_segment_fn *seen,
+                     void *arg, struct walk *w, struct ips_err *err)
 {
     int rc = 0;
     w->remote = false;
@@ -107,8 +108,8 @@ static int walk_back(const struct ips_graph *g, const struct ips_est *e,
     return rc;
 }
 
-static int count_one(void *arg, const struct ips_path_segment *seg,
-                     struct ips_err *err)
+static int count_segment(void *arg, const struct ips_path_segment *seg,
+                         struct ips_err *err)
 {
     (void)seg;
     (void)err;
@@ -116,8 +117,9 @@ static int count_one(void *arg, const struct ips_path_segment *seg,
     return 0;
 }
 
-static int put_before(void *arg, const struct ips_path_segment *seg,
-                      struct ips_err *err)
+static int store_segment_backwards(void *arg,
+                                   const struct ips_path_segment *seg,
+                                   struct ips_err *err)
 {
     struct ips_path_segment **at = arg;
     (void)err;
@@ -128,13 +130,14 @@ static int put_before(void *arg, const struct ips_path_segment *seg,
 /* Walks twice, once to count and once to store: a path may have as many
  * segments as the graph has nodes, and growing the array would cost more than
  * the second walk. */
-static int walk_into(const struct ips_graph *g, const struct ips_est *e,
-                     uint32_t i, uint32_t until, struct ips_path *out,
-                     struct walk *w, struct ips_err *err)
+static int walk_back_and_store_path(const struct ips_graph *g,
+                                    const struct ips_est *e, uint32_t i,
+                                    uint32_t until, struct ips_path *out,
+                                    struct walk *w, struct ips_err *err)
 {
     uint64_t room = 1;
     memset(out, 0, sizeof(*out));
-    int rc = walk_back(g, e, i, until, count_one, &out->count, w, err);
+    int rc = walk_back(g, e, i, until, count_segment, &out->count, w, err);
     if (rc < 0 || out->count == 0)
         return rc;
     while (room < out->count) /* capacity that append_segment() expects */
@@ -144,13 +147,14 @@ static int walk_into(const struct ips_graph *g, const struct ips_est *e,
         return ips_err_set(err, IPS_E_NO_MEMORY, "path of %llu segments",
                            (unsigned long long)room);
     struct ips_path_segment *end = out->seg + out->count;
-    return walk_back(g, e, i, until, put_before, &end, w, err);
+    return walk_back(g, e, i, until, store_segment_backwards, &end, w, err);
 }
 
-int ips_path_walk(const struct ips_graph *g,
-                  const struct ips_scenario *scenario, const struct ips_est *e,
-                  uint32_t from_end, struct ips_path *out, uint32_t *stop,
-                  struct ips_err *err)
+int ips_path_walk_back(const struct ips_graph *g,
+                       const struct ips_scenario *scenario,
+                       const struct ips_est *e, uint32_t from_end,
+                       struct ips_path *out, uint32_t *stop,
+                       struct ips_err *err)
 {
     (void)scenario; /* not needed: `e` shows which arcs won */
     struct walk w;
@@ -159,7 +163,8 @@ int ips_path_walk(const struct ips_graph *g,
     if (from_end >= g->node_count)
         return ips_err_set(err, IPS_E_NOT_FOUND, "no node %u to walk back from",
                            from_end);
-    int rc = walk_into(g, e, from_end, IPS_NO_NODE, out, &w, err);
+    int rc =
+        walk_back_and_store_path(g, e, from_end, IPS_NO_NODE, out, &w, err);
     if (rc < 0)
         ips_path_release(out);
     else if (w.remote)
@@ -169,8 +174,8 @@ int ips_path_walk(const struct ips_graph *g,
 
 /* Returns IPS_E_NOT_FOUND if the walk from `to` ended at another machine's
  * arc, or not at `from` (IPS_NO_NODE: any start of a path will do). */
-static int check_arrival(const struct walk *w, uint32_t from, uint32_t to,
-                         struct ips_err *err)
+static int check_walk_ended_at(const struct walk *w, uint32_t from, uint32_t to,
+                               struct ips_err *err)
 {
     if (!w->remote && (from == IPS_NO_NODE || w->at == from))
         return 0;
@@ -187,30 +192,31 @@ static int check_nodes_exist(const struct ips_graph *g, uint32_t from,
     return ips_err_set(err, IPS_E_NOT_FOUND, "no path from %u to %u", from, to);
 }
 
-int ips_path_each(const struct ips_graph *g, const struct ips_est *e,
-                  uint32_t from, uint32_t to, ips_path_seen *seen, void *arg,
-                  struct ips_err *err)
+int ips_path_for_each_segment(const struct ips_graph *g,
+                              const struct ips_est *e, uint32_t from,
+                              uint32_t to, ips_path_segment_fn *seen, void *arg,
+                              struct ips_err *err)
 {
     struct walk w;
     int rc = check_nodes_exist(g, from, to, err);
     if (rc == 0)
         rc = walk_back(g, e, to, from, seen, arg, &w, err);
-    return rc == 0 ? check_arrival(&w, from, to, err) : rc;
+    return rc == 0 ? check_walk_ended_at(&w, from, to, err) : rc;
 }
 
-int ips_path_between(const struct ips_graph *g,
-                     const struct ips_scenario *scenario,
-                     const struct ips_est *e, uint32_t from, uint32_t to,
-                     struct ips_path *out, struct ips_err *err)
+int ips_path_find_between(const struct ips_graph *g,
+                          const struct ips_scenario *scenario,
+                          const struct ips_est *e, uint32_t from, uint32_t to,
+                          struct ips_path *out, struct ips_err *err)
 {
     (void)scenario;
     struct walk w;
     memset(out, 0, sizeof(*out));
     int rc = check_nodes_exist(g, from, to, err);
     if (rc == 0)
-        rc = walk_into(g, e, to, from, out, &w, err);
+        rc = walk_back_and_store_path(g, e, to, from, out, &w, err);
     if (rc == 0)
-        rc = check_arrival(&w, from, to, err);
+        rc = check_walk_ended_at(&w, from, to, err);
     if (rc < 0)
         ips_path_release(out);
     return rc;

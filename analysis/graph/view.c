@@ -15,9 +15,9 @@ void ips_view_release(struct ips_view *v)
     memset(v, 0, sizeof(*v));
 }
 
-uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
-                          uint8_t xkind, uint64_t len,
-                          const struct ips_scenario *scenario)
+uint64_t ips_wall_cross_arc_weight(uint64_t from, uint64_t to, uint64_t wait,
+                                   uint8_t xkind, uint64_t len,
+                                   const struct ips_scenario *scenario)
 {
     uint64_t apart = ips_sub_sat(to, from);
     if (wait || xkind == IPS_X_EXTERNAL)
@@ -53,8 +53,8 @@ static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
 
 /* Whether node i's sleep belongs to a cross arc or, with external off, to no
  * arc. False: it stays in the chain's arc. */
-static bool waited_for_arc(const struct ips_graph *g, uint32_t i,
-                           const struct ips_scenario *scenario)
+static bool sleep_belongs_to_cross_arc(const struct ips_graph *g, uint32_t i,
+                                       const struct ips_scenario *scenario)
 {
     switch ((enum ips_xkind)g->xkind[i]) {
     case IPS_X_NONE:
@@ -77,7 +77,7 @@ static void set_wall_weights_of_node(const struct ips_graph *g, uint32_t i,
                                      const struct ips_scenario *scenario,
                                      struct ips_view *v)
 {
-    uint64_t wait = waited_for_arc(g, i, scenario) ? g->wait[i] : 0;
+    uint64_t wait = sleep_belongs_to_cross_arc(g, i, scenario) ? g->wait[i] : 0;
     uint64_t asked =
         ips_clock_map_ns(&scenario->clock, ips_sub_sat(g->at[i], wait));
     bool linked = g->xkind[i] != IPS_X_NONE && g->xkind[i] != IPS_X_IDLE;
@@ -86,10 +86,10 @@ static void set_wall_weights_of_node(const struct ips_graph *g, uint32_t i,
     else
         v->own_w[i] = ips_sub_sat(asked, v->own_at[i - 1]);
     uint32_t x = g->xpred[i];
-    v->own_xlen[i] =
-        x == IPS_NO_NODE
-            ? g->xlen[i]
-            : ips_wall_xweight(v->own_at[x], v->own_at[i], g->wait[i],
+    v->own_xlen[i] = x == IPS_NO_NODE
+                         ? g->xlen[i]
+                         : ips_wall_cross_arc_weight(
+                               v->own_at[x], v->own_at[i], g->wait[i],
                                i == first ? IPS_X_EXTERNAL : g->xkind[i],
                                g->xlen[i], scenario);
 }
@@ -114,7 +114,7 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
                 ? ips_mtime_map_ns(map, g->site ? g->site[i] : IPS_NO_CURVE,
                                    g->xlen[i])
                 : g->xlen[i];
-    int rc = ips_mtime_compute_outs(g, &out->own_out_ns, err);
+    int rc = ips_mtime_compute_remote_sends(g, &out->own_out_ns, err);
     timed->xlen = out->own_xlen;
     timed->out_ns = out->own_out_ns;
     timed->bytes = g->xlen;
@@ -196,8 +196,9 @@ static int subtract_probe(struct ips_view *v,
 
 /* Counts waits whose end has no arc as work, as if their unknown waker had
  * worked all the time. */
-static int add_unended(struct ips_view *v, const struct ips_scenario *scenario,
-                       struct ips_err *err)
+static int add_unended_waits(struct ips_view *v,
+                             const struct ips_scenario *scenario,
+                             struct ips_err *err)
 {
     const struct ips_graph *g = &v->g;
     if (scenario->weighting == IPS_WEIGH_WALL || !g->unended)
@@ -222,7 +223,7 @@ int ips_graph_apply_probe_and_unended(const struct ips_graph *g,
     if (scenario->probe_off && g->node_count)
         rc = subtract_probe(out, scenario, err);
     if (rc == 0 && scenario->unended && g->node_count)
-        rc = add_unended(out, scenario, err);
+        rc = add_unended_waits(out, scenario, err);
     return rc;
 }
 
@@ -243,7 +244,7 @@ static int make_view(const struct ips_graph *g,
     if (rc == 0 && scenario->probe_off)
         rc = subtract_probe(out, scenario, err);
     if (rc == 0 && scenario->unended)
-        rc = add_unended(out, scenario, err);
+        rc = add_unended_waits(out, scenario, err);
     if (scenario->weighting == IPS_WEIGH_CPU)
         out->g.at = out->g.wait = NULL;
     out->g.delay = NULL;

@@ -64,8 +64,8 @@ void ips_view_release(struct ips_view *v);
 /* Returns the weight in `wall` of an arc from a node passed at `from` to a node
  * passed at `to` after `wait` ns of sleep for this arc. `len` is the length of
  * a DATA arc in bytes. */
-uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
-                          uint8_t xkind, uint64_t len,
-                          const struct ips_scenario *scenario);
+uint64_t ips_wall_cross_arc_weight(uint64_t from, uint64_t to, uint64_t wait,
+                                   uint8_t xkind, uint64_t len,
+                                   const struct ips_scenario *scenario);
 
 #endif

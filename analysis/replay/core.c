@@ -36,15 +36,16 @@ static uint64_t scale_work(uint64_t x, struct ips_ratio by)
 }
 
 /* Returns the length of the chains' turn in ns of work at speed 1. */
-static uint64_t turn_work(const struct rp_machine *core)
+static uint64_t work_of_chains_turn(const struct rp_machine *core)
 {
     return ips_max_u64(scale_work(core->is.turn_ns, core->is.speed), 1);
 }
 
 static void set_end_of_chains_turn(const struct rp *r, struct rp_machine *core)
 {
-    core->turn_v =
-        core->is.load.num ? core->v0 + (turn_work(core) << r->bits) : RP_NEVER;
+    core->turn_v = core->is.load.num
+                       ? core->v0 + (work_of_chains_turn(core) << r->bits)
+                       : RP_NEVER;
 }
 
 /* ---- initialisation ----------------------------------------------------- */
@@ -121,14 +122,14 @@ void rp_cores_init_from_machines(struct rp *r)
     }
 }
 
-void rp_cores_begin(struct rp *r)
+void rp_cores_start_first_turns(struct rp *r)
 {
     for (uint32_t i = r->first_core; i < r->end_core; i++)
         set_end_of_chains_turn(r, &r->machine[i]);
 }
 
 /* Returns the longest turn that loads have on one core of machine m. */
-static ips_u128 most_turn_ns(const struct rp *r, uint32_t m)
+static ips_u128 longest_turn_of_loads_ns(const struct rp *r, uint32_t m)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
     uint64_t most =
@@ -136,7 +137,7 @@ static ips_u128 most_turn_ns(const struct rp *r, uint32_t m)
     for (uint32_t k = 0; k < r->ask->load_count; k++) {
         if (r->ask->load[k].machine != m)
             continue;
-        struct ips_ratio b = rp_reduce_ratio(r->ask->load[k].load, 0);
+        struct ips_ratio b = rp_ratio_in_lowest_terms(r->ask->load[k].load, 0);
         most = ips_max_u64(
             most, scale_work(is->turn_ns, load_of_core(b, is->cores, 0)));
     }
@@ -151,9 +152,9 @@ ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total)
     /* The first core has the most whole loads; another core may have a
      * fraction of a load more, so its turn of loads is longer by less than
      * one turn_ns. */
-    ips_u128 turns = (ips_u128)(total / turn_work(core)) + 1;
+    ips_u128 turns = (ips_u128)(total / work_of_chains_turn(core)) + 1;
     return (ips_u128)total * core->is.speed.den / core->is.speed.num + 1 +
-           turns * (most_turn_ns(r, m) + core->is.turn_ns);
+           turns * (longest_turn_of_loads_ns(r, m) + core->is.turn_ns);
 }
 
 /* ---- chains that join and leave a core ---------------------------------- */
@@ -167,7 +168,7 @@ static void put_chain_on_core(struct rp *r, uint32_t i, uint32_t c,
         uint64_t idle = (now - core->idle_since) >> FORGIVEN_SHIFT;
         core->turn_v =
             ips_min_u64(core->turn_v + scale_work(idle, core->is.speed),
-                        core->v0 + (turn_work(core) << r->bits));
+                        core->v0 + (work_of_chains_turn(core) << r->bits));
     }
     if (!core->hole) {
         if (m->count == 0)
@@ -175,7 +176,7 @@ static void put_chain_on_core(struct rp *r, uint32_t i, uint32_t c,
         m->count++;
     }
     r->chain[c].core = i;
-    rp_put_work_v(r, i, c, w_v, now);
+    rp_add_virtual_work(r, i, c, w_v, now);
 }
 
 void rp_cores_add_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
@@ -202,7 +203,7 @@ void rp_cores_account_departure(struct rp *r, uint32_t i, uint64_t now)
         m->idle_since = now;
 }
 
-static bool is_free(const struct rp_machine *core)
+static bool core_is_free(const struct rp_machine *core)
 {
     return core->count == 0 && core->is.load.num == 0 && !core->is_stopped;
 }
@@ -233,12 +234,12 @@ static uint32_t choose_core_for_chain(const struct rp *r,
 {
     uint32_t first = r->core_of[cur->machine], best = first;
     uint32_t end = first + r->machine[cur->machine].is.cores;
-    if (cur->core != RP_NO_CORE && is_free(&r->machine[cur->core]))
+    if (cur->core != RP_NO_CORE && core_is_free(&r->machine[cur->core]))
         return cur->core;
     for (uint32_t i = first; i < end; i++) {
         const struct rp_machine *core = &r->machine[i],
                                 *than = &r->machine[best];
-        if (is_free(core))
+        if (core_is_free(core))
             return i;
         int more = compare_chains_plus_load(core, than);
         if (more < 0 || (more == 0 && core->count < than->count))
@@ -257,7 +258,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void rp_cores_place(struct rp *r)
+void rp_cores_place_waiting_chains(struct rp *r)
 {
     uint32_t count = r->place_count;
     r->place_count = 0;
@@ -317,7 +318,7 @@ static void resume_core(struct rp *r, struct rp_machine *core, uint64_t now)
 
 /* Returns the chain with the lowest number. The chain with the least work left
  * would be a bad choice, because that work depends on how arcs were merged. */
-static struct rp_item first_chain(const struct rp_machine *core)
+static struct rp_item lowest_numbered_chain(const struct rp_machine *core)
 {
     struct rp_item best = {.key = RP_NEVER};
     for (uint32_t k = 0; k < core->active.used; k++) {
@@ -332,7 +333,7 @@ static struct rp_item first_chain(const struct rp_machine *core)
 /* Called when core i has had no chain for turn_ns. Moves a chain to it from the
  * core with the most chains plus load, if that sum exceeds core i's load by
  * more than one. */
-static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
+static void pull_chain_from_busiest_core(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *to = &r->machine[i], *from = NULL;
     uint32_t first = r->core_of[to->of];
@@ -346,10 +347,10 @@ static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
         rp_cores_update_next_event(r, i);
         return;
     }
-    rp_advance(from, now);
-    struct rp_item it = first_chain(from);
+    rp_advance_machine(from, now);
+    struct rp_item it = lowest_numbered_chain(from);
     uint32_t c = rp_item_id(&it);
-    rp_tree_drop(&from->active, rp_item_leaf(&it));
+    rp_tree_free_leaf(&from->active, rp_item_leaf(&it));
     if (--from->count == 0)
         from->idle_since = now;
     rp_cores_account_departure(r, (uint32_t)(from - r->machine), now);
@@ -363,7 +364,7 @@ bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now)
     if (core->is_stopped) {
         resume_core(r, core, now);
     } else if (core->count == 0) {
-        pull_chain(r, i, now);
+        pull_chain_from_busiest_core(r, i, now);
         return true;
     } else if (core->turn_v < rp_tree_first_key(&core->active)) {
         stop_core(r, core, now);
@@ -381,7 +382,7 @@ void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now)
         uint32_t i = r->core_of[m] + j;
         struct rp_machine *core = &r->machine[i];
         struct ips_ratio was = core->is.load;
-        rp_advance(core, now);
+        rp_advance_machine(core, now);
         core->is.load = load_of_core(is->load, is->cores, j);
         if (core->is_stopped)
             continue;

@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-enum keep { MERGED = 0, KEPT = 1 };
+enum kept_mark { MERGED = 0, KEPT = 1 };
 
 void ips_replay_graph_release(struct ips_replay_graph *r)
 {
@@ -23,8 +23,8 @@ static bool has_cross_arc(const struct ips_graph *g, uint32_t i)
 
 /* Marks in `to` the nodes that the new graph keeps. Returns the number of its
  * nodes. */
-static uint64_t mark_kept(const struct ips_graph *g, const uint64_t *idle,
-                          size_t cuts, uint32_t *to)
+static uint64_t mark_kept_nodes(const struct ips_graph *g, const uint64_t *idle,
+                                size_t cuts, uint32_t *to)
 {
     uint64_t count = cuts;
     memset(to, 0, ((size_t)g->node_count + 1) * sizeof(*to));
@@ -78,8 +78,9 @@ static void set_idle_arc(struct making *m, uint32_t k, uint64_t ns)
 }
 
 /* Adds node i, with w ns of work since the last node, and the extra nodes for
- * its `idle` ns. xpred is set later by link_arcs(). */
-static void put_node(struct making *m, uint32_t i, uint64_t w, uint64_t idle)
+ * its `idle` ns. xpred is set later by set_cross_predecessors(). */
+static void append_node_with_idle_time(struct making *m, uint32_t i, uint64_t w,
+                                       uint64_t idle)
 {
     const struct ips_graph *g = m->g;
     struct ips_graph *to = &m->out->g;
@@ -100,7 +101,8 @@ static void put_node(struct making *m, uint32_t i, uint64_t w, uint64_t idle)
     m->out->to[i] = k;
 }
 
-static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
+static void append_reduced_chain(struct making *m, uint32_t c,
+                                 const uint64_t *idle)
 {
     const struct ips_graph *g = m->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
@@ -122,7 +124,7 @@ static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
             m->out->to[i] = IPS_NO_NODE;
             continue;
         }
-        put_node(m, i, w, idle && i > first ? idle[i] : 0);
+        append_node_with_idle_time(m, i, w, idle && i > first ? idle[i] : 0);
         w = 0;
     }
     to->count = m->next - to->first;
@@ -130,7 +132,7 @@ static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
 
 /* Sets the cross predecessors. Runs after all nodes are added, because an arc
  * may come from a node with a higher number. */
-static void link_arcs(struct making *m)
+static void set_cross_predecessors(struct making *m)
 {
     struct ips_graph *to = &m->out->g;
     for (uint32_t k = 0; k < to->node_count; k++) {
@@ -152,7 +154,7 @@ int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
     if (!out->to)
         return ips_err_set(err, IPS_E_NO_MEMORY, "replay of %u nodes",
                            whole->node_count);
-    uint64_t count = mark_kept(whole, idle, cuts, out->to);
+    uint64_t count = mark_kept_nodes(whole, idle, cuts, out->to);
     int rc = 0;
     if (count >= IPS_NO_NODE)
         rc = ips_err_set(err, IPS_E_LIMIT, "a replay of %llu nodes",
@@ -169,8 +171,8 @@ int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
         return rc;
     }
     for (uint32_t c = 0; c < whole->chain_count; c++)
-        put_chain(&m, c, idle);
-    link_arcs(&m);
+        append_reduced_chain(&m, c, idle);
+    set_cross_predecessors(&m);
     return 0;
 }
 

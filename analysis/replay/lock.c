@@ -4,8 +4,9 @@
  *
  * A unit is not granted in the middle of an event: several chains may ask at
  * one moment, and the order in which events of that moment are processed must
- * not matter. So a lock with free units and waiters is `due`, and rp_run()
- * calls rp_grant_free_units() when nothing else is left at that moment.
+ * not matter. So a lock with free units and waiters is `due`, and
+ * rp_run_event_loop() calls rp_grant_free_units() when nothing else is left at
+ * that moment.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "analysis/replay/run.h"
 #include "common/large.h"
 
-static inline uint32_t lock_of(const struct rp *r, uint32_t i)
+static inline uint32_t lock_of_node(const struct rp *r, uint32_t i)
 {
     return (r->lock_at[i] - 1) / 2;
 }
@@ -61,7 +62,7 @@ static void mark_lock_due(struct rp *r, uint32_t k)
     r->due[r->due_count++] = k;
 }
 
-static bool is_before(const struct rp *r, uint32_t a, uint32_t b)
+static bool asked_before(const struct rp *r, uint32_t a, uint32_t b)
 {
     const struct rp_chain *x = &r->chain[a], *y = &r->chain[b];
     return x->done_t < y->done_t || (x->done_t == y->done_t && a < b);
@@ -69,12 +70,12 @@ static bool is_before(const struct rp *r, uint32_t a, uint32_t b)
 
 void rp_wait_for_lock(struct rp *r, uint32_t c)
 {
-    uint32_t k = lock_of(r, r->chain[c].pos);
+    uint32_t k = lock_of_node(r, r->chain[c].pos);
     struct rp_lock *l = &r->lock[k];
     uint32_t *link = &l->first;
-    if (l->last != RP_NO_CHAIN && is_before(r, l->last, c))
+    if (l->last != RP_NO_CHAIN && asked_before(r, l->last, c))
         link = &r->chain[l->last].next;
-    while (*link != RP_NO_CHAIN && is_before(r, *link, c))
+    while (*link != RP_NO_CHAIN && asked_before(r, *link, c))
         link = &r->chain[*link].next;
     r->chain[c].next = *link;
     if (*link == RP_NO_CHAIN)
@@ -83,9 +84,9 @@ void rp_wait_for_lock(struct rp *r, uint32_t c)
     mark_lock_due(r, k);
 }
 
-void rp_return_unit(struct rp *r, uint32_t i)
+void rp_return_lock_unit(struct rp *r, uint32_t i)
 {
-    uint32_t k = lock_of(r, i);
+    uint32_t k = lock_of_node(r, i);
     r->lock[k].free++;
     r->lock[k].giver = i;
     mark_lock_due(r, k);
@@ -113,8 +114,8 @@ void rp_grant_free_units(struct rp *r)
     r->out->units_taken += have;
     r->out->events += have;
     for (uint32_t k = 0; k < have; k++) {
-        rp_go_on(r, r->had_unit[k], r->now);
-        rp_go_on_all(r, r->now);
+        rp_continue_chain(r, r->had_unit[k], r->now);
+        rp_continue_ready_chains(r, r->now);
     }
 }
 

@@ -10,14 +10,15 @@
 #define TRIES 16u
 #define TAIL 4u /* a tail has at most 1/TAIL of a piece's work */
 
-struct unit_take {
+struct unit_acquisition {
     uint64_t when;
     uint32_t lock, node, chain;
 };
 struct finding {
     const struct ips_graph *g;
     const struct ips_replay_locks *locks;
-    struct unit_take *t; /* [count] all acquisitions, sorted by lock and time */
+    struct unit_acquisition
+        *t; /* [count] all acquisitions, sorted by lock and time */
     uint32_t count;
     uint32_t *span;    /* [lock_count + 1] index in `t` of each lock's first
                           acquisition */
@@ -41,7 +42,7 @@ struct finding {
 
 static int by_lock_and_time(const void *va, const void *vb)
 {
-    const struct unit_take *a = va, *b = vb;
+    const struct unit_acquisition *a = va, *b = vb;
     if (a->lock != b->lock)
         return a->lock < b->lock ? -1 : 1;
     if (a->when != b->when)
@@ -49,10 +50,11 @@ static int by_lock_and_time(const void *va, const void *vb)
     return (a->node > b->node) - (a->node < b->node);
 }
 
-static _Thread_local const uint32_t *spans; /* `span` for by_takings() while
-                                               sorting */
+static _Thread_local const uint32_t
+    *spans; /* `span` for compare_locks_by_acquisitions() while
+               sorting */
 
-static int by_takings(const void *va, const void *vb)
+static int compare_locks_by_acquisitions(const void *va, const void *vb)
 {
     uint32_t a = *(const uint32_t *)va, b = *(const uint32_t *)vb;
     uint32_t x = spans[a + 1] - spans[a], y = spans[b + 1] - spans[b];
@@ -61,7 +63,7 @@ static int by_takings(const void *va, const void *vb)
     return (a > b) - (a < b);
 }
 
-static void list_takings(struct finding *f, const uint64_t *when)
+static void list_acquisitions(struct finding *f, const uint64_t *when)
 {
     for (uint32_t k = 0; k < f->locks->event_count; k++) {
         const struct ips_replay_lock_event *e = &f->locks->event[k];
@@ -71,7 +73,7 @@ static void list_takings(struct finding *f, const uint64_t *when)
             continue;
         uint32_t c = ips_chain_of(f->g, e->node);
         f->t[f->count++] =
-            (struct unit_take){when[e->node], e->lock, e->node, c};
+            (struct unit_acquisition){when[e->node], e->lock, e->node, c};
         f->all[c]++;
     }
     qsort(f->t, f->count, sizeof(*f->t), by_lock_and_time);
@@ -82,11 +84,12 @@ static void list_takings(struct finding *f, const uint64_t *when)
         f->order[l] = l;
     }
     spans = f->span;
-    qsort(f->order, f->locks->lock_count, sizeof(*f->order), by_takings);
+    qsort(f->order, f->locks->lock_count, sizeof(*f->order),
+          compare_locks_by_acquisitions);
 }
 
 /* Returns the chain that created chain c, or UINT32_MAX. */
-static uint32_t maker_of(const struct ips_graph *g, uint32_t c)
+static uint32_t creator_of_chain(const struct ips_graph *g, uint32_t c)
 {
     uint32_t first = g->chains[c].first;
     return g->xkind[first] == IPS_X_LIFETIME && g->xpred[first] != IPS_NO_NODE
@@ -112,8 +115,9 @@ static int by_number(const void *va, const void *vb)
 
 /* Lists in `who` the chains that took the lock, and counts how often each did;
  * `t` has the lock's `n` acquisitions. */
-static void count_takings(struct finding *f, const struct unit_take *t,
-                          uint32_t n)
+static void count_acquisitions_of_lock(struct finding *f,
+                                       const struct unit_acquisition *t,
+                                       uint32_t n)
 {
     for (uint32_t k = 0; k < f->who_count; k++)
         f->taken_unit[f->who[k]] = 0;
@@ -145,10 +149,10 @@ static uint32_t count_workers_if_uneven(const struct finding *f)
         uint32_t c = f->who[k], pieces = f->taken_unit[c] - 1;
         if (pieces == 0)
             continue;
-        if (f->busy[c] || maker_of(g, c) == UINT32_MAX ||
-            (workers && maker_of(g, c) != by))
+        if (f->busy[c] || creator_of_chain(g, c) == UINT32_MAX ||
+            (workers && creator_of_chain(g, c) != by))
             return 0;
-        by = maker_of(g, c);
+        by = creator_of_chain(g, c);
         extend_range(&own, pieces);
         extend_range(&all, f->all[c]);
         common = common_divisor(common, pieces);
@@ -162,8 +166,8 @@ static uint32_t count_workers_if_uneven(const struct finding *f)
 /* Adds the workers to the result. Returns false if a worker took the lock for
  * the last time before all pieces were taken. */
 static bool add_workers_if_all_ended(struct finding *f,
-                                     const struct unit_take *t, uint32_t n,
-                                     uint32_t workers)
+                                     const struct unit_acquisition *t,
+                                     uint32_t n, uint32_t workers)
 {
     struct ips_lock_queues *o = f->out;
     uint32_t first = o->worker_count, ended = 0;
@@ -193,8 +197,8 @@ static bool add_workers_if_all_ended(struct finding *f,
 
 /* Returns the end of the piece that begins at node i. Sets *given to whether
  * the piece gives the lock back. */
-static uint32_t piece_end(const struct finding *f, uint32_t i, uint32_t tail,
-                          bool *given)
+static uint32_t find_end_of_piece(const struct finding *f, uint32_t i,
+                                  uint32_t tail, bool *given)
 {
     uint32_t lock = f->lock_of[i];
     *given = false;
@@ -203,8 +207,8 @@ static uint32_t piece_end(const struct finding *f, uint32_t i, uint32_t tail,
     return i;
 }
 
-static bool add_pieces_if_valid(struct finding *f, const struct unit_take *t,
-                                uint32_t n)
+static bool add_pieces_if_valid(struct finding *f,
+                                const struct unit_acquisition *t, uint32_t n)
 {
     struct ips_lock_queues *o = f->out;
     for (uint32_t k = 0; k < n; k++) {
@@ -217,7 +221,7 @@ static bool add_pieces_if_valid(struct finding *f, const struct unit_take *t,
             is->begin = t[k].node;
         else if (t[k].node != f->taken_unit[is->chain])
             return false; /* times contradict the order of the chain */
-        uint32_t end = piece_end(f, t[k].node, is->tail, &given);
+        uint32_t end = find_end_of_piece(f, t[k].node, is->tail, &given);
         if (!given || t[k].node > is->tail)
             return false;
         f->taken_unit[is->chain] = end; /* where its next piece has to begin */
@@ -280,12 +284,12 @@ static bool tails_are_short(const struct finding *f, uint32_t piece,
 static void try_lock_as_queue(struct finding *f, uint32_t lock)
 {
     struct ips_lock_queues *o = f->out;
-    const struct unit_take *t = f->t + f->span[lock];
+    const struct unit_acquisition *t = f->t + f->span[lock];
     uint32_t n = f->span[lock + 1] - f->span[lock];
     uint32_t piece = o->piece_count, worker = o->worker_count;
     if (f->locks->units[lock] != 1)
         return;
-    count_takings(f, t, n);
+    count_acquisitions_of_lock(f, t, n);
     uint32_t workers = count_workers_if_uneven(f);
     if (!workers || !add_workers_if_all_ended(f, t, n, workers))
         return;
@@ -344,7 +348,7 @@ int ips_lock_queues_find(const struct ips_graph *g,
     memset(out, 0, sizeof(*out));
     int rc = alloc_all(&f, busy, err);
     if (rc == 0) {
-        list_takings(&f, when);
+        list_acquisitions(&f, when);
         for (uint32_t k = 0; k < locks->lock_count && f.tried < TRIES; k++)
             try_lock_as_queue(&f, f.order[k]);
     } else {

@@ -33,7 +33,7 @@ int rp_media_alloc(struct rp *r, struct ips_err *err)
     memset(r->sends, 0xff, nodes * sizeof(*r->sends)); /* 0xffffffff is
                                                           IPS_NO_NODE */
     for (uint32_t i = g->node_count; i-- > 0;) {
-        if (!ips_arc_present(g, &r->arcs, i) ||
+        if (!ips_has_local_cross_arc(g, &r->arcs, i) ||
             r->arcs.mode[g->xkind[i]] != IPS_ARC_MTIME)
             continue;
         r->sends_next[i] = r->sends[g->xpred[i]];
@@ -54,8 +54,8 @@ void rp_media_release(struct rp *r)
 
 /* Subtracts from a transfer of `all` the time that medium m saved up. Returns
  * the rest. Both are in units of virtual time (_v). */
-static uint64_t spend_saved(struct rp *r, uint32_t m, uint64_t all,
-                            uint64_t now)
+static uint64_t spend_saved_time(struct rp *r, uint32_t m, uint64_t all,
+                                 uint64_t now)
 {
     if (!r->bucket || r->machine[r->machines + m].count)
         return all; /* a busy medium has saved nothing */
@@ -68,7 +68,8 @@ static uint64_t spend_saved(struct rp *r, uint32_t m, uint64_t all,
 }
 
 /* Returns how many ns a message of `bytes` bytes occupies its medium. */
-static uint64_t message_work_ns(const struct rp *r, size_t pair, uint64_t bytes)
+static uint64_t medium_time_of_message(const struct rp *r, size_t pair,
+                                       uint64_t bytes)
 {
     if (r->ask->wire && r->ask->wire[pair])
         return ips_replay_wire_ns(r->ask, pair, bytes);
@@ -92,32 +93,33 @@ void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now)
 {
     uint32_t next;
     for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = next) {
-        size_t pair = rp_pair(r, x, rp_receiver(r, i));
+        size_t pair = rp_machine_pair_index(r, x, rp_receiving_chain(r, i));
         uint32_t m = r->ask->medium[pair];
         uint64_t w = 0;
         next = next_message_of_send(r, i);
         if (m == IPS_REPLAY_NO_MEDIUM)
             continue;
         for (uint32_t k = i; k != next; k = r->sends_next[k])
-            w = ips_max_u64(w, message_work_ns(r, pair, r->g->xlen[k]));
+            w = ips_max_u64(w, medium_time_of_message(r, pair, r->g->xlen[k]));
         if (w == 0)
             continue;
-        uint64_t left = spend_saved(r, m, w << r->bits, now);
+        uint64_t left = spend_saved_time(r, m, w << r->bits, now);
         uint64_t there =
             ips_max_u64(now + (rp_mtime_ns(r, pair, 0) << r->bits), 1);
         for (uint32_t k = i; k != next; k = r->sends_next[k])
             r->arrive[k] = left ? RP_UNKNOWN : there;
         if (left)
-            rp_put_work_v(r, r->machines + m, i, left, now);
+            rp_add_virtual_work(r, r->machines + m, i, left, now);
     }
 }
 
 void rp_finish_transfer(struct rp *r, uint32_t i, uint64_t now)
 {
-    uint32_t c = rp_receiver(r, i), x = r->g->xpred[i];
+    uint32_t c = rp_receiving_chain(r, i), x = r->g->xpred[i];
     uint32_t next = next_message_of_send(r, i);
-    uint64_t rest = rp_mtime_ns(r, rp_pair(r, x, c), 0) << r->bits;
-    uint32_t m = r->ask->medium[rp_pair(r, x, c)];
+    uint64_t rest = rp_mtime_ns(r, rp_machine_pair_index(r, x, c), 0)
+                    << r->bits;
+    uint32_t m = r->ask->medium[rp_machine_pair_index(r, x, c)];
     bool waits = false;
     if (r->bucket)
         r->bucket[m] = (struct rp_bucket){0, now};
@@ -128,7 +130,7 @@ void rp_finish_transfer(struct rp *r, uint32_t i, uint64_t now)
     if (waits && r->queues && rp_queue_block_of_result(r, x) != IPS_QUEUE_NONE)
         rp_schedule_result(r, rp_queue_block_of_result(r, x), now + rest);
     else if (waits && rest)
-        rp_schedule(r, c, now + rest);
+        rp_schedule_chain(r, c, now + rest);
     else if (waits)
         r->ready[r->ready_count++] = c;
 }

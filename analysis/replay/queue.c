@@ -6,7 +6,7 @@
  * at another piece.
  *
  * As with locks, a result is not taken in the middle of an event: a dispatcher
- * that may take one is counted in queue_due, and rp_run() calls
+ * that may take one is counted in queue_due, and rp_run_event_loop() calls
  * rp_queue_take_results() when nothing else is left at that moment.
  */
 #include <stdlib.h>
@@ -164,7 +164,7 @@ bool rp_queue_is_piece_start(const struct rp *r, uint32_t i)
     return r->queues->at[i] == 1;
 }
 
-static uint32_t tail_of(const struct rp_queues *s, uint32_t w)
+static uint32_t tail_of_worker(const struct rp_queues *s, uint32_t w)
 {
     return s->is->block[s->is->worker[w].end_block - 1].first;
 }
@@ -184,7 +184,7 @@ static uint32_t advance_worker(struct rp *r, uint32_t w)
         return s->is->block[b].first;
     }
     if (is->has_stopped || s->queue[queue].turn == s->is->queue[queue].end_turn)
-        return tail_of(s, w);
+        return tail_of_worker(s, w);
     is->waits = true;
     return NONE;
 }
@@ -214,7 +214,7 @@ uint32_t rp_queue_advance_chain(struct rp *r, uint32_t c)
                     : advance_worker(r, role / 2 - 1);
 }
 
-uint32_t rp_queue_receiver(const struct rp *r, uint32_t i)
+uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i)
 {
     uint32_t c = ips_chain_of(r->g, i);
     const struct rp_queues *s = r->queues;
@@ -252,7 +252,7 @@ void rp_schedule_result_of_node(struct rp *r, uint32_t i, uint64_t now)
     s->number[b] = s->worker[s->holder[b]].sent++;
     uint32_t d =
         s->is->queue[s->is->worker[s->is->block[b].worker].queue].chain;
-    if (rp_by_medium(r, ask)) {
+    if (rp_arrives_through_medium(r, ask)) {
         if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved up enough time
                                             for the whole transfer */
             rp_schedule_result(r, b, rp_medium_arrival_time(r, ask));
@@ -263,7 +263,7 @@ void rp_schedule_result_of_node(struct rp *r, uint32_t i, uint64_t now)
     }
     uint64_t bytes = r->g->xlen[ask];
     uint64_t way = r->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME
-                       ? rp_mtime_ns(r, rp_pair(r, i, d), bytes)
+                       ? rp_mtime_ns(r, rp_machine_pair_index(r, i, d), bytes)
                        : 0;
     rp_schedule_result(r, b, now + (way << r->bits));
 }
@@ -273,7 +273,7 @@ void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t)
     struct rp_queues *s = r->queues;
     struct worker *from = &s->worker[s->holder[b]];
     from->come_t = ips_max_u64(from->come_t, t);
-    rp_schedule(r, r->chains + b, from->come_t);
+    rp_schedule_chain(r, r->chains + b, from->come_t);
 }
 
 static bool is_before(const struct rp_queues *s, uint32_t a, uint32_t b)
@@ -306,10 +306,10 @@ void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now)
 static void resume_chain(struct rp *r, uint32_t c, uint32_t i)
 {
     r->chain[c].pos = i;
-    if (!rp_arrived_or_wait(r, c, r->now))
+    if (!rp_cross_arc_arrived_or_wait(r, c, r->now))
         return;
-    rp_go_on(r, c, r->now);
-    rp_go_on_all(r, r->now);
+    rp_continue_chain(r, c, r->now);
+    rp_continue_ready_chains(r, r->now);
 }
 
 static void resume_worker(struct rp *r, uint32_t w)

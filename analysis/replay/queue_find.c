@@ -163,7 +163,7 @@ static uint32_t block_received_by(const struct finding *f, uint32_t i)
 }
 
 /* Cuts the chain of d into turns. The last turn has the rest of the chain;
- * set_rest() shortens it. Returns false if d is no dispatcher. */
+ * set_end_of_last_turn() shortens it. Returns false if d is no dispatcher. */
 static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
 {
     const struct ips_graph *g = f->g;
@@ -206,7 +206,8 @@ static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
 
 /* Whether each turn but the last wrote to no worker but the one whose result it
  * took. */
-static bool writes_to_one(const struct finding *f, const struct ips_queue *q)
+static bool turns_write_to_one_worker(const struct finding *f,
+                                      const struct ips_queue *q)
 {
     const struct ips_queues *o = f->out;
     for (uint32_t t = q->first_turn; t + 1 < q->end_turn; t++) {
@@ -307,7 +308,7 @@ static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
 
 /* Whether a worker still sends data after it received its last block. (Closing
  * the connection is allowed.) */
-static bool tail_sends(const struct finding *f, uint32_t d)
+static bool worker_sends_after_last_block(const struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
@@ -355,7 +356,7 @@ static bool split_tails(struct finding *f, struct ips_queue *q)
 {
     struct ips_queues *o = f->out;
     uint32_t receives = UINT32_MAX;
-    if (tail_sends(f, q->chain))
+    if (worker_sends_after_last_block(f, q->chain))
         return false;
     for (uint32_t w = q->first_worker; w < q->end_worker; w++)
         receives = ips_min_u32(
@@ -372,7 +373,7 @@ static bool split_tails(struct finding *f, struct ips_queue *q)
 
 /* Sets the node at which the last turn ends and the rest of the dispatcher's
  * chain begins. */
-static void set_rest(struct finding *f, struct ips_queue *q)
+static void set_end_of_last_turn(struct finding *f, struct ips_queue *q)
 {
     struct ips_queues *o = f->out;
     struct ips_queue_turn *last = &o->turn[q->end_turn - 1];
@@ -391,12 +392,13 @@ static bool make_queue_if_valid(struct finding *f, struct ips_queue *q)
     uint32_t stops = 0, gives = 0;
     q->end_worker = f->out->worker_count;
     uint32_t workers = q->end_worker - q->first_worker;
-    if (workers < 2 || !cut_turns(f, q->chain, q) || !writes_to_one(f, q) ||
+    if (workers < 2 || !cut_turns(f, q->chain, q) ||
+        !turns_write_to_one_worker(f, q) ||
         !link_blocks_to_turns(f, q, &stops, &gives) || gives == 0)
         return false;
     if (stops && !split_tails(f, q))
         return false;
-    set_rest(f, q);
+    set_end_of_last_turn(f, q);
     return q->rest < chain_end(f->g, q->chain);
 }
 

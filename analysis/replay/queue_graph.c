@@ -114,7 +114,7 @@ static void put_lock_queue_worker(struct making *m, uint32_t w)
     append_nodes(m, is->tail, c->first + c->count);
 }
 
-static void put_chain(struct making *m, uint32_t c)
+static void append_reordered_chain(struct making *m, uint32_t c)
 {
     const struct ips_queues *q = m->q;
     const struct ips_chain *from = &m->g->chains[c];
@@ -192,7 +192,7 @@ int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
         list_blocks_of_workers(&m);
         list_pieces_of_workers(&m);
         for (uint32_t c = 0; c < g->chain_count; c++)
-            put_chain(&m, c);
+            append_reordered_chain(&m, c);
         copy_other_columns(&m);
     }
     free(m.holder);

@@ -25,7 +25,8 @@ void ips_replay_release(struct ips_replay *r)
     r->end = IPS_NO_NODE;
 }
 
-struct ips_ratio rp_reduce_ratio(struct ips_ratio from, uint32_t otherwise)
+struct ips_ratio rp_ratio_in_lowest_terms(struct ips_ratio from,
+                                          uint32_t otherwise)
 {
     if (from.den == 0)
         return (struct ips_ratio){otherwise, 1};
@@ -290,7 +291,7 @@ static int choose_bits(struct rp *r, struct ips_err *err)
         for (uint32_t k = 0; k < r->ask->load_count; k++) {
             if (r->ask->load[k].machine != m)
                 continue;
-            is.load = rp_reduce_ratio(r->ask->load[k].load, 0);
+            is.load = rp_ratio_in_lowest_terms(r->ask->load[k].load, 0);
             takes = time_of_one_chain_at_a_time(&is, total);
             slowest = takes > slowest ? takes : slowest;
         }
@@ -388,8 +389,8 @@ static int set_machines(struct rp *r, struct ips_err *err)
     for (uint32_t i = 0; i < r->machines; i++) {
         struct rp_machine *m = &r->machine[i];
         m->is = r->ask->machine[i];
-        m->is.speed = rp_reduce_ratio(m->is.speed, 1);
-        m->is.load = rp_reduce_ratio(m->is.load, 0);
+        m->is.speed = rp_ratio_in_lowest_terms(m->is.speed, 1);
+        m->is.load = rp_ratio_in_lowest_terms(m->is.load, 0);
         m->num = rp_time_per_work_num(&m->is, 0);
         m->den = rp_time_per_work_den(&m->is);
         m->shift = rp_shift_for_power_of_two(m->den);
@@ -461,14 +462,14 @@ static void fill_answer(struct rp *r, const struct ips_scenario *scenario)
     for (uint32_t c = 0; c < r->chains; c++)
         last_t = ips_max_u64(last_t, r->reach[r->chain[c].end - 1]);
     for (uint32_t m = 0; m < r->machines + r->media; m++)
-        out->idle_ns[m] =
-            rp_ns(r, r->machine[m].idle_t + last_t - r->machine[m].idle_since);
+        out->idle_ns[m] = rp_internal_time_to_ns(
+            r, r->machine[m].idle_t + last_t - r->machine[m].idle_since);
     for (uint32_t i = 0; i < g->node_count; i++)
-        out->reach[i] = rp_ns(r, out->reach[i]);
+        out->reach[i] = rp_internal_time_to_ns(r, out->reach[i]);
     struct ips_est e = {.est = out->reach, .end = IPS_NO_NODE};
     for (uint32_t c = 0; c < r->chains; c++) {
         struct ips_replay_chain *of = &out->chain[c];
-        rp_flush_work(r, c);
+        rp_add_work_to_run_time(r, c);
         of->start_ns = out->reach[g->chains[c].first];
         of->end_ns = out->reach[r->chain[c].end - 1];
         of->blocked_ns = r->chain[c].blocked_ns;
@@ -477,9 +478,9 @@ static void fill_answer(struct rp *r, const struct ips_scenario *scenario)
         uint64_t active = of->end_ns - of->start_ns - of->blocked_ns;
         of->run_ns = ips_min_u64(of->run_ns, active);
         of->queued_ns = active - of->run_ns;
-        ips_est_offer(&e, g, scenario, c);
+        ips_est_consider_end(&e, g, scenario, c);
     }
-    out->last_ns = rp_ns(r, last_t);
+    out->last_ns = rp_internal_time_to_ns(r, last_t);
     out->makespan_ns = e.t_max;
     out->end = e.end;
 }
@@ -518,7 +519,7 @@ static int attempt_replay(const struct ips_graph *g,
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
     *again = 0;
-    ips_arcs_init(&r.arcs, scenario);
+    ips_cross_arc_weighting_init(&r.arcs, scenario);
     if (ask->mtime) /* the scenario's message time may be 0, but the pairs'
                        times are not */
         r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
@@ -529,8 +530,8 @@ static int attempt_replay(const struct ips_graph *g,
         set_chains(&r);
         if (ask->queues)
             rp_queues_init_state(&r);
-        rp_cores_begin(&r);
-        rp_run(&r);
+        rp_cores_start_first_turns(&r);
+        rp_run_event_loop(&r);
         rc = r.no_memory ? no_memory(g, err) : report_stall(&r, err);
     }
     if (rc == 0)

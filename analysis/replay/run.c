@@ -21,7 +21,7 @@
 
 /* ---- scheduling events -------------------------------------------------- */
 
-void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
+void rp_schedule_chain(struct rp *r, uint32_t c, uint64_t t)
 {
     uint32_t leaf = r->arrived;
     r->arrived = RP_NO_LEAF;
@@ -96,7 +96,7 @@ static void advance_machine(struct rp_machine *m, uint64_t t)
     m->v0 += dv;
 }
 
-void rp_advance(struct rp_machine *m, uint64_t t)
+void rp_advance_machine(struct rp_machine *m, uint64_t t)
 {
     advance_machine(m, t);
 }
@@ -127,8 +127,8 @@ RP_HOT void update_next_completion(struct rp *r, uint32_t i)
                 ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t), i);
 }
 
-RP_HOT void put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
-                       uint64_t now)
+RP_HOT void add_virtual_work_to_machine(struct rp *r, uint32_t i, uint32_t id,
+                                        uint64_t w_v, uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
     uint32_t leaf = m->hole ? rp_item_leaf(&m->active.at[1])
@@ -147,16 +147,16 @@ RP_HOT void put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
         update_next_completion(r, i);
 }
 
-RP_HOT void put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
-                     uint64_t now)
+RP_HOT void add_work_to_machine(struct rp *r, uint32_t i, uint32_t id,
+                                uint64_t w, uint64_t now)
 {
-    put_work_v(r, i, id, w << r->bits, now);
+    add_virtual_work_to_machine(r, i, id, w << r->bits, now);
 }
 
-void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
-                   uint64_t now)
+void rp_add_virtual_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
+                         uint64_t now)
 {
-    put_work_v(r, i, id, w_v, now);
+    add_virtual_work_to_machine(r, i, id, w_v, now);
 }
 
 /* Gives chain c w ns of work, from now on. */
@@ -166,17 +166,18 @@ RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
     if (r->core_of && r->core_of[r->chain[c].machine] != RP_NO_CORE)
         rp_cores_add_work(r, c, w, now);
     else
-        put_work(r, r->chain[c].machine, c, w, now);
+        add_work_to_machine(r, r->chain[c].machine, c, w, now);
 }
 
 /* Removes the completed entry (`hole`) unless new work has replaced it, and
  * recomputes the machine's next event. */
-RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
+RP_HOT void remove_completed_entry(struct rp *r, struct rp_machine *m,
+                                   uint64_t now)
 {
     if (m->hole) {
         m->hole = false;
         m->count--;
-        rp_tree_drop(&m->active, rp_item_leaf(&m->active.at[1]));
+        rp_tree_free_leaf(&m->active, rp_item_leaf(&m->active.at[1]));
         if (m->count == 0)
             m->idle_since = now;
         if (m >= r->machine + r->first_core)
@@ -187,7 +188,7 @@ RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
 
 /* ---- running chains ----------------------------------------------------- */
 
-void rp_flush_work(struct rp *r, uint32_t c)
+void rp_add_work_to_run_time(struct rp *r, uint32_t c)
 {
     struct rp_chain *cur = &r->chain[c];
     const struct ips_ratio *s = &r->machine[cur->machine].is.speed;
@@ -200,7 +201,7 @@ static void move_chain(struct rp *r, uint32_t c)
 {
     struct rp_chain *cur = &r->chain[c];
     const struct ips_replay_ask *ask = r->ask;
-    rp_flush_work(r, c);
+    rp_add_work_to_run_time(r, c);
     cur->machine = ask->move[cur->move++].machine;
     cur->move_node = IPS_NO_NODE;
     if (cur->move < ask->move_count && ask->move[cur->move].node < cur->end)
@@ -217,12 +218,13 @@ RP_HOT uint64_t cross_arc_time(const struct rp *r, uint32_t c, uint32_t i)
         return 0;
     if (mode == IPS_ARC_XLEN)
         return g->xlen[i] << r->bits;
-    return rp_mtime_ns(r, rp_pair(r, g->xpred[i], c), g->xlen[i]) << r->bits;
+    return rp_mtime_ns(r, rp_machine_pair_index(r, g->xpred[i], c), g->xlen[i])
+           << r->bits;
 }
 
 /* Returns true if node `pos` can be reached, because its cross arc is absent or
  * has arrived. Returns false if the chain now waits. */
-RP_HOT bool is_ready_or_wait(struct rp *r, uint32_t c, uint64_t now)
+RP_HOT bool cross_arc_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
 {
     const struct ips_graph *g = r->g;
     struct rp_chain *cur = &r->chain[c];
@@ -231,7 +233,7 @@ RP_HOT bool is_ready_or_wait(struct rp *r, uint32_t c, uint64_t now)
         rp_wait_for_lock(r, c);
         return false;
     }
-    if (!ips_arc_present(g, &r->arcs, i))
+    if (!ips_has_local_cross_arc(g, &r->arcs, i))
         return true;
     uint64_t from = r->reach[g->xpred[i]];
     if (from >= RP_UNKNOWN) {
@@ -240,7 +242,7 @@ RP_HOT bool is_ready_or_wait(struct rp *r, uint32_t c, uint64_t now)
         return false;
     }
     uint64_t t;
-    if (!rp_by_medium(r, i)) {
+    if (!rp_arrives_through_medium(r, i)) {
         t = from + cross_arc_time(r, c, i);
     } else if (r->arrive[i] < RP_UNKNOWN) {
         t = rp_medium_arrival_time(r, i);
@@ -250,13 +252,13 @@ RP_HOT bool is_ready_or_wait(struct rp *r, uint32_t c, uint64_t now)
     }
     if (t <= now)
         return true;
-    rp_schedule(r, c, t);
+    rp_schedule_chain(r, c, t);
     return false;
 }
 
-bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
+bool rp_cross_arc_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
 {
-    return is_ready_or_wait(r, c, now);
+    return cross_arc_arrived_or_wait(r, c, now);
 }
 
 /* Handles the end of chain c's work before its node `pos`. Returns true if the
@@ -271,14 +273,14 @@ RP_HOT bool handle_work_done(struct rp *r, uint32_t c, uint64_t now)
             return false;
         cur->pos = next;
     }
-    return is_ready_or_wait(r, c, now);
+    return cross_arc_arrived_or_wait(r, c, now);
 }
 
-static void wake_list(struct rp *r, uint64_t list, uint64_t now)
+static void wake_waiting_chains(struct rp *r, uint64_t list, uint64_t now)
 {
     for (uint32_t c = (uint32_t)list; c != RP_NO_CHAIN; c = r->chain[c].next) {
         uint32_t i = r->chain[c].pos;
-        bool by_medium = rp_by_medium(r, i);
+        bool by_medium = rp_arrives_through_medium(r, i);
         if (by_medium && r->arrive[i] >= RP_UNKNOWN) {
             r->arrive[i] |= 1;
             continue;
@@ -286,7 +288,7 @@ static void wake_list(struct rp *r, uint64_t list, uint64_t now)
         uint64_t way = by_medium ? rp_medium_arrival_time(r, i) - now
                                  : cross_arc_time(r, c, i);
         if (way)
-            rp_schedule(r, c, now + way);
+            rp_schedule_chain(r, c, now + way);
         else
             r->ready[r->ready_count++] = c;
     }
@@ -315,18 +317,19 @@ RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
     uint64_t waiting = r->reach[i];
     prefetch_nodes_after(r, i);
     if (r->weight && i > cur->first)
-        r->weight[i] = rp_ns(r, cur->done_t) - rp_ns(r, r->reach[i - 1]);
+        r->weight[i] = rp_internal_time_to_ns(r, cur->done_t) -
+                       rp_internal_time_to_ns(r, r->reach[i - 1]);
     r->reach[i] = now;
     if (r->at_machine)
         r->at_machine[i] = (uint16_t)cur->machine;
     if (r->media)
         rp_start_transfers(r, i, now);
     if (rp_gives_lock_unit(r, i))
-        rp_return_unit(r, i);
+        rp_return_lock_unit(r, i);
     if (r->queues)
         rp_schedule_result_of_node(r, i, now);
     if ((uint32_t)waiting != RP_NO_CHAIN)
-        wake_list(r, waiting, now);
+        wake_waiting_chains(r, waiting, now);
 }
 
 RP_HOT void run_until_work(struct rp *r, uint32_t c, uint64_t now)
@@ -348,18 +351,19 @@ RP_HOT void run_until_work(struct rp *r, uint32_t c, uint64_t now)
     }
 }
 
-void rp_go_on(struct rp *r, uint32_t c, uint64_t now)
+void rp_continue_chain(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     if (cur->pos != cur->first)
-        cur->blocked_ns += rp_ns(r, now) - rp_ns(r, cur->done_t);
+        cur->blocked_ns += rp_internal_time_to_ns(r, now) -
+                           rp_internal_time_to_ns(r, cur->done_t);
     run_until_work(r, c, now);
 }
 
-void rp_go_on_all(struct rp *r, uint64_t now)
+void rp_continue_ready_chains(struct rp *r, uint64_t now)
 {
     while (r->ready_count)
-        rp_go_on(r, r->ready[--r->ready_count], now);
+        rp_continue_chain(r, r->ready[--r->ready_count], now);
 }
 
 RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
@@ -381,9 +385,9 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
                            now); /* for a medium, c is the receiving node */
     else if (handle_work_done(r, c, now))
         run_until_work(r, c, now);
-    rp_go_on_all(r, now);
+    rp_continue_ready_chains(r, now);
     r->busy = NOWHERE;
-    close_hole(r, m, now);
+    remove_completed_entry(r, m, now);
 }
 
 /* Handles an awaited arrival: a chain continues, or a queue's result arrives.
@@ -393,12 +397,12 @@ static void handle_arrival(struct rp *r, uint64_t now)
     uint32_t c = rp_item_id(&r->pending_arrivals.at[1]);
     r->arrived = rp_item_leaf(&r->pending_arrivals.at[1]);
     if (c < r->chains)
-        rp_go_on(r, c, now);
+        rp_continue_chain(r, c, now);
     else
         rp_insert_arrived_result(r, c - r->chains, now);
-    rp_go_on_all(r, now);
+    rp_continue_ready_chains(r, now);
     if (r->arrived != RP_NO_LEAF)
-        rp_tree_drop(&r->pending_arrivals, r->arrived);
+        rp_tree_free_leaf(&r->pending_arrivals, r->arrived);
     r->arrived = RP_NO_LEAF;
 }
 
@@ -406,27 +410,27 @@ static void change_load(struct rp *r, const struct ips_replay_load *load)
 {
     struct rp_machine *m = &r->machine[load->machine];
     if (r->core_of && r->core_of[load->machine] != RP_NO_CORE) {
-        m->is.load = rp_reduce_ratio(load->load, 0);
+        m->is.load = rp_ratio_in_lowest_terms(load->load, 0);
         rp_cores_change_load(r, load->machine, load->at_ns << r->bits);
         return;
     }
     advance_machine(m, load->at_ns << r->bits);
     uint64_t den = rp_time_per_work_den(&m->is);
-    m->is.load = rp_reduce_ratio(load->load, 0);
+    m->is.load = rp_ratio_in_lowest_terms(load->load, 0);
     m->den = rp_time_per_work_den(&m->is);
     m->shift = rp_shift_for_power_of_two(m->den);
     m->rem = (uint64_t)((ips_u128)m->rem * m->den / den);
     update_next_completion(r, load->machine);
 }
 
-void rp_run(struct rp *r)
+void rp_run_event_loop(struct rp *r)
 {
     r->busy = NOWHERE;
     r->arrived = RP_NO_LEAF;
     for (uint32_t c = 0; c < r->chains; c++) {
         if (handle_work_done(r, c, 0)) {
-            rp_go_on(r, c, 0);
-            rp_go_on_all(r, 0);
+            rp_continue_chain(r, c, 0);
+            rp_continue_ready_chains(r, 0);
         }
     }
     while (!r->no_memory) {
@@ -442,7 +446,7 @@ void rp_run(struct rp *r)
             continue;
         }
         if (r->place_count && next > r->now) {
-            rp_cores_place(r);
+            rp_cores_place_waiting_chains(r);
             continue;
         }
         if (next == RP_NEVER)

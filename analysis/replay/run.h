@@ -92,7 +92,7 @@ struct rp {
     const struct ips_graph *g;
     const struct ips_replay_ask *ask;
     struct ips_replay *out;
-    struct ips_arcs arcs;
+    struct ips_cross_arc_weighting arcs;
     unsigned bits;
     uint32_t machines;
     uint32_t chains;
@@ -173,7 +173,7 @@ static inline uint64_t rp_time_per_work_den(const struct ips_replay_machine *m)
 
 /* Converts internal time to ns, rounding up; less than 1/256 ns above a whole
  * ns counts as whole. */
-static inline uint64_t rp_ns(const struct rp *r, uint64_t t)
+static inline uint64_t rp_internal_time_to_ns(const struct rp *r, uint64_t t)
 {
     uint64_t up = (1ULL << r->bits) - 1 - (1ULL << (r->bits - 8));
     return (t + up) >> r->bits;
@@ -181,15 +181,17 @@ static inline uint64_t rp_ns(const struct rp *r, uint64_t t)
 
 /* Reduces a ratio to lowest terms; returns `otherwise` / 1 if the ratio is not
  * set. */
-struct ips_ratio rp_reduce_ratio(struct ips_ratio from, uint32_t otherwise);
+struct ips_ratio rp_ratio_in_lowest_terms(struct ips_ratio from,
+                                          uint32_t otherwise);
 
 /* Moves the work in chain c's work_ns to its run_ns, as time at its
  * machine's speed. */
-void rp_flush_work(struct rp *r, uint32_t c);
+void rp_add_work_to_run_time(struct rp *r, uint32_t c);
 
 /* Returns the index of a pair of machines: from the machine on which node x was
  * reached to the machine of chain c. */
-static inline size_t rp_pair(const struct rp *r, uint32_t x, uint32_t c)
+static inline size_t rp_machine_pair_index(const struct rp *r, uint32_t x,
+                                           uint32_t c)
 {
     size_t from = r->at_machine ? r->at_machine[x] : 0;
     return from * r->machines + r->chain[c].machine;
@@ -209,7 +211,7 @@ void rp_media_release(struct rp *r);
 void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now);
 /* Whether the message of node i, for which chain c waits, goes through a
  * medium. */
-static inline bool rp_by_medium(const struct rp *r, uint32_t i)
+static inline bool rp_arrives_through_medium(const struct rp *r, uint32_t i)
 {
     return r->media && r->arrive[i] != 0;
 }
@@ -241,7 +243,7 @@ static inline bool rp_gives_lock_unit(const struct rp *r, uint32_t i)
 /* Adds chain c to the waiters of the lock that its node `pos` takes. Waiters
  * are sorted by the time at which their work was done (`done_t`). */
 void rp_wait_for_lock(struct rp *r, uint32_t c);
-void rp_return_unit(struct rp *r, uint32_t i);
+void rp_return_lock_unit(struct rp *r, uint32_t i);
 /* One round: grants free units to the waiters, which then continue. */
 void rp_grant_free_units(struct rp *r);
 /* Marks in `kept` the locks that have waiters; returns how many were newly
@@ -261,7 +263,7 @@ bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
 uint32_t rp_queue_advance_chain(struct rp *r, uint32_t c);
 /* Returns the chain that receives at node i in the replay. Valid only when the
  * message is sent. */
-uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
+uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i);
 /* Returns the block whose result begins to arrive with the message of node i,
  * or IPS_QUEUE_NONE. */
 uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i);
@@ -277,9 +279,9 @@ void rp_queue_take_results(struct rp *r);
 /* Called when chain c got `lock`. If c is a worker of that lock's queue, it
  * continues with the queue's next piece. */
 void rp_lock_queue_assign_piece(struct rp *r, uint32_t c, uint32_t lock);
-static inline uint32_t rp_receiver(const struct rp *r, uint32_t i)
+static inline uint32_t rp_receiving_chain(const struct rp *r, uint32_t i)
 {
-    return r->queues ? rp_queue_receiver(r, i) : ips_chain_of(r->g, i);
+    return r->queues ? rp_queue_receiving_chain(r, i) : ips_chain_of(r->g, i);
 }
 
 /* ---- replay/core.c ---- */
@@ -292,7 +294,7 @@ void rp_cores_release(struct rp *r);
 /* Sets the cores up from their machines; all are empty. */
 void rp_cores_init_from_machines(struct rp *r);
 /* Starts the cores' first turns; `bits` must be known. */
-void rp_cores_begin(struct rp *r);
+void rp_cores_start_first_turns(struct rp *r);
 /* Returns the longest time that `total` ns of work may take on machine m's
  * cores. */
 ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total);
@@ -306,12 +308,12 @@ void rp_cores_update_next_event(struct rp *r, uint32_t i);
  * completion, handles it and returns true. */
 bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now);
 /* Assigns cores to the chains in `placing`. */
-void rp_cores_place(struct rp *r);
+void rp_cores_place_waiting_chains(struct rp *r);
 void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now);
 
 /* ---- replay/run.c ---- */
 
-void rp_advance(struct rp_machine *m, uint64_t t);
+void rp_advance_machine(struct rp_machine *m, uint64_t t);
 /* Computes when machine m's virtual clock will have advanced by dv: at t0 + rem
  * / den. */
 void rp_time_after_dv(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
@@ -319,21 +321,21 @@ void rp_time_after_dv(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
 
 /* Whether the cross arc of node `pos` of chain c has arrived. If not, the chain
  * now waits for it. */
-bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now);
+bool rp_cross_arc_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now);
 /* Lets chain c reach its node `pos` and continue up to the next arc that takes
  * time. */
-void rp_go_on(struct rp *r, uint32_t c, uint64_t now);
+void rp_continue_chain(struct rp *r, uint32_t c, uint64_t now);
 /* Continues all chains in rp.ready, and all chains that thereby become
  * ready. */
-void rp_go_on_all(struct rp *r, uint64_t now);
+void rp_continue_ready_chains(struct rp *r, uint64_t now);
 
 /* Schedules chain c to continue at t, when what it waits for arrives. */
-void rp_schedule(struct rp *r, uint32_t c, uint64_t t);
+void rp_schedule_chain(struct rp *r, uint32_t c, uint64_t t);
 /* Adds work of w_v for `id` to machine i, from now on. */
-void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
-                   uint64_t now);
+void rp_add_virtual_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
+                         uint64_t now);
 
 /* Runs until all chains have ended, or until a cycle stalls the rest. */
-void rp_run(struct rp *r);
+void rp_run_event_loop(struct rp *r);
 
 #endif

@@ -7,7 +7,7 @@
 
 #define ALL_MOST (1u << 24) /* if there are more maps, local search is used */
 
-void ips_search_release(struct ips_search *s)
+void ips_search_release(struct ips_placement_search *s)
 {
     for (uint32_t k = 0; k < s->count; k++)
         free(s->best[k].machine);
@@ -43,7 +43,7 @@ static bool comes_before(const struct search *s, const struct ips_search_map *a,
 static int insert_best_map(struct search *s, uint32_t *map,
                            uint64_t makespan_ns, struct ips_err *err)
 {
-    struct ips_search *out = s->out;
+    struct ips_placement_search *out = s->out;
     struct ips_search_map one = {makespan_ns, count_used_machines(s, map), map};
     uint32_t at = out->count;
     while (at > 0 && comes_before(s, &one, &out->best[at - 1]))
@@ -66,9 +66,9 @@ static int insert_best_map(struct search *s, uint32_t *map,
 
 /* Evaluates `map`, which must be canonical and new. */
 static int evaluate_map(struct search *s, uint32_t *map,
-                        struct ips_search_worth *worth, struct ips_err *err)
+                        struct ips_placement_value *worth, struct ips_err *err)
 {
-    struct ips_search *out = s->out;
+    struct ips_placement_search *out = s->out;
     if (out->evaluations == s->ask->evaluations) {
         out->end = IPS_SEARCH_BUDGET;
         return SEARCH_STOP;
@@ -102,10 +102,11 @@ static int evaluate_map(struct search *s, uint32_t *map,
 static bool may_place_item_on(const struct search *s, uint32_t item,
                               uint32_t machine)
 {
-    uint32_t fixed = search_fixed(s, item), before = s->before[machine];
+    uint32_t fixed = search_fixed_machine_of(s, item),
+             before = s->before[machine];
     if (fixed != IPS_SEARCH_FREE)
         return machine == fixed;
-    if (search_closed(s->ask, machine))
+    if (search_machine_is_closed(s->ask, machine))
         return false;
     return before == IPS_SEARCH_FREE || s->users[before] > 0;
 }
@@ -187,7 +188,7 @@ static void make_canonical(struct search *s, const uint32_t *map)
     }
 }
 
-static uint32_t slot_of(const struct search *s, const uint32_t *map)
+static uint32_t find_slot_of_map(const struct search *s, const uint32_t *map)
 {
     uint64_t h = 0xcbf29ce484222325ULL;
     for (uint32_t i = 0; i < s->items; i++)
@@ -209,7 +210,8 @@ static int grow_table(struct search *s, struct ips_err *err)
     if (s->known_count < s->known_capacity)
         return 0;
     uint32_t room = s->known_capacity ? s->known_capacity * 2 : 256;
-    struct ips_search_worth *known = realloc(s->known, room * sizeof(*known));
+    struct ips_placement_value *known =
+        realloc(s->known, room * sizeof(*known));
     if (known)
         s->known = known;
     uint16_t *maps = realloc(s->maps, (size_t)room * s->items * sizeof(*maps));
@@ -229,20 +231,20 @@ static int grow_table(struct search *s, struct ips_err *err)
         const uint16_t *is = s->maps + (size_t)k * s->items;
         for (uint32_t i = 0; i < s->items; i++)
             s->canon[i] = is[i];
-        s->table[slot_of(s, s->canon)] = k + 1;
+        s->table[find_slot_of_map(s, s->canon)] = k + 1;
     }
     return 0;
 }
 
 int search_evaluate_current_map(struct search *s,
-                                struct ips_search_worth *worth,
+                                struct ips_placement_value *worth,
                                 struct ips_err *err)
 {
     int rc = grow_table(s, err);
     if (rc < 0)
         return rc;
     make_canonical(s, s->map);
-    uint32_t at = slot_of(s, s->canon);
+    uint32_t at = find_slot_of_map(s, s->canon);
     if (s->table[at]) {
         *worth = s->known[s->table[at] - 1];
         return 0;
@@ -265,9 +267,9 @@ static int check_start_machine_is_open(const struct ips_search_ask *ask,
 {
     uint32_t m = ask->start_map ? ask->start_map[item] : 0;
     while (!ask->start_map && m + 1 < ask->machine_count &&
-           search_closed(ask, m))
+           search_machine_is_closed(ask, m))
         m++;
-    if (search_closed(ask, m))
+    if (search_machine_is_closed(ask, m))
         return ips_err_set(err, IPS_E_USAGE,
                            "item %u may not be on machine %u, and is not fixed "
                            "to it",
@@ -298,7 +300,8 @@ static int check_fixed(const struct ips_search_ask *ask, struct ips_err *err)
     for (uint32_t m = 0; ask->alike && m < ask->machine_count; m++) {
         uint32_t class = ask->alike[m];
         if (class > m || ask->alike[class] != class ||
-            search_closed(ask, class) != search_closed(ask, m))
+            search_machine_is_closed(ask, class) !=
+                search_machine_is_closed(ask, m))
             return ips_err_set(err, IPS_E_USAGE,
                                "machine %u is alike to %u, which is not the "
                                "lowest of its kind",
@@ -326,7 +329,7 @@ static void sort_items(struct search *s)
 {
     const uint64_t *weight = s->ask->weight;
     for (uint32_t i = 0; i < s->items; i++) {
-        if (search_fixed(s, i) != IPS_SEARCH_FREE)
+        if (search_fixed_machine_of(s, i) != IPS_SEARCH_FREE)
             continue;
         uint32_t low = 0, high = s->free_count;
         while (low < high) {
@@ -343,7 +346,7 @@ static void sort_items(struct search *s)
     }
 }
 
-static int set_up(struct search *s, struct ips_err *err)
+static int init_search(struct search *s, struct ips_err *err)
 {
     size_t items = s->items, machines = s->machines;
     s->order = malloc(items * sizeof(*s->order));
@@ -369,14 +372,14 @@ static int set_up(struct search *s, struct ips_err *err)
         if (class != m)
             s->next[s->renamed[class]] = m;
         s->renamed[class] = m;
-        if (!search_closed(s->ask, m))
+        if (!search_machine_is_closed(s->ask, m))
             s->open[s->open_count++] = m;
     }
     return 0;
 }
 
-int ips_search(const struct ips_search_ask *ask, struct ips_search *out,
-               struct ips_err *err)
+int ips_placement_search(const struct ips_search_ask *ask,
+                         struct ips_placement_search *out, struct ips_err *err)
 {
     struct search s = {.ask = ask,
                        .out = out,
@@ -387,7 +390,7 @@ int ips_search(const struct ips_search_ask *ask, struct ips_search *out,
     int rc = check_ask(ask, err);
     if (rc < 0)
         return rc;
-    rc = set_up(&s, err);
+    rc = init_search(&s, err);
     if (rc == 0)
         rc = !ask->local_only && has_few_maps(&s) ? try_all(&s, err)
                                                   : search_local(&s, err);

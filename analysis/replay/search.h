@@ -29,7 +29,7 @@
 #define IPS_SEARCH_FREE UINT32_MAX
 #define IPS_SEARCH_TOP_MAX 100u
 
-struct ips_search_worth {
+struct ips_placement_value {
     uint64_t makespan_ns;
     uint64_t second; /* at equal makespan the lesser is better; for example the
                         sum of the times at which the chains ended */
@@ -55,8 +55,8 @@ struct ips_search_ask {
     uint64_t seed;
     uint32_t top;    /* number of maps wanted, 1 to IPS_SEARCH_TOP_MAX */
     bool local_only; /* use local search even if all maps could be tried */
-    int (*value)(void *ctx, const uint32_t *map, struct ips_search_worth *out,
-                 struct ips_err *err);
+    int (*value)(void *ctx, const uint32_t *map,
+                 struct ips_placement_value *out, struct ips_err *err);
     /* Called after each evaluation; may be NULL. False: stop the search. */
     bool (*progress)(void *ctx, uint64_t evaluations, uint64_t best_ns);
     void *ctx;
@@ -75,7 +75,7 @@ struct ips_search_map {
     uint32_t used;     /* number of machines used */
     uint32_t *machine; /* [item_count] machine of each item */
 };
-struct ips_search {
+struct ips_placement_search {
     struct ips_search_map *best; /* different maps, best first */
     uint32_t count; /* number of maps, at most `top`; 0 if the search stopped at
                        once */
@@ -86,9 +86,10 @@ struct ips_search {
 
 /* Runs the search. IPS_E_USAGE: an invalid request; IPS_E_LIMIT: a limit above
  * is exceeded; or the error that `value` returned. */
-int ips_search(const struct ips_search_ask *ask, struct ips_search *out,
-               struct ips_err *err) IPS_MUST_USE;
-void ips_search_release(struct ips_search *s);
+int ips_placement_search(const struct ips_search_ask *ask,
+                         struct ips_placement_search *out,
+                         struct ips_err *err) IPS_MUST_USE;
+void ips_search_release(struct ips_placement_search *s);
 
 /* Bounds that no map can beat. Each is a lower bound of the makespan of
  * ips_replay() of `g` with any map that respects `fixed`. */

@@ -34,7 +34,8 @@ struct bound {
 /* Returns the work per time of `k` chains together on machine m, which has n
  * cores and load b, rounded up: speed * k * min(1, n / (k + b)). It grows with
  * k. */
-static uint64_t rate_of(const struct bound *b, uint32_t m, uint64_t k)
+static uint64_t rate_of_chains_on_machine(const struct bound *b, uint32_t m,
+                                          uint64_t k)
 {
     const struct ips_replay_machine *is = &b->ask->machine[m];
     struct ips_ratio load = b->load[m];
@@ -57,11 +58,11 @@ static uint64_t best_rate(const struct bound *b, uint32_t item, uint64_t k)
 {
     uint32_t fixed = fixed_to(b, item);
     if (fixed != IPS_SEARCH_FREE)
-        return rate_of(b, fixed, k);
+        return rate_of_chains_on_machine(b, fixed, k);
     uint64_t best = 0;
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
         if (!b->of->closed || !b->of->closed[m])
-            best = ips_max_u64(best, rate_of(b, m, k));
+            best = ips_max_u64(best, rate_of_chains_on_machine(b, m, k));
     return best;
 }
 
@@ -102,8 +103,8 @@ static bool is_line_at_or_above(const struct ips_mtime *a,
 
 /* Adds the message time of a pair of machines to the list if it may be the
  * least for some length. Removes entries that the new one makes superfluous. */
-static void add_way(struct ips_mtime *ways, uint32_t *count,
-                    const struct ips_mtime *way)
+static void add_message_line_if_lower(struct ips_mtime *ways, uint32_t *count,
+                                      const struct ips_mtime *way)
 {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < *count; k++)
@@ -142,14 +143,14 @@ static void find_least_message_lines(struct bound *b)
         if (!b->there[p / n] || !b->there[p % n])
             continue;
         way = lower_line_of_pair(b->ask, p);
-        add_way(b->all, &b->all_count, &way);
+        add_message_line_if_lower(b->all, &b->all_count, &way);
         if (p / n == p % n)
-            add_way(b->near, &b->near_count, &way);
+            add_message_line_if_lower(b->near, &b->near_count, &way);
     }
 }
 
-static uint64_t least_time(const struct ips_mtime *ways, uint32_t count,
-                           uint64_t len)
+static uint64_t least_message_time(const struct ips_mtime *ways, uint32_t count,
+                                   uint64_t len)
 {
     uint64_t least = ips_mtime_ns(&ways[0], len);
     for (uint32_t k = 1; k < count; k++)
@@ -165,8 +166,8 @@ static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
         return ips_replay_mtime_ns(b->ask,
                                    (size_t)f * b->ask->machine_count + t, len);
     if (from == to)
-        return least_time(b->near, b->near_count, len);
-    return least_time(b->all, b->all_count, len);
+        return least_message_time(b->near, b->near_count, len);
+    return least_message_time(b->all, b->all_count, len);
 }
 
 /* ---- the three bounds --------------------------------------------------- */
@@ -176,24 +177,24 @@ static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
 static int mark_needed_nodes(struct bound *b, struct ips_err *err)
 {
     const struct ips_graph *g = b->g;
-    struct ips_order order;
-    struct ips_arcs arcs;
-    int rc = ips_order_make(g, b->scenario, &order, err);
+    struct ips_computation_order order;
+    struct ips_cross_arc_weighting arcs;
+    int rc = ips_computation_order_make(g, b->scenario, &order, err);
     if (rc < 0)
         return rc;
-    ips_arcs_init(&arcs, b->scenario);
+    ips_cross_arc_weighting_init(&arcs, b->scenario);
     for (uint64_t r = order.run_count; r-- > 0;) {
-        const struct ips_run *run = &order.run[r];
+        const struct ips_chain_run *run = &order.run[r];
         uint32_t first = g->chains[run->chain].first;
         for (uint32_t i = run->first + run->count; i-- > run->first;) {
-            b->needed[i] |= ips_is_end(g, b->scenario, i);
+            b->needed[i] |= ips_may_end_path(g, b->scenario, i);
             if (b->needed[i] && i > first)
                 b->needed[i - 1] = 1;
-            if (b->needed[i] && ips_arc_present(g, &arcs, i))
+            if (b->needed[i] && ips_has_local_cross_arc(g, &arcs, i))
                 b->needed[g->xpred[i]] = 1;
         }
     }
-    ips_order_release(&order);
+    ips_computation_order_release(&order);
     return 0;
 }
 
@@ -226,7 +227,7 @@ static void fill_chain_weights(struct bound *b, uint32_t c)
     b->chains[item] += works;
 }
 
-static void bound_work(struct bound *b)
+static void compute_work_bounds(struct bound *b)
 {
     uint64_t total = 0, chains = 0;
     ips_u128 rates = 0;
@@ -245,13 +246,13 @@ static void bound_work(struct bound *b)
     }
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
         if (b->there[m])
-            rates += rate_of(b, m, chains);
+            rates += rate_of_chains_on_machine(b, m, chains);
     if (total)
         b->out->capacity_ns =
             (uint64_t)(((ips_u128)total << RATE_BITS) / rates);
 }
 
-static int bound_path(struct bound *b, struct ips_err *err)
+static int compute_path_bound(struct bound *b, struct ips_err *err)
 {
     struct ips_graph g = *b->g; /* borrows all columns but w and xlen */
     struct ips_scenario scenario = *b->scenario;
@@ -327,8 +328,8 @@ int ips_search_bound(const struct ips_graph *g,
         find_least_message_lines(&b);
         for (uint32_t c = 0; c < g->chain_count; c++)
             fill_chain_weights(&b, c);
-        bound_work(&b);
-        rc = bound_path(&b, err);
+        compute_work_bounds(&b);
+        rc = compute_path_bound(&b, err);
     }
     out->ns =
         ips_max_u64(out->path_ns, ips_max_u64(out->capacity_ns, out->item_ns));

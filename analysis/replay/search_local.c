@@ -18,8 +18,8 @@ static uint32_t random_below(struct search *s, uint32_t limit)
     return (uint32_t)((z ^ z >> 31) % limit);
 }
 
-static bool is_less(const struct ips_search_worth *a,
-                    const struct ips_search_worth *b)
+static bool is_better_value(const struct ips_placement_value *a,
+                            const struct ips_placement_value *b)
 {
     return a->makespan_ns != b->makespan_ns ? a->makespan_ns < b->makespan_ns
                                             : a->second < b->second;
@@ -35,7 +35,7 @@ static int move_item_to_best_machine(struct search *s, uint32_t item,
     uint32_t stay = s->map[item];
     *better = false;
     for (uint32_t k = 0; k < s->open_count; k++) {
-        struct ips_search_worth worth;
+        struct ips_placement_value worth;
         uint32_t m = s->open[k];
         if (m == stay)
             continue;
@@ -44,7 +44,7 @@ static int move_item_to_best_machine(struct search *s, uint32_t item,
         int rc = search_evaluate_current_map(s, &worth, err);
         if (rc)
             return rc;
-        if (is_less(&worth, &s->worth)) {
+        if (is_better_value(&worth, &s->worth)) {
             s->worth = worth;
             *better = true;
         } else {
@@ -57,7 +57,7 @@ static int move_item_to_best_machine(struct search *s, uint32_t item,
 static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
                     struct ips_err *err)
 {
-    struct ips_search_worth worth;
+    struct ips_placement_value worth;
     uint32_t of_a = s->map[a], of_b = s->map[b];
     *better = false;
     if (of_a == of_b)
@@ -67,7 +67,7 @@ static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
     int rc = search_evaluate_current_map(s, &worth, err);
     if (rc)
         return rc;
-    *better = is_less(&worth, &s->worth);
+    *better = is_better_value(&worth, &s->worth);
     if (*better) {
         s->worth = worth;
     } else {
@@ -105,7 +105,7 @@ static int swap_items(struct search *s, bool *better, struct ips_err *err)
 }
 
 /* Improves s->map until no move and no swap is better. */
-static int descend_search(struct search *s, struct ips_err *err)
+static int improve_map_to_local_optimum(struct search *s, struct ips_err *err)
 {
     s->out->starts++;
     int rc = search_evaluate_current_map(s, &s->worth, err);
@@ -123,7 +123,7 @@ static int descend_search(struct search *s, struct ips_err *err)
 static void place_fixed_items(struct search *s, uint32_t otherwise)
 {
     for (uint32_t i = 0; i < s->items; i++) {
-        uint32_t fixed = search_fixed(s, i);
+        uint32_t fixed = search_fixed_machine_of(s, i);
         s->map[i] = fixed == IPS_SEARCH_FREE ? otherwise : fixed;
     }
 }
@@ -138,7 +138,7 @@ static int start_with_heaviest_first(struct search *s, struct ips_err *err)
     const uint64_t *weight = s->ask->weight, *capacity = s->ask->capacity;
     place_fixed_items(s, 0);
     for (uint32_t i = 0; i < s->items; i++)
-        if (search_fixed(s, i) != IPS_SEARCH_FREE)
+        if (search_fixed_machine_of(s, i) != IPS_SEARCH_FREE)
             work[s->map[i]] = ips_add_sat(work[s->map[i]], weight[i]);
     for (uint32_t k = 0; k < s->free_count; k++) {
         uint64_t w = weight[s->order[k]];
@@ -153,7 +153,7 @@ static int start_with_heaviest_first(struct search *s, struct ips_err *err)
         work[to] = ips_add_sat(work[to], w);
     }
     free(work);
-    return descend_search(s, err);
+    return improve_map_to_local_optimum(s, err);
 }
 
 /* Starts from maps with all free items on one machine: machines of greatest
@@ -167,7 +167,7 @@ static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
     for (uint32_t k = 0; k < ONE_MACHINE_STARTS && rc == 0; k++) {
         uint32_t best = IPS_SEARCH_FREE;
         for (uint32_t m = 0; m < s->machines; m++)
-            if (!search_closed(s->ask, m) && !tried[m] &&
+            if (!search_machine_is_closed(s->ask, m) && !tried[m] &&
                 s->before[m] == IPS_SEARCH_FREE &&
                 (best == IPS_SEARCH_FREE ||
                  s->ask->capacity[m] > s->ask->capacity[best]))
@@ -176,7 +176,7 @@ static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
             break;
         tried[best] = 1;
         place_fixed_items(s, best);
-        rc = descend_search(s, err);
+        rc = improve_map_to_local_optimum(s, err);
     }
     free(tried);
     return rc;
@@ -203,7 +203,7 @@ int search_local(struct search *s, struct ips_err *err)
     int rc = 0;
     if (s->ask->start_map) {
         memcpy(s->map, s->ask->start_map, s->items * sizeof(*s->map));
-        rc = descend_search(s, err);
+        rc = improve_map_to_local_optimum(s, err);
     }
     if (rc == 0)
         rc = start_with_heaviest_first(s, err);
@@ -213,7 +213,7 @@ int search_local(struct search *s, struct ips_err *err)
          rc == 0 && stale < STALE_STARTS && s->free_count;) {
         uint64_t before = s->out->evaluations;
         disturb_best_map(s);
-        rc = descend_search(s, err);
+        rc = improve_map_to_local_optimum(s, err);
         stale = s->out->evaluations == before ? stale + 1 : 0;
     }
     if (rc == 0)

@@ -13,7 +13,7 @@
 
 struct search {
     const struct ips_search_ask *ask;
-    struct ips_search *out;
+    struct ips_placement_search *out;
     uint32_t items, machines, free_count;
     uint32_t open_count;
     uint32_t *open;   /* [open_count] machines that are not closed */
@@ -27,9 +27,9 @@ struct search {
     uint32_t *renamed; /* [machines] scratch of several functions */
     uint32_t *canon;   /* [items] scratch: a map in canonical form */
     uint32_t *map;     /* [items] the current map */
-    struct ips_search_worth worth;  /* worth of the current map */
-    struct ips_search_worth *known; /* [known_capacity] worth of the maps that
-                                       were evaluated */
+    struct ips_placement_value worth;  /* worth of the current map */
+    struct ips_placement_value *known; /* [known_capacity] worth of the maps
+                                       that were evaluated */
     uint16_t *maps; /* [known_capacity * items] the maps that were evaluated, in
                        canonical form */
     uint32_t known_count, known_capacity;
@@ -38,13 +38,14 @@ struct search {
     uint64_t rng;
 };
 
-static inline bool search_closed(const struct ips_search_ask *ask,
-                                 uint32_t machine)
+static inline bool search_machine_is_closed(const struct ips_search_ask *ask,
+                                            uint32_t machine)
 {
     return ask->closed && ask->closed[machine];
 }
 
-static inline uint32_t search_fixed(const struct search *s, uint32_t item)
+static inline uint32_t search_fixed_machine_of(const struct search *s,
+                                               uint32_t item)
 {
     return s->ask->fixed ? s->ask->fixed[item] : IPS_SEARCH_FREE;
 }
@@ -52,7 +53,7 @@ static inline uint32_t search_fixed(const struct search *s, uint32_t item)
 /* Sets *worth to the worth of s->map. Evaluates the map only if it is new. May
  * return SEARCH_STOP. */
 int search_evaluate_current_map(struct search *s,
-                                struct ips_search_worth *worth,
+                                struct ips_placement_value *worth,
                                 struct ips_err *err) IPS_MUST_USE;
 
 /* Runs the local search from all its start maps until something ends it;

@@ -21,8 +21,8 @@ static void release_tables(struct tables *t)
 }
 
 static int make_tables(const struct ips_graph *g,
-                       const struct ips_shared_ask *ask, struct tables *t,
-                       struct ips_err *err)
+                       const struct ips_shared_medium_ask *ask,
+                       struct tables *t, struct ips_err *err)
 {
     size_t n = ask->machine_count, pairs = n * n;
     t->machine = calloc(n + 1, sizeof(*t->machine));
@@ -43,13 +43,14 @@ static int make_tables(const struct ips_graph *g,
 
 /* Subtracts least_ns from the message times in the graph; the table `mtime`
  * adds it again. */
-static void subtract_least_ns(struct ips_graph *g, const struct ips_arcs *arcs,
-                              const struct ips_shared_ask *ask)
+static void subtract_least_ns(struct ips_graph *g,
+                              const struct ips_cross_arc_weighting *arcs,
+                              const struct ips_shared_medium_ask *ask)
 {
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
         for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
-            if (!ips_arc_present(g, arcs, i) ||
+            if (!ips_has_local_cross_arc(g, arcs, i) ||
                 arcs->mode[g->xkind[i]] != IPS_ARC_MTIME)
                 continue;
             size_t from = ask->map[ips_chain_of(g, g->xpred[i])];
@@ -62,8 +63,9 @@ static void subtract_least_ns(struct ips_graph *g, const struct ips_arcs *arcs,
 /* Adds up the parts of the path by kind. Walks back from the replay's end; at
  * each node it follows the arc that arrived later. */
 static void sum_path_by_kind(const struct ips_graph *g,
-                             const struct ips_arcs *arcs,
-                             const struct ips_replay *r, struct ips_shared *out)
+                             const struct ips_cross_arc_weighting *arcs,
+                             const struct ips_replay *r,
+                             struct ips_shared_control *out)
 {
     uint32_t i = r->end;
     while (i != IPS_NO_NODE) {
@@ -72,7 +74,7 @@ static void sum_path_by_kind(const struct ips_graph *g,
         uint64_t own = i > first ? ips_add_sat(before, g->w[i]) : 0;
         /* Each time is rounded up, so sums of them may differ by less than 2
          * ns. */
-        if (ips_arc_present(g, arcs, i) &&
+        if (ips_has_local_cross_arc(g, arcs, i) &&
             (i == first || r->reach[i] > ips_add_sat(own, 1))) {
             uint32_t x = g->xpred[i];
             uint64_t took = ips_sub_sat(r->reach[i], r->reach[x]);
@@ -91,14 +93,15 @@ static void sum_path_by_kind(const struct ips_graph *g,
 
 int ips_compute_shared_medium_path(struct ips_graph *g,
                                    const struct ips_scenario *scenario,
-                                   const struct ips_shared_ask *ask,
-                                   struct ips_shared *out, struct ips_err *err)
+                                   const struct ips_shared_medium_ask *ask,
+                                   struct ips_shared_control *out,
+                                   struct ips_err *err)
 {
     struct tables t = {0};
     struct ips_replay r = {0};
-    struct ips_arcs arcs;
+    struct ips_cross_arc_weighting arcs;
     memset(out, 0, sizeof(*out));
-    ips_arcs_init(&arcs, scenario);
+    ips_cross_arc_weighting_init(&arcs, scenario);
     int rc = make_tables(g, ask, &t, err);
     if (rc == 0 && ask->least_ns)
         subtract_least_ns(g, &arcs, ask);

@@ -17,7 +17,7 @@
 
 #include "analysis/graph/graph.h"
 
-struct ips_shared_ask {
+struct ips_shared_medium_ask {
     uint32_t machine_count;
     const uint32_t *map; /* [chain_count] machine of each chain */
     /* [machine_count * machine_count], from machine f to machine t at index
@@ -27,7 +27,7 @@ struct ips_shared_ask {
     const uint64_t *least_ns;
 };
 
-struct ips_shared {
+struct ips_shared_control {
     uint64_t end_ns; /* when the last END, or the scenario's goal, is reached */
     uint64_t busy_ns; /* time during which at least one transfer was in
                          progress */
@@ -40,8 +40,8 @@ struct ips_shared {
  * least_ns is set. Returns the errors of ips_replay(). */
 int ips_compute_shared_medium_path(struct ips_graph *g,
                                    const struct ips_scenario *scenario,
-                                   const struct ips_shared_ask *ask,
-                                   struct ips_shared *out,
+                                   const struct ips_shared_medium_ask *ask,
+                                   struct ips_shared_control *out,
                                    struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -28,7 +28,7 @@ bool rp_tree_reserve(struct rp_tree *t)
            t->capacity * sizeof(*t->at));
     for (size_t i = more.capacity - 1; i > 0; i--) {
         struct rp_item *kid = &more.at[2 * i];
-        more.at[i] = kid[rp_item_wide(&kid[1]) < rp_item_wide(&kid[0])];
+        more.at[i] = kid[rp_item_as_u128(&kid[1]) < rp_item_as_u128(&kid[0])];
     }
     more.used = t->used;
     more.free_leaf = t->free_leaf;

@@ -49,7 +49,7 @@ static inline uint64_t rp_tree_first_key(const struct rp_tree *t)
 
 /* Returns the item as one number of 128 bits, so that items are compared by one
  * subtraction and selected without a branch. */
-static inline ips_u128 rp_item_wide(const struct rp_item *i)
+static inline ips_u128 rp_item_as_u128(const struct rp_item *i)
 {
     return (ips_u128)i->key << 64 | i->who;
 }
@@ -69,15 +69,15 @@ static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
         to->who = (uint64_t)least;
         if (at <= sizeof(*to))
             break;
-        ips_u128 other =
-            rp_item_wide((struct rp_item *)(void *)(base + (at ^ sizeof(*to))));
+        ips_u128 other = rp_item_as_u128(
+            (struct rp_item *)(void *)(base + (at ^ sizeof(*to))));
         least = other < least ? other : least;
         at = at / 2 & ~(sizeof(*to) - 1);
     }
 }
 
 /* Empties `leaf` and frees it for reuse. */
-static inline void rp_tree_drop(struct rp_tree *t, uint32_t leaf)
+static inline void rp_tree_free_leaf(struct rp_tree *t, uint32_t leaf)
 {
     rp_tree_set(t, leaf, RP_NEVER, t->free_leaf);
     t->free_leaf = leaf;

@@ -76,7 +76,7 @@ uint64_t ips_compute_feature_shares(const struct ips_graph *g,
     for (;;) {
         if (e->crossed[i]) {
             bool present;
-            uint64_t xw = ips_xweight(g, i, scenario, &present);
+            uint64_t xw = ips_cross_arc_weight(g, i, scenario, &present);
             if (f->cross && f->cross[i] != IPS_NO_FEATURE)
                 share[f->cross[i]] += ips_feature_ns_of_cross_arc(f, i, xw);
             resources += g->xkind[i] == IPS_X_RESOURCE;

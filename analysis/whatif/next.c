@@ -38,8 +38,8 @@ struct search {
     const struct ips_scenario *scenario;
     const struct ips_est *e;
     const struct ips_next_ask *ask;
-    struct ips_arcs arcs;
-    struct ips_next *out;
+    struct ips_cross_arc_weighting arcs;
+    struct ips_next_paths *out;
     struct branch *heap;
     uint64_t heap_count, heap_cap;
     struct branch *result;
@@ -84,9 +84,9 @@ static bool add_met_node(struct search *s, uint32_t node, uint32_t group)
         return false;
     uint64_t key = (uint64_t)node << 32 | group;
     uint64_t at = ips_idmap_find_slot(m, key);
-    if (ips_idmap_has(m, at))
+    if (ips_idmap_slot_is_used(m, at))
         return false;
-    ips_idmap_put(m, at, key, 0);
+    ips_idmap_fill_slot(m, at, key, 0);
     return true;
 }
 
@@ -99,7 +99,7 @@ static uint32_t extend_sequence(struct search *s, uint32_t rest, uint32_t label)
         return rest;
     uint64_t key = (uint64_t)rest << 32 | label;
     uint64_t at = ips_idmap_find_slot(m, key);
-    if (ips_idmap_has(m, at))
+    if (ips_idmap_slot_is_used(m, at))
         return m->value[at];
     if (s->group_count == s->group_cap) {
         uint64_t cap = s->group_cap * 2 + 64;
@@ -118,7 +118,7 @@ static uint32_t extend_sequence(struct search *s, uint32_t rest, uint32_t label)
         s->group[s->group_count++] = (struct group){0, 0, false};
     uint32_t result = (uint32_t)s->group_count;
     s->group[s->group_count++] = (struct group){label, rest, false};
-    ips_idmap_put(m, at, key, result);
+    ips_idmap_fill_slot(m, at, key, result);
     return result;
 }
 
@@ -159,8 +159,9 @@ static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
             return group;
         uint64_t key = (uint64_t)group << 32 | label;
         uint64_t at = ips_idmap_find_slot(&s->joined, key);
-        if (!ips_idmap_has(&s->joined, at))
-            ips_idmap_put(&s->joined, at, key, extend_set(s, group, label));
+        if (!ips_idmap_slot_is_used(&s->joined, at))
+            ips_idmap_fill_slot(&s->joined, at, key,
+                                extend_set(s, group, label));
         return s->joined.value[at];
     }
     if (group && s->group[group].label == label)
@@ -245,19 +246,20 @@ static struct branch heap_pop(struct search *s)
 
 /* ---- walking a branch --------------------------------------------------- */
 
-struct arcs_in {
+struct present_arcs_into {
     bool chain, cross;
     uint64_t xw;
 };
 
-static struct arcs_in arcs_in(const struct search *s, uint32_t node,
-                              uint32_t first)
+static struct present_arcs_into present_arcs_into(const struct search *s,
+                                                  uint32_t node, uint32_t first)
 {
-    struct arcs_in in = {.chain = node != first,
-                         .cross = ips_arc_present(s->g, &s->arcs, node)};
+    struct present_arcs_into in = {
+        .chain = node != first,
+        .cross = ips_has_local_cross_arc(s->g, &s->arcs, node)};
     if (in.cross)
-        in.xw = ips_arc_ns(&s->arcs, s->arcs.mode[s->g->xkind[node]],
-                           s->g->xlen, node);
+        in.xw = ips_weight_of_cross_arc(
+            &s->arcs, s->arcs.mode[s->g->xkind[node]], s->g->xlen, node);
     return in;
 }
 
@@ -265,13 +267,13 @@ static struct arcs_in arcs_in(const struct search *s, uint32_t node,
  * first node has no chain arc, so its cross arc, if there is one, is always
  * taken, even if the EST is 0. */
 static bool takes_cross_arc(const struct search *s, uint32_t node,
-                            const struct arcs_in *in)
+                            const struct present_arcs_into *in)
 {
     return in->cross && (s->e->crossed[node] || !in->chain);
 }
 
 static struct branch branch_off(const struct search *s, uint32_t node,
-                                const struct arcs_in *in, bool cross,
+                                const struct present_arcs_into *in, bool cross,
                                 uint64_t suffix)
 {
     struct branch b = {.at = node};
@@ -281,7 +283,8 @@ static struct branch branch_off(const struct search *s, uint32_t node,
     return b;
 }
 
-static uint32_t label_of(const struct search *s, uint32_t node, uint32_t chain)
+static uint32_t label_of_arc_into_node(const struct search *s, uint32_t node,
+                                       uint32_t chain)
 {
     return s->ask->node_label ? s->ask->node_label[node]
                               : s->ask->chain_label[chain];
@@ -300,11 +303,11 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
     *group = b->group;
     while (!s->full) {
         uint32_t first = s->g->chains[chain].first;
-        if (grouped && label_of(s, v, chain) != label) {
-            label = label_of(s, v, chain);
+        if (grouped && label_of_arc_into_node(s, v, chain) != label) {
+            label = label_of_arc_into_node(s, v, chain);
             *group = extend_group(s, *group, label);
         }
-        struct arcs_in in = arcs_in(s, v, first);
+        struct present_arcs_into in = present_arcs_into(s, v, first);
         if (!in.chain && !in.cross) {
             *ns = suffix + s->e->est[v];
             return !s->full;
@@ -342,7 +345,7 @@ static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
             last->ns += g->w[node];
             return 0;
         }
-        return ips_path_push(
+        return ips_path_append_segment(
             p,
             &(struct ips_path_segment){IPS_SEG_COMPUTE, IPS_X_NONE, chain,
                                        node - 1, node, g->w[node]},
@@ -350,12 +353,13 @@ static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
     }
     uint8_t kind = g->xkind[node];
     bool outside = kind == IPS_X_EXTERNAL || kind == IPS_X_IDLE;
-    return ips_path_push(
+    return ips_path_append_segment(
         p,
-        &(struct ips_path_segment){
-            outside ? IPS_SEG_EXTERNAL : IPS_SEG_MESSAGE, kind, chain,
-            g->xpred[node], node,
-            ips_arc_ns(&s->arcs, s->arcs.mode[kind], g->xlen, node)},
+        &(struct ips_path_segment){outside ? IPS_SEG_EXTERNAL : IPS_SEG_MESSAGE,
+                                   kind, chain, g->xpred[node], node,
+                                   ips_weight_of_cross_arc(&s->arcs,
+                                                           s->arcs.mode[kind],
+                                                           g->xlen, node)},
         err);
 }
 
@@ -377,7 +381,8 @@ static int expand_path(const struct search *s, uint32_t self,
         turn[--at] = s->result[i].at;
     to->end = v = s->result[i].node;
     for (uint32_t chain = ips_chain_of(s->g, v); rc == 0;) {
-        struct arcs_in in = arcs_in(s, v, s->g->chains[chain].first);
+        struct present_arcs_into in =
+            present_arcs_into(s, v, s->g->chains[chain].first);
         if (!in.chain && !in.cross)
             break;
         bool cross = takes_cross_arc(s, v, &in);
@@ -453,7 +458,7 @@ static int search_paths(struct search *s, struct ips_err *err)
     int rc = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-        if (ips_is_end(g, s->scenario, last))
+        if (ips_may_end_path(g, s->scenario, last))
             heap_push(s, &(struct branch){.priority = s->e->est[last],
                                           .node = last,
                                           .at = NOTHING,
@@ -479,7 +484,7 @@ static int search_paths(struct search *s, struct ips_err *err)
     return rc;
 }
 
-void ips_next_release(struct ips_next *n)
+void ips_next_paths_release(struct ips_next_paths *n)
 {
     for (uint32_t i = 0; i < n->count; i++) {
         free(n->path[i].label);
@@ -492,8 +497,8 @@ void ips_next_release(struct ips_next *n)
 int ips_find_longest_paths(const struct ips_graph *g,
                            const struct ips_scenario *scenario,
                            const struct ips_est *e,
-                           const struct ips_next_ask *ask, struct ips_next *out,
-                           struct ips_err *err)
+                           const struct ips_next_ask *ask,
+                           struct ips_next_paths *out, struct ips_err *err)
 {
     struct search s = {.g = g,
                        .scenario = scenario,
@@ -506,7 +511,7 @@ int ips_find_longest_paths(const struct ips_graph *g,
         return ips_err_set(err, IPS_E_USAGE,
                            "%u remote references without values", g->in_count);
     s.limit = ask->limit_bytes ? ask->limit_bytes : IPS_NEXT_LIMIT_BYTES;
-    ips_arcs_init(&s.arcs, scenario);
+    ips_cross_arc_weighting_init(&s.arcs, scenario);
     int rc = search_paths(&s, err);
     free(s.heap);
     free(s.result);
@@ -515,6 +520,6 @@ int ips_find_longest_paths(const struct ips_graph *g,
     ips_idmap_release(&s.joined);
     ips_idmap_release(&s.met);
     if (rc < 0)
-        ips_next_release(out);
+        ips_next_paths_release(out);
     return rc;
 }

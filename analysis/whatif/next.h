@@ -55,20 +55,21 @@ struct ips_next_path {
     uint32_t label_count;
     struct ips_path path; /* the longest path of the group */
 };
-struct ips_next {
+struct ips_next_paths {
     struct ips_next_path *path; /* longest first */
     uint32_t count;
     bool complete; /* false: the memory limit was reached; there may be more
                       paths */
 };
-void ips_next_release(struct ips_next *n);
+void ips_next_paths_release(struct ips_next_paths *n);
 
 /* Finds the longest paths. `e` is the result of ips_longest_path() for this
  * graph, which must have no remote references, and this scenario. */
 int ips_find_longest_paths(const struct ips_graph *g,
                            const struct ips_scenario *scenario,
                            const struct ips_est *e,
-                           const struct ips_next_ask *ask, struct ips_next *out,
+                           const struct ips_next_ask *ask,
+                           struct ips_next_paths *out,
                            struct ips_err *err) IPS_MUST_USE;
 
 #endif

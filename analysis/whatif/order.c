@@ -16,8 +16,8 @@
 
 struct maker {
     const struct ips_graph *g;
-    struct ips_arcs arcs;
-    struct ips_order *out;
+    struct ips_cross_arc_weighting arcs;
+    struct ips_computation_order *out;
     uint64_t run_cap;
     uint32_t *pos;   /* [chain_count] next node */
     uint32_t *next;  /* [chain_count] next chain that waits on the same node */
@@ -25,7 +25,7 @@ struct maker {
     uint32_t ready_count;
 };
 
-void ips_order_release(struct ips_order *o)
+void ips_computation_order_release(struct ips_computation_order *o)
 {
     free(o->run);
     free(o->slot);
@@ -35,19 +35,19 @@ void ips_order_release(struct ips_order *o)
 static int push_run(struct maker *m, uint32_t chain, uint32_t first,
                     uint32_t end, struct ips_err *err)
 {
-    struct ips_order *o = m->out;
+    struct ips_computation_order *o = m->out;
     if (first == end)
         return 0;
     if (o->run_count == m->run_cap) {
         uint64_t cap = m->run_cap * 2 + 64;
-        struct ips_run *more = realloc(o->run, cap * sizeof(*more));
+        struct ips_chain_run *more = realloc(o->run, cap * sizeof(*more));
         if (!more)
             return ips_err_set(err, IPS_E_NO_MEMORY, "order of %u nodes",
                                m->g->node_count);
         o->run = more;
         m->run_cap = cap;
     }
-    o->run[o->run_count++] = (struct ips_run){chain, first, end - first};
+    o->run[o->run_count++] = (struct ips_chain_run){chain, first, end - first};
     return 0;
 }
 
@@ -58,7 +58,8 @@ static int run_chain(struct maker *m, uint32_t c, struct ips_err *err)
     uint32_t begun = m->pos[c], i = begun;
     uint32_t end = g->chains[c].first + g->chains[c].count;
     for (; i < end; i++) {
-        if (ips_arc_present(g, &m->arcs, i) && head[g->xpred[i]] != DONE) {
+        if (ips_has_local_cross_arc(g, &m->arcs, i) &&
+            head[g->xpred[i]] != DONE) {
             m->next[c] = head[g->xpred[i]];
             head[g->xpred[i]] = c;
             break;
@@ -97,7 +98,7 @@ static int make_runs(struct maker *m, struct ips_err *err)
 static int make_slots(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
-    struct ips_order *o = m->out;
+    struct ips_computation_order *o = m->out;
     uint32_t *left = calloc((size_t)g->node_count + 1, sizeof(*left));
     uint32_t *spare = malloc(((size_t)g->node_count + 1) * sizeof(*spare));
     uint32_t spare_count = 0;
@@ -109,13 +110,14 @@ static int make_slots(struct maker *m, struct ips_err *err)
     }
     memset(o->slot, 0xff, (size_t)g->node_count * sizeof(*o->slot));
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (ips_arc_present(g, &m->arcs, i))
+        if (ips_has_local_cross_arc(g, &m->arcs, i))
             left[g->xpred[i]]++;
     }
     for (uint64_t r = 0; r < o->run_count; r++) {
         uint32_t first = o->run[r].first, end = first + o->run[r].count;
         for (uint32_t i = first; i < end; i++) {
-            if (ips_arc_present(g, &m->arcs, i) && --left[g->xpred[i]] == 0)
+            if (ips_has_local_cross_arc(g, &m->arcs, i) &&
+                --left[g->xpred[i]] == 0)
                 spare[spare_count++] = o->slot[g->xpred[i]];
             if (left[i])
                 o->slot[i] =
@@ -127,9 +129,10 @@ static int make_slots(struct maker *m, struct ips_err *err)
     return 0;
 }
 
-int ips_order_make(const struct ips_graph *g,
-                   const struct ips_scenario *scenario, struct ips_order *out,
-                   struct ips_err *err)
+int ips_computation_order_make(const struct ips_graph *g,
+                               const struct ips_scenario *scenario,
+                               struct ips_computation_order *out,
+                               struct ips_err *err)
 {
     struct maker m = {.g = g, .out = out};
     int rc = 0;
@@ -139,7 +142,7 @@ int ips_order_make(const struct ips_graph *g,
                            "%u remote references without values", g->in_count);
     if (g->chain_count >= DONE)
         return ips_err_set(err, IPS_E_LIMIT, "%u chains", g->chain_count);
-    ips_arcs_init(&m.arcs, scenario);
+    ips_cross_arc_weighting_init(&m.arcs, scenario);
     size_t chains = (size_t)g->chain_count + 1;
     m.pos = malloc(chains * sizeof(*m.pos));
     m.next = malloc(chains * sizeof(*m.next));
@@ -158,6 +161,6 @@ int ips_order_make(const struct ips_graph *g,
     free(m.next);
     free(m.ready);
     if (rc < 0)
-        ips_order_release(out);
+        ips_computation_order_release(out);
     return rc;
 }

@@ -17,24 +17,25 @@
 
 #include "analysis/graph/graph.h"
 
-struct ips_run {
+struct ips_chain_run {
     uint32_t chain;
     uint32_t first; /* first node */
     uint32_t count; /* number of nodes, at least 1 */
 };
-struct ips_order {
-    struct ips_run *run; /* runs of one chain are in the chain's order */
+struct ips_computation_order {
+    struct ips_chain_run *run; /* runs of one chain are in the chain's order */
     uint64_t run_count;
     uint32_t *slot; /* [node_count] slot of the node's value; IPS_NO_NODE: no
                        cross arc leaves the node */
     uint32_t slot_count;
 };
-void ips_order_release(struct ips_order *o);
+void ips_computation_order_release(struct ips_computation_order *o);
 
 /* Makes the order of a checked graph without remote references, for the cross
  * arcs that are present in `scenario`. IPS_E_STALLED: the graph has a cycle. */
-int ips_order_make(const struct ips_graph *g,
-                   const struct ips_scenario *scenario, struct ips_order *out,
-                   struct ips_err *err) IPS_MUST_USE;
+int ips_computation_order_make(const struct ips_graph *g,
+                               const struct ips_scenario *scenario,
+                               struct ips_computation_order *out,
+                               struct ips_err *err) IPS_MUST_USE;
 
 #endif

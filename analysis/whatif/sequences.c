@@ -55,7 +55,8 @@ static uint64_t occurrence_ns(const struct counting *c, uint32_t first,
     return c->until[first + len] - c->until[first] - c->steps[first].gap_ns;
 }
 
-static bool keep_sequence(struct counting *c, const struct ips_sequence *s)
+static bool append_candidate_sequence(struct counting *c,
+                                      const struct ips_sequence *s)
 {
     if (c->found_count == c->capacity) {
         size_t room = c->capacity ? c->capacity * 2 : 256;
@@ -85,7 +86,7 @@ static bool count_and_keep_sequence(struct counting *c,
         s.ns += occurrence_ns(c, group[i].at, length);
         s.count++;
     }
-    return s.count < 2 || keep_sequence(c, &s);
+    return s.count < 2 || append_candidate_sequence(c, &s);
 }
 
 static bool count_sequences_of_length(struct counting *c, uint32_t length)

@@ -53,10 +53,11 @@ int ips_compute_slacks(const struct ips_graph *g,
                 continue;
             slack = ips_slack_of_cross_arc(g, scenario, e, tail, i);
             if (slack != IPS_NO_SLACK)
-                add_slack(&out[f->cross[i]], slack,
-                          ips_feature_ns_of_cross_arc(
-                              f, i, ips_xweight(g, i, scenario, &present)),
-                          near_ns);
+                add_slack(
+                    &out[f->cross[i]], slack,
+                    ips_feature_ns_of_cross_arc(
+                        f, i, ips_cross_arc_weight(g, i, scenario, &present)),
+                    near_ns);
         }
     }
     (void)ips_compute_feature_shares(g, scenario, e, f, share);

@@ -24,8 +24,8 @@
  * all times in range. */
 int ips_compute_tails(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
-                      const struct ips_order *order, uint64_t **tail,
-                      struct ips_err *err) IPS_MUST_USE;
+                      const struct ips_computation_order *order,
+                      uint64_t **tail, struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the slack of the arc from a node's chain predecessor, or IPS_NO_SLACK
  * if the node is its chain's first (`first`). ips_slack_of_cross_arc() returns

@@ -1,7 +1,7 @@
 /*
  * The scenarios of a node are adjacent in memory, so the additions and maxima
- * of a node are the same few operations on IPS_WHATIF_LANES values (SIMD). A
- * feature that no scenario edits costs one test of its mask.
+ * of a node are the same few operations on IPS_WHATIF_SCENARIOS values (SIMD).
+ * A feature that no scenario edits costs one test of its mask.
  */
 #include "analysis/whatif/whatif.h"
 
@@ -10,7 +10,7 @@
 
 #include "analysis/graph/kernel.h"
 
-#define LANES IPS_WHATIF_LANES
+#define LANES IPS_WHATIF_SCENARIOS
 
 struct scenarios {
     uint64_t v[LANES];
@@ -18,7 +18,7 @@ struct scenarios {
 
 struct pass {
     const struct ips_whatif_base *b;
-    struct ips_arcs arcs;
+    struct ips_cross_arc_weighting arcs;
     /* [features] bit set of the scenarios that edit the feature */
     uint8_t *mask;
     uint32_t (*ppm)[LANES]; /* [features] share of the feature's time that each
@@ -31,7 +31,7 @@ struct pass {
     uint8_t *won;
 };
 
-uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm)
+uint64_t ips_scale_by_ppm(uint64_t ns, uint32_t ppm)
 {
     return ns / 1000000u * ppm + ns % 1000000u * ppm / 1000000u;
 }
@@ -44,7 +44,7 @@ static void subtract_savings(const struct pass *p, uint32_t feature,
     uint32_t mask = p->mask[feature];
     for (int l = 0; mask; l++, mask >>= 1) {
         if (mask & 1u)
-            a->v[l] -= ips_ppm_of(ns, p->ppm[feature][l]);
+            a->v[l] -= ips_scale_by_ppm(ns, p->ppm[feature][l]);
     }
 }
 
@@ -69,7 +69,8 @@ static uint8_t apply_cross_arc_where_it_wins(const struct pass *p, uint32_t i,
 {
     const struct ips_graph *g = p->b->g;
     const uint32_t *cross = p->b->f->cross;
-    uint64_t xw = ips_arc_ns(&p->arcs, p->arcs.mode[g->xkind[i]], g->xlen, i);
+    uint64_t xw = ips_weight_of_cross_arc(&p->arcs, p->arcs.mode[g->xkind[i]],
+                                          g->xlen, i);
     struct scenarios from = p->slot[p->b->order->slot[g->xpred[i]]];
     unsigned won = 0;
     for (int l = 0; l < LANES; l++)
@@ -88,11 +89,11 @@ static uint8_t apply_cross_arc_where_it_wins(const struct pass *p, uint32_t i,
 static void run_pass(struct pass *p)
 {
     const struct ips_graph *g = p->b->g;
-    const struct ips_order *order = p->b->order;
+    const struct ips_computation_order *order = p->b->order;
     const struct ips_features *f = p->b->f;
     memset(p->carry, 0, (size_t)g->chain_count * sizeof(*p->carry));
     for (uint64_t r = 0; r < order->run_count; r++) {
-        const struct ips_run *run = &order->run[r];
+        const struct ips_chain_run *run = &order->run[r];
         struct scenarios a = p->carry[run->chain];
         uint32_t feature = f->chain[run->chain];
         bool plain =
@@ -104,7 +105,7 @@ static void run_pass(struct pass *p)
                 a.v[l] += w;
             if (!plain && i != g->chains[run->chain].first)
                 subtract_savings_of_chain_arc(p, feature, i, &a);
-            if (ips_arc_present(g, &p->arcs, i))
+            if (ips_has_local_cross_arc(g, &p->arcs, i))
                 won = apply_cross_arc_where_it_wins(p, i, &a);
             p->won[i] = won;
             if (order->slot[i] != IPS_NO_NODE)
@@ -142,7 +143,7 @@ static void read_result_of_scenario(const struct pass *p, int l,
     out->t_max = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-        if (ips_is_end(g, p->b->scenario, last) &&
+        if (ips_may_end_path(g, p->b->scenario, last) &&
             (out->end == IPS_NO_NODE || p->carry[c].v[l] > out->t_max)) {
             out->end = last;
             out->t_max = p->carry[c].v[l];
@@ -190,7 +191,7 @@ static uint64_t remove_edits_and_get_bound(struct pass *p, int l,
     for (uint32_t k = 0; k < change->count; k++) {
         uint32_t feature = change->edit[k].feature;
         bound = ips_add_sat(
-            bound, ips_ppm_of(p->b->share[feature], p->ppm[feature][l]));
+            bound, ips_scale_by_ppm(p->b->share[feature], p->ppm[feature][l]));
         p->ppm[feature][l] = 0;
         p->mask[feature] &= (uint8_t) ~(1u << l);
     }
@@ -211,7 +212,7 @@ static int pass_init(struct pass *p, const struct ips_whatif_base *b,
 {
     memset(p, 0, sizeof(*p));
     p->b = b;
-    ips_arcs_init(&p->arcs, b->scenario);
+    ips_cross_arc_weighting_init(&p->arcs, b->scenario);
     p->mask = calloc((size_t)b->f->count + 1, sizeof(*p->mask));
     p->ppm = calloc((size_t)b->f->count + 1, sizeof(*p->ppm));
     p->slot = malloc(((size_t)b->order->slot_count + 1) * sizeof(*p->slot));

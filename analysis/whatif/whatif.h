@@ -1,8 +1,8 @@
 /*
  * What-if: computes the gain if something were faster. Weights become w' = w -
  * theta * w_f, where w_f is the feature's share of w, and the longest path is
- * computed again. One pass over the graph answers IPS_WHATIF_LANES questions,
- * each with its own set of values.
+ * computed again. One pass over the graph answers IPS_WHATIF_SCENARIOS
+ * questions, each with its own set of values.
  *
  * theta is given in ppm, 0 to 1000000; 1000000 is logical zeroing. Each share
  * is reduced by floor(w_f * theta). Therefore
@@ -25,7 +25,7 @@
 #include "analysis/whatif/feature.h"
 #include "analysis/whatif/order.h"
 
-#define IPS_WHATIF_LANES 8
+#define IPS_WHATIF_SCENARIOS 8
 #define IPS_WHATIF_GONE 1000000u /* ppm: the whole time is removed */
 
 struct ips_edit {
@@ -52,14 +52,14 @@ struct ips_whatif {
 struct ips_whatif_base {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
-    const struct ips_order *order; /* made from g and scenario */
+    const struct ips_computation_order *order; /* made from g and scenario */
     /* result of ips_longest_path() for g and scenario */
     const struct ips_est *est;
     const struct ips_features *f; /* passed ips_features_check() */
     const uint64_t *share;        /* from ips_compute_feature_shares() */
 };
 
-/* Answers any number of changes into out[count], IPS_WHATIF_LANES in each
+/* Answers any number of changes into out[count], IPS_WHATIF_SCENARIOS in each
  * pass. */
 int ips_whatif(const struct ips_whatif_base *b, const struct ips_change *change,
                size_t count, struct ips_whatif *out,
@@ -77,6 +77,6 @@ int ips_whatif_rank(const struct ips_whatif_base *b,
                     struct ips_err *err) IPS_MUST_USE;
 
 /* Returns floor(ns * ppm / 1000000); ppm is at most a million. */
-uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm);
+uint64_t ips_scale_by_ppm(uint64_t ns, uint32_t ppm);
 
 #endif

@@ -25,7 +25,7 @@ static void put_text(struct ipsq_json *j, const char *key, const char *text)
 static void put_list(struct ipsq_json *j, const char *key, char **item,
                      size_t count)
 {
-    struct ipsq_cell cell = ipsq_list(item, count);
+    struct ipsq_cell cell = ipsq_list_cell(item, count);
     ipsq_json_key(j, key);
     ipsq_json_cell(j, IPSQ_LIST, &cell);
 }
@@ -43,11 +43,11 @@ static void put_notes(struct ipsq_json *j, const Ips__Certificate *c)
 
 /* Makes the cell of the recording overhead, as a fraction of the CPU time of
  * the program itself. */
-static struct ipsq_cell dilation_cell(const Ips__Certificate *c)
+static struct ipsq_cell recording_overhead_cell(const Ips__Certificate *c)
 {
-    return ipsq_real(c->dilation_ppm == UINT64_MAX
-                         ? IPS_UNMEASURED_REAL
-                         : (double)c->dilation_ppm / 1e6);
+    return ipsq_real_cell(c->dilation_ppm == UINT64_MAX
+                              ? IPS_UNMEASURED_REAL
+                              : (double)c->dilation_ppm / 1e6);
 }
 
 static void put_lost_events(struct ipsq_json *j, const Ips__Certificate *c)
@@ -96,7 +96,7 @@ static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
 }
 
 /* Writes how much CPU time was estimated, and how wrong the estimates were. */
-static void put_cpu_guesses(struct ipsq_json *j, const Ips__Certificate *c)
+static void put_cpu_estimates(struct ipsq_json *j, const Ips__Certificate *c)
 {
     put_count(j, "cpu_ns", c->cpu_ns);
     put_count(j, "guessed_cpu_ns", c->guessed_cpu_ns);
@@ -111,8 +111,8 @@ static void put_loads(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_open(j, '[');
     for (size_t i = 0; i < c->n_loads; i++) {
         const Ips__MachineLoad *l = c->loads[i];
-        struct ipsq_cell load = ipsq_real((double)l->milli / 1e3);
-        struct ipsq_cell own = ipsq_real((double)l->own_milli / 1e3);
+        struct ipsq_cell load = ipsq_real_cell((double)l->milli / 1e3);
+        struct ipsq_cell own = ipsq_real_cell((double)l->own_milli / 1e3);
         ipsq_json_open(j, '{');
         put_text(j, "machine", l->machine);
         ipsq_json_key(j, "load");
@@ -178,10 +178,10 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "probe_ns", c->probe_ns);
     put_count(j, "overhead_ns", c->overhead_ns);
     put_count(j, "probe_arc_ns", c->probe_arc_ns);
-    struct ipsq_cell share = dilation_cell(c);
+    struct ipsq_cell share = recording_overhead_cell(c);
     ipsq_json_key(j, "dilation");
     ipsq_json_cell(j, IPSQ_SHARE, &share);
-    put_cpu_guesses(j, c);
+    put_cpu_estimates(j, c);
     put_loads(j, c);
     put_text(j, "message_times", c->message_times);
     put_scenarios(j, c);
@@ -244,40 +244,42 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     uint64_t lost = 0;
     for (size_t i = 0; i < c->n_lost; i++)
         lost += c->lost[i]->count;
-    tsv_line(f, "complete", IPSQ_BOOL, ipsq_bool(c->complete));
+    tsv_line(f, "complete", IPSQ_BOOL, ipsq_bool_cell(c->complete));
     for (size_t i = 0; i < c->n_gaps; i++)
-        tsv_line(f, "gap", IPSQ_TEXT, ipsq_text(c->gaps[i]));
-    tsv_line(f, "events", IPSQ_COUNT, ipsq_count(c->events));
-    tsv_line(f, "lost", IPSQ_COUNT, ipsq_count(lost));
-    tsv_line(f, "unmatched", IPSQ_COUNT, ipsq_count(c->unmatched));
-    tsv_line(f, "ambiguous", IPSQ_COUNT, ipsq_count(c->ambiguous));
-    tsv_line(f, "pending", IPSQ_COUNT, ipsq_count(c->pending));
-    tsv_line(f, "external", IPSQ_COUNT, ipsq_count(c->external));
-    tsv_line(f, "idle", IPSQ_COUNT, ipsq_count(c->idle));
-    tsv_line(f, "any", IPSQ_COUNT, ipsq_count(c->any));
-    tsv_line(f, "any_on_path", IPSQ_COUNT, ipsq_count(c->any_on_path));
-    tsv_line(f, "any_unmatched", IPSQ_COUNT, ipsq_count(c->any_unmatched));
-    tsv_line(f, "machines", IPSQ_LIST, ipsq_list(c->machines, c->n_machines));
+        tsv_line(f, "gap", IPSQ_TEXT, ipsq_text_cell(c->gaps[i]));
+    tsv_line(f, "events", IPSQ_COUNT, ipsq_count_cell(c->events));
+    tsv_line(f, "lost", IPSQ_COUNT, ipsq_count_cell(lost));
+    tsv_line(f, "unmatched", IPSQ_COUNT, ipsq_count_cell(c->unmatched));
+    tsv_line(f, "ambiguous", IPSQ_COUNT, ipsq_count_cell(c->ambiguous));
+    tsv_line(f, "pending", IPSQ_COUNT, ipsq_count_cell(c->pending));
+    tsv_line(f, "external", IPSQ_COUNT, ipsq_count_cell(c->external));
+    tsv_line(f, "idle", IPSQ_COUNT, ipsq_count_cell(c->idle));
+    tsv_line(f, "any", IPSQ_COUNT, ipsq_count_cell(c->any));
+    tsv_line(f, "any_on_path", IPSQ_COUNT, ipsq_count_cell(c->any_on_path));
+    tsv_line(f, "any_unmatched", IPSQ_COUNT, ipsq_count_cell(c->any_unmatched));
+    tsv_line(f, "machines", IPSQ_LIST,
+             ipsq_list_cell(c->machines, c->n_machines));
     tsv_line(f, "missing_machines", IPSQ_LIST,
-             ipsq_list(c->missing_machines, c->n_missing_machines));
+             ipsq_list_cell(c->missing_machines, c->n_missing_machines));
     tsv_line(f, "untraced_processes", IPSQ_COUNT,
-             ipsq_count(c->untraced_processes));
+             ipsq_count_cell(c->untraced_processes));
     for (size_t i = 0; i < c->n_untraced; i++) {
         char text[UNTRACED_BYTES];
         tsv_line(f, "untraced", IPSQ_TEXT,
-                 ipsq_text(untraced_text(text, c->untraced[i])));
+                 ipsq_text_cell(untraced_text(text, c->untraced[i])));
     }
     if (c->category) {
-        tsv_line(f, "category", IPSQ_COUNT, ipsq_count(c->category));
-        tsv_line(f, "plan", IPSQ_TEXT, ipsq_text(c->plan));
-        tsv_line(f, "took_ns", IPSQ_COUNT, ipsq_count(c->took_ns));
+        tsv_line(f, "category", IPSQ_COUNT, ipsq_count_cell(c->category));
+        tsv_line(f, "plan", IPSQ_TEXT, ipsq_text_cell(c->plan));
+        tsv_line(f, "took_ns", IPSQ_COUNT, ipsq_count_cell(c->took_ns));
     }
-    tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
-    tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
-    tsv_line(f, "probe_arc_ns", IPSQ_COUNT, ipsq_count(c->probe_arc_ns));
-    tsv_line(f, "dilation", IPSQ_SHARE, dilation_cell(c));
-    tsv_line(f, "cpu_ns", IPSQ_COUNT, ipsq_count(c->cpu_ns));
-    tsv_line(f, "guessed_cpu_ns", IPSQ_COUNT, ipsq_count(c->guessed_cpu_ns));
+    tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text_cell(c->message_times));
+    tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count_cell(c->overhead_ns));
+    tsv_line(f, "probe_arc_ns", IPSQ_COUNT, ipsq_count_cell(c->probe_arc_ns));
+    tsv_line(f, "dilation", IPSQ_SHARE, recording_overhead_cell(c));
+    tsv_line(f, "cpu_ns", IPSQ_COUNT, ipsq_count_cell(c->cpu_ns));
+    tsv_line(f, "guessed_cpu_ns", IPSQ_COUNT,
+             ipsq_count_cell(c->guessed_cpu_ns));
     tsv_line(f, "guess_off_max_ns", IPSQ_COUNT,
-             ipsq_count(c->guess_off_max_ns));
+             ipsq_count_cell(c->guess_off_max_ns));
 }

@@ -45,7 +45,7 @@ static void add_formatted(struct writer *w, const char *fmt, ...)
 
 static void add_text(struct writer *w, const char *before, const char *text)
 {
-    struct ipsq_cell cell = ipsq_text(text);
+    struct ipsq_cell cell = ipsq_text_cell(text);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
     add_formatted(w, "%s%s", before, clean);
     free(clean);
@@ -65,7 +65,7 @@ static void add_count(struct writer *w, uint64_t n, const char *what)
 static void add_names(struct writer *w, const char *what, char **item,
                       size_t count)
 {
-    struct ipsq_cell cell = ipsq_list(item, count);
+    struct ipsq_cell cell = ipsq_list_cell(item, count);
     char *text = ipsq_cell_text(IPSQ_LIST, &cell);
     if (count)
         add_formatted(w, "%s: %s", what, text);
@@ -177,7 +177,7 @@ static void add_scenarios(struct writer *w, const Ips__Certificate *c)
 
 /* Reports how much CPU time the agent estimated after short waits, without
  * reading the CPU clock, and how wrong the estimates were. */
-static void add_cpu_guesses(struct writer *w, const Ips__Certificate *c)
+static void add_cpu_estimates(struct writer *w, const Ips__Certificate *c)
 {
     char mean[IPSQ_UNIT_BYTES], most[IPSQ_UNIT_BYTES];
     if (!is_known_nonzero(c->guessed_cpu_ns) || !c->guesses_settled ||
@@ -237,7 +237,7 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
     if (c->clock && *c->clock)
         add_text(w, "comparison of the machines' clocks: ", c->clock);
     add_overhead(w, c);
-    add_cpu_guesses(w, c);
+    add_cpu_estimates(w, c);
     add_lock_order(w, c);
     add_unexplained_times(w, c);
     add_loads(w, c);
@@ -251,7 +251,7 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
 static void put_limit(FILE *f, const char *before, const char *text,
                       size_t more)
 {
-    struct ipsq_cell cell = ipsq_text(text);
+    struct ipsq_cell cell = ipsq_text_cell(text);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
     fprintf(f, "%s: %s", before, clean);
     if (more)

@@ -57,10 +57,10 @@ int ipsq_set_no_command_error(const char *name, const char *const *more,
     for (int i = 0; more && more[i]; i++)
         ips_nearest_offer(&near, more[i]);
     return ips_err_set(err, IPS_E_USAGE, "no such command: '%.80s'%s", name,
-                       ips_nearest_text(&near));
+                       ips_nearest_suggestion(&near));
 }
 
-void ipsq_usage(FILE *f)
+void ipsq_print_usage(FILE *f)
 {
     static const char *const groups[] = {
 #define X(name, text) text,
@@ -95,11 +95,11 @@ void ipsq_usage(FILE *f)
           f);
 }
 
-void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
+void ipsq_print_command_usage(FILE *f, const struct ipsq_command *c)
 {
     fprintf(f, "usage: ipsq %s%s%s\n%s\n\n", c->name, *c->usage ? " " : "",
             c->usage, c->summary);
-    ipsq_fold(f, c->help, HELP_COLUMNS, 0);
+    ipsq_print_folded(f, c->help, HELP_COLUMNS, 0);
     fprintf(f, "%sexamples:\n%s", *c->help ? "\n" : "", c->examples);
     if (c->options) {
         fputs("\noptions:\n", f);
@@ -108,8 +108,8 @@ void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
     fputs("\nipsq --help lists the options of all commands.\n", f);
 }
 
-int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
-                    struct ips_err *err)
+int ipsq_find_run_or_newest(struct ipsq_session *s, const char *word,
+                            const char **run, struct ips_err *err)
 {
     int rc = ipsq_session_find_run(s, word, run, err);
     if (rc == 0 && !word) {
@@ -124,7 +124,8 @@ int ipsq_set_request_run(struct ipsq_session *s, const struct ipsq_options *o,
                          Ips__Request *rq, struct ips_err *err)
 {
     const char *run;
-    int rc = ipsq_choose_run(s, o->arg_count ? o->args[0] : NULL, &run, err);
+    int rc =
+        ipsq_find_run_or_newest(s, o->arg_count ? o->args[0] : NULL, &run, err);
     if (rc == 0)
         rq->run = ips_unconst_text(run);
     rq->fresh = o->fresh;
@@ -143,11 +144,11 @@ void ipsq_fill_scenario(const struct ipsq_options *o, Ips__Lane *scenario)
 void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o)
 {
     ipsq_out_value(out, IPSQ_COUNT, "phase", o->phase ? "phase" : NULL,
-                   ipsq_count(o->phase ? o->phase : IPS_UNMEASURED));
+                   ipsq_count_cell(o->phase ? o->phase : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "from_ns", o->from_ns ? "window from" : NULL,
-                   ipsq_count(o->from_ns ? o->from_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(o->from_ns ? o->from_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "to_ns", o->to_ns ? "window to" : NULL,
-                   ipsq_count(o->to_ns ? o->to_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(o->to_ns ? o->to_ns : IPS_UNMEASURED));
 }
 
 int ipsq_check_answer_kind(const Ips__Reply *last,

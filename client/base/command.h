@@ -112,16 +112,16 @@ extern const char ipsq_completion_bash[], ipsq_completion_zsh[],
 
 /* The body of main(): runs a command, or the shell if no command is given and
  * standard input and output are terminals. Returns an exit status. */
-int ipsq_command_line(int argc, char **argv);
+int ipsq_run_command_line(int argc, char **argv);
 
 /* Print the same text as --help: for all of ipsq, or for one command. */
-void ipsq_usage(FILE *f);
-void ipsq_command_usage(FILE *f, const struct ipsq_command *c);
+void ipsq_print_usage(FILE *f);
+void ipsq_print_command_usage(FILE *f, const struct ipsq_command *c);
 
 /* Finds the run that `word` names. `word` NULL: the newest run, whose name is
  * then printed to standard error. */
-int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
-                    struct ips_err *err) IPS_MUST_USE;
+int ipsq_find_run_or_newest(struct ipsq_session *s, const char *word,
+                            const char **run, struct ips_err *err) IPS_MUST_USE;
 /* Stores in rq->run the name of the run that the first argument of the command
  * names, or else of the newest run. Stores --fresh in rq->fresh. */
 int ipsq_set_request_run(struct ipsq_session *s, const struct ipsq_options *o,

@@ -89,8 +89,8 @@ static struct typed_line scan_words(char *const *words, size_t count)
 }
 
 /* Parses only the options of `mask` and ignores all other words. */
-static int parse_some(struct ipsq_options *o, uint64_t mask, char *const *words,
-                      size_t count)
+static int parse_options_in_mask(struct ipsq_options *o, uint64_t mask,
+                                 char *const *words, size_t count)
 {
     static char program[] = "ipsq";
     struct ips_err ignored;
@@ -123,7 +123,7 @@ static void offer_columns(struct ipsq_word *w, const struct typed_line *l,
                           const struct ipsq_name_source *from)
 {
     struct ipsq_options o = {0};
-    (void)!parse_some(&o, COLUMN_OPTIONS, l->words, l->count);
+    (void)!parse_options_in_mask(&o, COLUMN_OPTIONS, l->words, l->count);
     if (!(o.options_set & FORMAT_OPTIONS))
         o.format = from->session->format;
     const struct ipsq_columns columns = l->command->sort_columns(&o);
@@ -133,10 +133,9 @@ static void offer_columns(struct ipsq_word *w, const struct typed_line *l,
         ipsq_word_offer(w, columns.column[i].key, columns.column[i].title);
 }
 
-static enum ipsq_completes complete_value(const struct typed_line *l,
-                                          enum ipsq_option option,
-                                          struct ipsq_word *w,
-                                          const struct ipsq_name_source *from)
+static enum ipsq_completion_kind
+complete_value(const struct typed_line *l, enum ipsq_option option,
+               struct ipsq_word *w, const struct ipsq_name_source *from)
 {
     const struct ipsq_command *c = l->command;
     const char *const *values = ipsq_option_values(option);
@@ -209,10 +208,10 @@ static void complete_argument(const struct typed_line *l, struct ipsq_word *w,
     }
 }
 
-enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
-                                  char *const *words, size_t count,
-                                  const char *text, bool common,
-                                  struct ipsq_names *out)
+enum ipsq_completion_kind
+ipsq_complete_word(const struct ipsq_name_source *from, char *const *words,
+                   size_t count, const char *text, bool common,
+                   struct ipsq_names *out)
 {
     struct typed_line l = scan_words(words, count);
     struct ipsq_name_source named = *from;
@@ -246,16 +245,16 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 
 /* ---- ipsq complete ------------------------------------------------------ */
 
-static void on_limit(int sig)
+static void on_completion_timeout(int sig)
 {
     (void)sig;
     _exit(0); /* without this handler the shell would report that a signal
                  killed ipsq */
 }
 
-int ipsq_complete_print(int argc, char **argv)
+int ipsq_print_completions(int argc, char **argv)
 {
-    struct sigaction act = {.sa_handler = on_limit};
+    struct sigaction act = {.sa_handler = on_completion_timeout};
     struct ipsq_options o;
     struct ipsq_names names = {.described = true};
     struct ipsq_name_source from = {.session = &o};
@@ -265,12 +264,12 @@ int ipsq_complete_print(int argc, char **argv)
     int status = 0;
     sigaction(SIGALRM, &act, NULL);
     alarm(LIMIT_S);
-    if (parse_some(&o, SESSION_OPTIONS, argv + 1, count) < 0)
+    if (parse_options_in_mask(&o, SESSION_OPTIONS, argv + 1, count) < 0)
         return 0;
     if (strcmp(slash ? slash + 1 : argv[0], "ipsrun") == 0)
         status = ipsq_complete_ipsrun(&from, argv + 1, count, text, &command,
                                       &names);
-    else if (ipsq_complete(&from, argv + 1, count, text, true, &names) ==
+    else if (ipsq_complete_word(&from, argv + 1, count, text, true, &names) ==
              IPSQ_COMPLETES_FILES)
         status = IPSQ_COMPLETE_FILES;
     alarm(0); /* cancel the time limit and print what was found */

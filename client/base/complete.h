@@ -65,16 +65,16 @@ void ipsq_complete_machines(const struct ipsq_name_source *from,
                             const char *text, struct ipsq_names *out);
 
 /* Whether file names may complete the word, besides the added candidates. */
-enum ipsq_completes { IPSQ_COMPLETES_NAMES, IPSQ_COMPLETES_FILES };
+enum ipsq_completion_kind { IPSQ_COMPLETES_NAMES, IPSQ_COMPLETES_FILES };
 
 /* Adds the candidates for the word `text` to `out`; returns whether file
  * names may complete it as well. `words` are the `count` whole words between
  * the name of the program and `text`. `common`: also offer the options that
  * all commands accept. */
-enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
-                                  char *const *words, size_t count,
-                                  const char *text, bool common,
-                                  struct ipsq_names *out);
+enum ipsq_completion_kind
+ipsq_complete_word(const struct ipsq_name_source *from, char *const *words,
+                   size_t count, const char *text, bool common,
+                   struct ipsq_names *out);
 
 /* Exit statuses of `ipsq complete` besides 0. */
 enum {
@@ -86,7 +86,7 @@ enum {
 /* `ipsq complete PROGRAM WORD... WORD`: prints the candidates for the last
  * word, one a line. It starts no daemon, prints no error, and ends after two
  * seconds at the latest. Returns the exit status: 0 or IPSQ_COMPLETE_*. */
-int ipsq_complete_print(int argc, char **argv);
+int ipsq_print_completions(int argc, char **argv);
 
 /* Adds the candidates for a word of a command line of ipsrun
  * (client/base/complete_ipsrun.c). Returns the exit status of `ipsq complete`.

@@ -80,7 +80,7 @@ static int complete_value(const struct ipsq_name_source *from,
                           const struct ipsrun_option *o,
                           const struct ipsq_word *w)
 {
-    ipsq_word_offer_all(w, ipsrun_values(o->name + 2));
+    ipsq_word_offer_all(w, ipsrun_option_values(o->name + 2));
     if (strcmp(o->value, "RUN") == 0)
         ipsq_word_offer_names(w, from, ipsq_complete_runs);
     return strcmp(o->value, "DIR") == 0 ? IPSQ_COMPLETE_FILES : 0;

@@ -156,7 +156,7 @@ static void distribute_rounding(struct diff *d)
 
 /* ---- p-values ------------------------------------------------------------ */
 
-static uint64_t draw_number(uint64_t *seed)
+static uint64_t next_random_number(uint64_t *seed)
 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -166,7 +166,7 @@ static uint64_t draw_number(uint64_t *seed)
 
 /* Returns the number of ways to choose the `k` runs of the first side from `n`
  * runs. Stops counting beyond WAYS_ALL. */
-static uint64_t count_ways(unsigned n, unsigned k)
+static uint64_t count_assignments(unsigned n, unsigned k)
 {
     uint64_t w = 1;
     for (unsigned i = 1; i <= k && w <= WAYS_ALL; i++)
@@ -189,13 +189,15 @@ static bool next_set(unsigned *set, unsigned k, unsigned n)
     return false;
 }
 
-static void draw_set(unsigned *set, unsigned k, unsigned n, uint64_t *seed)
+static void draw_random_set(unsigned *set, unsigned k, unsigned n,
+                            uint64_t *seed)
 {
     unsigned all[DIFF_RUNS_MAX];
     for (unsigned i = 0; i < n; i++)
         all[i] = i;
     for (unsigned i = 0; i < k; i++) {
-        unsigned j = i + (unsigned)(draw_number(seed) % (n - i)), keep = all[j];
+        unsigned j = i + (unsigned)(next_random_number(seed) % (n - i)),
+                 keep = all[j];
         all[j] = all[i];
         set[i] = all[i] = keep;
     }
@@ -242,7 +244,7 @@ static bool has_relevant_spread(const struct diff *d, const uint64_t *v)
     return (double)(high - low) * 50 >= all / d->runs;
 }
 
-struct chance {
+struct permutation_test {
     bool *in; /* [items] whether the item is tested */
     /* [items + 1] distances between the sides as the user gave them; the last
      * entry is for the totals */
@@ -254,13 +256,13 @@ struct chance {
 };
 
 /* Whether x >= seen; values that differ only by rounding count as equal. */
-static bool reaches_seen(double x, double seen)
+static bool reaches_observed_distance(double x, double seen)
 {
     return x >= seen * (1 - 1e-9);
 }
 
 static void compare_permutation(const struct diff *d, const unsigned *set,
-                                struct chance *c)
+                                struct permutation_test *c)
 {
     double most = 0;
     for (size_t i = 0; i < d->count; i++) {
@@ -268,14 +270,16 @@ static void compare_permutation(const struct diff *d, const unsigned *set,
             most = fmax(most, compute_side_distance(d, d->item[i].v, set));
     }
     for (size_t i = 0; i < d->count; i++)
-        c->as_far[i] += reaches_seen(most, c->seen[i]);
-    c->as_far[d->count] += reaches_seen(compute_side_distance(d, d->total, set),
-                                        c->seen[d->count]);
+        c->as_far[i] += reaches_observed_distance(most, c->seen[i]);
+    c->as_far[d->count] += reaches_observed_distance(
+        compute_side_distance(d, d->total, set), c->seen[d->count]);
 }
 
-static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
+static uint64_t test_permutations(const struct diff *d, unsigned *set,
+                                  struct permutation_test *c)
 {
-    uint64_t seed = 0x9e3779b97f4a7c15ULL, n = count_ways(d->runs, d->first);
+    uint64_t seed = 0x9e3779b97f4a7c15ULL,
+             n = count_assignments(d->runs, d->first);
     if (n <= WAYS_ALL) {
         do
             compare_permutation(d, set, c);
@@ -285,18 +289,18 @@ static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
     /* the sides as the user gave them are one of the ways */
     compare_permutation(d, set, c);
     for (n = 1; n <= WAYS_DRAWN; n++) {
-        draw_set(set, d->first, d->runs, &seed);
+        draw_random_set(set, d->first, d->runs, &seed);
         compare_permutation(d, set, c);
     }
     return n;
 }
 
-static int compute_chances(struct diff *d, struct ips_err *err)
+static int compute_p_values(struct diff *d, struct ips_err *err)
 {
     unsigned set[DIFF_RUNS_MAX];
-    struct chance c = {calloc(d->count + 1, sizeof(*c.in)),
-                       calloc(d->count + 1, sizeof(*c.seen)),
-                       calloc(d->count + 1, sizeof(*c.as_far))};
+    struct permutation_test c = {calloc(d->count + 1, sizeof(*c.in)),
+                                 calloc(d->count + 1, sizeof(*c.seen)),
+                                 calloc(d->count + 1, sizeof(*c.as_far))};
     int rc = 0;
     for (unsigned i = 0; i < d->first; i++)
         set[i] = i;
@@ -308,7 +312,7 @@ static int compute_chances(struct diff *d, struct ips_err *err)
             c.seen[i] = compute_side_distance(d, d->item[i].v, set);
         }
         c.seen[d->count] = compute_side_distance(d, d->total, set);
-        double n = (double)try_ways(d, set, &c);
+        double n = (double)test_permutations(d, set, &c);
         for (size_t i = 0; i < d->count; i++)
             if (c.in[i])
                 d->item[i].p = (double)c.as_far[i] / n;
@@ -335,22 +339,22 @@ static void compute_interval_95(double *v, double *low, double *high)
     *high = v[RESAMPLES - 1 - RESAMPLES / 40];
 }
 
-static double drawn_mean(const uint64_t *v, unsigned n, uint64_t *seed)
+static double resampled_mean(const uint64_t *v, unsigned n, uint64_t *seed)
 {
     double sum = 0;
     for (unsigned i = 0; i < n; i++)
-        sum += (double)v[draw_number(seed) % n];
+        sum += (double)v[next_random_number(seed) % n];
     return sum / n;
 }
 
-static void fill_interval(const struct diff *d, const uint64_t *v,
-                          struct diff_item *x)
+static void compute_interval_of_change(const struct diff *d, const uint64_t *v,
+                                       struct diff_item *x)
 {
     static double change[RESAMPLES];
     uint64_t seed = 0x9e3779b97f4a7c15ULL;
     for (unsigned k = 0; k < RESAMPLES; k++) {
-        double a = drawn_mean(v, d->first, &seed);
-        change[k] = drawn_mean(v + d->first, d->runs - d->first, &seed) - a;
+        double a = resampled_mean(v, d->first, &seed);
+        change[k] = resampled_mean(v + d->first, d->runs - d->first, &seed) - a;
     }
     compute_interval_95(change, &x->low, &x->high);
 }
@@ -376,11 +380,11 @@ double diff_median(const double *v, unsigned n)
     return (copy[n / 2] + copy[(n - 1) / 2]) / 2;
 }
 
-static double drawn_median(const double *v, unsigned n, uint64_t *seed)
+static double resampled_median(const double *v, unsigned n, uint64_t *seed)
 {
     double copy[DIFF_RUNS_MAX];
     for (unsigned i = 0; i < n; i++)
-        copy[i] = v[draw_number(seed) % n];
+        copy[i] = v[next_random_number(seed) % n];
     return diff_median(copy, n);
 }
 
@@ -396,8 +400,8 @@ void diff_median_interval(const double *a, unsigned na, const double *b,
     if (na < DIFF_RUNS_MIN || nb < DIFF_RUNS_MIN)
         return;
     for (unsigned k = 0; k < RESAMPLES; k++) {
-        double was = drawn_median(first, na, &seed);
-        change[k] = drawn_median(second, nb, &seed) - was;
+        double was = resampled_median(first, na, &seed);
+        change[k] = resampled_median(second, nb, &seed) - was;
     }
     compute_interval_95(change, low, high);
 }
@@ -428,13 +432,13 @@ int diff_solve(struct diff *d, struct ips_err *err)
     }
     distribute_rounding(d);
     if (enough) {
-        rc = compute_chances(d, err);
-        fill_interval(d, d->total, &d->sum);
+        rc = compute_p_values(d, err);
+        compute_interval_of_change(d, d->total, &d->sum);
     }
     d->sum.cause = enough && rc == 0 && d->sum.p <= DIFF_CHANCE;
     for (size_t i = 0; enough && rc == 0 && i < d->count; i++) {
         struct diff_item *x = &d->item[i];
-        fill_interval(d, x->v, x);
+        compute_interval_of_change(d, x->v, x);
         x->cause = d->sum.cause && x->p <= DIFF_CHANCE &&
                    (x->change > 0) == (d->sum.change > 0) &&
                    llabs(x->change) >= llabs(d->sum.change) / DIFF_PART;

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-unsigned ipsq_width(const char *text, size_t bytes)
+unsigned ipsq_text_width(const char *text, size_t bytes)
 {
     unsigned n = 0;
     for (size_t i = 0; i < bytes; i++)
@@ -11,7 +11,8 @@ unsigned ipsq_width(const char *text, size_t bytes)
     return n;
 }
 
-void ipsq_fold(FILE *file, const char *text, unsigned columns, unsigned indent)
+void ipsq_print_folded(FILE *file, const char *text, unsigned columns,
+                       unsigned indent)
 {
     unsigned at = 0;
     bool begun = false; /* the output line has a word already */
@@ -19,7 +20,7 @@ void ipsq_fold(FILE *file, const char *text, unsigned columns, unsigned indent)
         unsigned blanks = (unsigned)strspn(text, " ");
         const char *word = text + blanks;
         size_t bytes = strcspn(word, " \n");
-        unsigned width = ipsq_width(word, bytes);
+        unsigned width = ipsq_text_width(word, bytes);
         if (begun && bytes && columns && at + blanks + width > columns) {
             fprintf(file, "\n%*s", (int)indent, "");
             at = indent + width;

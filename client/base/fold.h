@@ -11,11 +11,12 @@
 
 /* Returns the number of terminal columns that the first `bytes` bytes of `text`
  * take. Every character counts as one column. */
-unsigned ipsq_width(const char *text, size_t bytes);
+unsigned ipsq_text_width(const char *text, size_t bytes);
 
 /* Writes `text`, of any number of lines, folded at `columns` (0: not folded);
  * continuation lines are indented by `indent` columns. A word wider than
  * `columns` stays whole. */
-void ipsq_fold(FILE *file, const char *text, unsigned columns, unsigned indent);
+void ipsq_print_folded(FILE *file, const char *text, unsigned columns,
+                       unsigned indent);
 
 #endif

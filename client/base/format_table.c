@@ -119,7 +119,7 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
 
 static unsigned width_of(const char *text)
 {
-    return ipsq_width(text, strlen(text));
+    return ipsq_text_width(text, strlen(text));
 }
 
 static bool is_left_aligned(enum ipsq_kind kind)
@@ -215,7 +215,7 @@ void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
         size_t c = i % n;
         if (text[i] && !t->hidden[c]) {
             if (t->cuts[c])
-                text[i] = ipsq_cut(text[i], t->widths[c], utf8);
+                text[i] = ipsq_shorten_text(text[i], t->widths[c], utf8);
             put_cell(f, text[i], t->widths[c],
                      is_left_aligned(t->columns[c].kind), c == last);
         }

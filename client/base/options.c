@@ -86,7 +86,7 @@ static int parse_option_choice(enum ipsq_option option, const char *text,
     }
     return ips_err_set(err, IPS_E_USAGE, "--%s '%.40s' is not one of %s%s",
                        ipsq_option_table[option].name, text, all,
-                       ips_nearest_text(&near));
+                       ips_nearest_suggestion(&near));
 }
 
 /* Stores the value of an option that names what becomes faster (--procedure,
@@ -435,7 +435,7 @@ static int set_no_option_error(const char *word, struct ips_err *err)
             ips_nearest_offer(&near, name);
     }
     return ips_err_set(err, IPS_E_USAGE, "no such option: '%.80s'%s", word,
-                       ips_nearest_text(&near));
+                       ips_nearest_suggestion(&near));
 }
 
 int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,

@@ -257,7 +257,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* Whether the options restrict the answer to a window or a phase. */
-static inline bool ipsq_windowed(const struct ipsq_options *o)
+static inline bool ipsq_has_window(const struct ipsq_options *o)
 {
     return o->from_ns || o->to_ns || o->phase;
 }

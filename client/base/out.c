@@ -15,7 +15,7 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
     o->file = file;
     o->format = format;
     o->several = several;
-    o->columns = format == IPSQ_TABLE ? ipsq_columns(file) : 0;
+    o->columns = format == IPSQ_TABLE ? ipsq_terminal_width(file) : 0;
     o->color = o->columns && ipsq_has_color(file);
     ipsq_set_cells_ascii(o->columns && !ipsq_is_utf8());
     ipsq_json_init(&o->json, file, format == IPSQ_JSON);
@@ -32,7 +32,7 @@ static void write_folded_line(struct ipsq_out *o, const char *before,
     if (!line)
         return;
     snprintf(line, size, "%s%s", before, text);
-    ipsq_fold(o->file, line, o->columns, indent);
+    ipsq_print_folded(o->file, line, o->columns, indent);
     fputc('\n', o->file);
     free(line);
 }
@@ -43,7 +43,7 @@ static void write_values(struct ipsq_out *o)
     unsigned wide = 15;
     for (unsigned i = 0; i < o->value_count; i++) {
         const char *title = o->value[i].title;
-        unsigned w = ipsq_width(title, strlen(title));
+        unsigned w = ipsq_text_width(title, strlen(title));
         wide = w > wide ? w : wide;
     }
     for (unsigned i = 0; i < o->value_count; i++) {
@@ -81,7 +81,8 @@ void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
     }
 }
 
-void ipsq_out_text(struct ipsq_out *o, const char *title, const char *fmt, ...)
+void ipsq_out_formatted_value(struct ipsq_out *o, const char *title,
+                              const char *fmt, ...)
 {
     char text[256];
     va_list ap;
@@ -90,7 +91,7 @@ void ipsq_out_text(struct ipsq_out *o, const char *title, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    ipsq_out_value(o, IPSQ_TEXT, NULL, title, ipsq_text(text));
+    ipsq_out_value(o, IPSQ_TEXT, NULL, title, ipsq_text_cell(text));
 }
 
 void ipsq_out_group(struct ipsq_out *o, const char *name)
@@ -109,7 +110,7 @@ void ipsq_out_group_end(struct ipsq_out *o)
 
 static void write_folded_and_free(struct ipsq_out *o, char *text)
 {
-    ipsq_fold(o->file, text, o->columns, 4);
+    ipsq_print_folded(o->file, text, o->columns, 4);
     free(text);
 }
 
@@ -191,8 +192,8 @@ void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
     ipsq_out_table_end(o, t);
 }
 
-void ipsq_out_limits_keep_certificate(struct ipsq_out *o,
-                                      const Ips__Certificate *c, bool verbose)
+void ipsq_out_write_limits(struct ipsq_out *o, const Ips__Certificate *c,
+                           bool verbose)
 {
     char *text = NULL;
     size_t size = 0;
@@ -242,7 +243,7 @@ static void put_certificate(struct ipsq_out *o)
 void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
                     unsigned indent)
 {
-    const struct ipsq_cell cell = ipsq_text(text);
+    const struct ipsq_cell cell = ipsq_text_cell(text);
     if (o->format != IPSQ_TABLE)
         return;
     write_values(o);

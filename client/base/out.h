@@ -33,7 +33,7 @@ struct ipsq_out {
                     aligned columns */
     unsigned value_count;
     bool certified, verbose;
-    /* the certificate given to ipsq_out_limits_keep_certificate() */
+    /* the certificate given to ipsq_out_write_limits() */
     const Ips__Certificate *certificate;
     struct ipsq_json json;
 };
@@ -45,7 +45,8 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
 void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
                     const char *title, struct ipsq_cell value);
 /* Writes a named text of up to 255 bytes, in the table format only. */
-void ipsq_out_text(struct ipsq_out *o, const char *title, const char *fmt, ...)
+void ipsq_out_formatted_value(struct ipsq_out *o, const char *title,
+                              const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Starts and ends a group of tables in JSON ({"name": {...}}); does nothing in
  * other formats. */
@@ -65,8 +66,8 @@ void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
 /* Called right after ipsq_out_begin(). In the table format, writes the
  * limitations of the answer at once; ipsq_out_end() writes the certificate. `c`
  * NULL: the answer has no certificate and counts as incomplete. */
-void ipsq_out_limits_keep_certificate(struct ipsq_out *o,
-                                      const Ips__Certificate *c, bool verbose);
+void ipsq_out_write_limits(struct ipsq_out *o, const Ips__Certificate *c,
+                           bool verbose);
 /* Writes prose, in the table format only: `before` as it is, then `text` with
  * control characters replaced; folded on a terminal, with continuation lines
  * indented by `indent` columns. */

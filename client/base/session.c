@@ -169,7 +169,7 @@ static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
 }
 
 int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
-                     ipsq_on_piece *on_piece, void *arg,
+                     ipsq_reply_fn *on_piece, void *arg,
                      const Ips__Reply **last, struct ips_err *err)
 {
     Ips__Envelope env = IPS__ENVELOPE__INIT;
@@ -257,8 +257,9 @@ int ipsq_session_fetch_runs(struct ipsq_session *s, Ips__RunRow ***rows,
     return fetch_runs(s, NULL, false, rows, count, left_out, err);
 }
 
-int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
-                  const char **run, struct ips_err *err)
+int ipsq_find_run_in_rows(Ips__RunRow *const *rows, size_t count,
+                          const char *word, const char **run,
+                          struct ips_err *err)
 {
     const char *found = NULL, *also = NULL;
     size_t len = word ? strlen(word) : 0;
@@ -297,7 +298,7 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
             ips_nearest_offer(&near, rows[i]->run);
         return ips_err_set(err, IPS_E_NOT_FOUND,
                            "no run '%.80s' is known (`ipsq runs` lists %zu)%s",
-                           word, count, ips_nearest_text(&near));
+                           word, count, ips_nearest_suggestion(&near));
     }
     *run = found;
     return 0;
@@ -335,7 +336,7 @@ int ipsq_session_find_run(struct ipsq_session *s, const char *word,
         return 0;
     int rc = fetch_runs(s, NULL, true, &rows, &count, &left_out, err);
     if (rc == 0) {
-        rc = ipsq_pick_run(rows, count, word, run, err);
+        rc = ipsq_find_run_in_rows(rows, count, word, run, err);
         if (rc < 0)
             ips_err_wrap(err, rc, "the master at %s", s->address);
     }

@@ -36,7 +36,7 @@ void ipsq_session_close(struct ipsq_session *s);
  * started did not connect. */
 void ipsq_session_print_slave_hint(const struct ipsq_session *s, FILE *f);
 
-typedef int ipsq_on_piece(const Ips__Reply *reply, void *arg,
+typedef int ipsq_reply_fn(const Ips__Reply *reply, void *arg,
                           struct ips_err *err);
 /* Sends `rq` (its id is set here) and reads replies up to the last. `on_piece`,
  * if not NULL, is called with each reply. Replies are kept until the session is
@@ -44,7 +44,7 @@ typedef int ipsq_on_piece(const Ips__Reply *reply, void *arg,
  * on_piece returns. *last is the final reply (NULL with `drop`). An error reply
  * of the master becomes the return value. */
 int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
-                     ipsq_on_piece *on_piece, void *arg,
+                     ipsq_reply_fn *on_piece, void *arg,
                      const Ips__Reply **last, struct ips_err *err) IPS_MUST_USE;
 
 /* Rows of several replies as one list; the rows still belong to the replies.
@@ -70,8 +70,9 @@ int ipsq_session_find_run(struct ipsq_session *s, const char *word,
 
 /* Finds the run that `word` names among `rows`, which are sorted newest first,
  * like ipsq_session_find_run. Pure. */
-int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
-                  const char **run, struct ips_err *err) IPS_MUST_USE;
+int ipsq_find_run_in_rows(Ips__RunRow *const *rows, size_t count,
+                          const char *word, const char **run,
+                          struct ips_err *err) IPS_MUST_USE;
 
 /* These functions (client/base/start.c) start a detached daemon, which inherits
  * no file descriptor and logs to STATE/NAME.log. The master listens at the

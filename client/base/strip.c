@@ -5,13 +5,13 @@
 
 #include "common/types.h"
 
-static size_t columns_of(size_t count)
+static size_t column_count_of_sparkline(size_t count)
 {
     return count < IPSQ_STRIP_WIDTH ? count : IPSQ_STRIP_WIDTH;
 }
 
 /* Returns the index of the first value that a column shows. */
-static size_t first_of(size_t column, size_t columns, size_t count)
+static size_t first_value_of_column(size_t column, size_t columns, size_t count)
 {
     return column * count / columns;
 }
@@ -27,7 +27,7 @@ static uint64_t mean_of_range(const uint64_t *v, size_t from, size_t to)
     return sum > UINT64_MAX ? UINT64_MAX : (uint64_t)sum;
 }
 
-static const char *mark_for(uint64_t value, uint64_t top, bool utf8)
+static const char *character_for_height(uint64_t value, uint64_t top, bool utf8)
 {
     static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄",
                                          "▅", "▆", "▇", "█"};
@@ -39,20 +39,20 @@ static const char *mark_for(uint64_t value, uint64_t top, bool utf8)
     return utf8 ? blocks[height] : plain[height];
 }
 
-size_t ipsq_draw_strip(const uint64_t *v, size_t count, bool utf8,
-                       char out[IPSQ_STRIP_BYTES], uint64_t *top)
+size_t ipsq_draw_sparkline(const uint64_t *v, size_t count, bool utf8,
+                           char out[IPSQ_STRIP_BYTES], uint64_t *top)
 {
-    size_t columns = columns_of(count);
+    size_t columns = column_count_of_sparkline(count);
     uint64_t of[IPSQ_STRIP_WIDTH], most = 0;
     char *at = out;
     *at = '\0';
     for (size_t c = 0; c < columns; c++) {
-        of[c] = mean_of_range(v, first_of(c, columns, count),
-                              first_of(c + 1, columns, count));
+        of[c] = mean_of_range(v, first_value_of_column(c, columns, count),
+                              first_value_of_column(c + 1, columns, count));
         most = ips_max_u64(most, of[c]);
     }
     for (size_t c = 0; c < columns; c++) {
-        const char *text = mark_for(of[c], most, utf8);
+        const char *text = character_for_height(of[c], most, utf8);
         size_t len = strlen(text);
         memcpy(at, text, len + 1);
         at += len;
@@ -62,10 +62,10 @@ size_t ipsq_draw_strip(const uint64_t *v, size_t count, bool utf8,
     return columns;
 }
 
-void ipsq_draw_strip_numbers(const size_t *ends, size_t stretches, size_t count,
-                             char out[IPSQ_STRIP_BYTES])
+void ipsq_draw_interval_numbers(const size_t *ends, size_t stretches,
+                                size_t count, char out[IPSQ_STRIP_BYTES])
 {
-    size_t columns = columns_of(count);
+    size_t columns = column_count_of_sparkline(count);
     memset(out, ' ', columns);
     out[columns] = '\0';
     for (size_t i = 0; i < stretches && columns; i++) {

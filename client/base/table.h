@@ -99,34 +99,34 @@ void ipsq_table_clear(struct ipsq_table *t);
  * equal rows stay in their order. Returns the number of rows removed. */
 uint64_t ipsq_table_keep_top(struct ipsq_table *t, size_t column, uint64_t n);
 
-static inline struct ipsq_cell ipsq_text(const char *text)
+static inline struct ipsq_cell ipsq_text_cell(const char *text)
 {
     return (struct ipsq_cell){.text = text};
 }
-static inline struct ipsq_cell ipsq_count(uint64_t n)
+static inline struct ipsq_cell ipsq_count_cell(uint64_t n)
 {
     return (struct ipsq_cell){.n = n};
 }
 /* Makes a cell; a value that no count can have (negative, too large, NaN)
  * becomes "not measured". */
-static inline struct ipsq_cell ipsq_count_of_double(double n)
+static inline struct ipsq_cell ipsq_count_cell_of_double(double n)
 {
     bool fits = n >= 0 && n < 0x1p64;
-    return ipsq_count(fits ? (uint64_t)n : UINT64_MAX);
+    return ipsq_count_cell(fits ? (uint64_t)n : UINT64_MAX);
 }
-static inline struct ipsq_cell ipsq_int(int64_t i)
+static inline struct ipsq_cell ipsq_int_cell(int64_t i)
 {
     return (struct ipsq_cell){.i = i};
 }
-static inline struct ipsq_cell ipsq_real(double r)
+static inline struct ipsq_cell ipsq_real_cell(double r)
 {
     return (struct ipsq_cell){.r = r};
 }
-static inline struct ipsq_cell ipsq_bool(bool b)
+static inline struct ipsq_cell ipsq_bool_cell(bool b)
 {
     return (struct ipsq_cell){.b = b};
 }
-static inline struct ipsq_cell ipsq_list(char **item, size_t count)
+static inline struct ipsq_cell ipsq_list_cell(char **item, size_t count)
 {
     return (struct ipsq_cell){.list = {item, count}};
 }

@@ -29,7 +29,7 @@ static unsigned least_width(const struct ipsq_table *t)
 
 /* Returns the position of `key` in t->spare_columns, counted from 1; 0 if it is
  * not there. Keys joined by + have the same position. */
-static size_t spare_rank(const struct ipsq_table *t, const char *key)
+static size_t spare_column_rank(const struct ipsq_table *t, const char *key)
 {
     size_t n = strlen(key), rank = 1;
     for (const char *at = t->spare_columns; at && *at; at++) {
@@ -45,7 +45,7 @@ static size_t spare_rank(const struct ipsq_table *t, const char *key)
 }
 
 /* Returns the column to leave out next; column_count if there is none. */
-static size_t next_to_hide(const struct ipsq_table *t, const bool *empty)
+static size_t next_column_to_hide(const struct ipsq_table *t, const bool *empty)
 {
     size_t n = t->column_count, first = 0, spare = n, number = n, least = 0;
     while (first < n && !t->columns[first].title)
@@ -53,7 +53,7 @@ static size_t next_to_hide(const struct ipsq_table *t, const bool *empty)
     for (size_t c = first + 1; c < n; c++) {
         if (!is_shown(t, c))
             continue;
-        size_t rank = spare_rank(t, t->columns[c].key);
+        size_t rank = spare_column_rank(t, t->columns[c].key);
         if (empty[c])
             return c;
         if (rank && (spare == n || rank < least)) {
@@ -91,13 +91,13 @@ static void narrow_texts(struct ipsq_table *t, unsigned columns, unsigned least)
 void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns)
 {
     while (!t->begun && least_width(t) > columns) {
-        size_t which = next_to_hide(t, empty);
+        size_t which = next_column_to_hide(t, empty);
         if (which == t->column_count)
             break;
-        size_t rank = spare_rank(t, t->columns[which].key);
+        size_t rank = spare_column_rank(t, t->columns[which].key);
         t->hidden[which] = true;
         for (size_t c = 0; rank && c < t->column_count; c++)
-            t->hidden[c] |= spare_rank(t, t->columns[c].key) == rank;
+            t->hidden[c] |= spare_column_rank(t, t->columns[c].key) == rank;
     }
     narrow_texts(t, columns, IPSQ_TEXT_MIN);
     /* once the titles are written, columns can no longer be left out, but later
@@ -106,7 +106,7 @@ void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns)
 }
 
 /* Returns the length in bytes of the first `n` characters of `text`. */
-static size_t bytes_of(const char *text, unsigned n)
+static size_t bytes_of_characters(const char *text, unsigned n)
 {
     size_t i = 0;
     while (text[i] && n) {
@@ -119,23 +119,23 @@ static size_t bytes_of(const char *text, unsigned n)
 }
 
 /* Whether both of two neighbouring characters belong to a number. */
-static bool in_number(char a, char b)
+static bool is_inside_number(char a, char b)
 {
     const char *of = "0123456789.,";
     return a && b && strchr(of, a) && strchr(of, b);
 }
 
-char *ipsq_cut(char *text, unsigned width, bool utf8)
+char *ipsq_shorten_text(char *text, unsigned width, bool utf8)
 {
     const char *mark = utf8 ? "\xe2\x80\xa6" : "..";
-    unsigned all = ipsq_width(text, strlen(text)), of_mark = utf8 ? 1 : 2;
+    unsigned all = ipsq_text_width(text, strlen(text)), of_mark = utf8 ? 1 : 2;
     if (all <= width || width <= of_mark)
         return text;
-    size_t head = bytes_of(text, (width - of_mark + 1) / 2);
-    size_t tail = bytes_of(text, all - (width - of_mark) / 2);
-    while (head && in_number(text[head - 1], text[head]))
+    size_t head = bytes_of_characters(text, (width - of_mark + 1) / 2);
+    size_t tail = bytes_of_characters(text, all - (width - of_mark) / 2);
+    while (head && is_inside_number(text[head - 1], text[head]))
         head--;
-    while (text[tail] && in_number(text[tail - 1], text[tail]))
+    while (text[tail] && is_inside_number(text[tail - 1], text[tail]))
         tail++;
     size_t size = strlen(text) + strlen(mark) + 1;
     char *out = malloc(size);

@@ -27,6 +27,6 @@ void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns);
 /* Cuts `text` in the middle to at most `width` columns, but never within a
  * number. Frees `text` and returns a malloc'd result, or returns `text` itself.
  * The cut is marked by an ellipsis character if `utf8`, else by two dots. */
-char *ipsq_cut(char *text, unsigned width, bool utf8);
+char *ipsq_shorten_text(char *text, unsigned width, bool utf8);
 
 #endif

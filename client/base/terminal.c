@@ -6,9 +6,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static unsigned of_all; /* width set by ipsq_set_columns; 0: not set */
+static unsigned of_all; /* width set by ipsq_set_terminal_width; 0: not set */
 
-unsigned ipsq_columns(FILE *file)
+unsigned ipsq_terminal_width(FILE *file)
 {
     struct winsize size = {0};
     if (of_all)
@@ -16,7 +16,7 @@ unsigned ipsq_columns(FILE *file)
     return ioctl(fileno(file), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-void ipsq_set_columns(unsigned columns)
+void ipsq_set_terminal_width(unsigned columns)
 {
     of_all = columns;
 }

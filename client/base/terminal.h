@@ -10,10 +10,10 @@
 
 /* Returns the width of the terminal `file` in columns; 0 if it is not a
  * terminal. */
-unsigned ipsq_columns(FILE *file);
+unsigned ipsq_terminal_width(FILE *file);
 /* Makes every file count as a terminal of this width from now on. Used when the
  * output goes through a pager. */
-void ipsq_set_columns(unsigned columns);
+void ipsq_set_terminal_width(unsigned columns);
 
 /* Escape sequences for terminals that show colours. */
 #define IPSQ_YELLOW "\033[33m"

@@ -95,7 +95,7 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
         ips_nearest_offer(&near, key);
     }
     return ips_err_set(err, IPS_E_USAGE, "--sort '%.60s' is not one of %s%s",
-                       name, all, ips_nearest_text(&near));
+                       name, all, ips_nearest_suggestion(&near));
 }
 
 /* Moves *text to the start of the machine's name in "/m1/a.3" or "m1", and
@@ -107,8 +107,8 @@ static size_t find_machine_name(const char **text)
     return strcspn(*text, "/");
 }
 
-static const char *text_of(const struct ipsq_table *t, size_t column,
-                           size_t row)
+static const char *text_of_cell(const struct ipsq_table *t, size_t column,
+                                size_t row)
 {
     const struct ipsq_cell *cell = &t->cells[row * t->column_count + column];
     const char *text = t->columns[column].kind == IPSQ_VALUE
@@ -119,8 +119,8 @@ static const char *text_of(const struct ipsq_table *t, size_t column,
 
 /* Stores the number of each row's machine in *out. The machines are numbered in
  * the order in which they first appear. */
-static int group_rows(const struct ipsq_table *t, size_t **out,
-                      struct ips_err *err)
+static int number_rows_by_machine(const struct ipsq_table *t, size_t **out,
+                                  struct ips_err *err)
 {
     size_t column = t->column_count, groups = 0;
     for (size_t c = t->column_count; c-- > 0;)
@@ -139,10 +139,10 @@ static int group_rows(const struct ipsq_table *t, size_t **out,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     }
     for (size_t i = 0; i < t->row_count; i++) {
-        const char *own = text_of(t, column, i);
+        const char *own = text_of_cell(t, column, i);
         size_t n = find_machine_name(&own), g = 0;
         for (; g < groups; g++) {
-            const char *other = text_of(t, column, first[g]);
+            const char *other = text_of_cell(t, column, first[g]);
             if (find_machine_name(&other) == n && strncmp(own, other, n) == 0)
                 break;
         }
@@ -183,8 +183,9 @@ static int arrange_rows(struct ipsq_table *t, const struct order *o,
     return 0;
 }
 
-int ipsq_top_n(struct ipsq_table *t, const struct ipsq_options *o,
-               size_t fallback, uint64_t *left_out, struct ips_err *err)
+int ipsq_sort_and_keep_top(struct ipsq_table *t, const struct ipsq_options *o,
+                           size_t fallback, uint64_t *left_out,
+                           struct ips_err *err)
 {
     struct order order = {.t = t, .column = fallback, .sorts = o->top > 0};
     const char *sort = o->sort;
@@ -198,7 +199,7 @@ int ipsq_top_n(struct ipsq_table *t, const struct ipsq_options *o,
         rc = ipsq_find_column(&columns, sort + order.back, &order.column, err);
     }
     if (rc == 0 && o->per_machine)
-        rc = group_rows(t, &order.group, err);
+        rc = number_rows_by_machine(t, &order.group, err);
     if (rc < 0 || t->row_count == 0 || (!order.sorts && !order.group)) {
         free(order.group);
         return rc;
@@ -224,7 +225,7 @@ void ipsq_put_left_out(struct ipsq_out *out, const char *name, uint64_t count)
     if (out->format == IPSQ_TABLE && count > 0)
         ipsq_out_line(out, "%" PRIu64 " more left out", count);
     else if (out->format == IPSQ_JSON || (out->format == IPSQ_TSV && count > 0))
-        ipsq_out_value(out, IPSQ_COUNT, key, NULL, ipsq_count(count));
+        ipsq_out_value(out, IPSQ_COUNT, key, NULL, ipsq_count_cell(count));
 }
 
 Ips__Select *ipsq_top_n_fill_select(const struct ipsq_options *o,

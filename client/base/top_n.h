@@ -15,9 +15,9 @@
  * `machine` names the machine); the machines stay in the order in which they
  * first appear. *left_out: number of rows removed. IPS_E_USAGE: no such column,
  * or no column of machines. */
-int ipsq_top_n(struct ipsq_table *t, const struct ipsq_options *o,
-               size_t fallback, uint64_t *left_out,
-               struct ips_err *err) IPS_MUST_USE;
+int ipsq_sort_and_keep_top(struct ipsq_table *t, const struct ipsq_options *o,
+                           size_t fallback, uint64_t *left_out,
+                           struct ips_err *err) IPS_MUST_USE;
 
 /* Finds the column that --sort names; `name` comes without the leading "-".
  * IPS_E_USAGE: `name` is none of `columns`. */

@@ -47,15 +47,15 @@ static void put_pairs(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     for (size_t i = 0; i < a->n_rows; i++) {
         const Ips__MtimeRow *r = a->rows[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(r->from);
-        *cell++ = ipsq_text(r->to);
-        *cell++ = ipsq_text(r->over);
-        *cell++ = ipsq_count(r->alpha_ns);
-        *cell++ = ipsq_real(r->beta_ns);
-        *cell++ = ipsq_count(r->n_points);
-        *cell++ = ipsq_text(r->measured);
-        *cell++ = ipsq_text(r->by);
-        *cell++ = ipsq_text(r->doubt);
+        *cell++ = ipsq_text_cell(r->from);
+        *cell++ = ipsq_text_cell(r->to);
+        *cell++ = ipsq_text_cell(r->over);
+        *cell++ = ipsq_count_cell(r->alpha_ns);
+        *cell++ = ipsq_real_cell(r->beta_ns);
+        *cell++ = ipsq_count_cell(r->n_points);
+        *cell++ = ipsq_text_cell(r->measured);
+        *cell++ = ipsq_text_cell(r->by);
+        *cell++ = ipsq_text_cell(r->doubt);
     }
     ipsq_out_table(out, &t, "message times: ALPHA + bytes x NS A BYTE");
     ipsq_table_release(&t);
@@ -69,16 +69,16 @@ static void put_points(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
         for (size_t k = 0; k < a->rows[i]->n_points; k++) {
             const Ips__MtimePoint *p = a->rows[i]->points[k];
             struct ipsq_cell *cell = ipsq_table_add_row(&t);
-            *cell++ = ipsq_text(a->rows[i]->from);
-            *cell++ = ipsq_text(a->rows[i]->to);
-            *cell++ = ipsq_text(a->rows[i]->over);
-            *cell++ = ipsq_count(p->bytes);
-            *cell++ = ipsq_count(p->ns);
-            *cell++ = ipsq_count(p->low_ns);
-            *cell++ = ipsq_count(p->high_ns);
-            *cell++ = ipsq_count(p->curve_ns);
-            *cell++ = ipsq_count(p->rounds ? p->rounds : IPS_UNMEASURED);
-            *cell++ = ipsq_count(p->cpu_ns ? p->cpu_ns : IPS_UNMEASURED);
+            *cell++ = ipsq_text_cell(a->rows[i]->from);
+            *cell++ = ipsq_text_cell(a->rows[i]->to);
+            *cell++ = ipsq_text_cell(a->rows[i]->over);
+            *cell++ = ipsq_count_cell(p->bytes);
+            *cell++ = ipsq_count_cell(p->ns);
+            *cell++ = ipsq_count_cell(p->low_ns);
+            *cell++ = ipsq_count_cell(p->high_ns);
+            *cell++ = ipsq_count_cell(p->curve_ns);
+            *cell++ = ipsq_count_cell(p->rounds ? p->rounds : IPS_UNMEASURED);
+            *cell++ = ipsq_count_cell(p->cpu_ns ? p->cpu_ns : IPS_UNMEASURED);
         }
     }
     ipsq_out_table(
@@ -88,16 +88,16 @@ static void put_points(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     ipsq_table_release(&t);
 }
 
-static void put_wakes(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
+static void put_wake_costs(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "wakes", wake_columns, IPSQ_COUNT_OF(wake_columns));
     for (size_t i = 0; i < a->n_wakes; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(a->wakes[i]->machine);
-        *cell++ = ipsq_count(a->wakes[i]->ns);
-        *cell++ = ipsq_text(a->wakes[i]->measured);
-        *cell++ = ipsq_text(a->wakes[i]->by);
+        *cell++ = ipsq_text_cell(a->wakes[i]->machine);
+        *cell++ = ipsq_count_cell(a->wakes[i]->ns);
+        *cell++ = ipsq_text_cell(a->wakes[i]->measured);
+        *cell++ = ipsq_text_cell(a->wakes[i]->by);
     }
     if (a->n_wakes || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t,
@@ -106,14 +106,15 @@ static void put_wakes(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     ipsq_table_release(&t);
 }
 
-static void put_failed(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
+static void put_failed_measurements(struct ipsq_out *out,
+                                    const Ips__CalibrateAnswer *a)
 {
     static const struct ipsq_column columns[] = {
         {"failed", "NOT MEASURED", IPSQ_TEXT}};
     struct ipsq_table t;
     ipsq_table_init(&t, "failed", columns, 1);
     for (size_t i = 0; i < a->n_failed; i++)
-        *ipsq_table_add_row(&t) = ipsq_text(a->failed[i]);
+        *ipsq_table_add_row(&t) = ipsq_text_cell(a->failed[i]);
     if (a->n_failed || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "");
     ipsq_table_release(&t);
@@ -125,7 +126,7 @@ static int print_calibration(const struct ipsq_options *o,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "file", "file", ipsq_text(a->file));
+    ipsq_out_value(&out, IPSQ_TEXT, "file", "file", ipsq_text_cell(a->file));
     if (a->n_rows == 0)
         ipsq_out_line(&out, "no message times are known here: `ipsq calibrate` "
                             "measures them");
@@ -133,8 +134,8 @@ static int print_calibration(const struct ipsq_options *o,
         put_pairs(&out, a);
         put_points(&out, a);
     }
-    put_wakes(&out, a);
-    put_failed(&out, a);
+    put_wake_costs(&out, a);
+    put_failed_measurements(&out, a);
     int rc = ipsq_out_end(&out, err);
     if (rc < 0)
         return rc;

@@ -100,12 +100,12 @@ static void add_row(struct ipsq_table *t, const char *what, uint64_t measured,
 {
     enum verdict v = judge_measure(m, measured, limit);
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_text(what);
-    *cell++ = ipsq_count(is_time ? measured : IPS_UNMEASURED);
-    *cell++ = ipsq_count(is_time ? limit : IPS_UNMEASURED);
-    *cell++ = ipsq_count(is_time ? IPS_UNMEASURED : measured);
-    *cell++ = ipsq_count(is_time ? IPS_UNMEASURED : limit);
-    *cell++ = ipsq_text(verdicts[v]);
+    *cell++ = ipsq_text_cell(what);
+    *cell++ = ipsq_count_cell(is_time ? measured : IPS_UNMEASURED);
+    *cell++ = ipsq_count_cell(is_time ? limit : IPS_UNMEASURED);
+    *cell++ = ipsq_count_cell(is_time ? IPS_UNMEASURED : measured);
+    *cell++ = ipsq_count_cell(is_time ? IPS_UNMEASURED : limit);
+    *cell++ = ipsq_text_cell(verdicts[v]);
     *worst = v > *worst ? v : *worst;
 }
 
@@ -127,12 +127,12 @@ static int print_check(const struct ipsq_options *o, const char *run,
     if (o->options_set & IPSQ_HAS(MAX_LOST))
         add_row(&t, "lost", m->lost, o->max_lost, false, m, worst);
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run));
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run));
     ipsq_put_asked_window(&out, o);
     ipsq_out_value(&out, IPSQ_TEXT, "within", "within limits",
-                   ipsq_text(verdicts[*worst]));
+                   ipsq_text_cell(verdicts[*worst]));
     ipsq_out_value(&out, IPSQ_BOOL, "complete", "complete",
-                   ipsq_bool(m->complete));
+                   ipsq_bool_cell(m->complete));
     ipsq_out_table(&out, &t, "");
     ipsq_table_release(&t);
     return ipsq_out_end(&out, err);

@@ -23,10 +23,10 @@ static int run_completion(const struct ipsq_command *self,
         }
         ips_nearest_offer(&near, ipsq_completion_shells[i]);
     }
-    return ips_err_set(err, IPS_E_USAGE,
-                       "%s%.40s%s the shell must be bash, zsh or fish%s",
-                       *shell ? "'" : "", shell,
-                       *shell ? "':" : "no shell:", ips_nearest_text(&near));
+    return ips_err_set(
+        err, IPS_E_USAGE, "%s%.40s%s the shell must be bash, zsh or fish%s",
+        *shell ? "'" : "", shell,
+        *shell ? "':" : "no shell:", ips_nearest_suggestion(&near));
 }
 
 const struct ipsq_command ipsq_cmd_completion = {

@@ -65,7 +65,7 @@ struct compared_run { /* one of the runs that are compared */
     uint64_t elapsed_ns, path_ns;
     bool complete;
 };
-struct whole {
+struct diff_state {
     unsigned runs, first;
     struct compared_run run[DIFF_RUNS_MAX];
     /* breakdown of the path by procedure, waiting for a CPU, message ... */
@@ -82,8 +82,8 @@ struct whole {
 /* Sets the value of a figure in one run. A run for which this function is not
  * called has the value 0: a run without waits of some cause has no row for that
  * cause. */
-static void store_figure(struct whole *w, const char *name, enum ipsq_kind kind,
-                         unsigned run, uint64_t value)
+static void store_figure(struct diff_state *w, const char *name,
+                         enum ipsq_kind kind, unsigned run, uint64_t value)
 {
     unsigned i = 0;
     while (i < w->figures && strcmp(w->figure[i].name, name) != 0)
@@ -100,7 +100,7 @@ static void store_figure(struct whole *w, const char *name, enum ipsq_kind kind,
     f->v[run] = value == IPS_UNMEASURED ? IPS_UNMEASURED_REAL : (double)value;
 }
 
-static void store_run_figures(struct whole *w, unsigned run, bool windowed,
+static void store_run_figures(struct diff_state *w, unsigned run, bool windowed,
                               const Ips__MetricsAnswer *a)
 {
     for (size_t i = 0; i < a->n_rows; i++) {
@@ -128,7 +128,7 @@ static void store_run_figures(struct whole *w, unsigned run, bool windowed,
 static int collect_answer_rows(const Ips__Reply *reply, void *arg,
                                struct ips_err *err)
 {
-    struct whole *w = arg;
+    struct diff_state *w = arg;
     if (reply->answer_case == IPS__REPLY__ANSWER_PATH)
         return ipsq_rows_add(&w->rows, reply->path->by_procedure,
                              reply->path->n_by_procedure, err);
@@ -138,7 +138,7 @@ static int collect_answer_rows(const Ips__Reply *reply, void *arg,
     return 0; /* ipsq_check_answer_kind reports a wrong kind of answer later */
 }
 
-static int ask_and_collect_rows(struct whole *w, struct ipsq_session *s,
+static int ask_and_collect_rows(struct diff_state *w, struct ipsq_session *s,
                                 Ips__Request *rq, Ips__Reply__AnswerCase answer,
                                 const Ips__Reply **last, struct ips_err *err)
 {
@@ -209,7 +209,7 @@ static int add_messages_and_externals(struct diff *d, const Ips__PathAnswer *a,
 /* Adds both breakdowns of the path. Time of the path that belongs to no
  * procedure, message or external wait was spent off the CPU: the run delay that
  * the kernel reported, and for the rest waits that were not recorded. */
-static int add_path_breakdowns(struct whole *w, const Ips__PathAnswer *a,
+static int add_path_breakdowns(struct diff_state *w, const Ips__PathAnswer *a,
                                unsigned run, struct ips_err *err)
 {
     uint64_t left = a->window_ns, sum = 0;
@@ -238,7 +238,7 @@ static int add_path_breakdowns(struct whole *w, const Ips__PathAnswer *a,
                   : diff_add(&w->whose, "process", "[others]", run, left, err);
 }
 
-static int ask_path(struct whole *w, const struct ipsq_options *o,
+static int ask_path(struct diff_state *w, const struct ipsq_options *o,
                     struct ipsq_session *s, unsigned run, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
@@ -272,7 +272,7 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
     w->run[run].path_ns = a->window_ns;
     w->run[run].elapsed_ns = a->elapsed_ns;
     w->run[run].complete = a->certificate && a->certificate->complete;
-    if (!ipsq_windowed(
+    if (!ipsq_has_window(
             o)) /* with a window, the metrics give the elapsed time */
         store_figure(w, "elapsed", IPSQ_NS, run, a->elapsed_ns);
     store_figure(w, "critical path", IPSQ_NS, run, a->window_ns);
@@ -282,7 +282,7 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
     return add_path_breakdowns(w, a, run, err);
 }
 
-static int ask_metrics_and_procedures(struct whole *w,
+static int ask_metrics_and_procedures(struct diff_state *w,
                                       const struct ipsq_options *o,
                                       struct ipsq_session *s, unsigned run,
                                       struct ips_err *err)
@@ -302,7 +302,7 @@ static int ask_metrics_and_procedures(struct whole *w,
         ask_and_collect_rows(w, s, &rq, IPS__REPLY__ANSWER_METRICS, &last, err);
     if (rc < 0)
         return rc;
-    store_run_figures(w, run, ipsq_windowed(o), last->metrics);
+    store_run_figures(w, run, ipsq_has_window(o), last->metrics);
     procedures.by = ips_unconst_text("procedure");
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &procedures;
@@ -325,9 +325,9 @@ static void format_value(enum ipsq_kind kind, double v,
                          char out[IPSQ_UNIT_BYTES])
 {
     if (kind == IPSQ_NS)
-        ipsq_format_ns(ipsq_count_of_double(v).n, out);
+        ipsq_format_ns(ipsq_count_cell_of_double(v).n, out);
     else if (kind == IPSQ_BYTES)
-        ipsq_format_bytes(ipsq_count_of_double(v).n, out);
+        ipsq_format_bytes(ipsq_count_cell_of_double(v).n, out);
     else
         ipsq_format_real(v, out);
 }
@@ -344,27 +344,27 @@ static struct ipsq_cell keep_text(struct texts *t, const char *text)
 {
     char *to = t->text[t->count++];
     snprintf(to, TEXT_BYTES, "%.*s", (int)TEXT_BYTES - 1, text);
-    return ipsq_text(to);
+    return ipsq_text_cell(to);
 }
 
-static void put_runs(struct ipsq_out *out, const struct whole *w)
+static void put_runs(struct ipsq_out *out, const struct diff_state *w)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "runs", run_columns, IPSQ_COUNT_OF(run_columns));
     for (unsigned i = 0; i < w->runs; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        cell[0] = ipsq_count(i < w->first ? 1 : 2);
-        cell[1] = ipsq_text(w->run[i].run);
-        cell[2] = ipsq_count(w->run[i].elapsed_ns);
-        cell[3] = ipsq_count(w->run[i].path_ns);
-        cell[4] = ipsq_bool(w->run[i].complete);
+        cell[0] = ipsq_count_cell(i < w->first ? 1 : 2);
+        cell[1] = ipsq_text_cell(w->run[i].run);
+        cell[2] = ipsq_count_cell(w->run[i].elapsed_ns);
+        cell[3] = ipsq_count_cell(w->run[i].path_ns);
+        cell[4] = ipsq_bool_cell(w->run[i].complete);
     }
     ipsq_out_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
 
 /* Adds the row of a figure, unless no run measured it. */
-static void put_figure_row(struct ipsq_table *t, const struct whole *w,
+static void put_figure_row(struct ipsq_table *t, const struct diff_state *w,
                            const struct figure *f, struct texts *texts)
 {
     double a = diff_median(f->v, w->first), low, high;
@@ -375,11 +375,11 @@ static void put_figure_row(struct ipsq_table *t, const struct whole *w,
     diff_median_interval(f->v, w->first, f->v + w->first, w->runs - w->first,
                          &low, &high);
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_text(f->name);
-    *cell++ = ipsq_real(a);
-    *cell++ = ipsq_real(b);
-    *cell++ = ipsq_real(low);
-    *cell++ = ipsq_real(high);
+    *cell++ = ipsq_text_cell(f->name);
+    *cell++ = ipsq_real_cell(a);
+    *cell++ = ipsq_real_cell(b);
+    *cell++ = ipsq_real_cell(low);
+    *cell++ = ipsq_real_cell(high);
     if (!texts)
         return;
     format_value(f->kind, a, text);
@@ -397,7 +397,7 @@ static void put_figure_row(struct ipsq_table *t, const struct whole *w,
     *cell++ = keep_text(texts, text);
 }
 
-static void put_figures(struct ipsq_out *out, const struct whole *w,
+static void put_figures(struct ipsq_out *out, const struct diff_state *w,
                         struct texts *texts)
 {
     struct ipsq_table t;
@@ -420,19 +420,19 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
         const struct diff_item *x = &d->item[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         char text[64];
-        *cell++ = ipsq_text(x->kind);
-        *cell++ = ipsq_text(x->name);
-        *cell++ = ipsq_count((uint64_t)x->a);
-        *cell++ = ipsq_count((uint64_t)x->b);
-        *cell++ = ipsq_count(x->change > 0 ? (uint64_t)x->change : 0);
-        *cell++ = ipsq_count(x->change < 0 ? (uint64_t)-x->change : 0);
-        *cell++ =
-            ipsq_real(d->sum.change ? (double)x->change / (double)d->sum.change
-                                    : IPS_UNMEASURED_REAL);
-        *cell++ = ipsq_real(x->p);
-        *cell++ = ipsq_real(x->low);
-        *cell++ = ipsq_real(x->high);
-        *cell++ = ipsq_bool(x->cause);
+        *cell++ = ipsq_text_cell(x->kind);
+        *cell++ = ipsq_text_cell(x->name);
+        *cell++ = ipsq_count_cell((uint64_t)x->a);
+        *cell++ = ipsq_count_cell((uint64_t)x->b);
+        *cell++ = ipsq_count_cell(x->change > 0 ? (uint64_t)x->change : 0);
+        *cell++ = ipsq_count_cell(x->change < 0 ? (uint64_t)-x->change : 0);
+        *cell++ = ipsq_real_cell(d->sum.change
+                                     ? (double)x->change / (double)d->sum.change
+                                     : IPS_UNMEASURED_REAL);
+        *cell++ = ipsq_real_cell(x->p);
+        *cell++ = ipsq_real_cell(x->low);
+        *cell++ = ipsq_real_cell(x->high);
+        *cell++ = ipsq_bool_cell(x->cause);
         if (!texts)
             continue;
         format_change(IPSQ_NS, (double)x->change, text);
@@ -446,7 +446,7 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
 
 /* Returns the sentence that says whether the sides differ, and whether causes
  * are named. */
-static const char *verdict_text(const struct whole *w)
+static const char *difference_verdict_text(const struct diff_state *w)
 {
     const struct diff_item *sum = &w->what.sum;
     if (w->first < DIFF_RUNS_MIN || w->runs - w->first < DIFF_RUNS_MIN)
@@ -462,7 +462,7 @@ static const char *verdict_text(const struct whole *w)
            "chance";
 }
 
-static int print_diff(const struct ipsq_options *o, struct whole *w,
+static int print_diff(const struct ipsq_options *o, struct diff_state *w,
                       struct ips_err *err)
 {
     bool table = o->format == IPSQ_TABLE;
@@ -481,20 +481,24 @@ static int print_diff(const struct ipsq_options *o, struct whole *w,
     format_change(IPSQ_NS, (double)sum->change, change);
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_COUNT, "first_runs", NULL, ipsq_count(w->first));
+    ipsq_out_value(&out, IPSQ_COUNT, "first_runs", NULL,
+                   ipsq_count_cell(w->first));
     ipsq_out_value(&out, IPSQ_COUNT, "second_runs", NULL,
-                   ipsq_count(w->runs - w->first));
+                   ipsq_count_cell(w->runs - w->first));
     ipsq_put_asked_window(&out, o);
-    ipsq_out_value(&out, IPSQ_NS, "longer_ns", NULL,
-                   ipsq_count(sum->change > 0 ? (uint64_t)sum->change : 0));
-    ipsq_out_value(&out, IPSQ_NS, "shorter_ns", NULL,
-                   ipsq_count(sum->change < 0 ? (uint64_t)-sum->change : 0));
-    ipsq_out_value(&out, IPSQ_REAL, "p", NULL, ipsq_real(sum->p));
+    ipsq_out_value(
+        &out, IPSQ_NS, "longer_ns", NULL,
+        ipsq_count_cell(sum->change > 0 ? (uint64_t)sum->change : 0));
+    ipsq_out_value(
+        &out, IPSQ_NS, "shorter_ns", NULL,
+        ipsq_count_cell(sum->change < 0 ? (uint64_t)-sum->change : 0));
+    ipsq_out_value(&out, IPSQ_REAL, "p", NULL, ipsq_real_cell(sum->p));
     if (table)
-        ipsq_out_value(&out, IPSQ_TEXT, "", "critical path", ipsq_text(change));
-    ipsq_out_value(&out, IPSQ_BOOL, "differ", NULL, ipsq_bool(sum->cause));
+        ipsq_out_value(&out, IPSQ_TEXT, "", "critical path",
+                       ipsq_text_cell(change));
+    ipsq_out_value(&out, IPSQ_BOOL, "differ", NULL, ipsq_bool_cell(sum->cause));
     ipsq_out_value(&out, IPSQ_TEXT, "verdict", "verdict",
-                   ipsq_text(verdict_text(w)));
+                   ipsq_text_cell(difference_verdict_text(w)));
     out.parts_written = 1;
     put_items(&out, &w->what, "path",
               "parts of the difference between the critical paths (means)", top,
@@ -521,7 +525,7 @@ static unsigned count_list_items(const char *list)
 
 /* Finds the runs that `list` names, and stores their names in w->run from index
  * `at` on. */
-static int resolve_run_list(struct whole *w, struct ipsq_session *s,
+static int resolve_run_list(struct diff_state *w, struct ipsq_session *s,
                             const char *list, unsigned at, struct ips_err *err)
 {
     for (const char *from = list;; at++) {
@@ -546,7 +550,7 @@ static int resolve_run_list(struct whole *w, struct ipsq_session *s,
     }
 }
 
-static int begin_diff(struct whole *w, const struct ipsq_options *o,
+static int begin_diff(struct diff_state *w, const struct ipsq_options *o,
                       struct ipsq_session *s, struct ips_err *err)
 {
     if (o->arg_count != 2)
@@ -572,7 +576,7 @@ static int run_diff(const struct ipsq_command *self,
                     const struct ipsq_options *o, struct ipsq_session *s,
                     struct ips_err *err)
 {
-    struct whole *w = calloc(1, sizeof(*w));
+    struct diff_state *w = calloc(1, sizeof(*w));
     bool complete = true;
     (void)self;
     if (!w)

@@ -4,9 +4,9 @@
 
 static struct ipsq_cell share_cell(uint64_t of, uint64_t all)
 {
-    return ipsq_real(all && all != IPS_UNMEASURED && of != IPS_UNMEASURED
-                         ? (double)of / (double)all
-                         : IPS_UNMEASURED_REAL);
+    return ipsq_real_cell(all && all != IPS_UNMEASURED && of != IPS_UNMEASURED
+                              ? (double)of / (double)all
+                              : IPS_UNMEASURED_REAL);
 }
 
 static int print_estimate(const struct ipsq_options *o, const char *run_name,
@@ -17,42 +17,42 @@ static int print_estimate(const struct ipsq_options *o, const char *run_name,
     int64_t over = wall ? (int64_t)(a->wall_ns - a->estimate_ns) : IPSQ_NO_INT;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(&out, IPSQ_NS, "estimate_ns", "on a dedicated system",
-                   ipsq_count(a->estimate_ns));
+                   ipsq_count_cell(a->estimate_ns));
     ipsq_out_value(&out, IPSQ_NS, "compute_ns", "  of it computing",
-                   ipsq_count(a->compute_ns));
+                   ipsq_count_cell(a->compute_ns));
     ipsq_out_value(&out, IPSQ_NS, "message_ns", "  messages",
-                   ipsq_count(a->message_ns));
+                   ipsq_count_cell(a->message_ns));
     ipsq_out_value(&out, IPSQ_NS, "external_ns", "  waiting outside",
-                   ipsq_count(a->external_ns));
+                   ipsq_count_cell(a->external_ns));
     ipsq_out_value(&out, IPSQ_COUNT, "messages", "messages on the path",
-                   ipsq_count(a->messages));
+                   ipsq_count_cell(a->messages));
     ipsq_out_value(&out, IPSQ_NS, "elapsed_ns", "elapsed",
-                   ipsq_count(a->wall_ns));
+                   ipsq_count_cell(a->wall_ns));
     /* Negative if the estimate is longer than the elapsed time. */
     ipsq_out_value(&out, IPSQ_INT, "elapsed_less_estimate_ns", NULL,
-                   ipsq_int(over));
+                   ipsq_int_cell(over));
     ipsq_out_value(&out, IPSQ_SHARE, "estimate_of_elapsed",
                    "estimate of elapsed",
                    share_cell(a->estimate_ns, a->wall_ns));
     ipsq_out_value(&out, IPSQ_NS, "t_max_ns",
                    a->system_ppm ? "without the system's share" : NULL,
-                   ipsq_count(a->t_max_ns));
+                   ipsq_count_cell(a->t_max_ns));
     ipsq_out_value(&out, IPSQ_SHARE, "system_share",
                    a->system_ppm ? "system's share" : NULL,
-                   ipsq_real((double)a->system_ppm / 1e6));
+                   ipsq_real_cell((double)a->system_ppm / 1e6));
     if (o->shared_medium) {
         ipsq_out_value(&out, IPSQ_NS, "unshared_ns",
                        "without sharing the medium",
-                       ipsq_count(a->unshared_ns));
+                       ipsq_count_cell(a->unshared_ns));
         ipsq_out_value(&out, IPSQ_NS, "medium_busy_ns", "the medium was busy",
-                       ipsq_count(a->medium_busy_ns));
+                       ipsq_count_cell(a->medium_busy_ns));
     }
     ipsq_out_value(&out, IPSQ_NS, "total_cpu_ns", "total CPU",
-                   ipsq_count(a->total_cpu_ns));
-    ipsq_out_value(&out, IPSQ_BOOL, "open", NULL, ipsq_bool(a->open));
+                   ipsq_count_cell(a->total_cpu_ns));
+    ipsq_out_value(&out, IPSQ_BOOL, "open", NULL, ipsq_bool_cell(a->open));
     if (a->open)
         ipsq_out_line(
             &out, "the run is still open: this estimate covers it up to now");

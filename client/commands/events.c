@@ -38,7 +38,8 @@ static void begin_output(struct stream *st)
     ipsq_progress_end();
     ipsq_out_begin(&st->out, stdout, st->o->format, false);
     if (st->o->format == IPSQ_JSON)
-        ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL, ipsq_text(st->run));
+        ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL,
+                       ipsq_text_cell(st->run));
     ipsq_out_table_begin(&st->out, &st->t, NULL);
 }
 
@@ -68,20 +69,20 @@ static int print_reply_events(const Ips__Reply *reply, void *arg,
     for (size_t i = 0; i < reply->events->n_events; i++) {
         const Ips__EventRow *row = reply->events->events[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&st->t);
-        *cell++ = ipsq_text(row->machine);
-        *cell++ = ipsq_text(row->process);
-        *cell++ = ipsq_count(row->pid);
-        *cell++ = ipsq_count(row->tid);
-        *cell++ = ipsq_text(row->type);
-        *cell++ = ipsq_count(row->t_ns);
-        *cell++ = ipsq_count(row->cpu_ns);
-        *cell++ = ipsq_int(row->bytes == -1 ? IPSQ_NO_INT : row->bytes);
-        *cell++ = ipsq_text(row->channel);
-        *cell++ = ipsq_text(row->detail);
+        *cell++ = ipsq_text_cell(row->machine);
+        *cell++ = ipsq_text_cell(row->process);
+        *cell++ = ipsq_count_cell(row->pid);
+        *cell++ = ipsq_count_cell(row->tid);
+        *cell++ = ipsq_text_cell(row->type);
+        *cell++ = ipsq_count_cell(row->t_ns);
+        *cell++ = ipsq_count_cell(row->cpu_ns);
+        *cell++ = ipsq_int_cell(row->bytes == -1 ? IPSQ_NO_INT : row->bytes);
+        *cell++ = ipsq_text_cell(row->channel);
+        *cell++ = ipsq_text_cell(row->detail);
         if (st->o->sites || st->o->stacks)
-            *cell++ = ipsq_text(row->site);
+            *cell++ = ipsq_text_cell(row->site);
         if (st->o->stacks)
-            *cell++ = ipsq_list(row->stack, row->n_stack);
+            *cell++ = ipsq_list_cell(row->stack, row->n_stack);
     }
     ipsq_out_table_rows(&st->out, &st->t);
     show_events_so_far(st, reply->events->n_events);

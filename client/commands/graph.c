@@ -46,13 +46,13 @@ static bool has_time_window(const struct stream *st)
 static void put_window(struct stream *st)
 {
     ipsq_out_value(&st->out, IPSQ_COUNT, "phase", st->phase ? "phase" : NULL,
-                   ipsq_count(st->phase ? st->phase : IPS_UNMEASURED));
+                   ipsq_count_cell(st->phase ? st->phase : IPS_UNMEASURED));
     ipsq_out_value(
         &st->out, IPSQ_NS, "from_ns",
         has_time_window(st) ? "window from" : NULL,
-        ipsq_count(has_time_window(st) ? st->from_ns : IPS_UNMEASURED));
+        ipsq_count_cell(has_time_window(st) ? st->from_ns : IPS_UNMEASURED));
     ipsq_out_value(&st->out, IPSQ_NS, "to_ns", st->to_ns ? "window to" : NULL,
-                   ipsq_count(st->to_ns ? st->to_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(st->to_ns ? st->to_ns : IPS_UNMEASURED));
 }
 
 static void begin_output(struct stream *st)
@@ -63,7 +63,8 @@ static void begin_output(struct stream *st)
     ipsq_progress_end();
     ipsq_out_begin(&st->out, stdout, st->format, false);
     if (st->format == IPSQ_JSON)
-        ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL, ipsq_text(st->run));
+        ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL,
+                       ipsq_text_cell(st->run));
     if (st->format == IPSQ_JSON ||
         (st->format == IPSQ_TABLE && has_time_window(st)))
         put_window(st);
@@ -74,26 +75,26 @@ static void add_row(struct ipsq_table *t, const Ips__GraphNode *row)
 {
     bool none = !row->xkind || strcmp(row->xkind, "none") == 0;
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_count(row->id);
-    *cell++ = ipsq_text(row->machine);
-    *cell++ = ipsq_count(row->pid);
-    *cell++ = ipsq_count(row->tid);
-    *cell++ = ipsq_text(row->kind);
-    *cell++ = ipsq_count(row->pred);
-    *cell++ = ipsq_count(row->arc_cpu_ns);
-    *cell++ = ipsq_count(row->arc_sched_ns);
-    *cell++ = ipsq_count(row->arc_wall_ns);
-    *cell++ = ipsq_count(row->arc_probe_ns);
-    *cell++ = ipsq_count(row->xpred);
-    *cell++ = ipsq_count(row->xarc_cpu_ns);
-    *cell++ = ipsq_count(row->xarc_sched_ns);
-    *cell++ = ipsq_count(row->xarc_wall_ns);
-    *cell++ = ipsq_text(none ? NULL : row->xkind);
-    *cell++ = ipsq_count(row->t_ns);
-    *cell++ = ipsq_count(row->bytes);
-    *cell++ = ipsq_text(row->channel);
-    *cell++ = ipsq_text(*row->arc_cut ? row->arc_cut : NULL);
-    *cell++ = ipsq_text(*row->xarc_cut ? row->xarc_cut : NULL);
+    *cell++ = ipsq_count_cell(row->id);
+    *cell++ = ipsq_text_cell(row->machine);
+    *cell++ = ipsq_count_cell(row->pid);
+    *cell++ = ipsq_count_cell(row->tid);
+    *cell++ = ipsq_text_cell(row->kind);
+    *cell++ = ipsq_count_cell(row->pred);
+    *cell++ = ipsq_count_cell(row->arc_cpu_ns);
+    *cell++ = ipsq_count_cell(row->arc_sched_ns);
+    *cell++ = ipsq_count_cell(row->arc_wall_ns);
+    *cell++ = ipsq_count_cell(row->arc_probe_ns);
+    *cell++ = ipsq_count_cell(row->xpred);
+    *cell++ = ipsq_count_cell(row->xarc_cpu_ns);
+    *cell++ = ipsq_count_cell(row->xarc_sched_ns);
+    *cell++ = ipsq_count_cell(row->xarc_wall_ns);
+    *cell++ = ipsq_text_cell(none ? NULL : row->xkind);
+    *cell++ = ipsq_count_cell(row->t_ns);
+    *cell++ = ipsq_count_cell(row->bytes);
+    *cell++ = ipsq_text_cell(row->channel);
+    *cell++ = ipsq_text_cell(*row->arc_cut ? row->arc_cut : NULL);
+    *cell++ = ipsq_text_cell(*row->xarc_cut ? row->xarc_cut : NULL);
 }
 
 static int print_reply_nodes(const Ips__Reply *reply, void *arg,

@@ -25,7 +25,8 @@ static bool print_term(const char *word)
         if (!ipsq_extract_term(ipsq_glossary[i], term) ||
             strcasecmp(term, word) != 0)
             continue;
-        ipsq_fold(stdout, ipsq_glossary[i] + strlen(term) + 7, COLUMNS, 0);
+        ipsq_print_folded(stdout, ipsq_glossary[i] + strlen(term) + 7, COLUMNS,
+                          0);
         fputc('\n', stdout);
         return true;
     }
@@ -43,7 +44,7 @@ static int set_no_help_error(const char *word, struct ips_err *err)
         if (ipsq_extract_term(ipsq_glossary[i], term))
             ips_nearest_offer(&near, term);
     return ips_err_set(err, IPS_E_USAGE, "no such command or term: '%.80s'%s",
-                       word, ips_nearest_text(&near));
+                       word, ips_nearest_suggestion(&near));
 }
 
 static int run_help(const struct ipsq_command *self,
@@ -54,7 +55,7 @@ static int run_help(const struct ipsq_command *self,
     (void)self;
     (void)s;
     if (o->arg_count == 0) {
-        ipsq_usage(stdout);
+        ipsq_print_usage(stdout);
         return IPSQ_OK;
     }
     snprintf(word, sizeof(word), "%s%s%s", o->args[0],
@@ -62,7 +63,7 @@ static int run_help(const struct ipsq_command *self,
     const struct ipsq_command *c = ipsq_command_find(word);
     if (!c)
         return print_term(word) ? IPSQ_OK : set_no_help_error(word, err);
-    ipsq_command_usage(stdout, c);
+    ipsq_print_command_usage(stdout, c);
     return IPSQ_OK;
 }
 

@@ -31,7 +31,7 @@ static const char *own_name(const char *object)
  * id. */
 static struct ipsq_cell pid_cell(uint64_t pid)
 {
-    return ipsq_count(pid ? pid : IPS_UNMEASURED);
+    return ipsq_count_cell(pid ? pid : IPS_UNMEASURED);
 }
 
 static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
@@ -39,20 +39,20 @@ static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
     bool is_thread = strcmp(row->level, "thread") == 0;
     bool is_process = strcmp(row->level, "process") == 0;
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_text(row->object);
-    *cell++ = ipsq_text(row->level);
-    *cell++ = ipsq_text(is_thread ? row->name : own_name(row->object));
+    *cell++ = ipsq_text_cell(row->object);
+    *cell++ = ipsq_text_cell(row->level);
+    *cell++ = ipsq_text_cell(is_thread ? row->name : own_name(row->object));
     *cell++ = pid_cell(row->pid);
     *cell++ = pid_cell(row->parent_pid);
     *cell++ = pid_cell(is_process ? 0 : row->tid);
-    *cell++ = ipsq_count(row->children);
-    *cell++ = ipsq_count(row->start_ns);
-    *cell++ = ipsq_count(row->elapsed_ns);
-    *cell++ = ipsq_count(row->cpu_ns);
-    *cell++ = ipsq_bool(row->open);
-    *cell++ = ipsq_text(row->end);
+    *cell++ = ipsq_count_cell(row->children);
+    *cell++ = ipsq_count_cell(row->start_ns);
+    *cell++ = ipsq_count_cell(row->elapsed_ns);
+    *cell++ = ipsq_count_cell(row->cpu_ns);
+    *cell++ = ipsq_bool_cell(row->open);
+    *cell++ = ipsq_text_cell(row->end);
     bool has_command = is_process || strcmp(row->level, "run") == 0;
-    *cell++ = ipsq_text(has_command ? row->name : NULL);
+    *cell++ = ipsq_text_cell(has_command ? row->name : NULL);
 }
 
 /* Whether the rows of all levels are in one table. Otherwise each level has its
@@ -83,7 +83,7 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
         }
         /* The columns of all levels are the same, so an error can only occur at
          * the first level. */
-        rc = ipsq_top_n(&t, o, CPU_COLUMN, &left_out, err);
+        rc = ipsq_sort_and_keep_top(&t, o, CPU_COLUMN, &left_out, err);
         if (a->left_out && level < a->left_out->n_rows)
             left_out += a->left_out->rows[level];
         if (rc < 0) {
@@ -93,10 +93,11 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
         if (level == 0) {
             ipsq_progress_end();
             ipsq_out_begin(&out, stdout, o->format, false);
-            ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
-            ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+            ipsq_out_write_limits(&out, a->certificate, o->verbose);
+            ipsq_out_value(&out, IPSQ_TEXT, "run", "run",
+                           ipsq_text_cell(run_name));
             ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
-                           ipsq_text(o->object ? o->object : "/"));
+                           ipsq_text_cell(o->object ? o->object : "/"));
         }
         if (tree || level > 0) {
             ipsq_out_table(&out, &t, "");

@@ -72,38 +72,38 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
                     bool windowed)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_text(row->object);
-    *cell++ = ipsq_text(row->level);
-    *cell++ = ipsq_count(row->processes_started);
-    *cell++ = ipsq_count(row->processes_alive_max);
-    *cell++ = ipsq_count(row->machines);
-    *cell++ = ipsq_count(row->elapsed_ns);
-    *cell++ = ipsq_count(row->cpu_ns);
-    *cell++ = ipsq_count(row->wait_ns);
-    *cell++ = ipsq_count(row->wait_cpu_ns);
-    *cell++ = ipsq_count(row->lifetimes_ns);
-    *cell++ = ipsq_real(row->response);
-    *cell++ = ipsq_real(row->load);
-    *cell++ = ipsq_real(row->parallelism);
-    *cell++ = ipsq_real(row->rho);
-    *cell++ = ipsq_real(row->rho_dpm);
-    *cell++ = ipsq_count(row->messages_out);
-    *cell++ = ipsq_count(row->bytes_out);
-    *cell++ = ipsq_count(row->messages_in);
-    *cell++ = ipsq_count(row->bytes_in);
-    *cell++ = ipsq_count(row->message_bytes_mean);
-    *cell++ = ipsq_real(row->message_rate);
-    *cell++ = ipsq_real(row->byte_rate);
-    *cell++ = ipsq_real(row->progress_ratio);
-    *cell++ = ipsq_count(row->blocked_ns);
+    *cell++ = ipsq_text_cell(row->object);
+    *cell++ = ipsq_text_cell(row->level);
+    *cell++ = ipsq_count_cell(row->processes_started);
+    *cell++ = ipsq_count_cell(row->processes_alive_max);
+    *cell++ = ipsq_count_cell(row->machines);
+    *cell++ = ipsq_count_cell(row->elapsed_ns);
+    *cell++ = ipsq_count_cell(row->cpu_ns);
+    *cell++ = ipsq_count_cell(row->wait_ns);
+    *cell++ = ipsq_count_cell(row->wait_cpu_ns);
+    *cell++ = ipsq_count_cell(row->lifetimes_ns);
+    *cell++ = ipsq_real_cell(row->response);
+    *cell++ = ipsq_real_cell(row->load);
+    *cell++ = ipsq_real_cell(row->parallelism);
+    *cell++ = ipsq_real_cell(row->rho);
+    *cell++ = ipsq_real_cell(row->rho_dpm);
+    *cell++ = ipsq_count_cell(row->messages_out);
+    *cell++ = ipsq_count_cell(row->bytes_out);
+    *cell++ = ipsq_count_cell(row->messages_in);
+    *cell++ = ipsq_count_cell(row->bytes_in);
+    *cell++ = ipsq_count_cell(row->message_bytes_mean);
+    *cell++ = ipsq_real_cell(row->message_rate);
+    *cell++ = ipsq_real_cell(row->byte_rate);
+    *cell++ = ipsq_real_cell(row->progress_ratio);
+    *cell++ = ipsq_count_cell(row->blocked_ns);
     uint64_t other = row->other_ns > 0 ? (uint64_t)row->other_ns : 0;
     uint64_t excess = row->other_ns < 0 ? 0 - (uint64_t)row->other_ns : 0;
-    *cell++ = ipsq_count(windowed ? IPS_UNMEASURED : other);
-    *cell++ = ipsq_count(windowed ? IPS_UNMEASURED : excess);
-    *cell++ = ipsq_count(row->wait_cpu_unknown_ns);
-    *cell++ = ipsq_count(row->rusage_cpu_ns);
-    *cell++ = ipsq_count(row->rusage_own_cpu_ns);
-    *cell++ = ipsq_count(row->rusage_processes);
+    *cell++ = ipsq_count_cell(windowed ? IPS_UNMEASURED : other);
+    *cell++ = ipsq_count_cell(windowed ? IPS_UNMEASURED : excess);
+    *cell++ = ipsq_count_cell(row->wait_cpu_unknown_ns);
+    *cell++ = ipsq_count_cell(row->rusage_cpu_ns);
+    *cell++ = ipsq_count_cell(row->rusage_own_cpu_ns);
+    *cell++ = ipsq_count_cell(row->rusage_processes);
 }
 
 /* Writes the `top` rows (0: all) of the table that have the greatest values in
@@ -125,10 +125,10 @@ static void add_wait(struct ipsq_table *t, const char *object,
                      const char *cause, uint64_t ns, uint64_t count)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_text(object);
-    *cell++ = ipsq_text(cause);
-    *cell++ = ipsq_count(ns);
-    *cell++ = ipsq_count(count);
+    *cell++ = ipsq_text_cell(object);
+    *cell++ = ipsq_text_cell(cause);
+    *cell++ = ipsq_count_cell(ns);
+    *cell++ = ipsq_count_cell(count);
 }
 
 static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
@@ -158,10 +158,10 @@ static void put_matrix(struct ipsq_out *out, const char *name,
     ipsq_table_init(&t, name, cell_columns, IPSQ_COUNT_OF(cell_columns));
     for (size_t i = 0; i < count; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(cells[i]->from);
-        *cell++ = ipsq_text(cells[i]->to);
-        *cell++ = ipsq_count(cells[i]->messages);
-        *cell++ = ipsq_count(cells[i]->bytes);
+        *cell++ = ipsq_text_cell(cells[i]->from);
+        *cell++ = ipsq_text_cell(cells[i]->to);
+        *cell++ = ipsq_count_cell(cells[i]->messages);
+        *cell++ = ipsq_count_cell(cells[i]->bytes);
     }
     write_top_and_release(out, &t, 3, top, left_out, heading);
 }
@@ -177,11 +177,11 @@ static void put_totals(struct ipsq_out *out, const char *name,
     for (size_t i = 0; i < count; i++) {
         const Ips__MatrixTotal *m = totals[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(*m->object ? m->object : "all");
-        *cell++ = ipsq_count(m->messages_out);
-        *cell++ = ipsq_count(m->bytes_out);
-        *cell++ = ipsq_count(m->messages_in);
-        *cell++ = ipsq_count(m->bytes_in);
+        *cell++ = ipsq_text_cell(*m->object ? m->object : "all");
+        *cell++ = ipsq_count_cell(m->messages_out);
+        *cell++ = ipsq_count_cell(m->bytes_out);
+        *cell++ = ipsq_count_cell(m->messages_in);
+        *cell++ = ipsq_count_cell(m->bytes_in);
     }
     write_top_and_release(out, &t, 2, top, left_out, heading);
 }
@@ -221,14 +221,14 @@ static void put_pop_efficiencies(struct ipsq_out *out, const Ips__MetricsRow *r,
     ipsq_table_init(&t, "pop", pop_columns, IPSQ_COUNT_OF(pop_columns));
     if (is) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_count(r->pop_threads);
-        *cell++ = ipsq_real(r->pop_parallel);
-        *cell++ = ipsq_real(r->pop_load_balance);
-        *cell++ = ipsq_real(r->pop_communication);
-        *cell++ = ipsq_real(compute_ratio(r->pop_cpu_max_ns, ideal_ns));
-        *cell++ = ipsq_real(compute_ratio(ideal_ns, r->elapsed_ns));
-        *cell++ = ipsq_count(r->pop_cpu_max_ns);
-        *cell++ = ipsq_count(ideal_ns);
+        *cell++ = ipsq_count_cell(r->pop_threads);
+        *cell++ = ipsq_real_cell(r->pop_parallel);
+        *cell++ = ipsq_real_cell(r->pop_load_balance);
+        *cell++ = ipsq_real_cell(r->pop_communication);
+        *cell++ = ipsq_real_cell(compute_ratio(r->pop_cpu_max_ns, ideal_ns));
+        *cell++ = ipsq_real_cell(compute_ratio(ideal_ns, r->elapsed_ns));
+        *cell++ = ipsq_count_cell(r->pop_cpu_max_ns);
+        *cell++ = ipsq_count_cell(ideal_ns);
     }
     if (is || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "efficiencies (POP)");
@@ -252,16 +252,16 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
     ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
     t.spare_columns = "message_rate messages_in+bytes_in";
     for (size_t i = 0; i < a->n_rows; i++)
-        add_row(&t, a->rows[i], ipsq_windowed(o));
-    int rc = ipsq_top_n(&t, o, CPU_COLUMN, &left_out, err);
+        add_row(&t, a->rows[i], ipsq_has_window(o));
+    int rc = ipsq_sort_and_keep_top(&t, o, CPU_COLUMN, &left_out, err);
     if (rc < 0) {
         ipsq_table_release(&t);
         return rc;
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");
     ipsq_put_left_out(&out, "metrics",
                       left_out + (left->n_rows ? left->rows[0] : 0));
@@ -361,7 +361,7 @@ static int run_metrics(const struct ipsq_command *self,
     (void)self;
     if (is_by_procedure(o))
         return ipsq_run_procedure_metrics(o, s, err);
-    if (o->pop_efficiencies && ipsq_windowed(o))
+    if (o->pop_efficiencies && ipsq_has_window(o))
         return ips_err_set(
             err, IPS_E_USAGE,
             "--pop covers the whole run: it cannot be used with a "

@@ -44,18 +44,18 @@ static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
                     const char *name)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_text(name);
-    *cell++ = ipsq_text("procedure");
-    *cell++ = ipsq_count(r->self_ns);
-    *cell++ = ipsq_count(r->total_ns);
-    *cell++ = ipsq_count(r->calls);
-    *cell++ = ipsq_count(r->samples);
-    *cell++ = ipsq_bool(r->exact);
-    *cell++ = ipsq_text(r->object);
-    *cell++ = ipsq_text(r->procedure);
-    *cell++ = ipsq_text(r->module);
-    *cell++ = ipsq_text(r->file);
-    *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
+    *cell++ = ipsq_text_cell(name);
+    *cell++ = ipsq_text_cell("procedure");
+    *cell++ = ipsq_count_cell(r->self_ns);
+    *cell++ = ipsq_count_cell(r->total_ns);
+    *cell++ = ipsq_count_cell(r->calls);
+    *cell++ = ipsq_count_cell(r->samples);
+    *cell++ = ipsq_bool_cell(r->exact);
+    *cell++ = ipsq_text_cell(r->object);
+    *cell++ = ipsq_text_cell(r->procedure);
+    *cell++ = ipsq_text_cell(r->module);
+    *cell++ = ipsq_text_cell(r->file);
+    *cell++ = ipsq_count_cell(r->line ? r->line : IPS_UNMEASURED);
 }
 
 static int print_procedures(const struct ipsq_options *o, const char *run_name,
@@ -75,15 +75,15 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
             w->names[i] = NULL;
         add_row(&t, r, w->names[i]);
     }
-    int rc = ipsq_top_n(&t, o, CPU_COLUMN, &left_out, err);
+    int rc = ipsq_sort_and_keep_top(&t, o, CPU_COLUMN, &left_out, err);
     if (rc < 0) {
         ipsq_table_release(&t);
         return rc;
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");
     if (a->totals &&
         w->rows.count < a->totals->rows) /* the master left out some rows */

@@ -31,14 +31,14 @@ static int collect_path_rows(const Ips__Reply *reply, void *arg,
     for (size_t i = 0; i < reply->path->n_segments; i++) {
         const Ips__Segment *seg = reply->path->segments[i];
         struct ipsq_cell *cell = ipsq_table_add_row(t);
-        *cell++ = ipsq_text(seg->kind);
-        *cell++ = ipsq_text(seg->arc);
-        *cell++ = ipsq_text(seg->machine);
-        *cell++ = ipsq_text(seg->process);
-        *cell++ = ipsq_text(seg->thread);
-        *cell++ = ipsq_count(seg->from_node);
-        *cell++ = ipsq_count(seg->to_node);
-        *cell++ = ipsq_count(seg->ns);
+        *cell++ = ipsq_text_cell(seg->kind);
+        *cell++ = ipsq_text_cell(seg->arc);
+        *cell++ = ipsq_text_cell(seg->machine);
+        *cell++ = ipsq_text_cell(seg->process);
+        *cell++ = ipsq_text_cell(seg->thread);
+        *cell++ = ipsq_count_cell(seg->from_node);
+        *cell++ = ipsq_count_cell(seg->to_node);
+        *cell++ = ipsq_count_cell(seg->ns);
     }
     return ipsq_path_rows_add(&all->rows, reply->path, err);
 }
@@ -54,14 +54,14 @@ static void put_cpu_and_run_delay(struct ipsq_out *out,
             ? (double)a->run_delay_ns / (double)a->window_ns
             : IPS_UNMEASURED_REAL;
     ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", known ? "  on CPU" : NULL,
-                   ipsq_count(a->on_cpu_ns));
+                   ipsq_count_cell(a->on_cpu_ns));
     ipsq_out_value(out, IPSQ_NS, "run_delay_ns",
                    known ? "  waiting for a CPU" : NULL,
-                   ipsq_count(a->run_delay_ns));
+                   ipsq_count_cell(a->run_delay_ns));
     ipsq_out_value(out, IPSQ_SHARE, "run_delay_share",
-                   known ? "  share of it" : NULL, ipsq_real(share));
+                   known ? "  share of it" : NULL, ipsq_real_cell(share));
     ipsq_out_value(out, IPSQ_NS, "other_ns", known ? "  unattributed" : NULL,
-                   ipsq_count(a->other_ns));
+                   ipsq_count_cell(a->other_ns));
 }
 
 /* Whether processes continued after the command of the run ended (by more than
@@ -78,59 +78,63 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                        const Ips__PathAnswer *a, bool verbose)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool(a->open));
+                   ipsq_bool_cell(a->open));
     ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
-                   ipsq_text(a->weighting));
+                   ipsq_text_cell(a->weighting));
     bool goal = a->goal && *a->goal;
     ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "goal" : NULL,
-                   ipsq_text(goal ? a->goal : NULL));
+                   ipsq_text_cell(goal ? a->goal : NULL));
     ipsq_out_value(out, IPSQ_TEXT, "engine", verbose ? "engine" : NULL,
-                   ipsq_text(a->engine));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+                   ipsq_text_cell(a->engine));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
+                   ipsq_text_cell(a->category));
     ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
-                   ipsq_count(a->t_max_ns));
+                   ipsq_count_cell(a->t_max_ns));
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
-                   ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "lasted_ns",
                    outlives_command(a) ? "went on for" : NULL,
-                   ipsq_count(a->lasted_ns));
+                   ipsq_count_cell(a->lasted_ns));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns",
                    strcmp(a->weighting, "cpu") == 0 ? "total CPU"
                                                     : "total time",
-                   ipsq_count(a->total_cpu_ns));
+                   ipsq_count_cell(a->total_cpu_ns));
     put_cpu_and_run_delay(out, a);
     ipsq_out_value(out, IPSQ_REAL, "parallelism_factor", NULL,
-                   ipsq_real(a->parallelism));
-    ipsq_out_value(out, IPSQ_REAL, "p_max", NULL, ipsq_real(a->p_max));
+                   ipsq_real_cell(a->parallelism));
+    ipsq_out_value(out, IPSQ_REAL, "p_max", NULL, ipsq_real_cell(a->p_max));
     char p[IPSQ_UNIT_BYTES], p_max[IPSQ_UNIT_BYTES];
     ipsq_format_real(a->parallelism, p);
     ipsq_format_real(a->p_max, p_max);
-    ipsq_out_text(out, "parallelism", "%s (%s if messages took no time)", p,
-                  p_max);
+    ipsq_out_formatted_value(out, "parallelism",
+                             "%s (%s if messages took no time)", p, p_max);
     ipsq_out_value(out, IPSQ_REAL, "rho", isnan(a->rho) ? NULL : "utilisation",
-                   ipsq_real(a->rho));
+                   ipsq_real_cell(a->rho));
     ipsq_out_value(out, IPSQ_COUNT, "messages", "messages on the path",
-                   ipsq_count(a->messages));
+                   ipsq_count_cell(a->messages));
     ipsq_out_value(out, IPSQ_COUNT, "segment_count", "segments",
-                   ipsq_count(a->segment_count));
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+                   ipsq_count_cell(a->segment_count));
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
 }
 
-static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c,
-                     bool verbose)
+static void put_engine_cost(struct ipsq_out *out, const Ips__EngineCost *c,
+                            bool verbose)
 {
     static const Ips__EngineCost unknown = IPS__ENGINE_COST__INIT;
     bool known = c != NULL;
     c = known ? c : &unknown;
-    ipsq_out_value(out, IPSQ_COUNT, "cost_rounds", NULL, ipsq_count(c->rounds));
-    ipsq_out_value(out, IPSQ_COUNT, "cost_values", NULL, ipsq_count(c->values));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_rounds", NULL,
+                   ipsq_count_cell(c->rounds));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_values", NULL,
+                   ipsq_count_cell(c->values));
     ipsq_out_value(out, IPSQ_COUNT, "cost_messages", NULL,
-                   ipsq_count(c->messages));
-    ipsq_out_value(out, IPSQ_BYTES, "cost_bytes", NULL, ipsq_count(c->bytes));
+                   ipsq_count_cell(c->messages));
+    ipsq_out_value(out, IPSQ_BYTES, "cost_bytes", NULL,
+                   ipsq_count_cell(c->bytes));
     ipsq_out_value(out, IPSQ_COUNT, "cost_relayed", NULL,
-                   ipsq_count(c->relayed));
+                   ipsq_count_cell(c->relayed));
     char bytes[IPSQ_UNIT_BYTES];
     ipsq_format_bytes(c->bytes, bytes);
     if (known && verbose)
@@ -145,7 +149,7 @@ static void explain_empty_path(struct ipsq_out *out,
                                const Ips__PathAnswer *a)
 {
     const Ips__Certificate *c = a->certificate;
-    if (ipsq_windowed(o) && a->t_max_ns)
+    if (ipsq_has_window(o) && a->t_max_ns)
         ipsq_out_line(out,
                       "\nNO PATH in this window. A window counts from each "
                       "machine's first event.");
@@ -159,7 +163,7 @@ static void explain_empty_path(struct ipsq_out *out,
 
 /* Returns how many rows of each list, and how many segments, are shown; 0:
  * all. */
-static uint64_t top_of(const struct ipsq_options *o)
+static uint64_t row_limit_of(const struct ipsq_options *o)
 {
     return o->format == IPSQ_TABLE && o->top == 0 ? TABLE_TOP : o->top;
 }
@@ -170,13 +174,13 @@ static int print_path(const struct ipsq_options *o, const char *run_name,
 {
     struct ipsq_table *segments = &taken->segments;
     struct ipsq_out out;
-    uint64_t top = top_of(o);
+    uint64_t top = row_limit_of(o);
     bool empty = segments->row_count == 0;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a, o->verbose);
-    put_cost(&out, a->cost, o->verbose);
+    put_engine_cost(&out, a->cost, o->verbose);
     if (empty)
         explain_empty_path(&out, o, a);
     ipsq_put_path_profile(&out, o, a, &taken->rows, top);
@@ -215,7 +219,7 @@ static int run_path(const struct ipsq_command *self,
     ask.engine = ips_unconst_text(o->engine);
     ask.lane = &scenario;
     ask.segments = true;
-    ask.top = top_of(o);
+    ask.top = row_limit_of(o);
     ask.n_by = ipsq_fill_path_groupings(o, by);
     ask.by = by;
     ask.sequences = o->sequences;

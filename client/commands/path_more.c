@@ -68,13 +68,13 @@ static void put_slacks(struct ipsq_out *out, const Ips__WhatifAnswer *a,
         if (top && shown >= top)
             continue;
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(r->kind);
-        *cell++ = ipsq_count(r->slack_ns);
-        *cell++ = ipsq_count(r->path_ns);
-        *cell++ = ipsq_count(r->near_ns);
-        *cell++ = ipsq_count(r->total_ns);
-        *cell++ = ipsq_text(r->place);
-        *cell++ = ipsq_text(r->object);
+        *cell++ = ipsq_text_cell(r->kind);
+        *cell++ = ipsq_count_cell(r->slack_ns);
+        *cell++ = ipsq_count_cell(r->path_ns);
+        *cell++ = ipsq_count_cell(r->near_ns);
+        *cell++ = ipsq_count_cell(r->total_ns);
+        *cell++ = ipsq_text_cell(r->place);
+        *cell++ = ipsq_text_cell(r->object);
     }
     ipsq_format_ns(a->near_ns, near);
     snprintf(heading, sizeof(heading),
@@ -107,15 +107,16 @@ static void put_next_paths(struct ipsq_out *out, const Ips__WhatifAnswer *a)
     for (size_t i = 0; i < a->n_next && texts; i++) {
         const Ips__NextPath *p = a->next[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_count(p->ns);
-        *cell++ = ipsq_real(a->t_max_ns ? (double)p->ns / (double)a->t_max_ns
-                                        : IPS_UNMEASURED_REAL);
-        *cell++ = ipsq_count(ips_sub_sat(a->t_max_ns, p->ns));
-        *cell++ = ipsq_count(p->messages);
-        *cell++ = ipsq_count(p->any);
-        *cell++ = ipsq_list(p->objects, p->n_objects);
+        *cell++ = ipsq_count_cell(p->ns);
+        *cell++ =
+            ipsq_real_cell(a->t_max_ns ? (double)p->ns / (double)a->t_max_ns
+                                       : IPS_UNMEASURED_REAL);
+        *cell++ = ipsq_count_cell(ips_sub_sat(a->t_max_ns, p->ns));
+        *cell++ = ipsq_count_cell(p->messages);
+        *cell++ = ipsq_count_cell(p->any);
+        *cell++ = ipsq_list_cell(p->objects, p->n_objects);
         if (table)
-            *cell++ = ipsq_text(processes_text(p, texts + i * WHO_BYTES));
+            *cell++ = ipsq_text_cell(processes_text(p, texts + i * WHO_BYTES));
     }
     ipsq_out_table(out, &t, "the longest paths, by who is on them");
     ipsq_table_release(&t);
@@ -131,7 +132,7 @@ void ipsq_put_slacks_and_next_paths(struct ipsq_out *out,
     if (!o->next)
         return;
     ipsq_out_value(out, IPSQ_BOOL, "next_complete", NULL,
-                   ipsq_bool(a->next_complete));
+                   ipsq_bool_cell(a->next_complete));
     put_next_paths(out, a);
     if (!a->next_complete)
         ipsq_out_line(out,

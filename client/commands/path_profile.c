@@ -59,8 +59,8 @@ void ipsq_path_rows_release(struct ipsq_path_rows *rows)
 
 static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
 {
-    return ipsq_real(whole ? (double)part / (double)whole
-                           : IPS_UNMEASURED_REAL);
+    return ipsq_real_cell(whole ? (double)part / (double)whole
+                                : IPS_UNMEASURED_REAL);
 }
 
 static void write_table_and_release(struct ipsq_out *out, struct ipsq_table *t,
@@ -91,12 +91,12 @@ static void put_shares(struct ipsq_out *out, const char *name,
     for (size_t i = 0; i < count; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = share_of(shares[i]->ns, whole);
-        *cell++ = ipsq_count(shares[i]->ns);
-        *cell++ = ipsq_count(shares[i]->count);
-        *cell++ = ipsq_bool(shares[i]->stable);
-        *cell++ = ipsq_count(shares[i]->ns_low);
-        *cell++ = ipsq_count(shares[i]->ns_high);
-        *cell++ = ipsq_text(shares[i]->object);
+        *cell++ = ipsq_count_cell(shares[i]->ns);
+        *cell++ = ipsq_count_cell(shares[i]->count);
+        *cell++ = ipsq_bool_cell(shares[i]->stable);
+        *cell++ = ipsq_count_cell(shares[i]->ns_low);
+        *cell++ = ipsq_count_cell(shares[i]->ns_high);
+        *cell++ = ipsq_text_cell(shares[i]->object);
     }
     uint64_t left_out = ipsq_table_keep_top(&t, 1, top);
     write_table_and_release(out, &t, heading, left_out);
@@ -148,15 +148,15 @@ void ipsq_format_source_location(const Ips__ProcedureRow *r, char *out,
 static void fill_code_cells(struct ipsq_cell *cell, const Ips__ProcedureRow *r,
                             char *place)
 {
-    *cell++ = ipsq_count(r->samples);
-    *cell++ = ipsq_bool(r->exact);
-    *cell++ = ipsq_text(r->procedure);
-    *cell++ = ipsq_text(r->module);
-    *cell++ = ipsq_text(r->file);
-    *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
+    *cell++ = ipsq_count_cell(r->samples);
+    *cell++ = ipsq_bool_cell(r->exact);
+    *cell++ = ipsq_text_cell(r->procedure);
+    *cell++ = ipsq_text_cell(r->module);
+    *cell++ = ipsq_text_cell(r->file);
+    *cell++ = ipsq_count_cell(r->line ? r->line : IPS_UNMEASURED);
     if (place) {
         ipsq_format_source_location(r, place, PLACE_BYTES);
-        *cell = ipsq_text(place);
+        *cell = ipsq_text_cell(place);
     }
 }
 
@@ -178,15 +178,15 @@ static void add_procedure_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = share_of(r->self_ns, p->of);
-    *cell++ = ipsq_count(r->self_ns);
+    *cell++ = ipsq_count_cell(r->self_ns);
     if (p->whole) {
-        *cell++ = ipsq_count(r->path_ns);
+        *cell++ = ipsq_count_cell(r->path_ns);
         *cell++ = share_of(r->path_ns, r->self_ns);
     }
-    *cell++ = ipsq_count(r->self_low_ns);
-    *cell++ = ipsq_count(r->self_high_ns);
+    *cell++ = ipsq_count_cell(r->self_low_ns);
+    *cell++ = ipsq_count_cell(r->self_high_ns);
     if (!p->whole)
-        *cell++ = ipsq_count(r->total_ns);
+        *cell++ = ipsq_count_cell(r->total_ns);
     fill_code_cells(cell, r, place);
 }
 
@@ -275,13 +275,13 @@ static void put_sequences(struct ipsq_out *out, const char *heading,
         const Ips__Sequence *s = rows[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = share_of(s->ns, of);
-        *cell++ = ipsq_count(s->ns);
-        *cell++ = ipsq_count(s->count);
-        *cell++ = ipsq_list(s->objects, s->n_objects);
-        *cell++ = ipsq_list(s->procedures, s->n_procedures);
+        *cell++ = ipsq_count_cell(s->ns);
+        *cell++ = ipsq_count_cell(s->count);
+        *cell++ = ipsq_list_cell(s->objects, s->n_objects);
+        *cell++ = ipsq_list_cell(s->procedures, s->n_procedures);
         if (table) {
             texts[i] = steps_text(s);
-            *cell++ = ipsq_text(texts[i] ? texts[i] : "");
+            *cell++ = ipsq_text_cell(texts[i] ? texts[i] : "");
         }
     }
     if (table && n == 0)
@@ -309,11 +309,11 @@ static void put_whole_shares(struct ipsq_out *out, const char *name,
     for (size_t i = 0; i < count; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = share_of(shares[i]->ns, whole);
-        *cell++ = ipsq_count(shares[i]->ns);
-        *cell++ = ipsq_count(shares[i]->path_ns);
+        *cell++ = ipsq_count_cell(shares[i]->ns);
+        *cell++ = ipsq_count_cell(shares[i]->path_ns);
         *cell++ = share_of(shares[i]->path_ns, shares[i]->ns);
-        *cell++ = ipsq_count(shares[i]->count);
-        *cell++ = ipsq_text(shares[i]->object);
+        *cell++ = ipsq_count_cell(shares[i]->count);
+        *cell++ = ipsq_text_cell(shares[i]->object);
     }
     uint64_t left_out = ipsq_table_keep_top(&t, 1, top);
     write_table_and_release(out, &t, heading, left_out);
@@ -399,9 +399,9 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
                            const struct ipsq_path_rows *rows, uint64_t top)
 {
     unsigned by = grouping_mask_of(o);
-    if (ipsq_windowed(o))
+    if (ipsq_has_window(o))
         ipsq_out_value(out, IPSQ_NS, "window_ns", "in the window",
-                       ipsq_count(a->window_ns));
+                       ipsq_count_cell(a->window_ns));
     ipsq_out_group(out, "shares");
     /* puts a blank line between the values and the first list */
     out->parts_written = 1;

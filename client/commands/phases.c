@@ -41,33 +41,34 @@ static void add_phase(struct ipsq_table *t, const Ips__PhaseRow *r)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     uint64_t ns = ips_sub_sat(r->to_ns, r->from_ns);
-    *cell++ = ipsq_count(r->number);
-    *cell++ = ipsq_count(r->from_ns);
-    *cell++ = ipsq_count(r->to_ns);
-    *cell++ = ipsq_count(ns);
-    *cell++ = ipsq_count(r->cpu_ns);
-    *cell++ = ipsq_real(compute_rate(r->cpu_ns, ns) / 1e9);
-    *cell++ = ipsq_count(r->messages);
-    *cell++ = ipsq_real(compute_rate(r->messages, ns));
-    *cell++ = ipsq_count(r->bytes);
-    *cell++ = ipsq_count_of_double(compute_rate(r->bytes, ns));
-    *cell++ = ipsq_count(r->wait_ns);
-    *cell++ = ipsq_real(compute_rate(r->wait_ns, ns) / 1e9);
-    *cell++ = ipsq_text(r->process);
-    *cell++ = ipsq_count(*r->process ? r->process_ns : IPS_UNMEASURED);
-    *cell++ = ipsq_text(r->procedure);
-    *cell++ = ipsq_text(r->module);
-    *cell++ = ipsq_count(*r->procedure ? r->procedure_ns : IPS_UNMEASURED);
+    *cell++ = ipsq_count_cell(r->number);
+    *cell++ = ipsq_count_cell(r->from_ns);
+    *cell++ = ipsq_count_cell(r->to_ns);
+    *cell++ = ipsq_count_cell(ns);
+    *cell++ = ipsq_count_cell(r->cpu_ns);
+    *cell++ = ipsq_real_cell(compute_rate(r->cpu_ns, ns) / 1e9);
+    *cell++ = ipsq_count_cell(r->messages);
+    *cell++ = ipsq_real_cell(compute_rate(r->messages, ns));
+    *cell++ = ipsq_count_cell(r->bytes);
+    *cell++ = ipsq_count_cell_of_double(compute_rate(r->bytes, ns));
+    *cell++ = ipsq_count_cell(r->wait_ns);
+    *cell++ = ipsq_real_cell(compute_rate(r->wait_ns, ns) / 1e9);
+    *cell++ = ipsq_text_cell(r->process);
+    *cell++ = ipsq_count_cell(*r->process ? r->process_ns : IPS_UNMEASURED);
+    *cell++ = ipsq_text_cell(r->procedure);
+    *cell++ = ipsq_text_cell(r->module);
+    *cell++ = ipsq_count_cell(*r->procedure ? r->procedure_ns : IPS_UNMEASURED);
 }
 
 /* ---- series as lines of characters ---- */
 
-static void print_strip(struct ipsq_out *out, const char *name,
-                        const uint64_t *v, size_t n, uint64_t bin_ns, bool cpu)
+static void print_sparkline(struct ipsq_out *out, const char *name,
+                            const uint64_t *v, size_t n, uint64_t bin_ns,
+                            bool cpu)
 {
     char line[IPSQ_STRIP_BYTES], text[IPSQ_UNIT_BYTES];
     uint64_t top;
-    ipsq_draw_strip(v, n, ipsq_is_utf8(), line, &top);
+    ipsq_draw_sparkline(v, n, ipsq_is_utf8(), line, &top);
     ipsq_format_real(cpu ? compute_rate(top, bin_ns) / 1e9
                          : compute_rate(top, bin_ns),
                      text);
@@ -75,8 +76,8 @@ static void print_strip(struct ipsq_out *out, const char *name,
                   cpu ? " cores" : "/s");
 }
 
-static int print_strips(struct ipsq_out *out, const Ips__PhasesAnswer *a,
-                        struct ips_err *err)
+static int print_sparklines(struct ipsq_out *out, const Ips__PhasesAnswer *a,
+                            struct ips_err *err)
 {
     char line[IPSQ_STRIP_BYTES];
     size_t *ends = calloc(a->n_phases + 1, sizeof(*ends));
@@ -86,11 +87,12 @@ static int print_strips(struct ipsq_out *out, const Ips__PhasesAnswer *a,
         ends[i] =
             (ips_sub_sat(a->phases[i]->to_ns, a->from_ns) + a->bin_ns - 1) /
             a->bin_ns;
-    ipsq_draw_strip_numbers(ends, a->n_phases, a->n_cpu_ns, line);
+    ipsq_draw_interval_numbers(ends, a->n_phases, a->n_cpu_ns, line);
     free(ends);
     ipsq_out_line(out, "%-9s %s", "phase", line);
-    print_strip(out, "CPU", a->cpu_ns, a->n_cpu_ns, a->bin_ns, true);
-    print_strip(out, "messages", a->messages, a->n_messages, a->bin_ns, false);
+    print_sparkline(out, "CPU", a->cpu_ns, a->n_cpu_ns, a->bin_ns, true);
+    print_sparkline(out, "messages", a->messages, a->n_messages, a->bin_ns,
+                    false);
     return 0;
 }
 
@@ -102,23 +104,23 @@ static void put_bins(struct ipsq_out *out, const Ips__PhasesAnswer *a)
     ipsq_table_init(&t, "bins", bin_columns, IPSQ_COUNT_OF(bin_columns));
     for (size_t i = 0; i < a->n_cpu_ns; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        cell[0] = ipsq_count(a->from_ns + i * a->bin_ns);
-        cell[1] = ipsq_count(a->cpu_ns[i]);
-        cell[2] = ipsq_count(a->messages[i]);
-        cell[3] = ipsq_count(a->bytes[i]);
-        cell[4] = ipsq_count(a->wait_ns[i]);
+        cell[0] = ipsq_count_cell(a->from_ns + i * a->bin_ns);
+        cell[1] = ipsq_count_cell(a->cpu_ns[i]);
+        cell[2] = ipsq_count_cell(a->messages[i]);
+        cell[3] = ipsq_count_cell(a->bytes[i]);
+        cell[4] = ipsq_count_cell(a->wait_ns[i]);
     }
     ipsq_out_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
 
-static void put_ends(struct ipsq_out *out, const char *name,
-                     const uint64_t *ends, size_t n)
+static void put_phase_ends(struct ipsq_out *out, const char *name,
+                           const uint64_t *ends, size_t n)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, name, end_columns, IPSQ_COUNT_OF(end_columns));
     for (size_t i = 0; i < n; i++)
-        *ipsq_table_add_row(&t) = ipsq_count(ends[i]);
+        *ipsq_table_add_row(&t) = ipsq_count_cell(ends[i]);
     ipsq_out_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
@@ -126,13 +128,15 @@ static void put_ends(struct ipsq_out *out, const char *name,
 static void put_values(struct ipsq_out *out, const char *run_name,
                        const Ips__PhasesAnswer *a)
 {
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(out, IPSQ_NS, "from_ns", a->from_ns ? "from" : NULL,
-                   ipsq_count(a->from_ns));
-    ipsq_out_value(out, IPSQ_NS, "to_ns", "to", ipsq_count(a->to_ns));
-    ipsq_out_value(out, IPSQ_NS, "bin_ns", "bins of", ipsq_count(a->bin_ns));
-    ipsq_out_value(out, IPSQ_COUNT, "cores", "cores", ipsq_count(a->cores));
-    ipsq_out_value(out, IPSQ_BOOL, "open", NULL, ipsq_bool(a->open));
+                   ipsq_count_cell(a->from_ns));
+    ipsq_out_value(out, IPSQ_NS, "to_ns", "to", ipsq_count_cell(a->to_ns));
+    ipsq_out_value(out, IPSQ_NS, "bin_ns", "bins of",
+                   ipsq_count_cell(a->bin_ns));
+    ipsq_out_value(out, IPSQ_COUNT, "cores", "cores",
+                   ipsq_count_cell(a->cores));
+    ipsq_out_value(out, IPSQ_BOOL, "open", NULL, ipsq_bool_cell(a->open));
 }
 
 static int print_phases(const struct ipsq_options *o, const char *run_name,
@@ -143,11 +147,11 @@ static int print_phases(const struct ipsq_options *o, const char *run_name,
     int rc = 0;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a);
     if (o->format == IPSQ_TABLE) {
         ipsq_out_line(&out, "%s", "");
-        rc = print_strips(&out, a, err);
+        rc = print_sparklines(&out, a, err);
         out.parts_written++;
     }
     ipsq_table_init(&t, "phases", columns, IPSQ_COUNT_OF(columns));
@@ -156,9 +160,10 @@ static int print_phases(const struct ipsq_options *o, const char *run_name,
     ipsq_out_table(&out, &t, NULL);
     ipsq_table_release(&t);
     if (o->format != IPSQ_TABLE) {
-        put_ends(&out, "cpu_phases", a->cpu_phase_ends, a->n_cpu_phase_ends);
-        put_ends(&out, "message_phases", a->message_phase_ends,
-                 a->n_message_phase_ends);
+        put_phase_ends(&out, "cpu_phases", a->cpu_phase_ends,
+                       a->n_cpu_phase_ends);
+        put_phase_ends(&out, "message_phases", a->message_phase_ends,
+                       a->n_message_phase_ends);
         put_bins(&out, a);
     }
     ipsq_out_line(&out, "phases of CPU use alone: %zu, of messages alone: %zu",

@@ -40,7 +40,7 @@ static const struct ipsq_column order_columns[] = {
     {"text", "WHAT", IPSQ_TEXT},
 };
 
-static double part_of(uint64_t ns, double all)
+static double share_or_unmeasured(uint64_t ns, double all)
 {
     return all > 0 ? (double)ns / all : IPS_UNMEASURED_REAL;
 }
@@ -53,18 +53,18 @@ static void put_machines(struct ipsq_out *out, const Ips__PredictAnswer *a)
     for (size_t i = 0; i < a->n_machines; i++) {
         const Ips__PredictUse *m = a->machines[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(m->machine);
-        *cell++ = ipsq_count(m->cores);
-        *cell++ = ipsq_real(m->speed);
-        *cell++ = ipsq_real(m->load);
-        *cell++ = ipsq_real(m->taken);
-        *cell++ = ipsq_count(m->threads);
-        *cell++ = ipsq_count(m->cpu_ns);
-        *cell++ =
-            ipsq_real(part_of(m->cpu_ns, (double)a->makespan_ns * m->cores));
-        *cell++ = ipsq_count(m->queued_ns);
-        *cell++ = ipsq_count(m->idle_ns);
-        *cell++ = ipsq_bool(m->recorded);
+        *cell++ = ipsq_text_cell(m->machine);
+        *cell++ = ipsq_count_cell(m->cores);
+        *cell++ = ipsq_real_cell(m->speed);
+        *cell++ = ipsq_real_cell(m->load);
+        *cell++ = ipsq_real_cell(m->taken);
+        *cell++ = ipsq_count_cell(m->threads);
+        *cell++ = ipsq_count_cell(m->cpu_ns);
+        *cell++ = ipsq_real_cell(
+            share_or_unmeasured(m->cpu_ns, (double)a->makespan_ns * m->cores));
+        *cell++ = ipsq_count_cell(m->queued_ns);
+        *cell++ = ipsq_count_cell(m->idle_ns);
+        *cell++ = ipsq_bool_cell(m->recorded);
     }
     ipsq_out_table(out, &t, "the machines then");
     ipsq_table_release(&t);
@@ -76,10 +76,10 @@ static void put_media(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_table_init(&t, "media", medium_columns, IPSQ_COUNT_OF(medium_columns));
     for (size_t i = 0; i < a->n_media; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(a->media[i]->medium);
-        *cell++ = ipsq_count(a->media[i]->busy_ns);
-        *cell++ =
-            ipsq_real(part_of(a->media[i]->busy_ns, (double)a->makespan_ns));
+        *cell++ = ipsq_text_cell(a->media[i]->medium);
+        *cell++ = ipsq_count_cell(a->media[i]->busy_ns);
+        *cell++ = ipsq_real_cell(
+            share_or_unmeasured(a->media[i]->busy_ns, (double)a->makespan_ns));
     }
     if (a->n_media || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "what messages share");
@@ -93,14 +93,15 @@ static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
     for (size_t i = 0; i < a->n_path; i++) {
         const Ips__PredictRow *r = a->path[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_count(r->ns);
-        *cell++ = ipsq_real(part_of(r->ns, (double)a->makespan_ns));
-        *cell++ = ipsq_count(r->queued_ns);
-        *cell++ = ipsq_count(r->count);
-        *cell++ = ipsq_text(r->kind);
-        *cell++ = ipsq_text(r->machine);
-        *cell++ = ipsq_text(r->place);
-        *cell++ = ipsq_text(r->object);
+        *cell++ = ipsq_count_cell(r->ns);
+        *cell++ =
+            ipsq_real_cell(share_or_unmeasured(r->ns, (double)a->makespan_ns));
+        *cell++ = ipsq_count_cell(r->queued_ns);
+        *cell++ = ipsq_count_cell(r->count);
+        *cell++ = ipsq_text_cell(r->kind);
+        *cell++ = ipsq_text_cell(r->machine);
+        *cell++ = ipsq_text_cell(r->place);
+        *cell++ = ipsq_text_cell(r->object);
     }
     ipsq_out_table(out, &t, "the critical path then");
     ipsq_table_release(&t);
@@ -115,12 +116,12 @@ static void put_order_dependence(struct ipsq_out *out,
     for (size_t i = 0; i < a->n_order; i++) {
         const Ips__PredictOrder *r = a->order[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(r->pattern);
-        *cell++ = ipsq_count(r->count);
-        *cell++ = ipsq_count(r->threads);
-        *cell++ = ipsq_count(r->process_count);
-        *cell++ = ipsq_list(r->processes, r->n_processes);
-        *cell++ = ipsq_text(r->text);
+        *cell++ = ipsq_text_cell(r->pattern);
+        *cell++ = ipsq_count_cell(r->count);
+        *cell++ = ipsq_count_cell(r->threads);
+        *cell++ = ipsq_count_cell(r->process_count);
+        *cell++ = ipsq_list_cell(r->processes, r->n_processes);
+        *cell++ = ipsq_text_cell(r->text);
     }
     if (a->n_order || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "what depended on order");
@@ -129,7 +130,7 @@ static void put_order_dependence(struct ipsq_out *out,
 
 /* Returns the error of `ns` relative to the measured elapsed time of the
  * command; NaN if unknown. */
-static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
+static double prediction_error_of(const Ips__PredictAnswer *a, uint64_t ns)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED &&
                  ns != IPS_UNMEASURED;
@@ -143,76 +144,83 @@ static void put_model_error(struct ipsq_out *out, const Ips__PredictAnswer *a)
 {
     char own[IPSQ_UNIT_BYTES], measured[IPSQ_UNIT_BYTES];
     char loaded[IPSQ_UNIT_BYTES];
-    double error = error_of(a, a->own_command_ns);
-    double loaded_error = error_of(a, a->own_loaded_ns);
+    double error = prediction_error_of(a, a->own_command_ns);
+    double loaded_error = prediction_error_of(a, a->own_loaded_ns);
     ipsq_out_value(out, IPSQ_NS, "own_makespan_ns", NULL,
-                   ipsq_count(a->own_makespan_ns));
+                   ipsq_count_cell(a->own_makespan_ns));
     ipsq_out_value(out, IPSQ_NS, "own_command_ns", NULL,
-                   ipsq_count(a->own_command_ns));
-    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL, ipsq_count(a->elapsed_ns));
-    ipsq_out_value(out, IPSQ_REAL, "own_error", NULL, ipsq_real(error));
-    ipsq_out_value(out, IPSQ_REAL, "own_load", NULL, ipsq_real(a->own_load));
+                   ipsq_count_cell(a->own_command_ns));
+    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL,
+                   ipsq_count_cell(a->elapsed_ns));
+    ipsq_out_value(out, IPSQ_REAL, "own_error", NULL, ipsq_real_cell(error));
+    ipsq_out_value(out, IPSQ_REAL, "own_load", NULL,
+                   ipsq_real_cell(a->own_load));
     ipsq_out_value(out, IPSQ_NS, "own_loaded_ns", NULL,
-                   ipsq_count(a->own_loaded_ns));
+                   ipsq_count_cell(a->own_loaded_ns));
     ipsq_out_value(out, IPSQ_REAL, "own_loaded_error", NULL,
-                   ipsq_real(loaded_error));
+                   ipsq_real_cell(loaded_error));
     ipsq_format_ns(a->own_command_ns, own);
     ipsq_format_ns(a->own_loaded_ns, loaded);
     ipsq_format_ns(a->elapsed_ns, measured);
     if (!isnan(error))
-        ipsq_out_text(out, "the model",
-                      "a replay on the run's own machines takes %s, the run "
-                      "took %s (%+.1f%%)",
-                      own, measured, error * 100);
+        ipsq_out_formatted_value(
+            out, "the model",
+            "a replay on the run's own machines takes %s, the run "
+            "took %s (%+.1f%%)",
+            own, measured, error * 100);
     if (!isnan(loaded_error) && a->own_load > 0)
-        ipsq_out_text(out, "  with load",
-                      "with the load of other programs (%.2f, from the run "
-                      "delays): %s (%+.1f%%)",
-                      a->own_load, loaded, loaded_error * 100);
+        ipsq_out_formatted_value(
+            out, "  with load",
+            "with the load of other programs (%.2f, from the run "
+            "delays): %s (%+.1f%%)",
+            a->own_load, loaded, loaded_error * 100);
 }
 
 static void put_values(struct ipsq_out *out, const char *run_name,
                        const Ips__PredictAnswer *a)
 {
     bool goal = *a->goal;
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool(a->open));
+                   ipsq_bool_cell(a->open));
     ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
-                   ipsq_text(goal ? a->goal : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+                   ipsq_text_cell(goal ? a->goal : NULL));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
+                   ipsq_text_cell(a->category));
     ipsq_out_value(out, IPSQ_NS, "makespan_ns", "makespan",
-                   ipsq_count(a->makespan_ns));
+                   ipsq_count_cell(a->makespan_ns));
     ipsq_out_value(out, IPSQ_NS, "command_ns",
                    a->command_ns == a->makespan_ns ? NULL : "the command",
-                   ipsq_count(a->command_ns));
+                   ipsq_count_cell(a->command_ns));
     ipsq_out_value(out, IPSQ_NS, "t_max_ns", "path, unshared",
-                   ipsq_count(a->t_max_ns));
+                   ipsq_count_cell(a->t_max_ns));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
-                   ipsq_count(a->total_cpu_ns));
+                   ipsq_count_cell(a->total_cpu_ns));
     ipsq_out_value(out, IPSQ_NS, "recorded_cpu_ns", NULL,
-                   ipsq_count(a->recorded_cpu_ns));
-    ipsq_out_value(out, IPSQ_REAL, "p", "parallelism", ipsq_real(a->p));
+                   ipsq_count_cell(a->recorded_cpu_ns));
+    ipsq_out_value(out, IPSQ_REAL, "p", "parallelism", ipsq_real_cell(a->p));
     ipsq_out_value(out, IPSQ_REAL, "p_path", "  unshared",
-                   ipsq_real(a->p_path));
-    ipsq_out_value(out, IPSQ_REAL, "p_max", "  at most", ipsq_real(a->p_max));
-    ipsq_out_value(out, IPSQ_REAL, "rho", "utilisation", ipsq_real(a->rho));
+                   ipsq_real_cell(a->p_path));
+    ipsq_out_value(out, IPSQ_REAL, "p_max", "  at most",
+                   ipsq_real_cell(a->p_max));
+    ipsq_out_value(out, IPSQ_REAL, "rho", "utilisation",
+                   ipsq_real_cell(a->rho));
     put_model_error(out, a);
-    ipsq_out_value(out, IPSQ_TEXT, "valid", "valid", ipsq_text(a->valid));
-    ipsq_out_value(out, IPSQ_COUNT, "arcs", NULL, ipsq_count(a->arcs));
+    ipsq_out_value(out, IPSQ_TEXT, "valid", "valid", ipsq_text_cell(a->valid));
+    ipsq_out_value(out, IPSQ_COUNT, "arcs", NULL, ipsq_count_cell(a->arcs));
     ipsq_out_value(out, IPSQ_COUNT, "marked_arcs", NULL,
-                   ipsq_count(a->marked_arcs));
+                   ipsq_count_cell(a->marked_arcs));
     ipsq_out_value(out, IPSQ_COUNT, "order_unchecked", NULL,
-                   ipsq_count(a->order_unchecked));
-    ipsq_out_value(out, IPSQ_TEXT, "locks", NULL, ipsq_text(a->locks));
-    ipsq_out_value(out, IPSQ_TEXT, "queues", NULL, ipsq_text(a->queues));
-    ipsq_out_value(out, IPSQ_COUNT, "pieces", NULL, ipsq_count(a->pieces));
+                   ipsq_count_cell(a->order_unchecked));
+    ipsq_out_value(out, IPSQ_TEXT, "locks", NULL, ipsq_text_cell(a->locks));
+    ipsq_out_value(out, IPSQ_TEXT, "queues", NULL, ipsq_text_cell(a->queues));
+    ipsq_out_value(out, IPSQ_COUNT, "pieces", NULL, ipsq_count_cell(a->pieces));
     ipsq_out_value(out, IPSQ_COUNT, "pieces_anew", NULL,
-                   ipsq_count(a->pieces_anew));
-    ipsq_out_value(out, IPSQ_COUNT, "events", NULL, ipsq_count(a->events));
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+                   ipsq_count_cell(a->pieces_anew));
+    ipsq_out_value(out, IPSQ_COUNT, "events", NULL, ipsq_count_cell(a->events));
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
     ipsq_out_value(out, IPSQ_LIST, "assumed", NULL,
-                   ipsq_list(a->assumed, a->n_assumed));
+                   ipsq_list_cell(a->assumed, a->n_assumed));
 }
 
 static const struct ipsq_column map_columns[] = {
@@ -243,15 +251,16 @@ static void put_bound(struct ipsq_out *out, const Ips__PredictFound *f)
         by = "the longest path";
     else if (f->bound_ns == f->capacity_bound_ns)
         by = "all work on all machines";
-    ipsq_out_value(out, IPSQ_NS, "bound_ns", NULL, ipsq_count(f->bound_ns));
+    ipsq_out_value(out, IPSQ_NS, "bound_ns", NULL,
+                   ipsq_count_cell(f->bound_ns));
     ipsq_out_value(out, IPSQ_NS, "path_bound_ns", NULL,
-                   ipsq_count(f->path_bound_ns));
+                   ipsq_count_cell(f->path_bound_ns));
     ipsq_out_value(out, IPSQ_NS, "capacity_bound_ns", NULL,
-                   ipsq_count(f->capacity_bound_ns));
+                   ipsq_count_cell(f->capacity_bound_ns));
     ipsq_out_value(out, IPSQ_NS, "process_bound_ns", NULL,
-                   ipsq_count(f->process_bound_ns));
+                   ipsq_count_cell(f->process_bound_ns));
     ipsq_out_value(out, IPSQ_TEXT, "bound_process", NULL,
-                   ipsq_text(*f->bound_process ? f->bound_process : NULL));
+                   ipsq_text_cell(*f->bound_process ? f->bound_process : NULL));
     ipsq_format_ns(f->bound_ns, bound);
     ipsq_out_line(out,
                   "%-15s no placement on these machines takes less than %s "
@@ -262,22 +271,25 @@ static void put_bound(struct ipsq_out *out, const Ips__PredictFound *f)
 static void put_search(struct ipsq_out *out, const Ips__PredictFound *f)
 {
     put_bound(out, f);
-    ipsq_out_value(out, IPSQ_BOOL, "proved", NULL, ipsq_bool(f->best));
-    ipsq_out_value(out, IPSQ_TEXT, "search_end", NULL, ipsq_text(f->end));
-    ipsq_out_value(out, IPSQ_COUNT, "search_tries", NULL, ipsq_count(f->tries));
+    ipsq_out_value(out, IPSQ_BOOL, "proved", NULL, ipsq_bool_cell(f->best));
+    ipsq_out_value(out, IPSQ_TEXT, "search_end", NULL, ipsq_text_cell(f->end));
+    ipsq_out_value(out, IPSQ_COUNT, "search_tries", NULL,
+                   ipsq_count_cell(f->tries));
     ipsq_out_value(out, IPSQ_COUNT, "search_tries_most", NULL,
-                   ipsq_count(f->tries_most));
+                   ipsq_count_cell(f->tries_most));
     ipsq_out_value(out, IPSQ_COUNT, "search_starts", NULL,
-                   ipsq_count(f->starts));
-    ipsq_out_value(out, IPSQ_COUNT, "search_seed", NULL, ipsq_count(f->seed));
+                   ipsq_count_cell(f->starts));
+    ipsq_out_value(out, IPSQ_COUNT, "search_seed", NULL,
+                   ipsq_count_cell(f->seed));
     ipsq_out_value(out, IPSQ_COUNT, "search_processes", NULL,
-                   ipsq_count(f->free_processes));
+                   ipsq_count_cell(f->free_processes));
     ipsq_out_line(out, "%-15s %llu placements of %llu processes tried; %s",
                   "the search", (unsigned long long)f->tries,
                   (unsigned long long)f->free_processes, search_end_text(f));
 }
 
-static void put_maps(struct ipsq_out *out, const Ips__PredictFound *f)
+static void put_best_placements(struct ipsq_out *out,
+                                const Ips__PredictFound *f)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "maps", map_columns, IPSQ_COUNT_OF(map_columns));
@@ -285,12 +297,12 @@ static void put_maps(struct ipsq_out *out, const Ips__PredictFound *f)
         for (size_t k = 0; k < f->maps[i]->n_groups; k++) {
             const Ips__PredictGroup *g = f->maps[i]->groups[k];
             struct ipsq_cell *cell = ipsq_table_add_row(&t);
-            *cell++ = ipsq_count(i + 1);
-            *cell++ = ipsq_count(f->maps[i]->makespan_ns);
-            *cell++ = ipsq_count(f->maps[i]->machines);
-            *cell++ = ipsq_text(g->machine);
-            *cell++ = ipsq_count(g->n_processes);
-            *cell++ = ipsq_list(g->processes, g->n_processes);
+            *cell++ = ipsq_count_cell(i + 1);
+            *cell++ = ipsq_count_cell(f->maps[i]->makespan_ns);
+            *cell++ = ipsq_count_cell(f->maps[i]->machines);
+            *cell++ = ipsq_text_cell(g->machine);
+            *cell++ = ipsq_count_cell(g->n_processes);
+            *cell++ = ipsq_list_cell(g->processes, g->n_processes);
         }
     }
     ipsq_out_table(out, &t, "the best maps found");
@@ -320,14 +332,14 @@ static int print_prediction(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a);
     if (a->found)
         put_search(&out, a->found);
     /* puts a blank line between the values and the first table */
     out.parts_written = 1;
     if (a->found)
-        put_maps(&out, a->found);
+        put_best_placements(&out, a->found);
     put_machines(&out, a);
     put_media(&out, a);
     put_path(&out, a);

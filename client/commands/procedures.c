@@ -44,8 +44,8 @@ static struct ipsq_columns columns_of(const struct ipsq_options *o)
 
 static struct ipsq_cell real_share(uint64_t part, uint64_t whole)
 {
-    return ipsq_real(whole ? (double)part / (double)whole
-                           : IPS_UNMEASURED_REAL);
+    return ipsq_real_cell(whole ? (double)part / (double)whole
+                                : IPS_UNMEASURED_REAL);
 }
 
 /* Adds the row of a procedure. `text`: buffer for the source location; NULL:
@@ -55,26 +55,26 @@ static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     if (with_object)
-        *cell++ = ipsq_text(r->object);
-    *cell++ = ipsq_count(r->self_ns);
+        *cell++ = ipsq_text_cell(r->object);
+    *cell++ = ipsq_count_cell(r->self_ns);
     *cell++ = real_share(r->self_ns, cpu_ns);
-    *cell++ = ipsq_count(r->self_low_ns);
-    *cell++ = ipsq_count(r->self_high_ns);
-    *cell++ = ipsq_count(r->total_ns);
-    *cell++ = ipsq_count(r->total_low_ns);
-    *cell++ = ipsq_count(r->total_high_ns);
-    *cell++ = ipsq_count(r->samples);
-    *cell++ = ipsq_count(r->calls);
-    *cell++ =
-        ipsq_count(r->counted_from_ns ? r->counted_from_ns : IPS_UNMEASURED);
-    *cell++ = ipsq_bool(r->exact);
-    *cell++ = ipsq_text(r->procedure);
-    *cell++ = ipsq_text(r->module);
-    *cell++ = ipsq_text(r->file);
-    *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
+    *cell++ = ipsq_count_cell(r->self_low_ns);
+    *cell++ = ipsq_count_cell(r->self_high_ns);
+    *cell++ = ipsq_count_cell(r->total_ns);
+    *cell++ = ipsq_count_cell(r->total_low_ns);
+    *cell++ = ipsq_count_cell(r->total_high_ns);
+    *cell++ = ipsq_count_cell(r->samples);
+    *cell++ = ipsq_count_cell(r->calls);
+    *cell++ = ipsq_count_cell(r->counted_from_ns ? r->counted_from_ns
+                                                 : IPS_UNMEASURED);
+    *cell++ = ipsq_bool_cell(r->exact);
+    *cell++ = ipsq_text_cell(r->procedure);
+    *cell++ = ipsq_text_cell(r->module);
+    *cell++ = ipsq_text_cell(r->file);
+    *cell++ = ipsq_count_cell(r->line ? r->line : IPS_UNMEASURED);
     if (text) {
         ipsq_format_source_location(r, text, PLACE_BYTES);
-        *cell++ = ipsq_text(text);
+        *cell++ = ipsq_text_cell(text);
     }
 }
 
@@ -94,23 +94,24 @@ static void add_unsampled(struct ipsq_table *t,
 static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
 {
     uint64_t sampled = ips_sub_sat(t->sampled_ns, t->exact_ns);
-    ipsq_out_value(out, IPSQ_NS, "cpu_ns", "cpu", ipsq_count(t->cpu_ns));
-    ipsq_out_value(out, IPSQ_NS, "sampled_ns", NULL, ipsq_count(sampled));
-    ipsq_out_value(out, IPSQ_NS, "exact_ns", NULL, ipsq_count(t->exact_ns));
+    ipsq_out_value(out, IPSQ_NS, "cpu_ns", "cpu", ipsq_count_cell(t->cpu_ns));
+    ipsq_out_value(out, IPSQ_NS, "sampled_ns", NULL, ipsq_count_cell(sampled));
+    ipsq_out_value(out, IPSQ_NS, "exact_ns", NULL,
+                   ipsq_count_cell(t->exact_ns));
     ipsq_out_value(out, IPSQ_NS, "unsampled_ns", NULL,
-                   ipsq_count(t->unsampled_ns));
+                   ipsq_count_cell(t->unsampled_ns));
     ipsq_out_value(out, IPSQ_COUNT, "samples", "samples",
-                   ipsq_count(t->samples));
+                   ipsq_count_cell(t->samples));
     ipsq_out_value(
         out, IPSQ_NS, "period_ns", "one each",
-        ipsq_count(t->samples ? sampled / t->samples : IPS_UNMEASURED));
-    ipsq_out_value(
-        out, IPSQ_NS, "asked_period_ns", "asked for",
-        ipsq_count(t->samples ? t->asked_ns / t->samples : IPS_UNMEASURED));
+        ipsq_count_cell(t->samples ? sampled / t->samples : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "asked_period_ns", "asked for",
+                   ipsq_count_cell(t->samples ? t->asked_ns / t->samples
+                                              : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_COUNT, "calls", t->called ? "calls" : NULL,
-                   ipsq_count(t->called ? t->calls : IPS_UNMEASURED));
+                   ipsq_count_cell(t->called ? t->calls : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_COUNT, "procedure_count", NULL,
-                   ipsq_count(t->rows));
+                   ipsq_count_cell(t->rows));
 }
 
 #define FALLBACKS_MAX 10
@@ -126,7 +127,7 @@ static void put_counted_only_procedures(struct ipsq_out *out,
         char when[IPSQ_UNIT_BYTES];
         if (!r->counted_from_ns)
             continue;
-        const struct ipsq_cell cell = ipsq_text(r->procedure);
+        const struct ipsq_cell cell = ipsq_text_cell(r->procedure);
         /* the name, with control characters replaced */
         char *name = ipsq_cell_text(IPSQ_TEXT, &cell);
         ipsq_format_ns(r->counted_from_ns, when);
@@ -144,7 +145,7 @@ struct whole {
 
 /* Whether ipsq itself sorts and selects the rows (--sort, --per). Otherwise the
  * master sends the --top rows with the most CPU time. */
-static bool selects_here(const struct ipsq_options *o)
+static bool sorts_rows_in_client(const struct ipsq_options *o)
 {
     return o->sort || o->per_machine;
 }
@@ -171,21 +172,22 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
         add_unsampled(&t, a->totals, with_object,
                       table ? w->texts + w->rows.count * PLACE_BYTES : NULL);
     uint64_t left_out = 0;
-    int rc = selects_here(o)
-                 ? ipsq_top_n(&t, o, with_object ? 1 : 0, &left_out, err)
-                 : 0;
+    int rc =
+        sorts_rows_in_client(o)
+            ? ipsq_sort_and_keep_top(&t, o, with_object ? 1 : 0, &left_out, err)
+            : 0;
     if (rc < 0) {
         ipsq_table_release(&t);
         return rc;
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
-                   ipsq_text(o->object ? o->object : "/"));
+                   ipsq_text_cell(o->object ? o->object : "/"));
     ipsq_out_value(&out, IPSQ_TEXT, "by", NULL,
-                   ipsq_text(o->by ? o->by : "procedure"));
+                   ipsq_text_cell(o->by ? o->by : "procedure"));
     put_totals(&out, a->totals);
     ipsq_out_table(&out, &t, "");
     ipsq_table_release(&t);
@@ -221,9 +223,10 @@ static int run_procedures(const struct ipsq_command *self,
     rq.procedures = &ask;
     ask.object = ips_unconst_text(o->object ? o->object : "/");
     ask.by = ips_unconst_text(o->by ? o->by : "procedure");
-    ask.top = selects_here(o) ? 0 : o->top;
-    ask.select =
-        selects_here(o) ? ipsq_top_n_fill_procedure_select(o, &select) : NULL;
+    ask.top = sorts_rows_in_client(o) ? 0 : o->top;
+    ask.select = sorts_rows_in_client(o)
+                     ? ipsq_top_n_fill_procedure_select(o, &select)
+                     : NULL;
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;

@@ -86,7 +86,7 @@ static struct ipsq_cell *fill_time_cells(struct ipsq_cell *cell,
                            p->own_ns,     p->elsewhere_ns, p->message_ns,
                            p->external_ns};
     for (size_t i = 0; i < IPSQ_COUNT_OF(ns); i++)
-        *cell++ = ipsq_count(ns[i] / n);
+        *cell++ = ipsq_count_cell(ns[i] / n);
     return cell;
 }
 
@@ -97,12 +97,12 @@ static void put_parts_row(struct ipsq_table *t, const char *service,
         return;
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     uint64_t n = p->requests;
-    *cell++ = ipsq_text(service);
-    *cell++ = ipsq_text(which);
-    *cell++ = ipsq_count(n);
+    *cell++ = ipsq_text_cell(service);
+    *cell++ = ipsq_text_cell(which);
+    *cell++ = ipsq_count_cell(n);
     cell = fill_time_cells(cell, p, n);
-    *cell++ = ipsq_text(p->most);
-    *cell++ = ipsq_count(p->most_ns / n);
+    *cell++ = ipsq_text_cell(p->most);
+    *cell++ = ipsq_count_cell(p->most_ns / n);
 }
 
 static void put_services(struct ipsq_out *out, const Ips__RequestsAnswer *a)
@@ -113,22 +113,22 @@ static void put_services(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     for (size_t i = 0; i < a->n_services; i++) {
         const Ips__ServiceRow *r = a->services[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(r->service);
-        *cell++ = ipsq_text(r->process);
-        *cell++ = ipsq_count(r->processes);
-        *cell++ = ipsq_count(r->connections);
-        *cell++ = ipsq_count(r->pipelined);
-        *cell++ = ipsq_count(r->requests);
-        *cell++ = ipsq_count(r->requests ? r->from_ns : IPS_UNMEASURED);
-        *cell++ = ipsq_count(r->requests ? r->to_ns : IPS_UNMEASURED);
-        *cell++ = ipsq_real(r->requests ? r->rate : IPS_UNMEASURED_REAL);
-        *cell++ = ipsq_count(r->mean_ns);
-        *cell++ = ipsq_count(r->p50_ns);
-        *cell++ = ipsq_count(r->p90_ns);
-        *cell++ = ipsq_count(r->p99_ns);
-        *cell++ = ipsq_count(r->max_ns);
-        *cell++ = ipsq_count(r->untraced_clients);
-        *cell++ = ipsq_real(r->bound);
+        *cell++ = ipsq_text_cell(r->service);
+        *cell++ = ipsq_text_cell(r->process);
+        *cell++ = ipsq_count_cell(r->processes);
+        *cell++ = ipsq_count_cell(r->connections);
+        *cell++ = ipsq_count_cell(r->pipelined);
+        *cell++ = ipsq_count_cell(r->requests);
+        *cell++ = ipsq_count_cell(r->requests ? r->from_ns : IPS_UNMEASURED);
+        *cell++ = ipsq_count_cell(r->requests ? r->to_ns : IPS_UNMEASURED);
+        *cell++ = ipsq_real_cell(r->requests ? r->rate : IPS_UNMEASURED_REAL);
+        *cell++ = ipsq_count_cell(r->mean_ns);
+        *cell++ = ipsq_count_cell(r->p50_ns);
+        *cell++ = ipsq_count_cell(r->p90_ns);
+        *cell++ = ipsq_count_cell(r->p99_ns);
+        *cell++ = ipsq_count_cell(r->max_ns);
+        *cell++ = ipsq_count_cell(r->untraced_clients);
+        *cell++ = ipsq_real_cell(r->bound);
     }
     ipsq_out_table(out, &t, "");
     ipsq_table_release(&t);
@@ -153,11 +153,11 @@ static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 static void fill_location_cells(struct ipsq_cell *cell,
                                 const Ips__RequestMore *m)
 {
-    *cell++ = ipsq_text(*m->cause ? m->cause : NULL);
-    *cell++ = ipsq_text(m->procedure);
-    *cell++ = ipsq_text(m->module);
-    *cell++ = ipsq_text(*m->file ? m->file : NULL);
-    *cell++ = ipsq_count(m->line ? m->line : IPS_UNMEASURED);
+    *cell++ = ipsq_text_cell(*m->cause ? m->cause : NULL);
+    *cell++ = ipsq_text_cell(m->procedure);
+    *cell++ = ipsq_text_cell(m->module);
+    *cell++ = ipsq_text_cell(*m->file ? m->file : NULL);
+    *cell++ = ipsq_count_cell(m->line ? m->line : IPS_UNMEASURED);
 }
 
 /* Writes what typical requests wait for. Writes nothing in the table format,
@@ -173,8 +173,8 @@ static void put_typical_causes(struct ipsq_out *out,
         for (size_t k = 0; k < a->services[i]->n_typical; k++) {
             const Ips__RequestMore *m = a->services[i]->typical[k];
             struct ipsq_cell *cell = ipsq_table_add_row(&t);
-            *cell++ = ipsq_text(a->services[i]->service);
-            *cell++ = ipsq_count(m->median_ns);
+            *cell++ = ipsq_text_cell(a->services[i]->service);
+            *cell++ = ipsq_count_cell(m->median_ns);
             fill_location_cells(cell, m);
         }
     }
@@ -193,9 +193,9 @@ static void put_excess_of_slowest(struct ipsq_out *out,
         for (size_t k = 0; k < a->services[i]->n_more; k++) {
             const Ips__RequestMore *m = a->services[i]->more[k];
             struct ipsq_cell *cell = ipsq_table_add_row(&t);
-            *cell++ = ipsq_text(a->services[i]->service);
-            *cell++ = ipsq_count(m->slow_ns);
-            *cell++ = ipsq_count(m->median_ns);
+            *cell++ = ipsq_text_cell(a->services[i]->service);
+            *cell++ = ipsq_count_cell(m->slow_ns);
+            *cell++ = ipsq_count_cell(m->median_ns);
             fill_location_cells(cell, m);
         }
     }
@@ -205,7 +205,7 @@ static void put_excess_of_slowest(struct ipsq_out *out,
     ipsq_table_release(&t);
 }
 
-static uint64_t requests_in(const Ips__RequestsAnswer *a)
+static uint64_t count_requests(const Ips__RequestsAnswer *a)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < a->n_services; i++)
@@ -226,20 +226,21 @@ static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
         if (!p)
             continue;
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(r->service);
-        *cell++ = ipsq_text(r->process);
-        *cell++ = ipsq_count(r->arrival_ns);
+        *cell++ = ipsq_text_cell(r->service);
+        *cell++ = ipsq_text_cell(r->process);
+        *cell++ = ipsq_count_cell(r->arrival_ns);
         cell = fill_time_cells(cell, p, 1);
-        *cell++ = ipsq_text(p->most);
-        *cell++ = ipsq_text(queued ? r->behind : NULL);
-        *cell++ = ipsq_count(queued ? r->behind_ns : IPS_UNMEASURED);
-        *cell++ = ipsq_count(queued ? r->behind_arrival_ns : IPS_UNMEASURED);
-        *cell++ = ipsq_count(queued ? r->behind_took_ns : IPS_UNMEASURED);
+        *cell++ = ipsq_text_cell(p->most);
+        *cell++ = ipsq_text_cell(queued ? r->behind : NULL);
+        *cell++ = ipsq_count_cell(queued ? r->behind_ns : IPS_UNMEASURED);
+        *cell++ =
+            ipsq_count_cell(queued ? r->behind_arrival_ns : IPS_UNMEASURED);
+        *cell++ = ipsq_count_cell(queued ? r->behind_took_ns : IPS_UNMEASURED);
     }
     if (t.row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "the slowest");
     ipsq_table_release(&t);
-    ipsq_put_left_out(out, "slowest", requests_in(a) - a->n_slowest);
+    ipsq_put_left_out(out, "slowest", count_requests(a) - a->n_slowest);
 }
 
 static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
@@ -250,13 +251,13 @@ static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
     for (size_t i = 0; i < a->n_stations && (!top || i < top); i++) {
         const Ips__StationRow *r = a->stations[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(r->service);
-        *cell++ = ipsq_text(r->station);
-        *cell++ = ipsq_text(r->kind);
-        *cell++ = ipsq_count(r->busy_ns);
-        *cell++ = ipsq_count_of_double(r->demand_ns);
-        *cell++ = ipsq_real(r->bound);
-        *cell++ = ipsq_real(r->use);
+        *cell++ = ipsq_text_cell(r->service);
+        *cell++ = ipsq_text_cell(r->station);
+        *cell++ = ipsq_text_cell(r->kind);
+        *cell++ = ipsq_count_cell(r->busy_ns);
+        *cell++ = ipsq_count_cell_of_double(r->demand_ns);
+        *cell++ = ipsq_real_cell(r->bound);
+        *cell++ = ipsq_real_cell(r->use);
     }
     ipsq_out_table(out, &t, "");
     ipsq_table_release(&t);
@@ -271,21 +272,22 @@ static int print_requests(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(&out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool(a->open));
-    ipsq_out_value(&out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
-    ipsq_out_value(&out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+                   ipsq_bool_cell(a->open));
+    ipsq_out_value(&out, IPSQ_TEXT, "category", NULL,
+                   ipsq_text_cell(a->category));
+    ipsq_out_value(&out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
     if (bottleneck) {
         const Ips__ServiceRow *r =
             a->n_stations && a->n_services ? a->services[0] : NULL;
         ipsq_out_value(&out, IPSQ_TEXT, "service", "service",
-                       ipsq_text(r ? r->service : NULL));
+                       ipsq_text_cell(r ? r->service : NULL));
         ipsq_out_value(&out, IPSQ_REAL, "rate", "requests /s",
-                       ipsq_real(r ? r->rate : IPS_UNMEASURED_REAL));
+                       ipsq_real_cell(r ? r->rate : IPS_UNMEASURED_REAL));
         ipsq_out_value(&out, IPSQ_REAL, "bound", "at most /s",
-                       ipsq_real(r ? r->bound : IPS_UNMEASURED_REAL));
+                       ipsq_real_cell(r ? r->bound : IPS_UNMEASURED_REAL));
         put_stations(&out, a, top);
     } else {
         put_services(&out, a);

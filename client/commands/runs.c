@@ -33,18 +33,18 @@ static void add_row(struct ipsq_table *t, const Ips__RunRow *row, char *created)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     format_stamp(row->created_real_ns, created);
-    *cell++ = ipsq_text(row->run);
-    *cell++ = ipsq_bool(row->open);
-    *cell++ = ipsq_text(created);
-    *cell++ = ipsq_count(row->created_real_ns);
-    *cell++ = ipsq_list(row->machines, row->n_machines);
-    *cell++ = ipsq_list(row->missing, row->n_missing);
-    *cell++ = ipsq_count(row->processes);
-    *cell++ = ipsq_count(row->threads);
-    *cell++ = ipsq_count(row->events);
-    *cell++ = ipsq_count(row->lost);
-    *cell++ = ipsq_list(row->tags, row->n_tags);
-    *cell++ = ipsq_text(row->command);
+    *cell++ = ipsq_text_cell(row->run);
+    *cell++ = ipsq_bool_cell(row->open);
+    *cell++ = ipsq_text_cell(created);
+    *cell++ = ipsq_count_cell(row->created_real_ns);
+    *cell++ = ipsq_list_cell(row->machines, row->n_machines);
+    *cell++ = ipsq_list_cell(row->missing, row->n_missing);
+    *cell++ = ipsq_count_cell(row->processes);
+    *cell++ = ipsq_count_cell(row->threads);
+    *cell++ = ipsq_count_cell(row->events);
+    *cell++ = ipsq_count_cell(row->lost);
+    *cell++ = ipsq_list_cell(row->tags, row->n_tags);
+    *cell++ = ipsq_text_cell(row->command);
 }
 
 static int run_runs(const struct ipsq_command *self,

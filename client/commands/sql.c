@@ -111,7 +111,7 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
         rc = fill_table(&t, w, err);
     /* Without --sort the rows stay in the order of the query. */
     if (rc == 0 && (o->sort || o->per_machine)) {
-        rc = ipsq_top_n(&t, o, 0, &left_out, err);
+        rc = ipsq_sort_and_keep_top(&t, o, 0, &left_out, err);
     } else if (rc == 0 && o->top && o->top < t.row_count) {
         left_out = t.row_count - o->top;
         t.row_count = (size_t)o->top;
@@ -119,8 +119,8 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
     if (rc == 0) {
         ipsq_progress_end();
         ipsq_out_begin(&out, stdout, o->format, false);
-        ipsq_out_limits_keep_certificate(&out, certificate, o->verbose);
-        ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text(run_name));
+        ipsq_out_write_limits(&out, certificate, o->verbose);
+        ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text_cell(run_name));
         ipsq_out_table(&out, &t, NULL);
         ipsq_put_left_out(&out, "rows", left_out);
         rc = ipsq_out_end(&out, err);
@@ -151,7 +151,7 @@ static int run_sql(const struct ipsq_command *self,
         ask.text = ips_unconst_text(word);
         word = NULL;
     }
-    int rc = ipsq_choose_run(s, word, &run_name, err);
+    int rc = ipsq_find_run_or_newest(s, word, &run_name, err);
     rq.run = ips_unconst_text(run_name ? run_name : "");
     if (rc == 0)
         rc =

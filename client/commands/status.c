@@ -35,29 +35,30 @@ static int run_status(const struct ipsq_command *self,
     for (size_t i = 0; i < a->n_slaves; i++) {
         const Ips__SlaveRow *row = a->slaves[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(row->machine);
-        *cell++ = ipsq_bool(row->connected);
-        *cell++ = ipsq_count(row->last_seen_ns);
-        *cell++ = ipsq_count(row->runs);
-        *cell++ = ipsq_count(row->pool_used_bytes);
-        *cell++ = ipsq_count(row->pool_size_bytes);
-        *cell++ = ipsq_text(row->version);
-        *cell++ = ipsq_count(row->computations);
-        *cell++ = ipsq_count(row->questions);
-        *cell++ = ipsq_text(row->trouble);
+        *cell++ = ipsq_text_cell(row->machine);
+        *cell++ = ipsq_bool_cell(row->connected);
+        *cell++ = ipsq_count_cell(row->last_seen_ns);
+        *cell++ = ipsq_count_cell(row->runs);
+        *cell++ = ipsq_count_cell(row->pool_used_bytes);
+        *cell++ = ipsq_count_cell(row->pool_size_bytes);
+        *cell++ = ipsq_text_cell(row->version);
+        *cell++ = ipsq_count_cell(row->computations);
+        *cell++ = ipsq_count_cell(row->questions);
+        *cell++ = ipsq_text_cell(row->trouble);
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
     ipsq_out_value(
         &out, IPSQ_TEXT, "address", "master",
-        ipsq_text(a->address && *a->address ? a->address : s->address));
+        ipsq_text_cell(a->address && *a->address ? a->address : s->address));
     ipsq_out_value(&out, IPSQ_TEXT, "version", "version",
-                   ipsq_text(a->version));
-    ipsq_out_value(&out, IPSQ_NS, "uptime_ns", "up", ipsq_count(a->uptime_ns));
+                   ipsq_text_cell(a->version));
+    ipsq_out_value(&out, IPSQ_NS, "uptime_ns", "up",
+                   ipsq_count_cell(a->uptime_ns));
     ipsq_out_value(&out, IPSQ_COUNT, "clients", "clients",
-                   ipsq_count(a->clients));
+                   ipsq_count_cell(a->clients));
     ipsq_out_value(&out, IPSQ_COUNT, "kept_answers", "kept answers",
-                   ipsq_count(a->kept_answers));
+                   ipsq_count_cell(a->kept_answers));
     ipsq_out_table(&out, &t, "");
     bool trouble = false;
     for (size_t i = 0; i < a->n_slaves; i++)

@@ -67,7 +67,8 @@ static void print_unrecorded(const Ips__Certificate *c)
     fputs("; ", stdout);
     print_count(n, "process", "processes");
     const char *slash = strrchr(most->program, '/');
-    struct ipsq_cell program = ipsq_text(slash ? slash + 1 : most->program);
+    struct ipsq_cell program =
+        ipsq_text_cell(slash ? slash + 1 : most->program);
     char *name = ipsq_cell_text(IPSQ_TEXT, &program);
     printf(" not recorded (%s%s%s%s)", *program.text ? name : "",
            *program.text ? ": " : "", ipsq_untraced_why(most->cause),
@@ -93,7 +94,7 @@ static void print_gaps(const Ips__Certificate *c)
         if (c->n_untraced == 0 || !is_gap_of_unrecorded(c->gaps[i]))
             left[count++] = c->gaps[i];
     if (count > 0) {
-        struct ipsq_cell gaps = ipsq_list(left, count);
+        struct ipsq_cell gaps = ipsq_list_cell(left, count);
         char *text = ipsq_cell_text(IPSQ_LIST, &gaps);
         printf(": %s", text);
         free(text);
@@ -101,7 +102,8 @@ static void print_gaps(const Ips__Certificate *c)
     free(left);
 }
 
-static void print_line(const struct counts *n, const Ips__Certificate *c)
+static void print_summary_line(const struct counts *n,
+                               const Ips__Certificate *c)
 {
     char overhead[IPSQ_OVERHEAD_BYTES];
     print_count(n->processes, "process", "processes");
@@ -132,16 +134,17 @@ static int run_summary(const struct ipsq_command *self,
     const Ips__Certificate *c = ipsq_certificate_or_none(a->certificate);
     ipsq_progress_end();
     if (o->format == IPSQ_TABLE) {
-        print_line(&n, c);
+        print_summary_line(&n, c);
         return ipsq_certificate_exit_status(c);
     }
     struct ipsq_out out;
     ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_limits_keep_certificate(&out, c, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text(rq.run));
+    ipsq_out_write_limits(&out, c, o->verbose);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text_cell(rq.run));
     ipsq_out_value(&out, IPSQ_COUNT, "processes", NULL,
-                   ipsq_count(n.processes));
-    ipsq_out_value(&out, IPSQ_COUNT, "threads", NULL, ipsq_count(n.threads));
+                   ipsq_count_cell(n.processes));
+    ipsq_out_value(&out, IPSQ_COUNT, "threads", NULL,
+                   ipsq_count_cell(n.threads));
     rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certificate_exit_status(c);
 }

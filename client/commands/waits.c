@@ -64,8 +64,8 @@ static const struct ipsq_column machine_columns[] = {
 
 static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
 {
-    return ipsq_real(whole ? (double)part / (double)whole
-                           : IPS_UNMEASURED_REAL);
+    return ipsq_real_cell(whole ? (double)part / (double)whole
+                                : IPS_UNMEASURED_REAL);
 }
 
 /* ---- waits described in words ------------------------------------------- */
@@ -156,26 +156,27 @@ static void add_group(struct ipsq_table *t, const Ips__WaitGroup *g,
                       uint64_t total, struct texts *x)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_count(g->total_ns);
+    *cell++ = ipsq_count_cell(g->total_ns);
     *cell++ = share_of(g->total_ns, total);
-    *cell++ = ipsq_count(g->count);
-    *cell++ = ipsq_count(g->longest_ns);
-    *cell++ = ipsq_count(g->count ? g->total_ns / g->count : IPS_UNMEASURED);
-    *cell++ = ipsq_text(g->cause);
-    *cell++ = ipsq_text(g->late);
-    *cell++ = ipsq_text(g->object);
-    *cell++ = ipsq_text(g->procedure);
-    *cell++ = ipsq_text(g->module);
-    *cell++ = ipsq_text(g->file);
-    *cell++ = ipsq_count(g->line ? g->line : IPS_UNMEASURED);
-    *cell++ = ipsq_text(g->peer);
-    *cell++ = ipsq_list(g->stack, g->n_stack);
+    *cell++ = ipsq_count_cell(g->count);
+    *cell++ = ipsq_count_cell(g->longest_ns);
+    *cell++ =
+        ipsq_count_cell(g->count ? g->total_ns / g->count : IPS_UNMEASURED);
+    *cell++ = ipsq_text_cell(g->cause);
+    *cell++ = ipsq_text_cell(g->late);
+    *cell++ = ipsq_text_cell(g->object);
+    *cell++ = ipsq_text_cell(g->procedure);
+    *cell++ = ipsq_text_cell(g->module);
+    *cell++ = ipsq_text_cell(g->file);
+    *cell++ = ipsq_count_cell(g->line ? g->line : IPS_UNMEASURED);
+    *cell++ = ipsq_text_cell(g->peer);
+    *cell++ = ipsq_list_cell(g->stack, g->n_stack);
     if (!x)
         return;
     location_text(g, x->location);
     format_meanwhile_text(g, x->meanwhile);
-    *cell++ = ipsq_text(x->location);
-    *cell++ = ipsq_text(x->meanwhile);
+    *cell++ = ipsq_text_cell(x->location);
+    *cell++ = ipsq_text_cell(x->meanwhile);
 }
 
 static void put_blame(struct ipsq_out *out, const struct ipsq_rows *groups)
@@ -187,13 +188,13 @@ static void put_blame(struct ipsq_out *out, const struct ipsq_rows *groups)
         for (size_t k = 0; k < g->n_blame; k++) {
             const Ips__BlameRow *b = g->blame[k];
             struct ipsq_cell *cell = ipsq_table_add_row(&t);
-            *cell++ = ipsq_count(i);
-            *cell++ = ipsq_text(b->kind);
-            *cell++ = ipsq_text(b->object);
-            *cell++ = ipsq_text(b->procedure);
-            *cell++ = ipsq_text(b->module);
-            *cell++ = ipsq_text(b->cause);
-            *cell++ = ipsq_count(b->ns);
+            *cell++ = ipsq_count_cell(i);
+            *cell++ = ipsq_text_cell(b->kind);
+            *cell++ = ipsq_text_cell(b->object);
+            *cell++ = ipsq_text_cell(b->procedure);
+            *cell++ = ipsq_text_cell(b->module);
+            *cell++ = ipsq_text_cell(b->cause);
+            *cell++ = ipsq_count_cell(b->ns);
         }
     }
     ipsq_out_table(out, &t, NULL);
@@ -206,10 +207,10 @@ static void put_causes(struct ipsq_out *out, const Ips__WaitsAnswer *a)
     ipsq_table_init(&t, "causes", cause_columns, IPSQ_COUNT_OF(cause_columns));
     for (size_t i = 0; i < a->n_causes; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(a->causes[i]->cause);
-        *cell++ = ipsq_count(a->causes[i]->ns);
+        *cell++ = ipsq_text_cell(a->causes[i]->cause);
+        *cell++ = ipsq_count_cell(a->causes[i]->ns);
         *cell++ = share_of(a->causes[i]->ns, a->total_ns);
-        *cell++ = ipsq_count(a->causes[i]->count);
+        *cell++ = ipsq_count_cell(a->causes[i]->count);
     }
     ipsq_table_keep_top(&t, 1, 0);
     ipsq_out_table(out, &t, "what they waited for");
@@ -230,10 +231,10 @@ static void add_core_time_row(struct idle_sum *s, const char *what,
     if (s->table && ns == 0)
         return;
     struct ipsq_cell *cell = ipsq_table_add_row(&s->t);
-    *cell++ = ipsq_text(s->r->machine);
-    *cell++ = ipsq_text(what);
-    *cell++ = ipsq_text(cause);
-    *cell++ = ipsq_count(ns);
+    *cell++ = ipsq_text_cell(s->r->machine);
+    *cell++ = ipsq_text_cell(what);
+    *cell++ = ipsq_text_cell(cause);
+    *cell++ = ipsq_count_cell(ns);
     *cell++ = share_of(ns, s->r->cores * s->r->elapsed_ns);
 }
 
@@ -248,10 +249,10 @@ static void put_core_times(struct ipsq_out *out, const struct ipsq_options *o,
     for (size_t i = 0; i < a->n_idle; i++) {
         const Ips__IdleRow *r = s.r = a->idle[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&m);
-        *cell++ = ipsq_text(r->machine);
-        *cell++ = ipsq_count(r->cores);
-        *cell++ = ipsq_count(r->elapsed_ns);
-        *cell++ = ipsq_count(r->over_ns);
+        *cell++ = ipsq_text_cell(r->machine);
+        *cell++ = ipsq_count_cell(r->cores);
+        *cell++ = ipsq_count_cell(r->elapsed_ns);
+        *cell++ = ipsq_count_cell(r->over_ns);
         add_core_time_row(&s, "running", "", r->running_ns);
         add_core_time_row(&s, "spinning", "", r->spun_ns);
         add_core_time_row(&s, "others'", "", r->others_ns);
@@ -277,30 +278,32 @@ static void put_core_times(struct ipsq_out *out, const struct ipsq_options *o,
 static void put_values(struct ipsq_out *out, const struct ipsq_options *o,
                        const char *run_name, const Ips__WaitsAnswer *a)
 {
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool(a->open));
+                   ipsq_bool_cell(a->open));
     ipsq_out_value(out, IPSQ_TEXT, "object", NULL,
-                   ipsq_text(o->object ? o->object : "/"));
+                   ipsq_text_cell(o->object ? o->object : "/"));
     ipsq_out_value(out, IPSQ_TEXT, "by", NULL,
-                   ipsq_text(o->by ? o->by : "place"));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
-    ipsq_out_value(out, IPSQ_NS, "total_ns", "waited", ipsq_count(a->total_ns));
+                   ipsq_text_cell(o->by ? o->by : "place"));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
+                   ipsq_text_cell(a->category));
+    ipsq_out_value(out, IPSQ_NS, "total_ns", "waited",
+                   ipsq_count_cell(a->total_ns));
     ipsq_out_value(out, IPSQ_COUNT, "wait_count", "waits",
-                   ipsq_count(a->waits));
+                   ipsq_count_cell(a->waits));
     ipsq_out_value(out, IPSQ_NS, "late_sender_ns", "for late senders",
-                   ipsq_count(a->late_sender_ns));
+                   ipsq_count_cell(a->late_sender_ns));
     ipsq_out_value(out, IPSQ_NS, "late_receiver_ns", "for late receivers",
-                   ipsq_count(a->late_receiver_ns));
+                   ipsq_count_cell(a->late_receiver_ns));
     ipsq_out_value(out, IPSQ_COUNT, "group_count", NULL,
-                   ipsq_count(a->group_count));
+                   ipsq_count_cell(a->group_count));
     ipsq_out_value(out, IPSQ_NS, "left_out_ns", NULL,
-                   ipsq_count(a->left_out_ns));
-    ipsq_out_value(out, IPSQ_NS, "cut_ns", NULL, ipsq_count(a->cut_ns));
+                   ipsq_count_cell(a->left_out_ns));
+    ipsq_out_value(out, IPSQ_NS, "cut_ns", NULL, ipsq_count_cell(a->cut_ns));
     bool clock = *a->clock;
     ipsq_out_value(out, IPSQ_TEXT, "clock", clock ? "clocks" : NULL,
-                   ipsq_text(a->clock));
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+                   ipsq_text_cell(a->clock));
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
 }
 
 static int print_waits(const struct ipsq_options *o, const char *run_name,
@@ -315,7 +318,7 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
     put_values(&out, o, run_name, a);
     /* puts a blank line between the values and the first table */
     out.parts_written = 1;

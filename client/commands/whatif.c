@@ -28,18 +28,19 @@ static void put_row(struct ipsq_table *t, const Ips__WhatifRow *r,
                     uint64_t t_max)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_real(r->ppm ? (double)r->ppm / 1e6 : IPS_UNMEASURED_REAL);
-    *cell++ = ipsq_count(r->gain_ns);
-    *cell++ = ipsq_real(t_max ? (double)r->gain_ns / (double)t_max
-                              : IPS_UNMEASURED_REAL);
-    *cell++ = ipsq_count(r->bound_ns);
-    *cell++ = ipsq_count(r->t_max_ns);
-    *cell++ = ipsq_count(r->share_ns);
-    *cell++ = ipsq_count(r->total_ns);
-    *cell++ = ipsq_count(r->any);
-    *cell++ = ipsq_text(r->kind);
-    *cell++ = ipsq_text(r->place);
-    *cell++ = ipsq_text(r->object);
+    *cell++ =
+        ipsq_real_cell(r->ppm ? (double)r->ppm / 1e6 : IPS_UNMEASURED_REAL);
+    *cell++ = ipsq_count_cell(r->gain_ns);
+    *cell++ = ipsq_real_cell(t_max ? (double)r->gain_ns / (double)t_max
+                                   : IPS_UNMEASURED_REAL);
+    *cell++ = ipsq_count_cell(r->bound_ns);
+    *cell++ = ipsq_count_cell(r->t_max_ns);
+    *cell++ = ipsq_count_cell(r->share_ns);
+    *cell++ = ipsq_count_cell(r->total_ns);
+    *cell++ = ipsq_count_cell(r->any);
+    *cell++ = ipsq_text_cell(r->kind);
+    *cell++ = ipsq_text_cell(r->place);
+    *cell++ = ipsq_text_cell(r->object);
 }
 
 static void put_rows(struct ipsq_out *out, const char *name,
@@ -61,33 +62,34 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                        bool windowed, const Ips__WhatifAnswer *a)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool(a->open));
+                   ipsq_bool_cell(a->open));
     ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
-                   ipsq_text(a->weighting));
+                   ipsq_text_cell(a->weighting));
     bool goal = *a->goal;
     ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
-                   ipsq_text(goal ? a->goal : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+                   ipsq_text_cell(goal ? a->goal : NULL));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
+                   ipsq_text_cell(a->category));
     ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
-                   ipsq_count(a->t_max_ns));
+                   ipsq_count_cell(a->t_max_ns));
     if (windowed)
         ipsq_out_value(out, IPSQ_NS, "window_ns", "of it in the window",
-                       ipsq_count(a->window_ns));
+                       ipsq_count_cell(a->window_ns));
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
-                   ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
-                   ipsq_count(a->total_cpu_ns));
+                   ipsq_count_cell(a->total_cpu_ns));
     if (a->all) {
         ipsq_out_value(out, IPSQ_NS, "gain_ns", "gain",
-                       ipsq_count(a->all->gain_ns));
+                       ipsq_count_cell(a->all->gain_ns));
         ipsq_out_value(out, IPSQ_NS, "bound_ns", "at most",
-                       ipsq_count(a->all->bound_ns));
+                       ipsq_count_cell(a->all->bound_ns));
         ipsq_out_value(out, IPSQ_NS, "t_max_then_ns", "path then",
-                       ipsq_count(a->all->t_max_ns));
+                       ipsq_count_cell(a->all->t_max_ns));
     }
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
 }
 
 static int print_whatif(const struct ipsq_options *o, const char *run_name,
@@ -98,13 +100,13 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
     char by[IPSQ_UNIT_BYTES], heading[160];
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
-    put_values(&out, run_name, ipsq_windowed(o), a);
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    put_values(&out, run_name, ipsq_has_window(o), a);
     if (rank) {
         ipsq_out_value(&out, IPSQ_COUNT, "candidates", NULL,
-                       ipsq_count(a->candidates));
+                       ipsq_count_cell(a->candidates));
         ipsq_out_value(&out, IPSQ_COUNT, "computed", NULL,
-                       ipsq_count(a->computed));
+                       ipsq_count_cell(a->computed));
     }
     /* puts a blank line between the values and the first table */
     out.parts_written = 1;

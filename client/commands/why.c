@@ -34,29 +34,29 @@ static const struct ipsq_column columns[] = {
 static void put_row(struct ipsq_table *t, const Ips__WhyRow *r)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_text(r->kind);
-    *cell++ = ipsq_count(r->gain_ns);
-    *cell++ = ipsq_real((double)r->gain_ppm / 1e6);
-    *cell++ = ipsq_count(r->bound_ns);
-    *cell++ = ipsq_count(r->path_ns);
-    *cell++ = ipsq_text(r->says);
-    *cell++ = ipsq_text(r->evidence);
-    *cell++ = ipsq_text(r->supposes);
-    *cell++ = ipsq_text(r->sure);
-    *cell++ = ipsq_text(r->sure_why);
-    *cell++ = ipsq_text(r->object);
-    *cell++ = ipsq_text(r->other);
-    *cell++ = ipsq_text(r->procedure);
-    *cell++ = ipsq_text(r->module);
-    *cell++ = ipsq_text(r->file);
-    *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
-    *cell++ = ipsq_text(r->wait_procedure);
-    *cell++ = ipsq_text(r->wait_file);
-    *cell++ = ipsq_count(r->wait_line ? r->wait_line : IPS_UNMEASURED);
-    *cell++ = ipsq_text(r->command);
-    *cell++ = ipsq_count(r->phase ? r->phase : IPS_UNMEASURED);
-    *cell++ = ipsq_count(r->phase ? r->from_ns : IPS_UNMEASURED);
-    *cell++ = ipsq_count(r->phase ? r->to_ns : IPS_UNMEASURED);
+    *cell++ = ipsq_text_cell(r->kind);
+    *cell++ = ipsq_count_cell(r->gain_ns);
+    *cell++ = ipsq_real_cell((double)r->gain_ppm / 1e6);
+    *cell++ = ipsq_count_cell(r->bound_ns);
+    *cell++ = ipsq_count_cell(r->path_ns);
+    *cell++ = ipsq_text_cell(r->says);
+    *cell++ = ipsq_text_cell(r->evidence);
+    *cell++ = ipsq_text_cell(r->supposes);
+    *cell++ = ipsq_text_cell(r->sure);
+    *cell++ = ipsq_text_cell(r->sure_why);
+    *cell++ = ipsq_text_cell(r->object);
+    *cell++ = ipsq_text_cell(r->other);
+    *cell++ = ipsq_text_cell(r->procedure);
+    *cell++ = ipsq_text_cell(r->module);
+    *cell++ = ipsq_text_cell(r->file);
+    *cell++ = ipsq_count_cell(r->line ? r->line : IPS_UNMEASURED);
+    *cell++ = ipsq_text_cell(r->wait_procedure);
+    *cell++ = ipsq_text_cell(r->wait_file);
+    *cell++ = ipsq_count_cell(r->wait_line ? r->wait_line : IPS_UNMEASURED);
+    *cell++ = ipsq_text_cell(r->command);
+    *cell++ = ipsq_count_cell(r->phase ? r->phase : IPS_UNMEASURED);
+    *cell++ = ipsq_count_cell(r->phase ? r->from_ns : IPS_UNMEASURED);
+    *cell++ = ipsq_count_cell(r->phase ? r->to_ns : IPS_UNMEASURED);
 }
 
 static void put_table(struct ipsq_out *out, const char *name,
@@ -75,7 +75,7 @@ static void put_table(struct ipsq_out *out, const char *name,
 /* Writes the command on one line, never folded, so that it can be copied. */
 static void put_command(struct ipsq_out *out, const char *command)
 {
-    const struct ipsq_cell cell = ipsq_text(command);
+    const struct ipsq_cell cell = ipsq_text_cell(command);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
     ipsq_out_line(out, "    more:  %s", clean);
     free(clean);
@@ -136,7 +136,7 @@ static void put_ns(struct ipsq_out *out, const char *key, const char *title,
                    uint64_t ns)
 {
     ipsq_out_value(out, IPSQ_NS, key, ns == IPS_UNMEASURED ? NULL : title,
-                   ipsq_count(ns));
+                   ipsq_count_cell(ns));
 }
 
 /* Writes the parts of the path (on CPU, waiting for a CPU ...). In the table
@@ -156,7 +156,8 @@ static void put_path_breakdown(struct ipsq_out *out, const Ips__WhyAnswer *a)
     char line[400] = "", ns[IPSQ_UNIT_BYTES];
     for (size_t i = 0; i < IPSQ_COUNT_OF(part); i++) {
         size_t at = strlen(line);
-        ipsq_out_value(out, IPSQ_NS, part[i].key, NULL, ipsq_count(part[i].ns));
+        ipsq_out_value(out, IPSQ_NS, part[i].key, NULL,
+                       ipsq_count_cell(part[i].ns));
         if (part[i].ns == IPS_UNMEASURED || !part[i].ns)
             continue;
         ipsq_format_ns(part[i].ns, ns);
@@ -173,11 +174,11 @@ static void put_window(struct ipsq_out *out, uint32_t phase,
 {
     bool given = a->from_ns || a->to_ns;
     ipsq_out_value(out, IPSQ_COUNT, "phase", phase ? "phase" : NULL,
-                   ipsq_count(phase ? phase : IPS_UNMEASURED));
+                   ipsq_count_cell(phase ? phase : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "from_ns", given ? "window from" : NULL,
-                   ipsq_count(given ? a->from_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(given ? a->from_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "to_ns", a->to_ns ? "window to" : NULL,
-                   ipsq_count(a->to_ns ? a->to_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(a->to_ns ? a->to_ns : IPS_UNMEASURED));
 }
 
 /* Writes the innermost procedure that has, with its callees, at least half of
@@ -194,19 +195,19 @@ static void put_common_procedure(struct ipsq_out *out, const Ips__WhyCommon *c)
         snprintf(text, sizeof(text), "%.300s, %s of its samples [%s, %s]",
                  c->procedure, share[0], share[1], share[2]);
     ipsq_out_value(out, IPSQ_TEXT, "common_says", c ? "  mostly in" : NULL,
-                   ipsq_text(c ? text : NULL));
+                   ipsq_text_cell(c ? text : NULL));
     ipsq_out_value(out, IPSQ_TEXT, "common_procedure", NULL,
-                   ipsq_text(c ? c->procedure : NULL));
+                   ipsq_text_cell(c ? c->procedure : NULL));
     ipsq_out_value(out, IPSQ_TEXT, "common_module", NULL,
-                   ipsq_text(c ? c->module : NULL));
+                   ipsq_text_cell(c ? c->module : NULL));
     ipsq_out_value(out, IPSQ_NS, "common_ns", NULL,
-                   ipsq_count(c ? c->ns : IPS_UNMEASURED));
+                   ipsq_count_cell(c ? c->ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "common_low_ns", NULL,
-                   ipsq_count(c ? c->low_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(c ? c->low_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "common_high_ns", NULL,
-                   ipsq_count(c ? c->high_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(c ? c->high_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "common_of_ns", NULL,
-                   ipsq_count(c ? c->of_ns : IPS_UNMEASURED));
+                   ipsq_count_cell(c ? c->of_ns : IPS_UNMEASURED));
 }
 
 static void put_values(struct ipsq_out *out, const char *run_name,
@@ -214,32 +215,36 @@ static void put_values(struct ipsq_out *out, const char *run_name,
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
     bool goal = *a->goal;
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool(a->open));
+                   ipsq_bool_cell(a->open));
     put_window(out, phase, a);
-    ipsq_out_value(out, IPSQ_TEXT, "answers", NULL, ipsq_text(a->answers));
-    ipsq_out_value(out, IPSQ_TEXT, "shape", NULL, ipsq_text(a->shape));
+    ipsq_out_value(out, IPSQ_TEXT, "answers", NULL, ipsq_text_cell(a->answers));
+    ipsq_out_value(out, IPSQ_TEXT, "shape", NULL, ipsq_text_cell(a->shape));
     ipsq_out_value(out, IPSQ_TEXT, "shape_says", "question",
-                   ipsq_text(a->shape_says));
+                   ipsq_text_cell(a->shape_says));
     ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "goal" : NULL,
-                   ipsq_text(goal ? a->goal : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+                   ipsq_text_cell(goal ? a->goal : NULL));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
+                   ipsq_text_cell(a->category));
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL,
-                   ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "wall_ns", NULL, ipsq_count(a->wall_ns));
+                   ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "wall_ns", NULL, ipsq_count_cell(a->wall_ns));
     put_ns(out, "own_ns", "ideal time", a->own_ns);
-    ipsq_out_value(out, IPSQ_NS, "quiet_ns", NULL, ipsq_count(a->quiet_ns));
-    ipsq_out_value(out, IPSQ_NS, "sched_ns", NULL, ipsq_count(a->sched_ns));
-    ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count(a->cpu_ns));
+    ipsq_out_value(out, IPSQ_NS, "quiet_ns", NULL,
+                   ipsq_count_cell(a->quiet_ns));
+    ipsq_out_value(out, IPSQ_NS, "sched_ns", NULL,
+                   ipsq_count_cell(a->sched_ns));
+    ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count_cell(a->cpu_ns));
     put_ns(out, "total_cpu_ns", "total CPU", a->total_cpu_ns);
     put_path_breakdown(out, a);
     put_common_procedure(out, a->common);
-    ipsq_out_value(out, IPSQ_TEXT, "sure", "sure", ipsq_text(a->sure));
+    ipsq_out_value(out, IPSQ_TEXT, "sure", "sure", ipsq_text_cell(a->sure));
     ipsq_out_value(out, IPSQ_TEXT, "sure_why", *a->sure_why ? "because" : NULL,
-                   ipsq_text(a->sure_why));
-    ipsq_out_value(out, IPSQ_COUNT, "left_out", NULL, ipsq_count(a->left_out));
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+                   ipsq_text_cell(a->sure_why));
+    ipsq_out_value(out, IPSQ_COUNT, "left_out", NULL,
+                   ipsq_count_cell(a->left_out));
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
 }
 
 static int print_why(const struct ipsq_options *o, const char *run_name,
@@ -249,7 +254,7 @@ static int print_why(const struct ipsq_options *o, const char *run_name,
     Ips__WhyRow *nearest[] = {a->nearest};
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_write_limits(&out, a->certificate, o->verbose);
     put_values(&out, run_name, o->phase, a);
     if (o->format == IPSQ_TABLE) {
         put_findings_as_text(&out, a);
@@ -275,8 +280,8 @@ static int ask_for_answer_kind(struct ipsq_session *s, Ips__Request *rq,
     return rc;
 }
 
-int why_ask(struct ipsq_session *s, Ips__Request *rq,
-            const Ips__WhyAnswer **out, struct ips_err *err)
+int why_request_answer(struct ipsq_session *s, Ips__Request *rq,
+                       const Ips__WhyAnswer **out, struct ips_err *err)
 {
     const char *what = rq->why->answer;
     int rc = ask_for_answer_kind(s, rq, what, out, err);
@@ -318,7 +323,7 @@ static int run_why(const struct ipsq_command *self,
         return why_answer_several_runs(o, s, &rq, err);
     int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
-        rc = why_ask(s, &rq, &answer, err);
+        rc = why_request_answer(s, &rq, &answer, err);
     return rc < 0 ? rc : print_why(o, rq.run, answer, err);
 }
 

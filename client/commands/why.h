@@ -2,8 +2,8 @@
  * `ipsq why` about several runs. Merges the findings of all runs by kind,
  * object and procedure (without process ids, as `ipsq diff` does), and counts
  * in how many runs each was made and with which gain. How sure a frequency of k
- * in n is, is shown by its 95% interval (Wilson 1927). Pure, except for why_ask
- * and why_answer_several_runs.
+ * in n is, is shown by its 95% interval (Wilson 1927). Pure, except for
+ * why_request_answer and why_answer_several_runs.
  */
 #ifndef IPS_CLIENT_COMMANDS_WHY_H
 #define IPS_CLIENT_COMMANDS_WHY_H
@@ -12,7 +12,7 @@
 
 #define WHY_RUNS_MAX 64u
 
-struct why_seen { /* one finding, merged over all runs */
+struct why_merged_finding { /* one finding, merged over all runs */
     char *kind, *who, *procedure, *text;
     unsigned runs; /* number of runs that have the finding */
     /* numbers of the runs that have the finding, ascending */
@@ -21,25 +21,25 @@ struct why_seen { /* one finding, merged over all runs */
      * time */
     double share[WHY_RUNS_MAX];
 };
-struct why_set {
+struct why_merged_findings {
     unsigned runs;
-    struct why_seen *seen;
+    struct why_merged_finding *seen;
     size_t count, capacity;
 };
 
 /* Adds a finding of run number `run`; runs come in ascending order. A finding
  * made twice in one run counts once, with its greater gain. */
-int why_set_add(struct why_set *w, unsigned run, const char *kind,
+int why_set_add(struct why_merged_findings *w, unsigned run, const char *kind,
                 const char *object, const char *procedure, const char *says,
                 double share, struct ips_err *err) IPS_MUST_USE;
 /* Sorts the findings by their mean gain over all runs, greatest first; a run
  * without the finding counts as 0. */
-void why_set_sort(struct why_set *w);
-void why_set_release(struct why_set *w);
+void why_set_sort(struct why_merged_findings *w);
+void why_set_release(struct why_merged_findings *w);
 /* Computes the median, least and greatest gain in the runs that have the
  * finding. */
-void why_compute_gains(const struct why_seen *x, double *median, double *least,
-                       double *greatest);
+void why_compute_gains(const struct why_merged_finding *x, double *median,
+                       double *least, double *greatest);
 /* Computes the 95% interval (Wilson) of a frequency that was observed as k in
  * n; n > 0. */
 void why_compute_interval(unsigned k, unsigned n, double *low, double *high);
@@ -48,8 +48,9 @@ void why_compute_interval(unsigned k, unsigned n, double *low, double *high);
  * "" (no particular kind of answer) and the run is a service, asks about its
  * requests or, if none are known, about the elapsed time. *out belongs to the
  * session. */
-int why_ask(struct ipsq_session *s, Ips__Request *rq,
-            const Ips__WhyAnswer **out, struct ips_err *err) IPS_MUST_USE;
+int why_request_answer(struct ipsq_session *s, Ips__Request *rq,
+                       const Ips__WhyAnswer **out,
+                       struct ips_err *err) IPS_MUST_USE;
 
 /* Whether the command line names several runs. */
 bool why_names_several(const struct ipsq_options *o);

@@ -30,7 +30,7 @@ struct compared_run {
     bool complete;
 };
 struct whole {
-    struct why_set set;
+    struct why_merged_findings set;
     struct compared_run run[WHY_RUNS_MAX];
 };
 
@@ -84,7 +84,7 @@ static int ask_and_add_findings(struct whole *w, unsigned i,
     const Ips__WhyAnswer *a = NULL;
     struct compared_run *t = &w->run[i];
     rq->run = ips_unconst_text(t->run);
-    int rc = why_ask(s, rq, &a, err);
+    int rc = why_request_answer(s, rq, &a, err);
     if (rc < 0)
         return rc;
     t->wall_ns = a->wall_ns;
@@ -106,40 +106,40 @@ static void put_runs(struct ipsq_out *out, const struct whole *w)
     ipsq_table_init(&t, "runs", run_columns, IPSQ_COUNT_OF(run_columns));
     for (unsigned i = 0; i < w->set.runs; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = ipsq_text(w->run[i].run);
-        *cell++ = ipsq_count(w->run[i].wall_ns);
-        *cell++ = ipsq_count(w->run[i].own_ns);
-        *cell++ = ipsq_count(w->run[i].findings);
-        *cell++ = ipsq_text(w->run[i].sure);
-        *cell++ = ipsq_bool(w->run[i].complete);
+        *cell++ = ipsq_text_cell(w->run[i].run);
+        *cell++ = ipsq_count_cell(w->run[i].wall_ns);
+        *cell++ = ipsq_count_cell(w->run[i].own_ns);
+        *cell++ = ipsq_count_cell(w->run[i].findings);
+        *cell++ = ipsq_text_cell(w->run[i].sure);
+        *cell++ = ipsq_bool_cell(w->run[i].complete);
     }
     ipsq_out_table(out, &t, "the runs");
     ipsq_table_release(&t);
 }
 
-static void put_findings(struct ipsq_out *out, const struct why_set *w,
-                         uint64_t top)
+static void put_findings(struct ipsq_out *out,
+                         const struct why_merged_findings *w, uint64_t top)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "findings", finding_columns,
                     IPSQ_COUNT_OF(finding_columns));
     for (size_t i = 0; i < w->count && (!top || i < top); i++) {
-        const struct why_seen *x = &w->seen[i];
+        const struct why_merged_finding *x = &w->seen[i];
         double median, least, greatest, low, high;
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         why_compute_gains(x, &median, &least, &greatest);
         why_compute_interval(x->runs, w->runs, &low, &high);
-        *cell++ = ipsq_text(x->kind);
-        *cell++ = ipsq_text(x->who);
-        *cell++ = ipsq_text(x->procedure);
-        *cell++ = ipsq_count(x->runs);
-        *cell++ = ipsq_count(w->runs);
-        *cell++ = ipsq_real(low);
-        *cell++ = ipsq_real(high);
-        *cell++ = ipsq_real(median);
-        *cell++ = ipsq_real(least);
-        *cell++ = ipsq_real(greatest);
-        *cell++ = ipsq_text(x->text);
+        *cell++ = ipsq_text_cell(x->kind);
+        *cell++ = ipsq_text_cell(x->who);
+        *cell++ = ipsq_text_cell(x->procedure);
+        *cell++ = ipsq_count_cell(x->runs);
+        *cell++ = ipsq_count_cell(w->runs);
+        *cell++ = ipsq_real_cell(low);
+        *cell++ = ipsq_real_cell(high);
+        *cell++ = ipsq_real_cell(median);
+        *cell++ = ipsq_real_cell(least);
+        *cell++ = ipsq_real_cell(greatest);
+        *cell++ = ipsq_text_cell(x->text);
     }
     size_t shown = t.row_count;
     ipsq_out_table(out, &t, NULL);
@@ -148,10 +148,11 @@ static void put_findings(struct ipsq_out *out, const struct why_set *w,
 }
 
 static void put_merged_findings_as_text(struct ipsq_out *out,
-                                        const struct why_set *w, uint64_t top)
+                                        const struct why_merged_findings *w,
+                                        uint64_t top)
 {
     for (size_t i = 0; i < w->count && i < top; i++) {
-        const struct why_seen *x = &w->seen[i];
+        const struct why_merged_finding *x = &w->seen[i];
         double median, least, greatest, low, high;
         char head[32];
         why_compute_gains(x, &median, &least, &greatest);
@@ -178,7 +179,7 @@ static int print_why_runs(const struct ipsq_options *o, const struct whole *w,
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_value(&out, IPSQ_COUNT, "run_count", "runs",
-                   ipsq_count(w->set.runs));
+                   ipsq_count_cell(w->set.runs));
     if (o->format == IPSQ_TABLE)
         put_merged_findings_as_text(&out, &w->set, o->top ? o->top : TABLE_TOP);
     else

@@ -18,15 +18,18 @@ void why_compute_interval(unsigned k, unsigned n, double *low, double *high)
     *high = k == n ? 1 : middle + half;
 }
 
-static bool is_same_finding(const struct why_seen *x, const char *kind,
-                            const char *who, const char *procedure)
+static bool is_same_finding(const struct why_merged_finding *x,
+                            const char *kind, const char *who,
+                            const char *procedure)
 {
     return strcmp(x->kind, kind) == 0 && strcmp(x->who, who) == 0 &&
            strcmp(x->procedure, procedure) == 0;
 }
 
-static struct why_seen *find_finding(struct why_set *w, const char *kind,
-                                     const char *who, const char *procedure)
+static struct why_merged_finding *find_finding(struct why_merged_findings *w,
+                                               const char *kind,
+                                               const char *who,
+                                               const char *procedure)
 {
     for (size_t i = 0; i < w->count; i++) {
         if (is_same_finding(&w->seen[i], kind, who, procedure))
@@ -35,18 +38,21 @@ static struct why_seen *find_finding(struct why_set *w, const char *kind,
     return NULL;
 }
 
-static struct why_seen *append_finding(struct why_set *w, const char *kind,
-                                       const char *who, const char *procedure)
+static struct why_merged_finding *append_finding(struct why_merged_findings *w,
+                                                 const char *kind,
+                                                 const char *who,
+                                                 const char *procedure)
 {
     if (w->count == w->capacity) {
         size_t room = w->capacity * 2 + 16;
-        struct why_seen *more = realloc(w->seen, room * sizeof(*more));
+        struct why_merged_finding *more =
+            realloc(w->seen, room * sizeof(*more));
         if (!more)
             return NULL;
         w->seen = more;
         w->capacity = room;
     }
-    struct why_seen *x = &w->seen[w->count];
+    struct why_merged_finding *x = &w->seen[w->count];
     memset(x, 0, sizeof(*x));
     x->kind = strdup(kind);
     x->who = strdup(who);
@@ -56,14 +62,14 @@ static struct why_seen *append_finding(struct why_set *w, const char *kind,
     return x->kind && x->who && x->procedure && x->text ? x : NULL;
 }
 
-int why_set_add(struct why_set *w, unsigned run, const char *kind,
+int why_set_add(struct why_merged_findings *w, unsigned run, const char *kind,
                 const char *object, const char *procedure, const char *says,
                 double share, struct ips_err *err)
 {
     char who[1024];
     diff_strip_process_ids(object ? object : "", who, sizeof(who));
     procedure = procedure ? procedure : "";
-    struct why_seen *x = find_finding(w, kind, who, procedure);
+    struct why_merged_finding *x = find_finding(w, kind, who, procedure);
     if (!x)
         x = append_finding(w, kind, who, procedure);
     if (!x)
@@ -87,7 +93,7 @@ int why_set_add(struct why_set *w, unsigned run, const char *kind,
     return 0;
 }
 
-static double sum_gains(const struct why_seen *x)
+static double sum_gains(const struct why_merged_finding *x)
 {
     double all = 0;
     for (unsigned i = 0; i < x->runs; i++)
@@ -97,7 +103,7 @@ static double sum_gains(const struct why_seen *x)
 
 static int compare_findings_by_gain(const void *a, const void *b)
 {
-    const struct why_seen *x = a, *y = b;
+    const struct why_merged_finding *x = a, *y = b;
     double p = sum_gains(x), q = sum_gains(y);
     if (p < q || p > q)
         return p > q ? -1 : 1;
@@ -109,7 +115,7 @@ static int compare_findings_by_gain(const void *a, const void *b)
     return c ? c : strcmp(x->procedure, y->procedure);
 }
 
-void why_set_sort(struct why_set *w)
+void why_set_sort(struct why_merged_findings *w)
 {
     if (w->count)
         qsort(w->seen, w->count, sizeof(*w->seen), compare_findings_by_gain);
@@ -121,8 +127,8 @@ static int compare_gains(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-void why_compute_gains(const struct why_seen *x, double *median, double *least,
-                       double *greatest)
+void why_compute_gains(const struct why_merged_finding *x, double *median,
+                       double *least, double *greatest)
 {
     double v[WHY_RUNS_MAX];
     memcpy(v, x->share, x->runs * sizeof(*v));
@@ -132,7 +138,7 @@ void why_compute_gains(const struct why_seen *x, double *median, double *least,
     *median = diff_median(v, x->runs);
 }
 
-void why_set_release(struct why_set *w)
+void why_set_release(struct why_merged_findings *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         free(w->seen[i].kind);

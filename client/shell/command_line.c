@@ -21,8 +21,8 @@ static int report_error(const struct ips_err *err, const char *where)
 }
 
 /* Checks that the command can group its rows by the values of --by. */
-static int check_by(const struct ipsq_command *c, const struct ipsq_options *o,
-                    struct ips_err *err)
+static int check_by_values(const struct ipsq_command *c,
+                           const struct ipsq_options *o, struct ips_err *err)
 {
     const char *const *bys = ipsq_option_values(IPSQ_OPT_BY);
     unsigned given = o->by_mask;
@@ -42,12 +42,13 @@ static int check_by(const struct ipsq_command *c, const struct ipsq_options *o,
         ips_nearest_offer(&near, bys[i]);
     }
     return ips_err_set(err, IPS_E_USAGE, "--by %.80s: %s takes %s%s", o->by,
-                       c->name, all, ips_nearest_text(&near));
+                       c->name, all, ips_nearest_suggestion(&near));
 }
 
 /* Checks that the command accepts the options and arguments that were given. */
-static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
-                     struct ips_err *err)
+static int check_options_and_arguments(const struct ipsq_command *c,
+                                       const struct ipsq_options *o,
+                                       struct ips_err *err)
 {
     uint64_t known = c->options | IPSQ_COMMON;
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
@@ -65,7 +66,7 @@ static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
         return ips_err_set(err, IPS_E_USAGE, "%s has no output format %s",
                            c->name,
                            ipsq_option_values(IPSQ_OPT_FORMAT)[o->format]);
-    int rc = check_by(c, o, err);
+    int rc = check_by_values(c, o, err);
     if (rc < 0)
         return rc;
     if (o->arg_count > c->max_args)
@@ -80,7 +81,7 @@ static int run_command(const struct ipsq_command *c,
 {
     struct ipsq_session s;
     struct ips_err err = {0};
-    int rc = check_use(c, o, &err);
+    int rc = check_options_and_arguments(c, o, &err);
     if (rc < 0)
         return report_error(&err, c->name);
     memset(&s, 0, sizeof(s));
@@ -100,12 +101,12 @@ static int run_command(const struct ipsq_command *c,
     return rc;
 }
 
-int ipsq_command_line(int argc, char **argv)
+int ipsq_run_command_line(int argc, char **argv)
 {
     struct ipsq_options o;
     struct ips_err err = {0};
     if (argc > 2 && strcmp(argv[1], "complete") == 0)
-        return ipsq_complete_print(argc - 2, argv + 2);
+        return ipsq_print_completions(argc - 2, argv + 2);
     if (ipsq_options_parse(&o, argc, argv, &err) < 0)
         return report_error(
             &err, o.command && ipsq_command_find(o.command) ? o.command : "");
@@ -114,7 +115,7 @@ int ipsq_command_line(int argc, char **argv)
     if (!o.command && !o.help && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
         return ipsq_shell(&o);
     if (!o.command) {
-        ipsq_usage(o.help ? stdout : stderr);
+        ipsq_print_usage(o.help ? stdout : stderr);
         return o.help ? IPSQ_OK : IPSQ_USAGE;
     }
     const struct ipsq_command *c = ipsq_command_find(o.command);
@@ -123,7 +124,7 @@ int ipsq_command_line(int argc, char **argv)
         return report_error(&err, "");
     }
     if (o.help) {
-        ipsq_command_usage(stdout, c);
+        ipsq_print_command_usage(stdout, c);
         return IPSQ_OK;
     }
     return run_command(c, &o);

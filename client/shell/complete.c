@@ -11,7 +11,7 @@ static struct ipsq_shell *shell;
 static struct ipsq_names offered;
 static size_t offer_at; /* index of the next candidate to return */
 
-static char *next_offer(const char *text, int state)
+static char *next_candidate(const char *text, int state)
 {
     (void)text;
     if (state == 0)
@@ -67,11 +67,11 @@ static char **complete_word(const char *text, int start, int end)
         for (int i = 0; i <= IPSQ_JSON; i++)
             offer_name(formats[i], text);
     } else {
-        ipsq_complete(&from, words.word, count, text, false, &offered);
+        ipsq_complete_word(&from, words.word, count, text, false, &offered);
         for (int i = 0; count == 0 && ipsq_shell_words[i]; i++)
             offer_name(ipsq_shell_words[i], text);
     }
-    return offered.count ? rl_completion_matches(text, next_offer) : NULL;
+    return offered.count ? rl_completion_matches(text, next_candidate) : NULL;
 }
 
 void ipsq_install_completion(struct ipsq_shell *s)

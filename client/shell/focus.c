@@ -52,7 +52,7 @@ int ipsq_words_split(const char *line, struct ipsq_words *out,
     }
 }
 
-void ipsq_focus_text(const struct ipsq_focus *f, char *out, size_t room)
+void ipsq_focus_prompt_text(const struct ipsq_focus *f, char *out, size_t room)
 {
     bool timed = *f->from || *f->to;
     if (!*f->run && !*f->object && !timed && !*f->phase)
@@ -120,7 +120,7 @@ int ipsq_focus_set_phase(struct ipsq_focus *f, const char *word,
     return 0;
 }
 
-bool ipsq_focus_up(struct ipsq_focus *f)
+bool ipsq_focus_widen(struct ipsq_focus *f)
 {
     char *slash = strrchr(f->object, '/');
     if (*f->from || *f->to || *f->phase)
@@ -135,7 +135,7 @@ bool ipsq_focus_up(struct ipsq_focus *f)
 }
 
 /* Whether the command takes a run as its first argument. */
-static bool takes_run(const struct ipsq_command *c)
+static bool command_takes_run(const struct ipsq_command *c)
 {
     return strncmp(c->usage, "RUN", 3) == 0 ||
            strncmp(c->usage, "[RUN", 4) == 0;
@@ -143,7 +143,7 @@ static bool takes_run(const struct ipsq_command *c)
 
 /* Whether --object restricts the command to an object. In whatif, the only
  * command that has --faster, the option names what is assumed to be faster. */
-static bool takes_object(const struct ipsq_command *c)
+static bool command_takes_object(const struct ipsq_command *c)
 {
     return (c->options & IPSQ_HAS(OBJECT)) && !(c->options & IPSQ_HAS(FASTER));
 }
@@ -159,12 +159,12 @@ static void add_options(const struct ipsq_focus *f,
                         const struct ipsq_options *o, char **argv, int *argc,
                         unsigned *unused)
 {
-    if (*f->object && takes_object(c)) {
+    if (*f->object && command_takes_object(c)) {
         if (!(o->options_set & IPSQ_HAS(OBJECT))) {
             add_word(argv, argc, "--object");
             add_word(argv, argc, f->object);
         }
-    } else if (*f->object && takes_run(c)) {
+    } else if (*f->object && command_takes_run(c)) {
         *unused |= IPSQ_UNUSED_OBJECT;
     }
     bool timed = *f->from || *f->to || *f->phase;
@@ -184,7 +184,7 @@ static void add_options(const struct ipsq_focus *f,
             add_word(argv, argc, "--to");
             add_word(argv, argc, f->to);
         }
-    } else if (timed && takes_run(c)) {
+    } else if (timed && command_takes_run(c)) {
         *unused |= IPSQ_UNUSED_TIME;
     }
 }
@@ -213,7 +213,7 @@ int ipsq_focus_build_argv(const struct ipsq_focus *f, char *const *before,
     const struct ipsq_command *c = ipsq_command_find(o.command);
     if (!c || c->local)
         return argc;
-    if (takes_run(c) && *f->run && o.arg_count < c->max_args) {
+    if (command_takes_run(c) && *f->run && o.arg_count < c->max_args) {
         /* position of the command; the run is inserted after it */
         int at = first;
         while (argv[at] != o.command)

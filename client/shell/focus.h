@@ -39,7 +39,7 @@ int ipsq_words_split(const char *line, struct ipsq_words *out,
 
 /* Writes the text that the prompt shows before "> ": "ipsq", "ipsq
  * RUN:/m1/p.7@1s..2s". */
-void ipsq_focus_text(const struct ipsq_focus *f, char *out, size_t room);
+void ipsq_focus_prompt_text(const struct ipsq_focus *f, char *out, size_t room);
 
 /* Writes to `out` the full name of the object that `word` names: "/a/b" is a
  * full name, "b" is relative to the object in focus. False: the name is too
@@ -57,7 +57,7 @@ int ipsq_focus_set_phase(struct ipsq_focus *f, const char *word,
                          struct ips_err *err) IPS_MUST_USE;
 /* Widens the focus by one step: removes the time, else the object, else the
  * run. False: there was nothing to remove. */
-bool ipsq_focus_up(struct ipsq_focus *f);
+bool ipsq_focus_widen(struct ipsq_focus *f);
 
 /* Bits for the parts of the focus that a command cannot use. */
 enum ipsq_unused { IPSQ_UNUSED_OBJECT = 1, IPSQ_UNUSED_TIME = 2 };

@@ -62,7 +62,7 @@ static pid_t start_pager(const char *command, const int pipes[2])
     _exit(127);
 }
 
-static int wait_for(pid_t pid)
+static int wait_for_child_status(pid_t pid)
 {
     int status = 0;
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -93,14 +93,14 @@ static int run_argv_in_child(const struct ipsq_shell *s, int argc, char **argv)
     if (child == 0) {
         signal(SIGINT, SIG_DFL);
         if (page)
-            ipsq_set_columns(ipsq_columns(stdout));
+            ipsq_set_terminal_width(ipsq_terminal_width(stdout));
         if (page && dup2(pipes[1], STDOUT_FILENO) < 0)
             _exit(IPSQ_FAILED);
         if (page) {
             close(pipes[0]);
             close(pipes[1]);
         }
-        exit(ipsq_command_line(argc, argv));
+        exit(ipsq_run_command_line(argc, argv));
     }
     if (child < 0)
         fprintf(stderr, "ipsq: fork: %s\n", strerror(errno));
@@ -108,15 +108,15 @@ static int run_argv_in_child(const struct ipsq_shell *s, int argc, char **argv)
         close(pipes[0]);
         close(pipes[1]);
     }
-    int status = child < 0 ? IPSQ_FAILED : wait_for(child);
-    (void)wait_for(reader);
+    int status = child < 0 ? IPSQ_FAILED : wait_for_child_status(child);
+    (void)wait_for_child_status(reader);
     return status;
 }
 
 /* Whether the command lacks the shell's output format. The shell does not pass
  * --format to such commands. */
-static bool lacks_format(const struct ipsq_shell *s,
-                         const struct ipsq_words *words)
+static bool command_lacks_format(const struct ipsq_shell *s,
+                                 const struct ipsq_words *words)
 {
     const struct ipsq_command *c =
         words->count ? ipsq_command_find(words->word[0]) : NULL;
@@ -131,7 +131,7 @@ static int run_command(const struct ipsq_shell *s,
     unsigned unused;
     size_t n = 0;
     while (s->before[n] &&
-           (s->before[n] != s->format || !lacks_format(s, words))) {
+           (s->before[n] != s->format || !command_lacks_format(s, words))) {
         before[n] = s->before[n];
         n++;
     }
@@ -176,7 +176,7 @@ static void print_unknown_name(const struct ipsq_shell *s, name_lister *list,
     for (size_t i = 0; i < all.count; i++)
         ips_nearest_offer(&near, all.name[i]);
     fprintf(stderr, "ipsq: no %s '%s'%s\n", what, text,
-            ips_nearest_text(&near));
+            ips_nearest_suggestion(&near));
     ipsq_names_release(&all);
 }
 
@@ -224,7 +224,8 @@ static bool resolve_unique_name(const struct ipsq_shell *s, name_lister *list,
     return found && !other;
 }
 
-static int zoom_to(struct ipsq_shell *s, const char *word, const char *more)
+static int set_focus_from_word(struct ipsq_shell *s, const char *word,
+                               const char *more)
 {
     char object[IPSQ_FOCUS_BYTES];
     struct ips_err err;
@@ -295,7 +296,7 @@ static int set_shell_format(struct ipsq_shell *s, const char *word)
         return IPSQ_OK;
     }
     return print_usage_error("the formats are table, tsv and json",
-                             ips_nearest_text(&near));
+                             ips_nearest_suggestion(&near));
 }
 
 static int show_history(void)
@@ -311,7 +312,7 @@ static int show_history(void)
 static int show_focus(const struct ipsq_shell *s)
 {
     char text[IPSQ_LINE_BYTES];
-    ipsq_focus_text(&s->focus, text, sizeof(text));
+    ipsq_focus_prompt_text(&s->focus, text, sizeof(text));
     puts(strcmp(text, "ipsq") == 0 ? "the newest run" : text + 5);
     return IPSQ_OK;
 }
@@ -326,10 +327,10 @@ static int run_line(struct ipsq_shell *s, const char *text)
         return s->status;
     const char *word = words.word[0];
     if (strcmp(word, "zoom") == 0)
-        return zoom_to(s, words.word[1],
-                       words.count > 1 ? words.word[2] : NULL);
+        return set_focus_from_word(s, words.word[1],
+                                   words.count > 1 ? words.word[2] : NULL);
     if (strcmp(word, "up") == 0)
-        return ipsq_focus_up(&s->focus)
+        return ipsq_focus_widen(&s->focus)
                    ? IPSQ_OK
                    : print_usage_error("the focus is already the newest run",
                                        NULL);
@@ -373,10 +374,10 @@ static void on_interrupt(int sig)
     }
 }
 
-static char *read_edited(const struct ipsq_shell *s)
+static char *read_line_with_editing(const struct ipsq_shell *s)
 {
     char prompt[IPSQ_LINE_BYTES];
-    ipsq_focus_text(&s->focus, prompt, sizeof(prompt) - 3);
+    ipsq_focus_prompt_text(&s->focus, prompt, sizeof(prompt) - 3);
     strcat(prompt, "> ");
     if (sigsetjmp(to_prompt, 1))
         fputc('\n', stdout);
@@ -389,7 +390,7 @@ static char *read_edited(const struct ipsq_shell *s)
     return text;
 }
 
-static char *read_plain(void)
+static char *read_line_without_editing(void)
 {
     char *text = NULL;
     size_t room = 0;
@@ -411,7 +412,7 @@ static void make_history_path(const struct ipsq_shell *s,
         snprintf(state, sizeof(state), "%s", s->session.state);
     else if (ips_path_state(state, &ignored) < 0)
         return;
-    if (ips_path_make(state, 0700, &ignored) == 0 &&
+    if (ips_path_make_directories(state, 0700, &ignored) == 0 &&
         snprintf(out, IPS_PATH_BYTES, "%s/history", state) >= IPS_PATH_BYTES)
         *out = '\0';
 }
@@ -451,7 +452,8 @@ int ipsq_shell(const struct ipsq_options *o)
         puts("'help' lists the commands, 'quit' leaves.");
     }
     while (!s.leave) {
-        char *text = s.terminal ? read_edited(&s) : read_plain();
+        char *text = s.terminal ? read_line_with_editing(&s)
+                                : read_line_without_editing();
         if (!text)
             break;
         s.status = run_line(&s, text);

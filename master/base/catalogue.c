@@ -53,7 +53,8 @@ struct catalogue {
     uint64_t seen[SEEN_SLOTS];
 };
 
-static int db_error(struct catalogue *c, const char *what, struct ips_err *err)
+static int set_database_error(struct catalogue *c, const char *what,
+                              struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_DB, "catalogue: %s: %s", what,
                        c->db ? sqlite3_errmsg(c->db) : "no memory");
@@ -62,7 +63,7 @@ static int db_error(struct catalogue *c, const char *what, struct ips_err *err)
 static int run_sql(struct catalogue *c, const char *sql, struct ips_err *err)
 {
     if (sqlite3_exec(c->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return db_error(c, sql, err);
+        return set_database_error(c, sql, err);
     return 0;
 }
 
@@ -78,7 +79,7 @@ static int check_version_and_make_tables(struct catalogue *c,
         version = sqlite3_column_int(st, 0);
     sqlite3_finalize(st);
     if (version < 0)
-        return db_error(c, "read its version", err);
+        return set_database_error(c, "read its version", err);
     if (version != 0 && version != SCHEMA_VERSION)
         return ips_err_set(
             err, IPS_E_VERSION,
@@ -94,17 +95,18 @@ static int prepare_statement(struct catalogue *c, const char *sql,
                              sqlite3_stmt **out, struct ips_err *err)
 {
     if (sqlite3_prepare_v2(c->db, sql, -1, out, NULL) != SQLITE_OK)
-        return db_error(c, sql, err);
+        return set_database_error(c, sql, err);
     return 0;
 }
 
-static int open_all(struct catalogue *c, const char *path, struct ips_err *err)
+static int open_database_and_prepare(struct catalogue *c, const char *path,
+                                     struct ips_err *err)
 {
     if (sqlite3_open_v2(path, &c->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                             SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)
-        return db_error(c, path, err);
+        return set_database_error(c, path, err);
     sqlite3_busy_timeout(c->db, 2000);
     int rc = run_sql(c,
                      "PRAGMA journal_mode = WAL;"
@@ -131,14 +133,14 @@ static int open_all(struct catalogue *c, const char *path, struct ips_err *err)
 int catalogue_open(const char *dir, struct catalogue **out, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
-    int rc = ips_path_make(dir, 0700, err);
+    int rc = ips_path_make_directories(dir, 0700, err);
     if (rc < 0)
         return rc;
     struct catalogue *c = calloc(1, sizeof(*c));
     if (!c)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     snprintf(path, sizeof(path), "%s/master.db", dir);
-    rc = open_all(c, path, err);
+    rc = open_database_and_prepare(c, path, err);
     if (rc < 0) {
         ips_err_wrap(err, rc, "%s", path);
         catalogue_close(c);
@@ -172,8 +174,8 @@ static void bind_count(sqlite3_stmt *st, int at, uint64_t value)
     sqlite3_bind_int64(st, at, (sqlite3_int64)ips_min_u64(value, INT64_MAX));
 }
 
-static int put_one(struct catalogue *c, const char *machine,
-                   const Ips__RunState *run, struct ips_err *err)
+static int write_run_row(struct catalogue *c, const char *machine,
+                         const Ips__RunState *run, struct ips_err *err)
 {
     char tags[1024] = "";
     size_t at = 0;
@@ -189,7 +191,7 @@ static int put_one(struct catalogue *c, const char *machine,
     bind_text(st, 2, machine);
     bind_count(st, 3, run->created_real_ns);
     if (sqlite3_step(st) != SQLITE_DONE)
-        return db_error(c, "remove results of an older run", err);
+        return set_database_error(c, "remove results of an older run", err);
     sqlite3_reset(st);
     st = c->put;
     sqlite3_reset(st);
@@ -209,13 +211,13 @@ static int put_one(struct catalogue *c, const char *machine,
     for (int i = 0; i < 9; i++)
         bind_count(st, 5 + i, counts[i]);
     if (sqlite3_step(st) != SQLITE_DONE)
-        return db_error(c, "write a run", err);
+        return set_database_error(c, "write a run", err);
     sqlite3_reset(st);
     return 0;
 }
 
-static uint64_t hash_state(const char *machine, const Ips__RunState *run,
-                           uint64_t *key)
+static uint64_t hash_run_report(const char *machine, const Ips__RunState *run,
+                                uint64_t *key)
 {
     *key = ips_fnv1a(IPS_FNV_SEED, machine, strlen(machine) + 1);
     *key = ips_fnv1a(*key, run->run, strlen(run->run));
@@ -229,17 +231,18 @@ static uint64_t hash_state(const char *machine, const Ips__RunState *run,
     return hash ? hash : 1;
 }
 
-int catalogue_put(struct catalogue *c, const char *machine,
-                  Ips__RunState *const *runs, size_t count, struct ips_err *err)
+int catalogue_store_runs(struct catalogue *c, const char *machine,
+                         Ips__RunState *const *runs, size_t count,
+                         struct ips_err *err)
 {
     bool begun = false;
     int rc = 0;
     for (size_t i = 0; i < count && rc == 0; i++) {
-        if (!ips_run_name_ok(runs[i]->run)) {
+        if (!ips_is_valid_run_name(runs[i]->run)) {
             ips_log_debug("machine %s: a run with an invalid name", machine);
             continue;
         }
-        uint64_t key, hash = hash_state(machine, runs[i], &key);
+        uint64_t key, hash = hash_run_report(machine, runs[i], &key);
         uint64_t *slot = &c->seen[key % SEEN_SLOTS];
         if (hash && *slot == hash)
             continue;
@@ -247,7 +250,7 @@ int catalogue_put(struct catalogue *c, const char *machine,
             rc = run_sql(c, "BEGIN", err);
         begun = begun || rc == 0;
         if (rc == 0)
-            rc = put_one(c, machine, runs[i], err);
+            rc = write_run_row(c, machine, runs[i], err);
         *slot = rc == 0 ? hash : 0;
     }
     if (begun && rc == 0)
@@ -261,20 +264,21 @@ int catalogue_put(struct catalogue *c, const char *machine,
     return rc;
 }
 
-static const char *text_of(sqlite3_stmt *st, int at)
+static const char *column_text(sqlite3_stmt *st, int at)
 {
     const unsigned char *text = sqlite3_column_text(st, at);
     return text ? (const char *)text : "";
 }
 
-static uint64_t count_of(sqlite3_stmt *st, int at)
+static uint64_t column_u64(sqlite3_stmt *st, int at)
 {
     return (uint64_t)sqlite3_column_int64(st, at);
 }
 
-int catalogue_each(struct catalogue *c, const char *run,
-                   void (*row)(const struct catalogue_row *row, void *arg),
-                   void *arg, struct ips_err *err)
+int catalogue_for_each_row(struct catalogue *c, const char *run,
+                           void (*row)(const struct catalogue_row *row,
+                                       void *arg),
+                           void *arg, struct ips_err *err)
 {
     sqlite3_stmt *st = c->each;
     int step;
@@ -285,39 +289,40 @@ int catalogue_each(struct catalogue *c, const char *run,
         sqlite3_bind_null(st, 1);
     while ((step = sqlite3_step(st)) == SQLITE_ROW) {
         struct catalogue_row r = {
-            .run = text_of(st, 0),
-            .machine = text_of(st, 1),
-            .command = text_of(st, 2),
-            .tags = text_of(st, 3),
-            .created_real_ns = count_of(st, 4),
-            .open = count_of(st, 5) != 0,
-            .has_root = count_of(st, 6) != 0,
-            .processes = count_of(st, 7),
-            .threads = count_of(st, 8),
-            .events = count_of(st, 9),
-            .lost = count_of(st, 10),
-            .untraced = count_of(st, 11),
-            .torn = count_of(st, 12),
+            .run = column_text(st, 0),
+            .machine = column_text(st, 1),
+            .command = column_text(st, 2),
+            .tags = column_text(st, 3),
+            .created_real_ns = column_u64(st, 4),
+            .open = column_u64(st, 5) != 0,
+            .has_root = column_u64(st, 6) != 0,
+            .processes = column_u64(st, 7),
+            .threads = column_u64(st, 8),
+            .events = column_u64(st, 9),
+            .lost = column_u64(st, 10),
+            .untraced = column_u64(st, 11),
+            .torn = column_u64(st, 12),
         };
         row(&r, arg);
     }
     sqlite3_reset(st);
-    return step == SQLITE_DONE ? 0 : db_error(c, "read the runs", err);
+    return step == SQLITE_DONE ? 0
+                               : set_database_error(c, "read the runs", err);
 }
 
 static void add_row_to_sum(const struct catalogue_row *row, void *arg)
 {
-    struct catalogue_sum_run *k = arg;
+    struct catalogue_run_sum *k = arg;
     k->events = ips_add_sat(k->events, row->events);
     k->created_real_ns = ips_max_u64(k->created_real_ns, row->created_real_ns);
     k->open = k->open || row->open;
 }
 
 int catalogue_sum_run(struct catalogue *c, const char *run,
-                      struct catalogue_sum_run *out, struct ips_err *err)
+                      struct catalogue_run_sum *out, struct ips_err *err)
 {
-    *out = (struct catalogue_sum_run){0};
-    return catalogue_each(c, run, add_row_to_sum, out, err);
+    *out = (struct catalogue_run_sum){0};
+    return catalogue_for_each_row(c, run, add_row_to_sum, out, err);
 }
 
 int catalogue_put_results(struct catalogue *c, const char *run, uint64_t events,
@@ -336,7 +341,8 @@ int catalogue_put_results(struct catalogue *c, const char *run, uint64_t events,
     int step = sqlite3_step(st);
     sqlite3_reset(st);
     sqlite3_clear_bindings(st);
-    return step == SQLITE_DONE ? 0 : db_error(c, "write results", err);
+    return step == SQLITE_DONE ? 0
+                               : set_database_error(c, "write results", err);
 }
 
 Ips__MetricsAnswer *catalogue_get_results(struct catalogue *c, const char *run,
@@ -347,7 +353,7 @@ Ips__MetricsAnswer *catalogue_get_results(struct catalogue *c, const char *run,
     sqlite3_reset(st);
     bind_text(st, 1, run);
     if (sqlite3_step(st) == SQLITE_ROW) {
-        *events = count_of(st, 0);
+        *events = column_u64(st, 0);
         answer = ips__metrics_answer__unpack(
             NULL, (size_t)sqlite3_column_bytes(st, 1),
             sqlite3_column_blob(st, 1));

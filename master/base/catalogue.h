@@ -25,9 +25,9 @@ void catalogue_close(struct catalogue *c);
 
 /* Stores all runs of one report in one transaction. Writes only runs that
  * changed, and skips runs with an invalid name. */
-int catalogue_put(struct catalogue *c, const char *machine,
-                  Ips__RunState *const *runs, size_t count,
-                  struct ips_err *err) IPS_MUST_USE;
+int catalogue_store_runs(struct catalogue *c, const char *machine,
+                         Ips__RunState *const *runs, size_t count,
+                         struct ips_err *err) IPS_MUST_USE;
 
 /* one run on one machine; its strings are valid only during the callback */
 struct catalogue_row {
@@ -39,12 +39,13 @@ struct catalogue_row {
 };
 /* Calls `row` for each row of one run, or of all runs if `run` is NULL: the
  * newest run first, machines by name. */
-int catalogue_each(struct catalogue *c, const char *run,
-                   void (*row)(const struct catalogue_row *row, void *arg),
-                   void *arg, struct ips_err *err) IPS_MUST_USE;
+int catalogue_for_each_row(struct catalogue *c, const char *run,
+                           void (*row)(const struct catalogue_row *row,
+                                       void *arg),
+                           void *arg, struct ips_err *err) IPS_MUST_USE;
 
 /* Sums over all machines that have the run, as of their last reports. */
-struct catalogue_sum_run {
+struct catalogue_run_sum {
     uint64_t events;
     /* the latest that a machine reported; it changes if another run is recorded
      * under the same name */
@@ -52,7 +53,7 @@ struct catalogue_sum_run {
     bool open;
 };
 int catalogue_sum_run(struct catalogue *c, const char *run,
-                      struct catalogue_sum_run *out,
+                      struct catalogue_run_sum *out,
                       struct ips_err *err) IPS_MUST_USE;
 
 /* Stores the machine and program rows of a run, packed as one MetricsAnswer,

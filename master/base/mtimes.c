@@ -12,7 +12,7 @@
 
 static const char *const overs[] = {"tcp", "unix"};
 
-const char *mtime_over_name(enum mtime_over over)
+const char *mtime_transport_name(enum mtime_transport over)
 {
     return overs[over];
 }
@@ -37,7 +37,7 @@ void mtimes_release(struct mtimes *t)
 }
 
 static int compare_pair(const struct mtime_pair *a, const char *from,
-                        const char *to, enum mtime_over over)
+                        const char *to, enum mtime_transport over)
 {
     int by = strcmp(a->from, from);
     if (by == 0)
@@ -47,7 +47,7 @@ static int compare_pair(const struct mtime_pair *a, const char *from,
 
 /* The index of the pair with this key, or where it would be inserted. */
 static uint32_t find_position(const struct mtimes *t, const char *from,
-                              const char *to, enum mtime_over over)
+                              const char *to, enum mtime_transport over)
 {
     uint32_t low = 0, high = t->count;
     while (low < high) {
@@ -60,8 +60,8 @@ static uint32_t find_position(const struct mtimes *t, const char *from,
     return low;
 }
 
-struct mtime_pair *mtimes_find(const struct mtimes *t, const char *from,
-                               const char *to, enum mtime_over over)
+struct mtime_pair *mtimes_find_pair(const struct mtimes *t, const char *from,
+                                    const char *to, enum mtime_transport over)
 {
     uint32_t at = find_position(t, from, to, over);
     if (at < t->count && compare_pair(t->pair[at], from, to, over) == 0)
@@ -69,7 +69,7 @@ struct mtime_pair *mtimes_find(const struct mtimes *t, const char *from,
     return NULL;
 }
 
-static int make_curve(struct mtime_pair *p, struct ips_err *err)
+static int make_pair_curves(struct mtime_pair *p, struct ips_err *err)
 {
     uint64_t bytes[IPS_CURVE_POINTS], ns[IPS_CURVE_POINTS];
     for (uint32_t i = 0; i < p->count && i < IPS_CURVE_POINTS; i++) {
@@ -90,7 +90,7 @@ static int make_curve(struct mtime_pair *p, struct ips_err *err)
 }
 
 /* Inserts `p`, or replaces the pair with the same key. Capacity must be
- * reserved (make_room); the table takes ownership. */
+ * reserved (reserve_mtime_rows); the table takes ownership. */
 static void put_pair(struct mtimes *t, struct mtime_pair *p)
 {
     uint32_t at = find_position(t, p->from, p->to, p->over);
@@ -119,8 +119,8 @@ static void put_wake(struct mtimes *t, const struct mtime_wake *w)
 }
 
 /* Reserves capacity for `pairs` more pairs and `wakes` more wake rows. */
-static int make_room(struct mtimes *t, uint32_t pairs, uint32_t wakes,
-                     struct ips_err *err)
+static int reserve_mtime_rows(struct mtimes *t, uint32_t pairs, uint32_t wakes,
+                              struct ips_err *err)
 {
     void *room =
         realloc(t->pair, ((size_t)t->count + pairs + 1) * sizeof(*t->pair));
@@ -133,20 +133,20 @@ static int make_room(struct mtimes *t, uint32_t pairs, uint32_t wakes,
     return room && more ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
 }
 
-int mtimes_put(struct mtimes *t, const struct mtime_pair *pair,
-               struct ips_err *err)
+int mtimes_put_pair(struct mtimes *t, const struct mtime_pair *pair,
+                    struct ips_err *err)
 {
     struct mtime_pair *copy = malloc(sizeof(*copy));
     if (!copy)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     *copy = *pair;
-    int rc = make_curve(copy, err);
+    int rc = make_pair_curves(copy, err);
     if (rc == 0 && t->count >= MTIMES_PAIRS_MAX &&
-        !mtimes_find(t, pair->from, pair->to, pair->over))
+        !mtimes_find_pair(t, pair->from, pair->to, pair->over))
         rc = ips_err_set(err, IPS_E_LIMIT, "more than %u pairs",
                          MTIMES_PAIRS_MAX);
     if (rc == 0)
-        rc = make_room(t, 1, 0, err);
+        rc = reserve_mtime_rows(t, 1, 0, err);
     if (rc == 0)
         put_pair(t, copy);
     else
@@ -157,7 +157,7 @@ int mtimes_put(struct mtimes *t, const struct mtime_pair *pair,
 int mtimes_put_wake(struct mtimes *t, const struct mtime_wake *wake,
                     struct ips_err *err)
 {
-    int rc = make_room(t, 0, 1, err);
+    int rc = reserve_mtime_rows(t, 0, 1, err);
     if (rc == 0)
         put_wake(t, wake);
     return rc;
@@ -173,17 +173,17 @@ const struct mtime_wake *mtimes_find_wake(const struct mtimes *t,
     return NULL;
 }
 
-int mtimes_adopt(struct mtimes *t, struct mtimes *from, struct ips_err *err)
+int mtimes_move_rows(struct mtimes *t, struct mtimes *from, struct ips_err *err)
 {
     uint64_t count = t->count;
     for (uint32_t i = 0; i < from->count; i++) {
         const struct mtime_pair *p = from->pair[i];
-        count += mtimes_find(t, p->from, p->to, p->over) == NULL;
+        count += mtimes_find_pair(t, p->from, p->to, p->over) == NULL;
     }
     if (count > MTIMES_PAIRS_MAX)
         return ips_err_set(err, IPS_E_LIMIT, "more than %u pairs",
                            MTIMES_PAIRS_MAX);
-    if (make_room(t, from->count, from->wake_count, err) < 0)
+    if (reserve_mtime_rows(t, from->count, from->wake_count, err) < 0)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < from->count; i++)
         put_pair(t, from->pair[i]);
@@ -195,7 +195,7 @@ int mtimes_adopt(struct mtimes *t, struct mtimes *from, struct ips_err *err)
 }
 
 bool mtimes_remove(struct mtimes *t, const char *from, const char *to,
-                   enum mtime_over over)
+                   enum mtime_transport over)
 {
     uint32_t at = find_position(t, from, to, over);
     if (at == t->count || compare_pair(t->pair[at], from, to, over) != 0)
@@ -231,18 +231,19 @@ uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine)
     return removed;
 }
 
-const struct mtime_pair *mtimes_choose(const struct mtimes *t, const char *from,
-                                       const char *to, enum mtime_over over)
+const struct mtime_pair *mtimes_choose_pair(const struct mtimes *t,
+                                            const char *from, const char *to,
+                                            enum mtime_transport over)
 {
     bool inside = strcmp(from, to) == 0;
-    const struct mtime_pair *p = mtimes_find(t, from, to, over);
+    const struct mtime_pair *p = mtimes_find_pair(t, from, to, over);
     if (!p)
-        p = mtimes_find(t, to, from, over);
+        p = mtimes_find_pair(t, to, from, over);
     /* Within a machine, its other kind of connection is a better estimate than
      * the times of another machine. */
     if (!p && inside)
-        p = mtimes_find(t, from, to,
-                        over == MTIME_TCP ? MTIME_UNIX : MTIME_TCP);
+        p = mtimes_find_pair(t, from, to,
+                             over == MTIME_TCP ? MTIME_UNIX : MTIME_TCP);
     for (uint32_t i = 0; i < t->count && !p; i++) {
         const struct mtime_pair *o = t->pair[i];
         if (o->over == over && mtime_pair_is(o, o->from, o->from) == inside)
@@ -344,7 +345,7 @@ int mtimes_save(struct mtimes *t, struct ips_err *err)
 {
     char fresh[sizeof(t->path) + 8];
     struct stat st;
-    char *text = mtimes_text(t);
+    char *text = mtimes_format_text(t);
     if (!text)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     snprintf(fresh, sizeof(fresh), "%s.new", t->path);

@@ -31,11 +31,11 @@
 #define MTIMES_PAIRS_MAX 65536u
 #define MTIMES_TEXT_MAX (8u << 20)
 
-enum mtime_over {
+enum mtime_transport {
     MTIME_TCP = 0, /* TCP: between machines, or over loopback within one */
     MTIME_UNIX,    /* pipes and Unix sockets, within one machine */
 };
-const char *mtime_over_name(enum mtime_over over);
+const char *mtime_transport_name(enum mtime_transport over);
 
 struct mtime_point {
     uint64_t bytes, ns;
@@ -46,7 +46,7 @@ struct mtime_point {
 };
 struct mtime_pair {
     char from[ROSTER_NAME_BYTES], to[ROSTER_NAME_BYTES];
-    enum mtime_over over;
+    enum mtime_transport over;
     /* the time of the measurement, as "2026-11-22T07:30:00Z", or other text
      * that a person wrote into the file */
     char measured[32];
@@ -82,14 +82,15 @@ struct mtimes {
 };
 
 void mtimes_release(struct mtimes *t);
-struct mtime_pair *mtimes_find(const struct mtimes *t, const char *from,
-                               const char *to, enum mtime_over over);
+struct mtime_pair *mtimes_find_pair(const struct mtimes *t, const char *from,
+                                    const char *to, enum mtime_transport over);
 /* Adds a copy of `pair`, or replaces the pair with the same key (from, to,
  * over), and makes its curves. */
-int mtimes_put(struct mtimes *t, const struct mtime_pair *pair,
-               struct ips_err *err) IPS_MUST_USE;
-bool mtimes_remove(struct mtimes *t, const char *from, const char *to,
-                   enum mtime_over over); /* returns true if the pair existed */
+int mtimes_put_pair(struct mtimes *t, const struct mtime_pair *pair,
+                    struct ips_err *err) IPS_MUST_USE;
+bool mtimes_remove(
+    struct mtimes *t, const char *from, const char *to,
+    enum mtime_transport over); /* returns true if the pair existed */
 /* Returns the wake row of `machine`; NULL: not measured, or the machine has one
  * processor. */
 const struct mtime_wake *mtimes_find_wake(const struct mtimes *t,
@@ -98,8 +99,8 @@ const struct mtime_wake *mtimes_find_wake(const struct mtimes *t,
 int mtimes_put_wake(struct mtimes *t, const struct mtime_wake *wake,
                     struct ips_err *err) IPS_MUST_USE;
 /* Moves all rows of `from` into `t`; on an error it moves none. */
-int mtimes_adopt(struct mtimes *t, struct mtimes *from,
-                 struct ips_err *err) IPS_MUST_USE;
+int mtimes_move_rows(struct mtimes *t, struct mtimes *from,
+                     struct ips_err *err) IPS_MUST_USE;
 /* Removes the pairs whose `from` or `to` is `machine`, and the wake row of
  * `machine`; NULL removes everything. Returns how many were removed. */
 uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine);
@@ -109,7 +110,7 @@ uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine);
 int mtimes_parse(struct mtimes *t, const char *name, const char *text,
                  struct ips_err *err) IPS_MUST_USE;
 /* Returns the table as text, malloc'd; NULL: no memory. */
-char *mtimes_text(const struct mtimes *t);
+char *mtimes_format_text(const struct mtimes *t);
 
 /* Binds `t` to the file in directory `dir`; reads nothing yet. */
 void mtimes_set_directory(struct mtimes *t, const char *dir);
@@ -124,8 +125,9 @@ int mtimes_save(struct mtimes *t, struct ips_err *err) IPS_MUST_USE;
  * measured: the pair itself; the opposite direction; within one machine, its
  * other transport; any pair of the same transport that is likewise within one
  * machine, or between two. NULL: none was measured. */
-const struct mtime_pair *mtimes_choose(const struct mtimes *t, const char *from,
-                                       const char *to, enum mtime_over over);
+const struct mtime_pair *mtimes_choose_pair(const struct mtimes *t,
+                                            const char *from, const char *to,
+                                            enum mtime_transport over);
 static inline bool mtime_pair_is(const struct mtime_pair *p, const char *from,
                                  const char *to)
 {

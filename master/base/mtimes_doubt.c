@@ -7,7 +7,7 @@
 /* Highest load of an idle processor, in thousandths. */
 #define IDLE_MILLI 500u
 
-static bool are_many(uint32_t wrong, uint32_t of)
+static bool is_more_than_quarter(uint32_t wrong, uint32_t of)
 {
     return wrong > 0 && 4 * wrong > of;
 }
@@ -40,13 +40,13 @@ bool mtimes_has_doubtful_trips(const struct mtime_pair *p,
             wide++ == 0)
             first = i;
     }
-    if (are_many(late, p->count)) {
+    if (is_more_than_quarter(late, p->count)) {
         snprintf(out, room, "its ends waited for a CPU %.0f%% of the time",
                  all ? 100.0 * (double)ips_min_u64(delay, all) / (double)all
                      : 100.0);
         return true;
     }
-    if (!are_many(wide, p->count))
+    if (!is_more_than_quarter(wide, p->count))
         return false;
     snprintf(out, room,
              "%u of %u lengths vary widely: %llu B take %llu to %llu "
@@ -57,7 +57,7 @@ bool mtimes_has_doubtful_trips(const struct mtime_pair *p,
     return true;
 }
 
-static bool are_apart(uint64_t a, uint64_t b)
+static bool differ_more_than_allowed(uint64_t a, uint64_t b)
 {
     uint64_t low = ips_min_u64(a, b), high = ips_max_u64(a, b);
     return high > ips_add_sat(3 * low, MTIMES_SLACK_NS);
@@ -74,13 +74,14 @@ bool mtimes_has_differing_directions(const struct mtime_pair *p,
             if (back->point[k].bytes != p->point[i].bytes)
                 continue;
             both++;
-            if (are_apart(p->point[i].ns, back->point[k].ns) && wrong++ == 0) {
+            if (differ_more_than_allowed(p->point[i].ns, back->point[k].ns) &&
+                wrong++ == 0) {
                 first = &p->point[i];
                 other = &back->point[k];
             }
         }
     }
-    if (!are_many(wrong, both))
+    if (!is_more_than_quarter(wrong, both))
         return false;
     snprintf(out, room,
              "the directions differ: %llu B take %llu us forth and %llu "

@@ -24,8 +24,8 @@ struct reader {
     bool headed;
 };
 
-static int report_wrong(const struct reader *r, struct ips_err *err,
-                        const char *what, const char *cure)
+static int set_syntax_error(const struct reader *r, struct ips_err *err,
+                            const char *what, const char *cure)
 {
     return ips_err_set(err, IPS_E_USAGE, "%.300s: line %u: %.200s; %.200s",
                        r->name, r->line_number, what, cure);
@@ -37,10 +37,10 @@ static int close_pair(struct reader *r, struct ips_err *err)
     if (!r->open)
         return 0;
     r->open = false;
-    if (mtimes_put(r->t, &r->now, &why) == 0)
+    if (mtimes_put_pair(r->t, &r->now, &why) == 0)
         return 0;
     r->line_number = r->open_line;
-    return report_wrong(
+    return set_syntax_error(
         r, err, why.msg,
         "give the pair points with lengths of their own, or remove "
         "it");
@@ -58,26 +58,26 @@ static int read_pair(struct reader *r, char *words, struct ips_err *err)
     char *by = strtok_r(NULL, "", &save);
     memset(p, 0, sizeof(*p));
     if (!date)
-        return report_wrong(r, err, "a pair with too few words", form);
+        return set_syntax_error(r, err, "a pair with too few words", form);
     if (!roster_name_ok(from) || !roster_name_ok(to))
-        return report_wrong(r, err, "not a valid machine name", form);
-    while (p->over < 2 && strcmp(over, mtime_over_name(p->over)) != 0)
+        return set_syntax_error(r, err, "not a valid machine name", form);
+    while (p->over < 2 && strcmp(over, mtime_transport_name(p->over)) != 0)
         p->over++;
     if (p->over == 2)
-        return report_wrong(r, err, "a transport that is neither tcp nor unix",
-                            form);
+        return set_syntax_error(
+            r, err, "a transport that is neither tcp nor unix", form);
     if (p->over == MTIME_UNIX && strcmp(from, to) != 0)
-        return report_wrong(r, err, "unix between two machines",
-                            "only inside a machine there is unix");
+        return set_syntax_error(r, err, "unix between two machines",
+                                "only inside a machine there is unix");
     if (strlen(date) >= sizeof(p->measured))
-        return report_wrong(r, err, "a date that is too long", form);
+        return set_syntax_error(r, err, "a date that is too long", form);
     snprintf(p->from, sizeof(p->from), "%s", from);
     snprintf(p->to, sizeof(p->to), "%s", to);
     snprintf(p->measured, sizeof(p->measured), "%s", date);
     snprintf(p->by, sizeof(p->by), "%.63s", by ? by : "");
-    if (mtimes_find(r->t, p->from, p->to, p->over))
-        return report_wrong(r, err, "this pair occurs twice",
-                            "remove one of the two");
+    if (mtimes_find_pair(r->t, p->from, p->to, p->over))
+        return set_syntax_error(r, err, "this pair occurs twice",
+                                "remove one of the two");
     r->open = true;
     r->open_line = r->line_number;
     return 0;
@@ -87,11 +87,12 @@ static int read_pair(struct reader *r, char *words, struct ips_err *err)
 static int read_doubt(struct reader *r, const char *words, struct ips_err *err)
 {
     if (!r->open)
-        return report_wrong(r, err, "a doubt before any pair",
-                            "put `pair FROM TO tcp DATE` before it");
+        return set_syntax_error(r, err, "a doubt before any pair",
+                                "put `pair FROM TO tcp DATE` before it");
     if (!*words || strlen(words) >= sizeof(r->now.doubt))
-        return report_wrong(r, err, "a doubt without words, or with too many",
-                            "say in a few words why the pair is doubtful");
+        return set_syntax_error(r, err,
+                                "a doubt without words, or with too many",
+                                "say in a few words why the pair is doubtful");
     snprintf(r->now.doubt, sizeof(r->now.doubt), "%s", words);
     return 0;
 }
@@ -127,15 +128,15 @@ static int read_point(struct reader *r, char *words, struct ips_err *err)
         read_number(&save, &point.high_ns) && read_number(&save, &rounds) &&
         read_number(&save, &point.cpu_ns);
     if (!r->open)
-        return report_wrong(r, err, "a point before any pair",
-                            "put `pair FROM TO tcp DATE` before it");
+        return set_syntax_error(r, err, "a point before any pair",
+                                "put `pair FROM TO tcp DATE` before it");
     if (!fine || point.bytes == IPS_UNMEASURED || point.ns == IPS_UNMEASURED ||
         strtok_r(NULL, " \t", &save))
-        return report_wrong(r, err, "a point that is not two to six numbers",
-                            form);
+        return set_syntax_error(r, err,
+                                "a point that is not two to six numbers", form);
     if (p->count == IPS_CURVE_POINTS)
-        return report_wrong(r, err, "a pair of more than 64 points",
-                            "remove some of them");
+        return set_syntax_error(r, err, "a pair of more than 64 points",
+                                "remove some of them");
     point.rounds = rounds < UINT32_MAX ? (uint32_t)rounds : 0;
     if (point.cpu_ns == IPS_UNMEASURED)
         point.cpu_ns = 0;
@@ -150,15 +151,16 @@ static int read_wake(struct reader *r, char *words, struct ips_err *err)
     struct mtime_wake w = {.ns = IPS_UNMEASURED};
     char *save, *machine = strtok_r(words, " \t", &save);
     if (!machine || !roster_name_ok(machine))
-        return report_wrong(r, err, "not a valid machine name", form);
+        return set_syntax_error(r, err, "not a valid machine name", form);
     bool fine = read_number(&save, &w.ns) && w.ns <= IPS_CURVE_MAX_NS;
     char *date = strtok_r(NULL, " \t", &save);
     char *by = strtok_r(NULL, "", &save);
     if (!fine || !date || strlen(date) >= sizeof(w.measured))
-        return report_wrong(r, err, "a wake without its time and date", form);
+        return set_syntax_error(r, err, "a wake without its time and date",
+                                form);
     if (mtimes_find_wake(r->t, machine))
-        return report_wrong(r, err, "this machine has two wakes",
-                            "remove one of the two");
+        return set_syntax_error(r, err, "this machine has two wakes",
+                                "remove one of the two");
     snprintf(w.machine, sizeof(w.machine), "%s", machine);
     snprintf(w.measured, sizeof(w.measured), "%s", date);
     snprintf(w.by, sizeof(w.by), "%.63s", by ? by : "");
@@ -177,9 +179,10 @@ static int read_line(struct reader *r, char *line, struct ips_err *err)
         while (len && (word[len - 1] == ' ' || word[len - 1] == '\t'))
             word[--len] = '\0';
         r->headed = strcmp(word, HEAD) == 0;
-        return r->headed ? 0
-                         : report_wrong(r, err, "no table of message times",
-                                        "begin it with the line `" HEAD "`");
+        return r->headed
+                   ? 0
+                   : set_syntax_error(r, err, "no table of message times",
+                                      "begin it with the line `" HEAD "`");
     }
     if (*rest)
         *rest++ = '\0';
@@ -195,8 +198,9 @@ static int read_line(struct reader *r, char *line, struct ips_err *err)
         return read_pair(r, rest, err);
     if (strcmp(word, "wake") == 0)
         return read_wake(r, rest, err);
-    return report_wrong(r, err, "neither `pair` nor `point`, `doubt` or `wake`",
-                        "put # before a comment");
+    return set_syntax_error(r, err,
+                            "neither `pair` nor `point`, `doubt` or `wake`",
+                            "put # before a comment");
 }
 
 int mtimes_parse(struct mtimes *t, const char *name, const char *text,
@@ -210,8 +214,8 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
         size_t len = strcspn(text, "\n");
         r.line_number++;
         if (len >= sizeof(line)) {
-            rc = report_wrong(&r, err, "a line of more than 511 characters",
-                              "shorten it");
+            rc = set_syntax_error(&r, err, "a line of more than 511 characters",
+                                  "shorten it");
             break;
         }
         memcpy(line, text, len);
@@ -222,10 +226,10 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
     if (rc == 0)
         rc = close_pair(&r, err);
     if (rc == 0 && !r.headed)
-        rc = report_wrong(&r, err, "an empty file",
-                          "begin it with the line `" HEAD "`");
+        rc = set_syntax_error(&r, err, "an empty file",
+                              "begin it with the line `" HEAD "`");
     if (rc == 0)
-        rc = mtimes_adopt(t, &fresh, err);
+        rc = mtimes_move_rows(t, &fresh, err);
     mtimes_release(&fresh);
     return rc;
 }
@@ -240,7 +244,7 @@ static void put_number(FILE *f, uint64_t n)
         fprintf(f, " %" PRIu64, n);
 }
 
-char *mtimes_text(const struct mtimes *t)
+char *mtimes_format_text(const struct mtimes *t)
 {
     char *text = NULL;
     size_t len = 0;
@@ -271,7 +275,7 @@ char *mtimes_text(const struct mtimes *t)
     for (uint32_t i = 0; i < t->count; i++) {
         const struct mtime_pair *p = t->pair[i];
         fprintf(f, "\npair %s %s %s %s%s%s\n", p->from, p->to,
-                mtime_over_name(p->over), p->measured, *p->by ? " " : "",
+                mtime_transport_name(p->over), p->measured, *p->by ? " " : "",
                 p->by);
         if (*p->doubt)
             fprintf(f, "doubt %s\n", p->doubt);

@@ -2,14 +2,14 @@
 
 #include "common/types.h"
 
-static uint64_t on_wire(uint64_t bytes)
+static uint64_t bytes_on_wire(uint64_t bytes)
 {
     uint64_t packets = (bytes + MTIME_WIRE_DATA - 1) / MTIME_WIRE_DATA;
     return bytes + ips_max_u64(packets, 1) * MTIME_WIRE_HEAD;
 }
 
 /* Half the measured round trip, including CPU time. */
-static uint64_t half_trip(const struct mtime_point *p)
+static uint64_t half_round_trip_ns(const struct mtime_point *p)
 {
     return p->ns + p->cpu_ns;
 }
@@ -26,15 +26,16 @@ static uint64_t link_ns_of_bytes(uint64_t bytes, uint64_t ns, uint64_t per)
 
 /* Returns the burst (mtimes_wire.h), in ns of link time, of a link that needs
  * `ns` for `per` bytes. */
-static uint64_t burst_of(const struct mtime_pair *p, uint64_t ns, uint64_t per)
+static uint64_t compute_burst_ns(const struct mtime_pair *p, uint64_t ns,
+                                 uint64_t per)
 {
     for (uint32_t k = 0; k < p->count; k++) {
         const struct mtime_point *at = &p->point[k];
         if (at->bytes <= MTIME_WIRE_DATA || !is_limited_by_link(at))
             continue;
-        uint64_t whole = link_ns_of_bytes(on_wire(at->bytes), ns, per);
-        uint64_t less = ips_sub_sat(whole, half_trip(at));
-        if (half_trip(at) >= less)
+        uint64_t whole = link_ns_of_bytes(bytes_on_wire(at->bytes), ns, per);
+        uint64_t less = ips_sub_sat(whole, half_round_trip_ns(at));
+        if (half_round_trip_ns(at) >= less)
             return less;
     }
     return 0;
@@ -53,17 +54,19 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
         if (!last || at->bytes > last->bytes)
             last = at;
     }
-    if (!first || first == last || half_trip(last) <= half_trip(first))
+    if (!first || first == last ||
+        half_round_trip_ns(last) <= half_round_trip_ns(first))
         return false;
-    uint64_t ns = half_trip(last) - half_trip(first);
-    uint64_t per = on_wire(last->bytes) - on_wire(first->bytes);
-    if (ns > IPS_CURVE_MAX_NS || on_wire(last->bytes) > IPS_CURVE_MAX_BYTES)
+    uint64_t ns = half_round_trip_ns(last) - half_round_trip_ns(first);
+    uint64_t per = bytes_on_wire(last->bytes) - bytes_on_wire(first->bytes);
+    if (ns > IPS_CURVE_MAX_NS ||
+        bytes_on_wire(last->bytes) > IPS_CURVE_MAX_BYTES)
         return false;
     const uint64_t bytes[] = {1, MTIME_WIRE_DATA, MTIME_WIRE_DATA * 1000};
     uint64_t at[3];
     for (uint32_t k = 0; k < 3; k++)
-        at[k] = link_ns_of_bytes(on_wire(bytes[k]), ns, per);
-    struct mtime_wire made = {.burst_ns = burst_of(p, ns, per)};
+        at[k] = link_ns_of_bytes(bytes_on_wire(bytes[k]), ns, per);
+    struct mtime_wire made = {.burst_ns = compute_burst_ns(p, ns, per)};
     struct ips_err err;
     if (ips_curve_make(bytes, at, 3, &made.curve, &err) < 0)
         return false;
@@ -71,7 +74,7 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
     return true;
 }
 
-uint64_t mtime_wire_rate(const struct mtime_pair *p)
+uint64_t mtime_wire_bytes_per_us(const struct mtime_pair *p)
 {
     const uint64_t bytes = MTIME_WIRE_DATA * 1000;
     struct mtime_wire wire;

@@ -44,6 +44,6 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out);
 
 /* Returns the throughput of the pair's link in bytes of messages per us, at
  * least 1; 0 if it is not known or `p` is NULL. */
-uint64_t mtime_wire_rate(const struct mtime_pair *p);
+uint64_t mtime_wire_bytes_per_us(const struct mtime_pair *p);
 
 #endif

@@ -37,19 +37,20 @@ bool top_n_init(struct top_n *s, const Ips__Select *ask,
            (!s->per_level || s->level_field);
 }
 
-static const void *field_of(const void *row, const ProtobufCFieldDescriptor *f)
+static const void *field_address(const void *row,
+                                 const ProtobufCFieldDescriptor *f)
 {
     return (const char *)row + f->offset;
 }
 
 static const char *text_of(const void *row, const ProtobufCFieldDescriptor *f)
 {
-    return *(const char *const *)field_of(row, f);
+    return *(const char *const *)field_address(row, f);
 }
 
 static int compare_rows(const struct top_n *s, const void *a, const void *b)
 {
-    const void *x = field_of(a, s->sort), *y = field_of(b, s->sort);
+    const void *x = field_address(a, s->sort), *y = field_address(b, s->sort);
     double p, q;
     switch ((int)s->sort->type) {
     case PROTOBUF_C_TYPE_STRING:
@@ -80,7 +81,7 @@ struct group {
     size_t count, capacity;
 };
 
-struct choosing {
+struct top_n_selection {
     const struct top_n *s;
     void *const *rows;
     struct group *groups;
@@ -88,19 +89,23 @@ struct choosing {
 };
 
 /* Whether the row at x comes before the row at y in the client's order. */
-static bool goes_before(const struct choosing *c, size_t x, size_t y)
+static bool row_ranks_before(const struct top_n_selection *c, size_t x,
+                             size_t y)
 {
     int d = compare_rows(c->s, c->rows[x], c->rows[y]);
     return d ? d < 0 : x < y;
 }
 
-static void sink_row(const struct choosing *c, struct group *g, size_t at)
+static void sift_row_down(const struct top_n_selection *c, struct group *g,
+                          size_t at)
 {
     for (;;) {
         size_t most = at, left = 2 * at + 1, right = left + 1;
-        if (left < g->count && goes_before(c, g->heap[most], g->heap[left]))
+        if (left < g->count &&
+            row_ranks_before(c, g->heap[most], g->heap[left]))
             most = left;
-        if (right < g->count && goes_before(c, g->heap[most], g->heap[right]))
+        if (right < g->count &&
+            row_ranks_before(c, g->heap[most], g->heap[right]))
             most = right;
         if (most == at)
             return;
@@ -111,11 +116,12 @@ static void sink_row(const struct choosing *c, struct group *g, size_t at)
     }
 }
 
-static void raise_row(const struct choosing *c, struct group *g, size_t at)
+static void sift_row_up(const struct top_n_selection *c, struct group *g,
+                        size_t at)
 {
     while (at > 0) {
         size_t up = (at - 1) / 2;
-        if (!goes_before(c, g->heap[up], g->heap[at]))
+        if (!row_ranks_before(c, g->heap[up], g->heap[at]))
             return;
         size_t swap = g->heap[at];
         g->heap[at] = g->heap[up];
@@ -124,7 +130,8 @@ static void raise_row(const struct choosing *c, struct group *g, size_t at)
     }
 }
 
-static bool put_row(const struct choosing *c, struct group *g, size_t row)
+static bool offer_row_to_group(const struct top_n_selection *c, struct group *g,
+                               size_t row)
 {
     g->seen++;
     if (g->count < c->s->top) {
@@ -137,15 +144,15 @@ static bool put_row(const struct choosing *c, struct group *g, size_t row)
             g->capacity = room;
         }
         g->heap[g->count++] = row;
-        raise_row(c, g, g->count - 1);
-    } else if (goes_before(c, row, g->heap[0])) {
+        sift_row_up(c, g, g->count - 1);
+    } else if (row_ranks_before(c, row, g->heap[0])) {
         g->heap[0] = row;
-        sink_row(c, g, 0);
+        sift_row_down(c, g, 0);
     }
     return true;
 }
 
-static int level_of(const char *level)
+static int parse_level(const char *level)
 {
     static const char *const names[SELECT_LEVELS] = {"run", "machine",
                                                      "process", "thread"};
@@ -155,7 +162,7 @@ static int level_of(const char *level)
     return i;
 }
 
-static bool is_group(const struct group *g, const struct group *key)
+static bool group_has_key(const struct group *g, const struct group *key)
 {
     return g->row_level == key->row_level &&
            g->machine_len == key->machine_len &&
@@ -165,7 +172,8 @@ static bool is_group(const struct group *g, const struct group *key)
 
 /* Finds the group of a row, or adds it. Neighbouring rows mostly belong to the
  * same group, so the last group is tried first. */
-static struct group *find_or_add_group(struct choosing *c, const void *row)
+static struct group *find_or_add_group(struct top_n_selection *c,
+                                       const void *row)
 {
     struct group key = {.machine = ""};
     if (c->s->per_machine) {
@@ -174,11 +182,11 @@ static struct group *find_or_add_group(struct choosing *c, const void *row)
         key.machine_len = strcspn(key.machine, "/");
     }
     if (c->s->per_level)
-        key.row_level = level_of(text_of(row, c->s->level_field));
-    if (c->last < c->group_count && is_group(&c->groups[c->last], &key))
+        key.row_level = parse_level(text_of(row, c->s->level_field));
+    if (c->last < c->group_count && group_has_key(&c->groups[c->last], &key))
         return &c->groups[c->last];
     for (size_t i = 0; i < c->group_count; i++)
-        if (is_group(&c->groups[i], &key)) {
+        if (group_has_key(&c->groups[i], &key)) {
             c->last = i;
             return &c->groups[i];
         }
@@ -201,8 +209,8 @@ static int compare_row_indexes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static size_t collect_rows(struct choosing *c, struct arena *a, void ***list,
-                           uint64_t *left_out)
+static size_t collect_rows(struct top_n_selection *c, struct arena *a,
+                           void ***list, uint64_t *left_out)
 {
     size_t n = 0, at = 0;
     for (size_t i = 0; i < c->group_count; i++) {
@@ -227,11 +235,11 @@ size_t top_n_select_rows(const struct top_n *s, struct arena *a,
                          void *const *rows, size_t count, void ***list,
                          uint64_t left_out[SELECT_LEVELS])
 {
-    struct choosing c = {.s = s, .rows = rows};
+    struct top_n_selection c = {.s = s, .rows = rows};
     bool fine = true;
     for (size_t i = 0; fine && i < count; i++) {
         struct group *g = find_or_add_group(&c, rows[i]);
-        fine = g && put_row(&c, g, i);
+        fine = g && offer_row_to_group(&c, g, i);
     }
     a->failed = a->failed || !fine;
     size_t n = fine ? collect_rows(&c, a, list, left_out) : 0;

@@ -72,7 +72,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static void finish_queue(struct worker *w, struct queue *q)
+static void finish_queued_jobs(struct worker *w, struct queue *q)
 {
     for (;;) {
         pthread_mutex_lock(&w->lock);
@@ -92,7 +92,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
     if (read(fd, &count, sizeof(count)) < 0)
         return;
     struct worker *w = arg;
-    finish_queue(w, &w->ready);
+    finish_queued_jobs(w, &w->ready);
 }
 
 static int start_thread(struct worker *w)
@@ -153,8 +153,8 @@ void worker_free(struct worker *w)
         pthread_mutex_unlock(&w->lock);
         pthread_join(w->thread, NULL);
     }
-    finish_queue(w, &w->ready);
-    finish_queue(w, &w->todo);
+    finish_queued_jobs(w, &w->ready);
+    finish_queued_jobs(w, &w->todo);
     if (w->ev)
         event_free(w->ev);
     if (w->fd >= 0)

@@ -14,7 +14,7 @@ struct calibration; /* stored in query.data */
 void calibrate_measure(struct query *q);
 /* Adds the result of the measurement to the answer; nothing if none was made.
  */
-void calibrate_fill(const struct query *q, Ips__CalibrateAnswer *out);
+void calibrate_fill_result(const struct query *q, Ips__CalibrateAnswer *out);
 void calibrate_release(struct query *q);
 
 /* Sends the last reply: the rows of the table (with_rows), and `text` unless it

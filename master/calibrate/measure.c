@@ -37,7 +37,7 @@ static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
 
 struct job { /* measures one pair of machines */
     struct machine_share *from, *to;
-    enum mtime_over over;
+    enum mtime_transport over;
     bool back; /* measures the opposite direction of the previous job */
 };
 
@@ -84,7 +84,7 @@ static void report_progress(struct query *q, uint64_t bytes)
     Ips__CalibrateAnswer out = IPS__CALIBRATE_ANSWER__INIT;
     Ips__Reply reply = IPS__REPLY__INIT;
     snprintf(doing, sizeof(doing), "%s -> %s (%s), %llu B", j->from->machine,
-             j->to->machine, mtime_over_name(j->over),
+             j->to->machine, mtime_transport_name(j->over),
              (unsigned long long)bytes);
     out.doing = doing;
     out.done = c->done;
@@ -96,43 +96,43 @@ static void report_progress(struct query *q, uint64_t bytes)
 
 /* ---- measuring the pairs ------------------------------------------------ */
 
-static void next_job(struct query *q);
+static void measure_next_pair(struct query *q);
 
-static void note_failed(struct query *q, const char *why)
+static void add_failed_pair_text(struct query *q, const char *why)
 {
     struct calibration *c = calibration_of(q);
     const struct job *j = &c->job[c->at];
     char *text = NULL;
     if (asprintf(&text, "%s -> %s (%s): %s", j->from->machine, j->to->machine,
-                 mtime_over_name(j->over), why) >= 0)
+                 mtime_transport_name(j->over), why) >= 0)
         c->failed[c->failed_count++] = text;
     ips_log_info("calibrate: %s -> %s: %s", j->from->machine, j->to->machine,
                  why);
 }
 
-static void note_refused(struct query *q, const char *doubt)
+static void add_refused_pair_text(struct query *q, const char *doubt)
 {
     char why[320];
     snprintf(why, sizeof(why),
              "%.200s; not kept: repeat it on an idle machine, or use "
              "--force",
              doubt);
-    note_failed(q, why);
+    add_failed_pair_text(q, why);
 }
 
 /* Whether the round with this slave failed. If so, notes that the job failed,
  * and reactivates the slave, which may succeed in the next job. */
-static bool reset_failed_part(struct query *q, struct machine_share *p)
+static bool reset_failed_machine(struct query *q, struct machine_share *p)
 {
-    if (p->state == PART_ACTIVE)
+    if (p->state == MACHINE_ACTIVE)
         return false;
-    note_failed(q, *p->why ? p->why : "its slave went away");
-    p->state = PART_ACTIVE;
+    add_failed_pair_text(q, *p->why ? p->why : "its slave went away");
+    p->state = MACHINE_ACTIVE;
     p->why[0] = '\0';
     return true;
 }
 
-static void format_stamp(char measured[static 32])
+static void format_current_time(char measured[static 32])
 {
     time_t now = time(NULL);
     struct tm tm;
@@ -141,7 +141,7 @@ static void format_stamp(char measured[static 32])
         snprintf(measured, 32, "unknown");
 }
 
-static const char *by_whom(const struct calibration *c)
+static const char *calibration_command_text(const struct calibration *c)
 {
     return c->force ? "ipsq calibrate --force" : "ipsq calibrate";
 }
@@ -156,7 +156,7 @@ static int store_pair(struct query *q, const struct mtime_pair *pair,
     /* a person may have edited the file meanwhile */
     int rc = mtimes_load(t, &err);
     if (rc == 0 && pair)
-        rc = mtimes_put(t, pair, &err);
+        rc = mtimes_put_pair(t, pair, &err);
     if (rc == 0 && wake)
         rc = mtimes_put_wake(t, wake, &err);
     if (rc == 0)
@@ -187,13 +187,14 @@ static void recheck_previous_job(struct query *q)
     if (q->over || c->force)
         return;
     c->at--;
-    note_refused(q, c->there.doubt);
+    add_refused_pair_text(q, c->there.doubt);
     c->at++;
 }
 
 /* Returns why one of the job's two machines was not idle; "": both were idle.
  */
-static const char *busy_of(const struct query *q, const struct job *j)
+static const char *why_job_machine_is_busy(const struct query *q,
+                                           const struct job *j)
 {
     const struct calibration *c = q->data;
     const char *busy = c->busy[j->from - q->machines];
@@ -208,7 +209,7 @@ static void store_or_refuse_pair(struct query *q)
     struct calibration *c = calibration_of(q);
     const struct job *j = &c->job[c->at];
     struct mtime_pair *p = &c->now;
-    const char *busy = busy_of(q, j);
+    const char *busy = why_job_machine_is_busy(q, j);
     if (*busy)
         snprintf(p->doubt, sizeof(p->doubt), "%s", busy);
     else if (!mtimes_has_doubtful_trips(p, c->trip, p->doubt,
@@ -221,11 +222,11 @@ static void store_or_refuse_pair(struct query *q)
     if (q->over)
         return;
     if (*p->doubt && !c->force) {
-        note_refused(q, p->doubt);
+        add_refused_pair_text(q, p->doubt);
         return;
     }
     const struct mtime_pair *old =
-        mtimes_find(&q->m->mtimes, p->from, p->to, p->over);
+        mtimes_find_pair(&q->m->mtimes, p->from, p->to, p->over);
     c->older.count = 0;
     if (old)
         c->older = *old;
@@ -233,18 +234,18 @@ static void store_or_refuse_pair(struct query *q)
         c->there = *p;
 }
 
-static void stamp_and_judge_pair(struct query *q)
+static void date_and_store_or_refuse_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     if (c->now.count == 0)
         return;
-    format_stamp(c->now.measured);
-    snprintf(c->now.by, sizeof(c->now.by), "%s", by_whom(c));
+    format_current_time(c->now.measured);
+    snprintf(c->now.by, sizeof(c->now.by), "%s", calibration_command_text(c));
     store_or_refuse_pair(q);
 }
 
-static int take_trip(struct query *q, struct machine_share *p,
-                     const Ips__Reply *reply, struct ips_err *err)
+static int handle_trip_reply(struct query *q, struct machine_share *p,
+                             const Ips__Reply *reply, struct ips_err *err)
 {
     struct calibration *c = calibration_of(q);
     const Ips__TripAnswer *a = reply->trip;
@@ -269,17 +270,17 @@ static int take_trip(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void on_trip(struct query *q)
+static void on_pair_measured(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
-    if (!reset_failed_part(q, j->from))
-        stamp_and_judge_pair(q);
+    if (!reset_failed_machine(q, j->from))
+        date_and_store_or_refuse_pair(q);
     if (q->over)
         return;
     c->at++;
     c->done = c->at * c->length_count;
-    next_job(q);
+    measure_next_pair(q);
 }
 
 static void ask_trip(struct query *q, char **addresses, size_t count)
@@ -297,12 +298,12 @@ static void ask_trip(struct query *q, char **addresses, size_t count)
     ask.length_ns = LENGTH_NS;
     request.ask_case = IPS__REQUEST__ASK_TRIP;
     request.trip = &ask;
-    query_open_round(q, take_trip, on_trip);
+    query_open_round(q, handle_trip_reply, on_pair_measured);
     query_ask(q, j->from, &request, true);
 }
 
-static int take_echo(struct query *q, struct machine_share *p,
-                     const Ips__Reply *reply, struct ips_err *err)
+static int handle_echo_reply(struct query *q, struct machine_share *p,
+                             const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_ECHO ||
         reply->echo->n_addresses == 0)
@@ -313,32 +314,32 @@ static int take_echo(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void on_echo(struct query *q)
+static void on_echo_started(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
     const Ips__EchoAnswer *echo = j->to->own;
     j->to->own = NULL;
-    if (reset_failed_part(q, j->to) || !echo) {
+    if (reset_failed_machine(q, j->to) || !echo) {
         c->at++;
         c->done = c->at * c->length_count;
-        next_job(q);
+        measure_next_pair(q);
         return;
     }
     ask_trip(q, echo->addresses, echo->n_addresses);
-    query_await(q);
+    query_close_round(q);
 }
 
-static void next_job(struct query *q)
+static void measure_next_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     for (; c->at < c->job_count; c->at++) {
         const struct job *j = &c->job[c->at];
-        const char *busy = busy_of(q, j);
+        const char *busy = why_job_machine_is_busy(q, j);
         if (!j->from->slave || !j->to->slave)
-            note_failed(q, "its slave is not connected any more");
+            add_failed_pair_text(q, "its slave is not connected any more");
         else if (*busy && !c->force)
-            note_refused(q, busy);
+            add_refused_pair_text(q, busy);
         else
             break;
         if (!j->back)
@@ -362,23 +363,23 @@ static void next_job(struct query *q)
     Ips__EchoAsk ask = IPS__ECHO_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     ask.key = (ProtobufCBinaryData){KEY_BYTES, c->key};
-    ask.over = ips_unconst_text(mtime_over_name(j->over));
+    ask.over = ips_unconst_text(mtime_transport_name(j->over));
     ask.seconds = ECHO_SECONDS;
     ask.inside = j->from == j->to;
     request.ask_case = IPS__REQUEST__ASK_ECHO;
     request.echo = &ask;
     j->to->own = NULL;
-    query_open_round(q, take_echo, on_echo);
+    query_open_round(q, handle_echo_reply, on_echo_started);
     query_ask(q, j->to, &request, true);
-    query_await(q);
+    query_close_round(q);
 }
 
 /* ---- is each machine idle? ----------------------------------------------- */
 
-static void next_machine(struct query *q);
+static void check_next_machine(struct query *q);
 
-static int take_ready(struct query *q, struct machine_share *p,
-                      const Ips__Reply *reply, struct ips_err *err)
+static int handle_ready_reply(struct query *q, struct machine_share *p,
+                              const Ips__Reply *reply, struct ips_err *err)
 {
     struct calibration *c = calibration_of(q);
     const Ips__ReadyAnswer *a = reply->ready;
@@ -391,27 +392,27 @@ static int take_ready(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void on_ready(struct query *q)
+static void on_machine_checked(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct machine_share *p = c->machine[c->machine_at];
     struct mtime_wake wake = {.ns = c->wake_ns};
     if (c->wake_ns <= IPS_CURVE_MAX_NS) {
         snprintf(wake.machine, sizeof(wake.machine), "%s", p->machine);
-        format_stamp(wake.measured);
-        snprintf(wake.by, sizeof(wake.by), "%s", by_whom(c));
+        format_current_time(wake.measured);
+        snprintf(wake.by, sizeof(wake.by), "%s", calibration_command_text(c));
         if (store_pair(q, NULL, &wake) < 0)
             return;
     }
     /* If the slave could not measure the wake-up cost, this is not an error
      * here: the jobs of its pairs will fail, too, and report the reason. */
-    p->state = PART_ACTIVE;
+    p->state = MACHINE_ACTIVE;
     p->why[0] = '\0';
     c->machine_at++;
-    next_machine(q);
+    check_next_machine(q);
 }
 
-static void next_machine(struct query *q)
+static void check_next_machine(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     Ips__ReadyAsk ask = IPS__READY_ASK__INIT;
@@ -420,21 +421,22 @@ static void next_machine(struct query *q)
            !c->machine[c->machine_at]->slave)
         c->machine_at++;
     if (c->machine_at == c->machine_count) {
-        next_job(q);
+        measure_next_pair(q);
         return;
     }
     c->wake_ns = IPS_UNMEASURED;
     ask.rounds = WAKE_ROUNDS;
     request.ask_case = IPS__REQUEST__ASK_READY;
     request.ready = &ask;
-    query_open_round(q, take_ready, on_ready);
+    query_open_round(q, handle_ready_reply, on_machine_checked);
     query_ask(q, c->machine[c->machine_at], &request, true);
-    query_await(q);
+    query_close_round(q);
 }
 
 /* ---- which machines and pairs to measure ------------------------------ */
 
-static bool is_named(const Ips__CalibrateAsk *ask, const char *machine)
+static bool is_machine_requested(const Ips__CalibrateAsk *ask,
+                                 const char *machine)
 {
     for (size_t i = 0; i < ask->n_machines; i++) {
         if (strcmp(ask->machines[i], machine) == 0)
@@ -500,14 +502,14 @@ static int plan_pairs(struct query *q, struct ips_err *err)
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *a = &q->machines[i];
         a->expected = true;
-        if (!is_named(ask, a->machine))
+        if (!is_machine_requested(ask, a->machine))
             continue;
         c->machine[c->machine_count++] = a;
         c->job[c->job_count++] = (struct job){a, a, MTIME_TCP, false};
         c->job[c->job_count++] = (struct job){a, a, MTIME_UNIX, false};
         for (uint32_t k = i + 1; k < n; k++) {
             struct machine_share *b = &q->machines[k];
-            if (!is_named(ask, b->machine))
+            if (!is_machine_requested(ask, b->machine))
                 continue;
             c->job[c->job_count++] = (struct job){a, b, MTIME_TCP, false};
             c->job[c->job_count++] = (struct job){b, a, MTIME_TCP, true};
@@ -532,10 +534,10 @@ void calibrate_measure(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        next_machine(q);
+        check_next_machine(q);
 }
 
-void calibrate_fill(const struct query *q, Ips__CalibrateAnswer *out)
+void calibrate_fill_result(const struct query *q, Ips__CalibrateAnswer *out)
 {
     const struct calibration *c = q->data;
     if (!c)

@@ -20,13 +20,13 @@ static void fail_calibrate(struct query *q, int code, const char *why)
 
 /* ---- sending the answer ------------------------------------------------- */
 
-static void fill_row(struct arena *a, const struct mtime_pair *p,
-                     Ips__MtimeRow *row)
+static void fill_mtime_row(struct arena *a, const struct mtime_pair *p,
+                           Ips__MtimeRow *row)
 {
     ips__mtime_row__init(row);
     row->from = arena_printf(a, "%s", p->from);
     row->to = arena_printf(a, "%s", p->to);
-    row->over = ips_unconst_text(mtime_over_name(p->over));
+    row->over = ips_unconst_text(mtime_transport_name(p->over));
     row->measured = arena_printf(a, "%s", p->measured);
     row->by = arena_printf(a, "%s", p->by);
     row->doubt = arena_printf(a, "%s", p->doubt);
@@ -55,7 +55,7 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
     Ips__MtimeRow *rows = arena_alloc(&a, t->count * sizeof(*rows) + 1);
     out.rows = arena_alloc(&a, t->count * sizeof(*out.rows) + 1);
     for (uint32_t i = 0; with_rows && i < t->count && rows && out.rows; i++) {
-        fill_row(&a, t->pair[i], &rows[i]);
+        fill_mtime_row(&a, t->pair[i], &rows[i]);
         out.rows[out.n_rows++] = &rows[i];
     }
     Ips__WakeRow *wakes = arena_alloc(&a, t->wake_count * sizeof(*wakes) + 1);
@@ -72,7 +72,7 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
     if (text)
         out.text = text;
     out.file = arena_printf(&a, "%s", t->path);
-    calibrate_fill(q, &out);
+    calibrate_fill_result(q, &out);
     if (a.failed) {
         fail_calibrate(q, IPS_E_NO_MEMORY, "no memory for the answer");
     } else {
@@ -88,7 +88,8 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
 
 /* Answers after a change of the table. If the change was saved, sends the rows.
  * Else reports the error, and makes the next use read the file again. */
-static void report_change(struct query *q, int rc, const struct ips_err *err)
+static void answer_table_change(struct query *q, int rc,
+                                const struct ips_err *err)
 {
     if (rc == 0) {
         calibrate_answer(q, true, NULL);
@@ -113,10 +114,10 @@ static void import_table(struct query *q)
     if (rc == 0)
         rc = mtimes_save(t, &err);
     mtimes_release(&fresh);
-    report_change(q, rc, &err);
+    answer_table_change(q, rc, &err);
 }
 
-static void forget_machine(struct query *q)
+static void remove_machine_times(struct query *q)
 {
     const Ips__CalibrateAsk *ask = q->request->calibrate;
     struct mtimes *t = &q->m->mtimes;
@@ -136,7 +137,7 @@ static void forget_machine(struct query *q)
     }
     if (rc == 0)
         rc = mtimes_save(t, &err);
-    report_change(q, rc, &err);
+    answer_table_change(q, rc, &err);
 }
 
 static void show_table(struct query *q, bool as_text)
@@ -144,7 +145,7 @@ static void show_table(struct query *q, bool as_text)
     struct ips_err err = {0};
     char *text = NULL;
     int rc = mtimes_load(&q->m->mtimes, &err);
-    if (rc == 0 && as_text && !(text = mtimes_text(&q->m->mtimes)))
+    if (rc == 0 && as_text && !(text = mtimes_format_text(&q->m->mtimes)))
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0)
         query_fail(q, &err);
@@ -169,7 +170,7 @@ static void start_calibrate(struct query *q)
         import_table(q);
         return;
     case IPS__CALIBRATE_ASK__WHAT__FORGET:
-        forget_machine(q);
+        remove_machine_times(q);
         return;
     case _IPS__CALIBRATE_ASK__WHAT_IS_INT_SIZE:
         break;

@@ -186,8 +186,8 @@ static double compute_rho(const struct query *q, double parallelism)
                : IPS_UNMEASURED_REAL;
 }
 
-static void fill_sums(const struct query *q, const struct path_data *d,
-                      Ips__PathAnswer *out)
+static void fill_path_totals(const struct query *q, const struct path_data *d,
+                             Ips__PathAnswer *out)
 {
     const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
     const struct scenario_result *free_scenario = &d->scenarios[SCENARIO_FREE];
@@ -258,9 +258,9 @@ static uint64_t path_without_messages_ns(const struct query *q,
     return without->wanted ? without->t_max : main->t_max;
 }
 
-static void send_last(struct query *q)
+static void send_last_path_reply(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint64_t window_ns;
     const struct shares *s = path_profile_shares(q, &window_ns);
     struct arena a = {0};
@@ -268,7 +268,7 @@ static void send_last(struct query *q)
     struct ips_err err = {0};
     Ips__PathAnswer answer = IPS__PATH_ANSWER__INIT;
     fill_certificate(q, d, &a, &c);
-    fill_sums(q, d, &answer);
+    fill_path_totals(q, d, &answer);
     answer.by_machine =
         fill_shares(q, &a, s, SHARE_MACHINE, &answer.n_by_machine, &c);
     answer.by_process =
@@ -284,7 +284,7 @@ static void send_last(struct query *q)
         answer.by_thread =
             fill_shares(q, &a, s, SHARE_THREAD, &answer.n_by_thread, &c);
     answer.window_ns = window_ns;
-    path_profile_fill(q, &a, &c, &answer);
+    path_profile_fill_last_reply(q, &a, &c, &answer);
     self_check_path(&a, &c, &answer, must_equal_command_time(q, d, &c));
     self_check_computed(&a, &c, &answer, path_without_messages_ns(q, d));
     answer.certificate = &c.msg;
@@ -335,8 +335,8 @@ static void fill_segment(const struct query *q, struct arena *a,
 
 /* Returns the pieces to be sent to the client, and sets *count to their number.
  */
-static const struct path_piece *shown_pieces(const struct query *q,
-                                             uint64_t *count)
+static const struct path_piece *pieces_to_send(const struct query *q,
+                                               uint64_t *count)
 {
     const struct path_data *d = q->data;
     if (!d->top_segments)
@@ -347,9 +347,9 @@ static const struct path_piece *shown_pieces(const struct query *q,
 
 /* Selects the longest pieces if the client wants only these. Returns false if
  * there was no memory, which ended the question. */
-static bool pick_longest(struct query *q)
+static bool select_top_segments(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint64_t count, top = q->request->path->top;
     const struct path_piece *pieces = path_profile_pieces(q, &count);
     struct ips_err err = {0};
@@ -366,9 +366,9 @@ static bool pick_longest(struct query *q)
 
 static void send_segments(struct query *q, uint64_t count)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint64_t all;
-    const struct path_piece *pieces = shown_pieces(q, &all);
+    const struct path_piece *pieces = pieces_to_send(q, &all);
     struct arena a = {0};
     Ips__Segment *rows = arena_alloc(&a, count * sizeof(*rows));
     Ips__Segment **list = arena_alloc(&a, count * sizeof(*list));
@@ -393,19 +393,19 @@ static void send_segments(struct query *q, uint64_t count)
     arena_release(&a);
 }
 
-void path_pump(struct query *q)
+void path_send_more(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint64_t count;
-    if (!pick_longest(q))
+    if (!select_top_segments(q))
         return;
-    (void)shown_pieces(q, &count);
+    (void)pieces_to_send(q, &count);
     while (!q->over && d->sent < count && q->request->path->segments) {
         if (query_client_full(q))
             return;
         uint64_t left = count - d->sent;
         send_segments(q, left < SEGMENTS_A_REPLY ? left : SEGMENTS_A_REPLY);
     }
-    if (!q->over && path_profile_pump(q))
-        send_last(q);
+    if (!q->over && path_profile_send_more(q))
+        send_last_path_reply(q);
 }

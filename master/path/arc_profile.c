@@ -17,7 +17,7 @@
 
 /* Returns the bytes of memory available; UINT64_MAX if the kernel does not
  * report it. */
-static uint64_t memory_available(void)
+static uint64_t available_memory_bytes(void)
 {
     char line[128];
     unsigned long long kib = 0;
@@ -30,10 +30,10 @@ static uint64_t memory_available(void)
     return found ? (uint64_t)kib * 1024u : UINT64_MAX;
 }
 
-int query_check_memory(const struct query *q, uint64_t bytes,
-                       struct ips_err *err)
+int path_check_master_memory(const struct query *q, uint64_t bytes,
+                             struct ips_err *err)
 {
-    uint64_t there = memory_available();
+    uint64_t there = available_memory_bytes();
     if (bytes <= there)
         return 0;
     return ips_err_set(
@@ -64,7 +64,7 @@ static bool reserve_shares(struct arc_profile *w, uint64_t more)
     return node && of && ns;
 }
 
-static bool take_symbols(struct arc_profile *w, const Ips__PortionsAnswer *a)
+static bool append_symbols(struct arc_profile *w, const Ips__PortionsAnswer *a)
 {
     if (a->n_symbols > w->symbol_cap - w->symbol_count) {
         size_t cap = (size_t)w->symbol_cap * 2 + a->n_symbols;
@@ -81,8 +81,8 @@ static bool take_symbols(struct arc_profile *w, const Ips__PortionsAnswer *a)
     return true;
 }
 
-static bool take_window_nodes(struct arc_profile *w,
-                              const Ips__PortionsAnswer *a)
+static bool append_window_nodes(struct arc_profile *w,
+                                const Ips__PortionsAnswer *a)
 {
     uint64_t want = w->window_node_count + a->n_stands_node;
     if (want > w->window_node_cap) {
@@ -130,8 +130,8 @@ static bool reserve_callers(struct arc_profile *w, uint64_t more)
     return true;
 }
 
-static int take_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
-                        struct ips_err *err)
+static int append_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
+                          struct ips_err *err)
 {
     if (a->n_caller != a->n_caller_leaf || a->n_caller != a->n_caller_ns ||
         a->n_caller != a->n_caller_steps)
@@ -155,8 +155,8 @@ static int take_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
 
 /* Stores the times in lock functions. A machine sends all of them in one reply.
  */
-static int take_locks(struct arc_profile *w, const Ips__PortionsAnswer *a,
-                      struct ips_err *err)
+static int store_lock_times(struct arc_profile *w, const Ips__PortionsAnswer *a,
+                            struct ips_err *err)
 {
     const size_t n = a->n_lock_leaf;
     if (n != a->n_lock_site || n != a->n_lock_caller || n != a->n_lock_how ||
@@ -199,7 +199,7 @@ int arc_profile_receive(struct query *q, struct machine_share *p,
     /* Keep the message if it has symbols: their texts are borrowed from it. */
     if (a->n_symbols && !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
-    if (!take_symbols(w, a) || !reserve_shares(w, a->n_node))
+    if (!append_symbols(w, a) || !reserve_shares(w, a->n_node))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for procedures");
     for (size_t i = 0; i < a->n_node; i++) {
         w->node[w->count + i] = a->node[i];
@@ -207,19 +207,20 @@ int arc_profile_receive(struct query *q, struct machine_share *p,
         w->ns[w->count + i] = a->ns[i];
     }
     w->count += a->n_node;
-    if (!take_window_nodes(w, a))
+    if (!append_window_nodes(w, a))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a window");
-    int rc = take_callers(w, a, err);
+    int rc = append_callers(w, a, err);
     if (rc == 0)
-        rc = take_locks(w, a, err);
+        rc = store_lock_times(w, a, err);
     if (rc == 0 && !reply->last)
         query_widen_reply_window(q, p);
     return rc;
 }
 
-static void ask_machine(struct query *q, struct machine_share *p,
-                        const struct path_window *window,
-                        const struct ips_scenario *main, bool cpu, bool callers)
+static void send_arc_profile_request(struct query *q, struct machine_share *p,
+                                     const struct path_window *window,
+                                     const struct ips_scenario *main, bool cpu,
+                                     bool callers)
 {
     Ips__Lane scenario;
     Ips__PortionsAsk what = IPS__PORTIONS_ASK__INIT;
@@ -247,21 +248,23 @@ static void ask_machine(struct query *q, struct machine_share *p,
 void arc_profile_ask(struct query *q, struct machine_share *p,
                      const struct path_window *window)
 {
-    ask_machine(q, p, window, &path_of(q)->scenarios[SCENARIO_MAIN].scenario,
-                false, false);
+    send_arc_profile_request(
+        q, p, window, &path_data_of(q)->scenarios[SCENARIO_MAIN].scenario,
+        false, false);
 }
 
 void arc_profile_ask_callers(struct query *q, struct machine_share *p)
 {
-    ask_machine(q, p, NULL, NULL, false, true);
+    send_arc_profile_request(q, p, NULL, NULL, false, true);
 }
 
 void arc_profile_ask_cpu(struct query *q, struct machine_share *p,
                          const struct path_window *window)
 {
-    struct ips_scenario wall = path_of(q)->scenarios[SCENARIO_MAIN].scenario;
+    struct ips_scenario wall =
+        path_data_of(q)->scenarios[SCENARIO_MAIN].scenario;
     wall.weighting = IPS_WEIGH_WALL;
-    ask_machine(q, p, window, &wall, true, true);
+    send_arc_profile_request(q, p, window, &wall, true, true);
 }
 
 void arc_profile_release(struct arc_profile *w)

@@ -62,7 +62,7 @@ void arc_profile_release(struct arc_profile *w);
 
 /* Returns IPS_E_LIMIT if the master's machine has less than `bytes` of memory
  * available. */
-int query_check_memory(const struct query *q, uint64_t bytes,
-                       struct ips_err *err) IPS_MUST_USE;
+int path_check_master_memory(const struct query *q, uint64_t bytes,
+                             struct ips_err *err) IPS_MUST_USE;
 
 #endif

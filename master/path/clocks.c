@@ -12,7 +12,7 @@
  * second message is dropped, and the rest bounds the clocks nearly as well. */
 #define POINTS_MAX (1u << 20)
 
-struct pair {
+struct machine_pair_points {
     struct ips_clock_point *p;
     size_t count, capacity, seen;
 };
@@ -22,7 +22,7 @@ struct alignment {
     uint32_t n;
     /* [n * n] the pair of machines i < k is at i * n + k; its clock A is
      * that of i */
-    struct pair *pairs;
+    struct machine_pair_points *pairs;
     struct ips_clock_fit *fit;
     struct ips_clock_map *map;
     uint64_t *bound;
@@ -33,7 +33,7 @@ struct alignment {
 
 /* Drops every second point. The fastest messages, which bound the clocks, are
  * as frequent among the rest. */
-static void thin_out(struct pair *p)
+static void drop_every_second_point(struct machine_pair_points *p)
 {
     size_t kept = 0;
     for (size_t i = 0; i < p->count; i += 2)
@@ -41,10 +41,11 @@ static void thin_out(struct pair *p)
     p->count = kept;
 }
 
-static bool add_point(struct pair *p, struct ips_clock_point point)
+static bool add_point(struct machine_pair_points *p,
+                      struct ips_clock_point point)
 {
     if (p->count == POINTS_MAX)
-        thin_out(p);
+        drop_every_second_point(p);
     if (p->count == p->capacity) {
         size_t room = p->capacity ? p->capacity * 2 : 64;
         void *more = realloc(p->p, room * sizeof(*p->p));
@@ -63,13 +64,13 @@ static bool add_message(struct alignment *a, uint32_t s, uint64_t sent,
                         uint32_t r, uint64_t received)
 {
     bool up = s < r;
-    struct pair *p = &a->pairs[up ? s * a->n + r : r * a->n + s];
+    struct machine_pair_points *p = &a->pairs[up ? s * a->n + r : r * a->n + s];
     return add_point(p, up ? (struct ips_clock_point){sent, received, true}
                            : (struct ips_clock_point){received, sent, false});
 }
 
-static bool collect_message(void *arg, uint32_t s, uint64_t sent, uint32_t r,
-                            uint64_t received)
+static bool on_message_times(void *arg, uint32_t s, uint64_t sent, uint32_t r,
+                             uint64_t received)
 {
     return add_message(arg, s, sent, r, received);
 }
@@ -89,7 +90,7 @@ static struct ips_clock_fit invert_clock_fit(const struct ips_clock_fit *f)
     return t;
 }
 
-static uint64_t move_clock(uint64_t t, int64_t by)
+static uint64_t add_clock_offset(uint64_t t, int64_t by)
 {
     ips_i128 at = (ips_i128)t + by;
     return at < 0 ? 0 : (uint64_t)at;
@@ -106,15 +107,15 @@ static struct ips_clock_span common_span_of_pair(const struct alignment *a,
     const struct ips_clock_point *p = a->pairs[i * a->n + k].p;
     int64_t less = (int64_t)(p->a - p->b);
     return (struct ips_clock_span){
-        ips_max_u64(of_i->first_ns, move_clock(of_k->first_ns, less)),
-        ips_min_u64(of_i->last_ns, move_clock(of_k->last_ns, less))};
+        ips_max_u64(of_i->first_ns, add_clock_offset(of_k->first_ns, less)),
+        ips_min_u64(of_i->last_ns, add_clock_offset(of_k->last_ns, less))};
 }
 
-static int fit_all(struct alignment *a, struct ips_err *err)
+static int fit_clocks_of_all_pairs(struct alignment *a, struct ips_err *err)
 {
     for (uint32_t i = 0; i < a->n; i++) {
         for (uint32_t k = i + 1; k < a->n; k++) {
-            struct pair *p = &a->pairs[i * a->n + k];
+            struct machine_pair_points *p = &a->pairs[i * a->n + k];
             struct ips_clock_fit *f = &a->fit[i * a->n + k];
             if (p->count == 0)
                 continue;
@@ -132,7 +133,7 @@ static int fit_all(struct alignment *a, struct ips_err *err)
 
 static void write_clock_text(struct alignment *a, uint32_t root)
 {
-    struct path_data *d = path_of(a->q);
+    struct path_data *d = path_data_of(a->q);
     uint64_t worst = 0;
     uint32_t open = 0, apart = 0, stepped = 0;
     for (uint32_t i = 0; i < a->n; i++) {
@@ -183,9 +184,9 @@ static bool align_make(struct alignment *a)
     return a->pairs && a->fit && a->map && a->bound && a->linked;
 }
 
-static void align_clocks(struct query *q)
+static void compute_clock_alignment(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct alignment a = {.q = q, .n = q->gather.count};
     struct ips_machine_joins *parts = engine_collect_joins(q);
     uint32_t blame;
@@ -193,17 +194,18 @@ static void align_clocks(struct query *q)
         return;
     if (!align_make(&a)) {
         ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory to align clocks");
-    } else if (ips_joins_pair_moments(parts, a.n, collect_message, &a, &blame,
-                                      &d->err) < 0) {
+    } else if (ips_joins_pair_message_times(parts, a.n, on_message_times, &a,
+                                            &blame, &d->err) < 0) {
         d->blame = blame < a.n ? q->gather.active[blame] : NULL;
-    } else if (fit_all(&a, &d->err) == 0) {
+    } else if (fit_clocks_of_all_pairs(&a, &d->err) == 0) {
         for (uint32_t i = 0; i < a.n; i++) {
             const Ips__SyncAnswer *s = q->gather.active[i]->sync;
             a.map[i] = (struct ips_clock_map){.from = s->first_ns};
         }
         a.map[d->origin_machine] =
             engine_machine_of(q->gather.active[d->origin_machine])->clock;
-        ips_clock_tree(a.fit, a.n, d->origin_machine, a.map, a.bound, a.linked);
+        ips_clock_map_all_machines(a.fit, a.n, d->origin_machine, a.map,
+                                   a.bound, a.linked);
         for (uint32_t i = 0; i < a.n; i++)
             engine_machine_of(q->gather.active[i])->clock = a.map[i];
         write_clock_text(&a, d->origin_machine);
@@ -214,8 +216,8 @@ static void align_clocks(struct query *q)
 
 static void on_aligned(struct query *q)
 {
-    struct path_data *d = path_of(q);
-    engine_drop_graphs(q);
+    struct path_data *d = path_data_of(q);
+    engine_release_graphs(q);
     if (d->err.code)
         engine_handle_failure(q);
     else
@@ -225,14 +227,14 @@ static void on_aligned(struct query *q)
 static void on_moments_received(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, align_clocks, on_aligned, &err) < 0)
+    if (query_submit_work(q, compute_clock_alignment, on_aligned, &err) < 0)
         query_fail(q, &err);
 }
 
 void clocks_align(struct query *q, uint32_t root,
                   void (*after)(struct query *q))
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct ips_scenario cpu = {.mtime = {.scale_num = 1, .scale_den = 1}};
     d->origin_machine = root;
     d->after_clocks = after;

@@ -23,7 +23,7 @@ enum scenario_id engine_next_scenario(const struct path_data *d,
 
 void engine_count_traffic(struct query *q, bool mark)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct ips_traffic_count all = {0, 0};
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct slave *s = q->gather.active[i]->slave;
@@ -63,7 +63,7 @@ static int set_nothing_recorded_error(const struct query *q, const char *what,
 
 int engine_number_nodes(struct query *q, const char *what, struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     d->nodes = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
@@ -86,17 +86,17 @@ int engine_number_nodes(struct query *q, const char *what, struct ips_err *err)
 
 static void free_machine_graph(struct engine_machine *e)
 {
-    ips_wire_taker_release(&e->taker);
+    ips_wire_receiver_release(&e->taker);
     ips_graph_release(&e->g);
     ips_free_large(e->joins.data);
     free(e->reported.pair);
     memset(&e->joins, 0, sizeof(e->joins));
     /* The buffer is kept, since the next scenario has about as many pieces. */
-    e->reported = (struct engine_reported){.piece = e->reported.piece,
-                                           .cap = e->reported.cap};
+    e->reported = (struct engine_reported_pieces){.piece = e->reported.piece,
+                                                  .cap = e->reported.cap};
 }
 
-void engine_drop_pieces(struct query *q)
+void engine_release_piece_buffers(struct query *q)
 {
     for (uint32_t i = 0; i < q->machine_count; i++) {
         struct engine_machine *e = q->machines[i].own;
@@ -108,20 +108,21 @@ void engine_drop_pieces(struct query *q)
     }
 }
 
-static void begin_subgraph(struct machine_share *p, bool detail)
+static void prepare_subgraph_buffers(struct machine_share *p, bool detail)
 {
     struct engine_machine *e = engine_machine_of(p);
     free_machine_graph(e);
-    ips_wire_taker_init(&e->taker, ENGINE_MAX_NODES, detail);
+    ips_wire_receiver_init(&e->taker, ENGINE_MAX_NODES, detail);
 }
 
 /* Receives a piece of a subgraph; widens the reply window. */
-static int take_subgraph(struct query *q, struct machine_share *p,
-                         const Ips__Reply *reply, struct ips_err *err)
+static int handle_subgraph_reply(struct query *q, struct machine_share *p,
+                                 const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_SUBGRAPH)
         return ips_err_set(err, IPS_E_PROTOCOL, "no subgraph in its answer");
-    int rc = ips_wire_take(&engine_machine_of(p)->taker, reply->subgraph, err);
+    int rc = ips_wire_append_piece(&engine_machine_of(p)->taker,
+                                   reply->subgraph, err);
     if (rc == 0 && !reply->last)
         query_widen_reply_window(q, p);
     return rc;
@@ -130,35 +131,37 @@ static int take_subgraph(struct query *q, struct machine_share *p,
 void engine_fetch_subgraphs(struct query *q, bool detail,
                             void (*after)(struct query *q))
 {
-    query_open_round(q, take_subgraph, after);
+    query_open_round(q, handle_subgraph_reply, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__SubgraphAsk ask = IPS__SUBGRAPH_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         Ips__Lane scenario;
         weighting_write_scenario(
-            q, p, &path_of(q)->scenarios[SCENARIO_MAIN].scenario, &scenario);
+            q, p, &path_data_of(q)->scenarios[SCENARIO_MAIN].scenario,
+            &scenario);
         ask.lane = &scenario;
         ask.generation = p->sync->generation;
         ask.detail = detail;
-        ask.probe = detail || path_of(q)->scenarios[SCENARIO_NO_PROBE].wanted;
-        ask.unended = path_of(q)->scenarios[SCENARIO_UNENDED].wanted;
+        ask.probe =
+            detail || path_data_of(q)->scenarios[SCENARIO_NO_PROBE].wanted;
+        ask.unended = path_data_of(q)->scenarios[SCENARIO_UNENDED].wanted;
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_SUBGRAPH;
         request.subgraph = &ask;
-        begin_subgraph(p, detail);
+        prepare_subgraph_buffers(p, detail);
         query_ask(q, p, &request, true);
         p->window = ENGINE_WINDOW;
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 /* ---- receiving joins ----------------------------------------------------- */
 
-static int take_joins(struct query *q, struct machine_share *p,
-                      const Ips__Reply *reply, struct ips_err *err)
+static int handle_joins_reply(struct query *q, struct machine_share *p,
+                              const Ips__Reply *reply, struct ips_err *err)
 {
-    struct engine_collect_joins *b = &engine_machine_of(p)->joins;
+    struct engine_joins_buffer *b = &engine_machine_of(p)->joins;
     (void)q;
     if (reply->answer_case != IPS__REPLY__ANSWER_JOINS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no joins in its answer");
@@ -184,7 +187,7 @@ static int take_joins(struct query *q, struct machine_share *p,
 void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q))
 {
-    query_open_round(q, take_joins, after);
+    query_open_round(q, handle_joins_reply, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
@@ -199,7 +202,7 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
         free_machine_graph(engine_machine_of(p));
         query_ask(q, p, &request, true);
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 struct ips_machine_joins *engine_collect_joins(struct query *q)
@@ -207,10 +210,10 @@ struct ips_machine_joins *engine_collect_joins(struct query *q)
     uint32_t n = q->gather.count;
     struct ips_machine_joins *parts = calloc((size_t)n + 1, sizeof(*parts));
     if (!parts)
-        ips_err_set(&path_of(q)->err, IPS_E_NO_MEMORY, "no memory");
+        ips_err_set(&path_data_of(q)->err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < n && parts; i++) {
         const struct machine_share *p = q->gather.active[i];
-        const struct engine_collect_joins *b = &engine_machine_of(p)->joins;
+        const struct engine_joins_buffer *b = &engine_machine_of(p)->joins;
         parts[i] = (struct ips_machine_joins){.data = b->data,
                                               .len = b->len,
                                               .nodes = p->sync->nodes,
@@ -224,8 +227,8 @@ struct ips_machine_joins *engine_collect_joins(struct query *q)
 
 /* Moves the received arrays into a graph. The chains, remote receives (in) and
  * remote sends (out) are converted. */
-static int graph_from_wire(struct engine_machine *e, uint32_t part,
-                           struct ips_err *err)
+static int make_graph_from_wire(struct engine_machine *e, uint32_t part,
+                                struct ips_err *err)
 {
     struct ips_wire_graph *w = &e->taker.g;
     struct ips_graph *g = &e->g;
@@ -284,17 +287,17 @@ static int graph_from_wire(struct engine_machine *e, uint32_t part,
 
 bool engine_make_graphs(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint64_t total = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         struct engine_machine *e = engine_machine_of(p);
         total = ips_add_sat(total, e->taker.g.total_cpu_ns);
-        if (graph_from_wire(e, i, &d->err) < 0) {
+        if (make_graph_from_wire(e, i, &d->err) < 0) {
             d->blame = p;
             return false;
         }
-        ips_wire_taker_release(&e->taker);
+        ips_wire_receiver_release(&e->taker);
     }
     if (d->now == SCENARIO_MAIN)
         d->total_cpu_ns = total;
@@ -303,7 +306,7 @@ bool engine_make_graphs(struct query *q)
 
 bool engine_merge(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint32_t n = q->gather.count;
     struct ips_machine_graph *parts = calloc(n, sizeof(*parts));
     free(d->node_base);
@@ -325,9 +328,9 @@ bool engine_merge(struct query *q)
     return rc == 0;
 }
 
-void engine_drop_graphs(struct query *q)
+void engine_release_graphs(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         if (q->machines[i].own)
             free_machine_graph(engine_machine_of(&q->machines[i]));
@@ -344,7 +347,8 @@ void engine_drop_graphs(struct query *q)
 
 /* ---- collecting the pieces of the path --------------------------------- */
 
-struct path_thread engine_locate(const struct ips_graph *g, uint32_t node)
+struct path_thread engine_thread_of_node(const struct ips_graph *g,
+                                         uint32_t node)
 {
     uint32_t low = 0, high = g->chain_count;
     while (high - low > 1) {
@@ -369,7 +373,7 @@ static bool add_pieces_to_shares(struct path_data *d, uint64_t left)
 {
     struct shares *s = &d->scenarios[d->now].shares;
     for (uint64_t i = 0; i + left < d->work_count; i++)
-        if (shares_add(s, &d->work[i], &d->err) < 0)
+        if (shares_add_next_piece(s, &d->work[i], &d->err) < 0)
             return false;
     return true;
 }
@@ -399,8 +403,8 @@ static bool make_room_for_piece(struct path_data *d)
     return true;
 }
 
-bool engine_push(struct path_data *d, struct path_thread came,
-                 const struct path_piece *piece)
+bool engine_push_piece(struct path_data *d, struct path_thread came,
+                       const struct path_piece *piece)
 {
     struct scenario_result *r = &d->scenarios[d->now];
     struct path_piece *last =
@@ -441,14 +445,14 @@ bool engine_finish_scenario(struct path_data *d)
 
 void engine_handle_failure(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     if (d->blame) {
-        /* query_await() ends the round now, and then the question restarts
-         * without the machine. */
+        /* query_close_round() ends the round now, and then the question
+         * restarts without the machine. */
         struct machine_share *p = d->blame;
         d->blame = NULL;
         query_machine_failed(q, p, &d->err);
-        query_await(q);
+        query_close_round(q);
         return;
     }
     query_fail(q, &d->err);
@@ -456,11 +460,11 @@ void engine_handle_failure(struct query *q)
 
 void engine_release(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     if (!d)
         return;
-    engine_drop_graphs(q);
-    engine_drop_pieces(q);
+    engine_release_graphs(q);
+    engine_release_piece_buffers(q);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         free(q->machines[i].own);
         q->machines[i].own = NULL;

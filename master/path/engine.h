@@ -11,8 +11,8 @@
  *    (analysis/distributed/cm.h). The master is the root: it detects the end
  *    and walks the path back.
  *
- * An engine computes every wanted scenario, then calls path_done(). Long
- * computations run in the worker. Source: IPS-6, IPS-11, DPM-5, DPM-8.
+ * An engine computes every wanted scenario, then calls path_start_answer().
+ * Long computations run in the worker. Source: IPS-6, IPS-11, DPM-5, DPM-8.
  */
 #ifndef IPS_MASTER_PATH_ENGINE_H
 #define IPS_MASTER_PATH_ENGINE_H
@@ -95,7 +95,7 @@ struct path_data { /* stored in query.data of a path question */
     uint32_t *node_base;
     struct ips_joined joined; /* solved joins, for the contract engine */
     /* contract engine: the path as a list of visits to machines */
-    struct ips_visit *visit;
+    struct ips_path_section *visit;
     uint64_t visit_count;
     uint64_t sent; /* number of pieces sent to the client so far */
     /* the longest pieces, if the client wants only these; NULL: all */
@@ -128,20 +128,20 @@ struct path_data { /* stored in query.data of a path question */
 };
 
 /* contract engine and clocks: a slave's joins as received */
-struct engine_collect_joins {
+struct engine_joins_buffer {
     uint8_t *data;
     size_t len, cap;
 };
 /* contract engine: one visit of the path to a machine, from the node at which
  * the path enters to the node at which it leaves */
-struct engine_pair {
+struct engine_visit_pieces {
     uint32_t from, from_chain, to, to_chain;
     /* the pieces of the visit: their first index, and their number, in `piece`
-     * of struct engine_reported */
+     * of struct engine_reported_pieces */
     uint64_t piece, pieces;
 };
-struct engine_reported {
-    struct engine_pair *pair;
+struct engine_reported_pieces {
+    struct engine_visit_pieces *pair;
     /* number of pairs received so far; number of pairs requested */
     uint64_t pair_count, pairs;
     struct path_piece *piece;
@@ -152,10 +152,10 @@ struct engine_reported {
 };
 
 struct engine_machine { /* stored in `own` of a machine_share */
-    struct ips_wire_taker taker;
+    struct ips_wire_receiver taker;
     struct ips_graph g;
-    struct engine_collect_joins joins;
-    struct engine_reported reported;
+    struct engine_joins_buffer joins;
+    struct engine_reported_pieces reported;
     /* number of the machine's first node in the numbering of all machines */
     uint64_t base;
     uint64_t finished_t_max;
@@ -175,9 +175,9 @@ void engine_cm_relay(struct master *m, const struct slave *s,
                      Ips__CmMessage *message);
 /* path/query.c: to be called when all scenarios are computed. Starts the
  * answer, or refuses the question if the path is empty. */
-void path_done(struct query *q);
+void path_start_answer(struct query *q);
 /* path/answer.c: sends more of the answer while the client reads it. */
-void path_pump(struct query *q);
+void path_send_more(struct query *q);
 
 /* For all questions about the graph. path_convert_scenario converts the
  * scenario of a request (IPS_E_USAGE: invalid). path_mtime_text returns what
@@ -191,7 +191,7 @@ uint64_t path_command_elapsed_ns(const struct query *q);
 
 /* ---- shared by the engines --------------------------------------------- */
 
-static inline struct path_data *path_of(struct query *q)
+static inline struct path_data *path_data_of(struct query *q)
 {
     return q->data;
 }
@@ -239,19 +239,20 @@ bool engine_make_graphs(struct query *q);
 bool engine_merge(struct query *q);
 /* Releases the machines' graphs and receive buffers, and what was computed from
  * them: d->merged, d->node_base, d->est, d->joined and d->visit. */
-void engine_drop_graphs(struct query *q);
+void engine_release_graphs(struct query *q);
 /* Releases the buffers for the pieces of the path that the slaves send. To be
  * called after the last scenario. */
-void engine_drop_pieces(struct query *q);
+void engine_release_piece_buffers(struct query *q);
 
 /* Appends to d->work a piece that starts in thread `came`. If the last piece
  * and this one are COMPUTE pieces of the same thread and adjoin, the two are
  * merged. In scenarios other than the main one, pieces that are produced in
  * forward order are added to the shares in batches and then dropped. Returns
  * false with the reason in d->err. */
-bool engine_push(struct path_data *d, struct path_thread came,
-                 const struct path_piece *piece);
-struct path_thread engine_locate(const struct ips_graph *g, uint32_t node);
+bool engine_push_piece(struct path_data *d, struct path_thread came,
+                       const struct path_piece *piece);
+struct path_thread engine_thread_of_node(const struct ips_graph *g,
+                                         uint32_t node);
 
 /* To be called when all pieces of scenario `now` were pushed, in the worker or
  * the loop: computes its shares, and keeps the pieces of the main scenario.

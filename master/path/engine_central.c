@@ -12,20 +12,22 @@ static bool walk_scenario(struct path_data *d, const struct ips_graph *g)
     struct ips_path path = {0};
     uint32_t stop;
     bool ok = true;
-    if (ips_path_walk(g, &d->scenarios[d->now].scenario, &d->est, d->est.end,
-                      &path, &stop, &d->err) < 0)
+    if (ips_path_walk_back(g, &d->scenarios[d->now].scenario, &d->est,
+                           d->est.end, &path, &stop, &d->err) < 0)
         return false;
     for (uint64_t i = 0; i < path.count && ok; i++) {
         const struct ips_path_segment *s = &path.seg[i];
         const struct path_piece piece = {.kind = (uint8_t)s->kind,
                                          .xkind = s->xkind,
-                                         .at = engine_locate(g, s->to),
+                                         .at = engine_thread_of_node(g, s->to),
                                          .from = s->from,
                                          .to = s->to,
                                          .ns = s->ns};
-        ok = engine_push(
-            d, s->from == IPS_NO_NODE ? piece.at : engine_locate(g, s->from),
-            &piece);
+        ok = engine_push_piece(d,
+                               s->from == IPS_NO_NODE
+                                   ? piece.at
+                                   : engine_thread_of_node(g, s->from),
+                               &piece);
     }
     ips_path_release(&path);
     return ok;
@@ -63,9 +65,9 @@ static bool compare_with_pdm_algorithm(struct path_data *d,
     return same;
 }
 
-static bool solve_view(struct query *q, const struct ips_graph *g)
+static bool compute_path_of_view(struct query *q, const struct ips_graph *g)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct scenario_result *r = &d->scenarios[d->now];
     struct ips_scenario scenario =
         weighting_scenario_of_merged(q, &r->scenario);
@@ -89,21 +91,21 @@ static bool solve_view(struct query *q, const struct ips_graph *g)
 
 static bool solve_scenario(struct query *q, enum scenario_id id)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     /* a view of d->merged, whose weights are already in the wanted weighting */
     struct ips_view view;
     d->now = id;
     bool ok = ips_graph_apply_probe_and_unended(&d->merged,
                                                 &d->scenarios[id].scenario,
                                                 &view, &d->err) == 0 &&
-              solve_view(q, &view.g);
+              compute_path_of_view(q, &view.g);
     ips_view_release(&view);
     return ok;
 }
 
-static void solve_all(struct query *q)
+static void compute_all_scenarios(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     if (!engine_make_graphs(q))
         return;
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -126,20 +128,20 @@ static void solve_all(struct query *q)
 
 static void on_solved(struct query *q)
 {
-    struct path_data *d = path_of(q);
-    engine_drop_graphs(q);
+    struct path_data *d = path_data_of(q);
+    engine_release_graphs(q);
     if (d->err.code)
         engine_handle_failure(q);
     else
-        path_done(q);
+        path_start_answer(q);
 }
 
 static void on_fetched(struct query *q)
 {
     struct ips_err err = {0};
     engine_count_traffic(q, false);
-    path_of(q)->cost.rounds = 1;
-    if (query_submit_work(q, solve_all, on_solved, &err) < 0)
+    path_data_of(q)->cost.rounds = 1;
+    if (query_submit_work(q, compute_all_scenarios, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 

@@ -22,7 +22,7 @@
 
 static void begin_scenario(struct query *q, enum scenario_id id);
 
-static struct cm_run *run_of(const struct query *q)
+static struct cm_run *cm_run_of(const struct query *q)
 {
     const struct path_data *d = q->data;
     return d->cm;
@@ -31,7 +31,7 @@ static struct cm_run *run_of(const struct query *q)
 void cm_send_message(struct query *q, const struct machine_share *p,
                      Ips__CmMessage *m, Ips__CmMessage__Kind kind)
 {
-    struct cm_run *r = run_of(q);
+    struct cm_run *r = cm_run_of(q);
     m->key = (ProtobufCBinaryData){CM_KEY_BYTES, r->key};
     m->kind = kind;
     m->from = IPS_CM_ROOT;
@@ -86,13 +86,13 @@ void engine_cm_relay(struct master *m, const struct slave *s,
 
 static void on_scenario_shares_computed(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     if (d->err.code) {
         engine_handle_failure(q);
         return;
     }
     if (q->restart_needed) { /* a slave was lost during the scenario */
-        query_await(q);
+        query_close_round(q);
         return;
     }
     enum scenario_id next = engine_next_scenario(d, d->now);
@@ -101,12 +101,12 @@ static void on_scenario_shares_computed(struct query *q)
         return;
     }
     query_stop_slaves(q);
-    path_done(q);
+    path_start_answer(q);
 }
 
 static void compute_scenario_shares(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     (void)engine_finish_scenario(d); /* on failure the reason is in d->err */
 }
 
@@ -123,7 +123,7 @@ void cm_finish_walked_scenario(struct query *q)
  * machine. */
 static void start_walk_from_latest_end(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct scenario_result *scenario = &d->scenarios[d->now];
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -150,7 +150,7 @@ static void start_walk_from_latest_end(struct query *q)
         cm_finish_walked_scenario(q);
 }
 
-static void add_cost(struct path_data *d, const Ips__CmAnswer *a)
+static void add_engine_cost(struct path_data *d, const Ips__CmAnswer *a)
 {
     if (d->now != SCENARIO_MAIN)
         return;
@@ -161,17 +161,17 @@ static void add_cost(struct path_data *d, const Ips__CmAnswer *a)
     d->cost.rounds = ips_max_u64(d->cost.rounds, a->passes);
 }
 
-static int take_finished(struct query *q, struct machine_share *p,
-                         const Ips__CmAnswer *a, struct ips_err *err)
+static int handle_finished_answer(struct query *q, struct machine_share *p,
+                                  const Ips__CmAnswer *a, struct ips_err *err)
 {
-    struct cm_run *r = run_of(q);
+    struct cm_run *r = cm_run_of(q);
     struct engine_machine *e = engine_machine_of(p);
     if (!r->over || e->cm_done || a->end > p->sync->nodes)
         return ips_err_set(err, IPS_E_PROTOCOL, "an end that cannot be");
     e->cm_done = true;
     e->cm_end = a->end;
     e->finished_t_max = a->t_max_ns;
-    add_cost(path_of(q), a);
+    add_engine_cost(path_data_of(q), a);
     if (++r->finished == q->gather.count)
         start_walk_from_latest_end(q);
     return 0;
@@ -181,14 +181,14 @@ static int take_finished(struct query *q, struct machine_share *p,
 
 static void declare_scenario_over(struct query *q)
 {
-    struct cm_run *r = run_of(q);
+    struct cm_run *r = cm_run_of(q);
     if (r->over)
         return;
     r->over = true;
     send_to_all_slaves(q, IPS__CM_MESSAGE__KIND__OVER);
 }
 
-static void refuse_stalled(struct query *q)
+static void fail_stalled_question(struct query *q)
 {
     struct ips_err err = {0};
     char text[900] = "";
@@ -210,15 +210,16 @@ static void refuse_stalled(struct query *q)
  * it shows a stall, fails the question. */
 static void add_answer_to_tally(struct query *q, const Ips__CmAnswer *a)
 {
-    struct cm_run *r = run_of(q);
+    struct cm_run *r = cm_run_of(q);
     if (r->asked)
         r->asked--;
-    switch (ips_cm_tally_add(&r->tally, a->sent, a->taken, a->unfinished)) {
+    switch (ips_cm_tally_add_slave_report(&r->tally, a->sent, a->taken,
+                                          a->unfinished)) {
     case IPS_CM_OVER:
         declare_scenario_over(q);
         break;
     case IPS_CM_STALLED:
-        refuse_stalled(q);
+        fail_stalled_question(q);
         break;
     case IPS_CM_GOES_ON:
     case IPS_CM_ASK_AGAIN: /* the root asks again at the next tick */
@@ -226,7 +227,7 @@ static void add_answer_to_tally(struct query *q, const Ips__CmAnswer *a)
     }
 }
 
-static bool all_finished(const struct query *q)
+static bool all_values_are_final(const struct query *q)
 {
     uint64_t sent = 0, taken = 0, unfinished = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -240,10 +241,10 @@ static bool all_finished(const struct query *q)
     return unfinished == 0 && sent == taken;
 }
 
-static int take_reported(struct query *q, struct machine_share *p,
-                         const Ips__CmAnswer *a, struct ips_err *err)
+static int handle_counts_answer(struct query *q, struct machine_share *p,
+                                const Ips__CmAnswer *a, struct ips_err *err)
 {
-    struct cm_run *r = run_of(q);
+    struct cm_run *r = cm_run_of(q);
     struct engine_machine *e = engine_machine_of(p);
     if (a->acks > r->root_unacked)
         return ips_err_set(err, IPS_E_PROTOCOL,
@@ -259,7 +260,7 @@ static int take_reported(struct query *q, struct machine_share *p,
     r->root_unacked -= a->acks;
     if (r->async && r->root_unacked == 0)
         declare_scenario_over(q);
-    else if (!r->async && all_finished(q))
+    else if (!r->async && all_values_are_final(q))
         declare_scenario_over(q);
     else if (!r->async && a->asked)
         add_answer_to_tally(q, a);
@@ -268,9 +269,9 @@ static int take_reported(struct query *q, struct machine_share *p,
 
 /* Asks all slaves for their counts (TELL), so that the root notices a stall and
  * hears from slaves that compute for long. */
-static void on_tick(struct query *q)
+static void ask_counts_on_tick(struct query *q)
 {
-    struct cm_run *r = run_of(q);
+    struct cm_run *r = cm_run_of(q);
     uint64_t now = master_now_ns();
     if (r->scenario == 0 || r->over || now - r->progress_ns < CM_TELL_NS)
         return;
@@ -285,7 +286,7 @@ static void on_tick(struct query *q)
 
 static void begin_scenario(struct query *q, enum scenario_id id)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct cm_run *r = d->cm;
     Ips__Lane scenario;
     d->now = id;
@@ -311,10 +312,10 @@ static void begin_scenario(struct query *q, enum scenario_id id)
     }
 }
 
-static int take_opened(struct query *q, const Ips__CmAnswer *a,
-                       struct ips_err *err)
+static int handle_opened_answer(struct query *q, const Ips__CmAnswer *a,
+                                struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct cm_run *r = d->cm;
     if (r->opened == q->gather.count)
         return ips_err_set(err, IPS_E_PROTOCOL, "opens twice");
@@ -333,8 +334,8 @@ static int take_opened(struct query *q, const Ips__CmAnswer *a,
 
 /* If a slave reports invalid data from another slave, the sender is excluded,
  * not the slave that reports it. */
-static int take_blame(struct query *q, const struct machine_share *p,
-                      const Ips__CmAnswer *a, struct ips_err *err)
+static int handle_blame_answer(struct query *q, const struct machine_share *p,
+                               const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct ips_err why = {0};
     if (a->part >= q->gather.count || a->part == p->number)
@@ -345,11 +346,11 @@ static int take_blame(struct query *q, const struct machine_share *p,
     return 0;
 }
 
-static int take_cm_reply(struct query *q, struct machine_share *p,
-                         const Ips__Reply *reply, struct ips_err *err)
+static int handle_cm_reply(struct query *q, struct machine_share *p,
+                           const Ips__Reply *reply, struct ips_err *err)
 {
     const Ips__CmAnswer *a = reply->cm;
-    struct cm_run *r = run_of(q);
+    struct cm_run *r = cm_run_of(q);
     if (reply->answer_case != IPS__REPLY__ANSWER_CM || reply->last)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to CmAsk");
     if (a->lane != r->scenario)
@@ -358,15 +359,15 @@ static int take_cm_reply(struct query *q, struct machine_share *p,
                            r->scenario);
     switch (a->kind) {
     case IPS__CM_ANSWER__KIND__OPENED:
-        return take_opened(q, a, err);
+        return handle_opened_answer(q, a, err);
     case IPS__CM_ANSWER__KIND__TOLD:
-        return take_reported(q, p, a, err);
+        return handle_counts_answer(q, p, a, err);
     case IPS__CM_ANSWER__KIND__FINISHED:
-        return take_finished(q, p, a, err);
+        return handle_finished_answer(q, p, a, err);
     case IPS__CM_ANSWER__KIND__WALKED:
-        return cm_take_walk(q, p, a, err);
+        return cm_handle_walk_answer(q, p, a, err);
     case IPS__CM_ANSWER__KIND__BLAMED:
-        return take_blame(q, p, a, err);
+        return handle_blame_answer(q, p, a, err);
     case IPS__CM_ANSWER__KIND__NONE:
     case _IPS__CM_ANSWER__KIND_IS_INT_SIZE:
         break;
@@ -375,7 +376,7 @@ static int take_cm_reply(struct query *q, struct machine_share *p,
 }
 
 /* The round's `after`, which is not expected to be called: the round ends with
- * path_done(), with a failure, or with a restart of the question. */
+ * path_start_answer(), with a failure, or with a restart of the question. */
 static void fail_stopped_computation(struct query *q)
 {
     struct ips_err err = {0};
@@ -384,9 +385,10 @@ static void fail_stopped_computation(struct query *q)
     query_fail(q, &err);
 }
 
-static void ask_all(struct query *q, char **machines, char **peers)
+static void open_computation_on_slaves(struct query *q, char **machines,
+                                       char **peers)
 {
-    struct cm_run *r = run_of(q);
+    struct cm_run *r = cm_run_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__CmAsk ask = IPS__CM_ASK__INIT;
@@ -398,7 +400,7 @@ static void ask_all(struct query *q, char **machines, char **peers)
         ask.machines = machines;
         ask.peers = peers;
         ask.calibrated =
-            path_of(q)->scenarios[SCENARIO_MAIN].scenario.calibrated;
+            path_data_of(q)->scenarios[SCENARIO_MAIN].scenario.calibrated;
         request.ask_case = IPS__REQUEST__ASK_CM;
         request.cm = &ask;
         query_ask(q, p, &request, true);
@@ -407,7 +409,7 @@ static void ask_all(struct query *q, char **machines, char **peers)
 
 void engine_cm(struct query *q, bool async)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct cm_run *r = calloc(1, sizeof(*r));
     uint32_t n = q->gather.count;
     char **names = calloc((size_t)n * 2 + 1, sizeof(*names));
@@ -431,10 +433,10 @@ void engine_cm(struct query *q, bool async)
         names[n + i] = q->restarts == 0 && p->slave ? p->slave->peers
                                                     : ips_unconst_text("");
     }
-    query_open_round(q, take_cm_reply, fail_stopped_computation);
+    query_open_round(q, handle_cm_reply, fail_stopped_computation);
     q->fail_as_group = true;
-    q->on_tick = on_tick;
-    ask_all(q, names, names + n);
+    q->on_tick = ask_counts_on_tick;
+    open_computation_on_slaves(q, names, names + n);
     free(names);
-    query_await(q);
+    query_close_round(q);
 }

@@ -46,8 +46,9 @@ void cm_send_message(struct query *q, const struct machine_share *p,
 /* To be called when the values of the scenario are final: walks the path back
  * from END node `node` of part `part`, then calls cm_finish_walked_scenario. */
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node);
-int cm_take_walk(struct query *q, struct machine_share *p,
-                 const Ips__CmAnswer *a, struct ips_err *err) IPS_MUST_USE;
+int cm_handle_walk_answer(struct query *q, struct machine_share *p,
+                          const Ips__CmAnswer *a,
+                          struct ips_err *err) IPS_MUST_USE;
 void cm_finish_walked_scenario(struct query *q);
 
 #endif

@@ -9,10 +9,10 @@
 
 #include "master/path/engine_cm.h"
 
-static void ask_walk(struct query *q, uint32_t part, uint32_t of_part,
-                     uint64_t count)
+static void send_walk_request(struct query *q, uint32_t part, uint32_t of_part,
+                              uint64_t count)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
     d->cm->walk_machine = part;
     d->cm->walk_more = false;
@@ -23,10 +23,10 @@ static void ask_walk(struct query *q, uint32_t part, uint32_t of_part,
 
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     d->cm->crossing = false;
     d->cm->hops = 0;
-    ask_walk(q, part, UINT32_MAX, node);
+    send_walk_request(q, part, UINT32_MAX, node);
 }
 
 /* Whether piece i is the time before the first node of a chain that no recorded
@@ -55,8 +55,8 @@ static bool are_pieces_valid(const struct machine_share *p,
             a->stop_xkind <= IPS_X_LAST);
 }
 
-static struct path_thread thread_of(const struct machine_share *p,
-                                    uint32_t chain)
+static struct path_thread thread_of_chain(const struct machine_share *p,
+                                          uint32_t chain)
 {
     const Ips__ThreadRow *t = p->t.threads[chain];
     return (struct path_thread){
@@ -72,19 +72,20 @@ static bool push_pieces(struct path_data *d, const struct machine_share *p,
         const struct path_piece piece = {
             .kind = (uint8_t)a->kinds[i],
             .xkind = (uint8_t)a->xkinds[i],
-            .at = thread_of(p, a->chains[i]),
+            .at = thread_of_chain(p, a->chains[i]),
             .from = is_piece_before_chain(a, i) ? IPS_NO_NODE
                                                 : (uint32_t)(base + a->from[i]),
             .to = (uint32_t)(base + a->to[i]),
             .ns = a->ns[i]};
-        ok = engine_push(d, piece.at, &piece);
+        ok = engine_push_piece(d, piece.at, &piece);
     }
     return ok;
 }
 
 /* Adds the message between two walks, whose sender is now known. */
-static int push_crossing(struct path_data *d, const struct machine_share *p,
-                         const Ips__CmAnswer *a, struct ips_err *err)
+static int push_crossing_message(struct path_data *d,
+                                 const struct machine_share *p,
+                                 const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct cm_run *r = d->cm;
     if (a->est_ns > r->cross_est)
@@ -93,7 +94,7 @@ static int push_crossing(struct path_data *d, const struct machine_share *p,
     r->cross.from = (uint32_t)(engine_machine_of(p)->base + a->node);
     r->cross.ns = r->cross_est - a->est_ns;
     r->crossing = false;
-    if (!engine_push(d, thread_of(p, a->node_chain), &r->cross))
+    if (!engine_push_piece(d, thread_of_chain(p, a->node_chain), &r->cross))
         return ips_err_set(err, IPS_E_NO_MEMORY, "%s", d->err.msg);
     return 0;
 }
@@ -112,7 +113,7 @@ static void remember_walk_exit(struct cm_run *r, const struct machine_share *p,
     r->next_cross = (struct path_piece){
         .kind = IPS_SEG_MESSAGE,
         .xkind = (uint8_t)a->stop_xkind,
-        .at = thread_of(p, a->stop_chain),
+        .at = thread_of_chain(p, a->stop_chain),
         .to = (uint32_t)(engine_machine_of(p)->base + a->stop)};
 }
 
@@ -126,10 +127,10 @@ static void reverse_pieces(struct path_data *d)
     }
 }
 
-int cm_take_walk(struct query *q, struct machine_share *p,
-                 const Ips__CmAnswer *a, struct ips_err *err)
+int cm_handle_walk_answer(struct query *q, struct machine_share *p,
+                          const Ips__CmAnswer *a, struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct cm_run *r = d->cm;
     int rc = 0;
     if (!r->over || p->number != r->walk_machine ||
@@ -140,7 +141,7 @@ int cm_take_walk(struct query *q, struct machine_share *p,
                            "its piece of the path cannot be");
     if (!r->walk_more) {
         if (r->crossing)
-            rc = push_crossing(d, p, a, err);
+            rc = push_crossing_message(d, p, a, err);
         remember_walk_exit(r, p, a);
     } else if (!are_pieces_valid(p, a)) {
         return ips_err_set(err, IPS_E_PROTOCOL,
@@ -165,6 +166,6 @@ int cm_take_walk(struct query *q, struct machine_share *p,
     r->cross = r->next_cross;
     r->cross_est = r->next_est;
     r->crossing = true;
-    ask_walk(q, r->next_machine, p->number, r->next_link);
+    send_walk_request(q, r->next_machine, p->number, r->next_link);
     return 0;
 }

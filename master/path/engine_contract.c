@@ -26,21 +26,21 @@ static void begin_scenario(struct query *q, enum scenario_id id);
 
 static void on_scenario_assembled(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     if (d->now == SCENARIO_MAIN)
         engine_count_traffic(q, false);
     if (d->err.code) {
         engine_handle_failure(q);
         return;
     }
-    engine_drop_graphs(q);
+    engine_release_graphs(q);
     enum scenario_id next = engine_next_scenario(d, d->now);
     if (next != SCENARIOS) {
         begin_scenario(q, next);
         return;
     }
-    engine_drop_pieces(q);
-    path_done(q);
+    engine_release_piece_buffers(q);
+    path_start_answer(q);
 }
 
 static bool assemble_path(struct query *q);
@@ -48,16 +48,17 @@ static bool add_messages_and_check_sums(struct query *q);
 
 /* Whether the slaves report only sums of the pieces. The pieces of the main
  * scenario are shown to the user; for the others sums suffice. */
-static bool sums_wanted(const struct path_data *d)
+static bool wants_only_sums(const struct path_data *d)
 {
     return d->now != SCENARIO_MAIN;
 }
 
 static void assemble_scenario(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     if (d->visit_count == 0 ||
-        (sums_wanted(d) ? add_messages_and_check_sums(q) : assemble_path(q)))
+        (wants_only_sums(d) ? add_messages_and_check_sums(q)
+                            : assemble_path(q)))
         (void)engine_finish_scenario(
             d); /* on failure the reason is in d->err */
 }
@@ -103,18 +104,18 @@ static bool is_expansion_valid(const struct machine_share *p,
     return true;
 }
 
-static struct path_thread thread_of(const struct machine_share *p,
-                                    uint32_t chain)
+static struct path_thread thread_of_chain(const struct machine_share *p,
+                                          uint32_t chain)
 {
     const Ips__ThreadRow *t = p->t.threads[chain];
     return (struct path_thread){
         .machine = p->number, .process = t->process, .tid = t->tid};
 }
 
-static int keep_pieces(struct machine_share *p, const Ips__ExpandAnswer *a,
-                       struct ips_err *err)
+static int store_visit_pieces(struct machine_share *p,
+                              const Ips__ExpandAnswer *a, struct ips_err *err)
 {
-    struct engine_reported *told = &engine_machine_of(p)->reported;
+    struct engine_reported_pieces *told = &engine_machine_of(p)->reported;
     uint64_t base = engine_machine_of(p)->base,
              need = told->piece_count + a->n_ns;
     if (need > p->sync->nodes * 2 + 2)
@@ -132,7 +133,7 @@ static int keep_pieces(struct machine_share *p, const Ips__ExpandAnswer *a,
         if (a->part[i] >= told->pair_count)
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "a piece of a visit that it did not tell");
-        struct engine_pair *pair = &told->pair[a->part[i]];
+        struct engine_visit_pieces *pair = &told->pair[a->part[i]];
         if (pair->pieces == 0)
             pair->piece = told->piece_count;
         if (pair->piece + pair->pieces++ != told->piece_count)
@@ -141,7 +142,7 @@ static int keep_pieces(struct machine_share *p, const Ips__ExpandAnswer *a,
         told->piece[told->piece_count++] = (struct path_piece){
             .kind = (uint8_t)a->kind[i],
             .xkind = (uint8_t)a->xkind[i],
-            .at = thread_of(p, a->chain[i]),
+            .at = thread_of_chain(p, a->chain[i]),
             .from = a->from[i] == IPS_NO_NODE ? IPS_NO_NODE
                                               : (uint32_t)(base + a->from[i]),
             .to = (uint32_t)(base + a->to[i]),
@@ -158,21 +159,22 @@ static int add_sums_to_shares(struct path_data *d, struct machine_share *p,
     for (size_t i = 0; i < a->n_ns && rc == 0; i++) {
         const struct path_piece piece = {.kind = (uint8_t)a->kind[i],
                                          .xkind = (uint8_t)a->xkind[i],
-                                         .at = thread_of(p, a->chain[i]),
+                                         .at = thread_of_chain(p, a->chain[i]),
                                          .ns = a->ns[i]};
         rc = shares_add_pieces(&d->scenarios[d->now].shares, &piece,
-                               thread_of(p, a->before[i]), a->count[i], err);
+                               thread_of_chain(p, a->before[i]), a->count[i],
+                               err);
         *sum_ns = ips_add_sat(*sum_ns, a->ns[i]);
     }
     return rc;
 }
 
-static int take_expansion(struct query *q, struct machine_share *p,
-                          const Ips__Reply *reply, struct ips_err *err)
+static int handle_expand_reply(struct query *q, struct machine_share *p,
+                               const Ips__Reply *reply, struct ips_err *err)
 {
-    struct engine_reported *told = &engine_machine_of(p)->reported;
-    struct path_data *d = path_of(q);
-    bool sums = sums_wanted(d);
+    struct engine_reported_pieces *told = &engine_machine_of(p)->reported;
+    struct path_data *d = path_data_of(q);
+    bool sums = wants_only_sums(d);
     if (reply->answer_case != IPS__REPLY__ANSWER_EXPAND ||
         !is_expansion_valid(p, reply->expand, sums))
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ExpandAsk");
@@ -183,26 +185,27 @@ static int take_expansion(struct query *q, struct machine_share *p,
                            "it sent other visits than were asked for");
     for (size_t i = 0; i < a->n_pair_from; i++)
         told->pair[told->pair_count++] =
-            (struct engine_pair){.from = a->pair_from[i],
-                                 .from_chain = a->pair_from_chain[i],
-                                 .to = a->pair_to[i],
-                                 .to_chain = a->pair_to_chain[i]};
-    return sums ? add_sums_to_shares(d, p, a, err) : keep_pieces(p, a, err);
+            (struct engine_visit_pieces){.from = a->pair_from[i],
+                                         .from_chain = a->pair_from_chain[i],
+                                         .to = a->pair_to[i],
+                                         .to_chain = a->pair_to_chain[i]};
+    return sums ? add_sums_to_shares(d, p, a, err)
+                : store_visit_pieces(p, a, err);
 }
 
 /* Returns the piece for the message that leads from the end of the previous
  * visit (`before`) to `visit`. */
-static struct path_piece make_message_piece(struct query *q,
-                                            const struct ips_visit *visit,
-                                            const struct engine_pair *pair,
-                                            const struct engine_pair *before)
+static struct path_piece
+make_message_piece(struct query *q, const struct ips_path_section *visit,
+                   const struct engine_visit_pieces *pair,
+                   const struct engine_visit_pieces *before)
 {
     const struct machine_share *p = q->gather.active[visit->machine];
     const struct machine_share *from = q->gather.active[visit[-1].machine];
     return (struct path_piece){
         .kind = IPS_SEG_MESSAGE,
         .xkind = visit->xkind,
-        .at = thread_of(p, pair->from_chain),
+        .at = thread_of_chain(p, pair->from_chain),
         .from = (uint32_t)(engine_machine_of(from)->base + before->to),
         .to = (uint32_t)(engine_machine_of(p)->base + pair->from),
         .ns = visit->from_ns - visit[-1].to_ns};
@@ -210,12 +213,12 @@ static struct path_piece make_message_piece(struct query *q,
 
 /* Appends the pieces of one visit, as reported by its slave, and checks that
  * they have the ns and the end that the joins gave. */
-static bool push_visit(struct query *q, const struct ips_visit *visit,
-                       const struct engine_pair *pair)
+static bool push_visit(struct query *q, const struct ips_path_section *visit,
+                       const struct engine_visit_pieces *pair)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct machine_share *p = q->gather.active[visit->machine];
-    const struct engine_reported *told = &engine_machine_of(p)->reported;
+    const struct engine_reported_pieces *told = &engine_machine_of(p)->reported;
     uint64_t base = engine_machine_of(p)->base, sum = 0;
     uint64_t end =
         visit->in == IPS_NO_NODE ? IPS_UNMEASURED : pair->from + base;
@@ -223,7 +226,7 @@ static bool push_visit(struct query *q, const struct ips_visit *visit,
         const struct path_piece *piece = &told->piece[pair->piece + i];
         sum = ips_add_sat(sum, piece->ns);
         end = piece->to;
-        if (!engine_push(d, piece->at, piece))
+        if (!engine_push_piece(d, piece->at, piece))
             return false;
     }
     bool there = visit->out != IPS_NO_NODE || pair->to == d->joined.end_node;
@@ -241,19 +244,20 @@ static bool push_visit(struct query *q, const struct ips_visit *visit,
  * and the messages between them. */
 static bool assemble_path(struct query *q)
 {
-    struct path_data *d = path_of(q);
-    const struct engine_pair *before = NULL;
+    struct path_data *d = path_data_of(q);
+    const struct engine_visit_pieces *before = NULL;
     for (uint64_t i = 0; i < d->visit_count; i++) {
-        const struct ips_visit *visit = &d->visit[i];
-        struct engine_reported *told =
+        const struct ips_path_section *visit = &d->visit[i];
+        struct engine_reported_pieces *told =
             &engine_machine_of(q->gather.active[visit->machine])->reported;
-        const struct engine_pair *pair = &told->pair[told->next++];
+        const struct engine_visit_pieces *pair = &told->pair[told->next++];
         if (before) {
             struct path_piece message =
                 make_message_piece(q, visit, pair, before);
             const struct machine_share *from =
                 q->gather.active[visit[-1].machine];
-            if (!engine_push(d, thread_of(from, before->to_chain), &message))
+            if (!engine_push_piece(d, thread_of_chain(from, before->to_chain),
+                                   &message))
                 return false;
         }
         if (!push_visit(q, visit, pair))
@@ -264,16 +268,17 @@ static bool assemble_path(struct query *q)
 }
 
 /* Adds the message from the previous visit to `visit` to the shares. */
-static bool add_message(struct query *q, const struct ips_visit *visit,
-                        const struct engine_pair *pair,
-                        const struct engine_pair *before)
+static bool add_message_to_shares(struct query *q,
+                                  const struct ips_path_section *visit,
+                                  const struct engine_visit_pieces *pair,
+                                  const struct engine_visit_pieces *before)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     const struct path_piece message =
         make_message_piece(q, visit, pair, before);
     const struct machine_share *from = q->gather.active[visit[-1].machine];
     return shares_add_pieces(&d->scenarios[d->now].shares, &message,
-                             thread_of(from, before->to_chain), 1,
+                             thread_of_chain(from, before->to_chain), 1,
                              &d->err) == 0;
 }
 
@@ -281,8 +286,8 @@ static bool add_message(struct query *q, const struct ips_visit *visit,
  * between machines and checks each slave's sum. */
 static bool add_messages_and_check_sums(struct query *q)
 {
-    struct path_data *d = path_of(q);
-    const struct engine_pair *before = NULL;
+    struct path_data *d = path_data_of(q);
+    const struct engine_visit_pieces *before = NULL;
     uint64_t *left = calloc((size_t)q->gather.count + 1, sizeof(*left));
     bool fine = left != NULL;
     if (!left)
@@ -290,11 +295,11 @@ static bool add_messages_and_check_sums(struct query *q)
     for (uint32_t i = 0; i < q->gather.count && fine; i++)
         left[i] = engine_machine_of(q->gather.active[i])->reported.sum_ns;
     for (uint64_t i = 0; i < d->visit_count && fine; i++) {
-        const struct ips_visit *visit = &d->visit[i];
-        struct engine_reported *told =
+        const struct ips_path_section *visit = &d->visit[i];
+        struct engine_reported_pieces *told =
             &engine_machine_of(q->gather.active[visit->machine])->reported;
-        const struct engine_pair *pair = &told->pair[told->next++];
-        fine = !before || add_message(q, visit, pair, before);
+        const struct engine_visit_pieces *pair = &told->pair[told->next++];
+        fine = !before || add_message_to_shares(q, visit, pair, before);
         left[visit->machine] -= visit->to_ns - visit->from_ns;
         before = pair;
     }
@@ -313,13 +318,13 @@ static bool add_messages_and_check_sums(struct query *q)
 /* ---- requests for the pieces ------------------------------------------ */
 
 /* The four columns of one ExpandAsk. */
-struct columns {
+struct expand_columns {
     uint32_t *from, *to, *in, *out;
     size_t n;
 };
 
-static void send_columns(struct query *q, struct machine_share *p,
-                         struct columns *c, bool first, bool more)
+static void send_expand_columns(struct query *q, struct machine_share *p,
+                                struct expand_columns *c, bool first, bool more)
 {
     Ips__ExpandAsk ask = IPS__EXPAND_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
@@ -330,21 +335,21 @@ static void send_columns(struct query *q, struct machine_share *p,
     ask.in = c->in;
     ask.out = c->out;
     ask.more = more;
-    ask.sums = sums_wanted(path_of(q));
+    ask.sums = wants_only_sums(path_data_of(q));
     request.ask_case = IPS__REQUEST__ASK_EXPAND;
     request.expand = &ask;
     query_ask(q, p, &request, first);
     c->n = 0;
 }
 
-static void ask_machine(struct query *q, struct machine_share *p,
-                        struct columns *c)
+static void send_expand_requests(struct query *q, struct machine_share *p,
+                                 struct expand_columns *c)
 {
-    const struct path_data *d = path_of(q);
+    const struct path_data *d = path_data_of(q);
     uint64_t left = engine_machine_of(p)->reported.pairs;
     bool first = true;
     for (uint64_t i = 0; left > 0; i++) {
-        const struct ips_visit *v = &d->visit[i];
+        const struct ips_path_section *v = &d->visit[i];
         if (v->machine != p->number)
             continue;
         bool begins = v->in == IPS_NO_NODE, ends = v->out == IPS_NO_NODE;
@@ -353,7 +358,7 @@ static void ask_machine(struct query *q, struct machine_share *p,
         c->to[c->n] = ends ? d->joined.end_node : 0;
         c->out[c->n++] = ends ? 0 : v->out + 1;
         if (--left == 0 || c->n == IPS_PIECE_ITEMS) {
-            send_columns(q, p, c, first, left > 0);
+            send_expand_columns(q, p, c, first, left > 0);
             first = false;
         }
     }
@@ -361,12 +366,12 @@ static void ask_machine(struct query *q, struct machine_share *p,
 
 static int count_and_allocate_pairs(struct query *q, struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     for (uint64_t i = 0; i < d->visit_count; i++)
         engine_machine_of(q->gather.active[d->visit[i].machine])
             ->reported.pairs++;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct engine_reported *told =
+        struct engine_reported_pieces *told =
             &engine_machine_of(q->gather.active[i])->reported;
         told->pair = calloc(told->pairs + 1, sizeof(*told->pair));
         if (!told->pair)
@@ -375,12 +380,12 @@ static int count_and_allocate_pairs(struct query *q, struct ips_err *err)
     return 0;
 }
 
-static void ask_expand(struct query *q)
+static void start_expand_round(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
     uint32_t *all = malloc(4 * IPS_PIECE_ITEMS * sizeof(*all));
-    struct columns c = {.from = all};
+    struct expand_columns c = {.from = all};
     int rc = all ? count_and_allocate_pairs(q, &err)
                  : ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0) {
@@ -392,17 +397,17 @@ static void ask_expand(struct query *q)
     c.in = c.to + IPS_PIECE_ITEMS;
     c.out = c.in + IPS_PIECE_ITEMS;
     d->cost.rounds += d->now == SCENARIO_MAIN;
-    query_open_round(q, take_expansion, submit_scenario_assembly);
+    query_open_round(q, handle_expand_reply, submit_scenario_assembly);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        ask_machine(q, q->gather.active[i], &c);
+        send_expand_requests(q, q->gather.active[i], &c);
     free(all);
-    query_await(q);
+    query_close_round(q);
 }
 
 /* ---- sending values to the slaves ------------------------------------- */
 
-static int take_finish(struct query *q, struct machine_share *p,
-                       const Ips__Reply *reply, struct ips_err *err)
+static int handle_finish_reply(struct query *q, struct machine_share *p,
+                               const Ips__Reply *reply, struct ips_err *err)
 {
     (void)q;
     if (reply->answer_case != IPS__REPLY__ANSWER_FINISH)
@@ -411,9 +416,9 @@ static int take_finish(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void on_finished(struct query *q)
+static void on_slaves_finished(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint64_t greatest = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
         greatest = ips_max_u64(
@@ -427,14 +432,14 @@ static void on_finished(struct query *q)
         engine_handle_failure(q);
         return;
     }
-    ask_expand(q);
+    start_expand_round(q);
 }
 
-static int ask_finish(struct query *q, struct machine_share *p,
-                      struct ips_err *err)
+static int send_finish_request(struct query *q, struct machine_share *p,
+                               struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
-    uint32_t total = ips_joined_ins(&d->joined, p->number), done = 0;
+    struct path_data *d = path_data_of(q);
+    uint32_t total = ips_joined_count_receives(&d->joined, p->number), done = 0;
     uint64_t last = 0;
     uint8_t *bytes = malloc(VALUES_BYTES);
     Ips__Lane scenario;
@@ -448,8 +453,8 @@ static int ask_finish(struct query *q, struct machine_share *p,
         ask.generation = p->sync->generation;
         ask.lane = &scenario;
         ask.values.data = bytes;
-        ask.values.len = ips_joined_put_values(&d->joined, p->number, &done,
-                                               &last, bytes, VALUES_BYTES);
+        ask.values.len = ips_joined_encode_values(&d->joined, p->number, &done,
+                                                  &last, bytes, VALUES_BYTES);
         ask.value_count = total;
         ask.more = done < total;
         request.ask_case = IPS__REQUEST__ASK_FINISH;
@@ -461,9 +466,9 @@ static int ask_finish(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void on_solved(struct query *q)
+static void on_joins_solved(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
     int rc = 0;
     if (d->err.code) {
@@ -474,23 +479,23 @@ static void on_solved(struct query *q)
         submit_scenario_assembly(q);
         return;
     }
-    query_open_round(q, take_finish, on_finished);
+    query_open_round(q, handle_finish_reply, on_slaves_finished);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
         if (d->now == SCENARIO_MAIN)
-            d->cost.values += ips_joined_ins(&d->joined, i);
-        rc = ask_finish(q, q->gather.active[i], &err);
+            d->cost.values += ips_joined_count_receives(&d->joined, i);
+        rc = send_finish_request(q, q->gather.active[i], &err);
     }
     if (rc < 0)
         query_fail(q, &err);
     else
-        query_await(q);
+        query_close_round(q);
 }
 
 /* ---- solving the joins, in the worker ----------------------------------- */
 
-static void solve_scenario(struct query *q)
+static void solve_scenario_joins(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct scenario_result *r = &d->scenarios[d->now];
     struct ips_machine_joins *parts = engine_collect_joins(q);
     uint32_t blame, n = q->gather.count;
@@ -500,10 +505,10 @@ static void solve_scenario(struct query *q)
         ips_joined_solve(parts, n, &r->scenario, &d->joined, &blame, &d->err);
     free(parts);
     for (uint32_t i = 0; i < n; i++) {
-        struct engine_collect_joins *b =
+        struct engine_joins_buffer *b =
             &engine_machine_of(q->gather.active[i])->joins;
         ips_free_large(b->data);
-        *b = (struct engine_collect_joins){0};
+        *b = (struct engine_joins_buffer){0};
     }
     if (rc < 0) {
         d->blame = blame < n ? q->gather.active[blame] : NULL;
@@ -516,29 +521,30 @@ static void solve_scenario(struct query *q)
     if (d->joined.end_machine == IPS_NO_NODE)
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
                     "no thread of this run has ended yet: nothing to show");
-    else if (r->with_shares && ips_joined_walk(&d->joined, &d->visit,
-                                               &d->visit_count, &d->err) < 0)
+    else if (r->with_shares &&
+             ips_joined_list_path_sections(&d->joined, &d->visit,
+                                           &d->visit_count, &d->err) < 0)
         return;
 }
 
-static void on_reduced(struct query *q)
+static void on_joins_received(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, solve_scenario, on_solved, &err) < 0)
+    if (query_submit_work(q, solve_scenario_joins, on_joins_solved, &err) < 0)
         query_fail(q, &err);
 }
 
 static void begin_scenario(struct query *q, enum scenario_id id)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     d->now = id;
     d->work_count = 0;
-    engine_fetch_joins(q, &d->scenarios[id].scenario, false, on_reduced);
+    engine_fetch_joins(q, &d->scenarios[id].scenario, false, on_joins_received);
 }
 
 void engine_contract(struct query *q)
 {
     engine_count_traffic(q, true);
-    path_of(q)->cost.rounds = 2;
+    path_data_of(q)->cost.rounds = 2;
     begin_scenario(q, SCENARIO_MAIN);
 }

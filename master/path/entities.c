@@ -6,10 +6,10 @@
 
 #include "analysis/graph/idmap.h"
 
-const char *const thing_kind_names[THING_KINDS] = {"machine", "process",
-                                                   "procedure", "message"};
+const char *const entity_kind_names[ENTITY_KINDS] = {"machine", "process",
+                                                     "procedure", "message"};
 
-struct making {
+struct entities_builder {
     const struct ips_graph *g;
     struct entities *t;
     bool clip;
@@ -40,7 +40,7 @@ static int no_memory(struct ips_err *err)
                        "no memory for what can be asked about");
 }
 
-static bool add_feature(struct making *m, struct entity_feature one)
+static bool add_feature(struct entities_builder *m, struct entity_feature one)
 {
     struct entities *t = m->t;
     if (t->f.count == m->feature_cap) {
@@ -57,27 +57,27 @@ static bool add_feature(struct making *m, struct entity_feature one)
 
 /* Sets *out to the number of the feature (process, what), which is created if
  * it does not exist. Returns false if there is no memory. */
-static bool find_or_add_feature(struct making *m, struct ips_idmap *map,
-                                uint32_t what, struct entity_feature one,
-                                uint32_t *out)
+static bool find_or_add_feature(struct entities_builder *m,
+                                struct ips_idmap *map, uint32_t what,
+                                struct entity_feature one, uint32_t *out)
 {
     uint64_t key = (uint64_t)one.process << 32 | what;
     if (!ips_idmap_reserve(map))
         return false;
     uint64_t at = ips_idmap_find_slot(map, key);
-    if (ips_idmap_has(map, at)) {
+    if (ips_idmap_slot_is_used(map, at)) {
         *out = map->value[at];
         return true;
     }
     *out = m->t->f.count;
-    ips_idmap_put(map, at, key, *out);
+    ips_idmap_fill_slot(map, at, key, *out);
     return add_feature(m, one);
 }
 
 /* ---- features of processes ---------------------------------------------- */
 
-static int make_processes(struct making *m, uint32_t *blame,
-                          struct ips_err *err)
+static int add_process_features(struct entities_builder *m, uint32_t *blame,
+                                struct ips_err *err)
 {
     struct entities *t = m->t;
     t->process_base =
@@ -88,12 +88,13 @@ static int make_processes(struct making *m, uint32_t *blame,
     for (uint32_t p = 0; p < t->machine_count; p++) {
         t->process_base[p] = t->f.count;
         for (uint32_t i = 0; i < t->machine[p].process_count; i++) {
-            if (!add_feature(m, (struct entity_feature){.kind = THING_PROCESS,
-                                                        .process = t->f.count,
-                                                        .machine = p,
-                                                        .number = i,
-                                                        .procedure = THING_NONE,
-                                                        .to = THING_NONE}))
+            if (!add_feature(m,
+                             (struct entity_feature){.kind = ENTITY_PROCESS,
+                                                     .process = t->f.count,
+                                                     .machine = p,
+                                                     .number = i,
+                                                     .procedure = ENTITY_NONE,
+                                                     .to = ENTITY_NONE}))
                 return no_memory(err);
         }
     }
@@ -102,7 +103,7 @@ static int make_processes(struct making *m, uint32_t *blame,
         const struct ips_chain *ch = &m->g->chains[c];
         if (ch->machine >= t->machine_count ||
             ch->process >= t->machine[ch->machine].process_count) {
-            *blame = ch->machine < t->machine_count ? ch->machine : THING_NONE;
+            *blame = ch->machine < t->machine_count ? ch->machine : ENTITY_NONE;
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "thread %u.%u is of none of its processes",
                                ch->pid, ch->tid);
@@ -114,14 +115,14 @@ static int make_processes(struct making *m, uint32_t *blame,
 
 /* ---- features of messages ----------------------------------------------- */
 
-static bool is_message(const struct ips_graph *g, uint32_t node)
+static bool is_message_or_outside_wait(const struct ips_graph *g, uint32_t node)
 {
     return g->xpred[node] != IPS_NO_NODE &&
            (g->xkind[node] == IPS_X_DATA || g->xkind[node] == IPS_X_EXTERNAL ||
             g->xkind[node] == IPS_X_IDLE);
 }
 
-static int make_messages(struct making *m, struct ips_err *err)
+static int add_message_features(struct entities_builder *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     struct entities *t = m->t;
@@ -132,14 +133,14 @@ static int make_messages(struct making *m, struct ips_err *err)
         uint32_t first = g->chains[c].first;
         for (uint32_t i = first; i < first + g->chains[c].count; i++) {
             t->cross[i] = IPS_NO_FEATURE;
-            if (!is_message(g, i))
+            if (!is_message_or_outside_wait(g, i))
                 continue;
             uint32_t from = t->chain[ips_chain_of(g, g->xpred[i])];
             uint32_t to = g->xkind[i] == IPS_X_DATA       ? t->chain[c]
-                          : g->xkind[i] == IPS_X_EXTERNAL ? THING_EXTERNAL
-                                                          : THING_IDLE;
+                          : g->xkind[i] == IPS_X_EXTERNAL ? ENTITY_EXTERNAL
+                                                          : ENTITY_IDLE;
             struct entity_feature one = t->feature[from];
-            one.kind = THING_MESSAGE;
+            one.kind = ENTITY_MESSAGE;
             one.to = to;
             if (!find_or_add_feature(m, &m->messages, to, one, &t->cross[i]))
                 return no_memory(err);
@@ -150,15 +151,15 @@ static int make_messages(struct making *m, struct ips_err *err)
 
 /* ---- features of procedures --------------------------------------------- */
 
-struct named {
+struct named_symbol {
     const struct entity_symbol *symbol;
     uint32_t *number; /* where the number of the symbol's procedure is stored */
 };
 
 static int compare_symbols_by_name(const void *a, const void *b)
 {
-    const struct entity_symbol *p = ((const struct named *)a)->symbol,
-                               *q = ((const struct named *)b)->symbol;
+    const struct entity_symbol *p = ((const struct named_symbol *)a)->symbol,
+                               *q = ((const struct named_symbol *)b)->symbol;
     int order = strcmp(p->name, q->name);
     if (order == 0)
         order = strcmp(p->module, q->module);
@@ -168,12 +169,12 @@ static int compare_symbols_by_name(const void *a, const void *b)
 uint32_t entities_find_procedure(const struct entities *t,
                                  const struct entity_symbol *symbol)
 {
-    const struct named want = {.symbol = symbol};
+    const struct named_symbol want = {.symbol = symbol};
     /* binary search; the procedures are sorted */
     uint32_t low = 0, high = t->procedure_count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        const struct named at = {.symbol = &t->procedure[mid]};
+        const struct named_symbol at = {.symbol = &t->procedure[mid]};
         int order = compare_symbols_by_name(&want, &at);
         if (order == 0)
             return mid;
@@ -182,12 +183,12 @@ uint32_t entities_find_procedure(const struct entities *t,
         else
             low = mid + 1;
     }
-    return THING_NONE;
+    return ENTITY_NONE;
 }
 
 /* Numbers the procedures. Symbols of different machines with equal name, module
  * and file are one procedure. */
-static int number_procedures(struct making *m, struct ips_err *err)
+static int number_procedures(struct entities_builder *m, struct ips_err *err)
 {
     struct entities *t = m->t;
     size_t total = 0, n = 0;
@@ -195,7 +196,7 @@ static int number_procedures(struct making *m, struct ips_err *err)
         calloc((size_t)t->machine_count + 1, sizeof(*m->procedure_of));
     for (uint32_t p = 0; p < t->machine_count; p++)
         total += t->machine[p].symbol_count;
-    struct named *all = malloc((total + 1) * sizeof(*all));
+    struct named_symbol *all = malloc((total + 1) * sizeof(*all));
     t->procedure = malloc((total + 1) * sizeof(*t->procedure));
     bool ok = m->procedure_of && all && t->procedure;
     for (uint32_t p = 0; p < t->machine_count && ok; p++) {
@@ -203,8 +204,8 @@ static int number_procedures(struct making *m, struct ips_err *err)
         m->procedure_of[p] = malloc(((size_t)count + 1) * sizeof(uint32_t));
         ok = m->procedure_of[p] != NULL;
         for (uint32_t i = 0; i < count && ok; i++)
-            all[n++] = (struct named){&t->machine[p].symbol[i],
-                                      &m->procedure_of[p][i]};
+            all[n++] = (struct named_symbol){&t->machine[p].symbol[i],
+                                             &m->procedure_of[p][i]};
     }
     if (ok && n > 0)
         qsort(all, n, sizeof(*all), compare_symbols_by_name);
@@ -217,7 +218,7 @@ static int number_procedures(struct making *m, struct ips_err *err)
     return ok ? 0 : no_memory(err);
 }
 
-static int fill_arc_shares(struct making *m, uint32_t p, uint64_t *at,
+static int fill_arc_shares(struct entities_builder *m, uint32_t p, uint64_t *at,
                            uint32_t *node, struct ips_err *err)
 {
     struct entities *t = m->t;
@@ -228,7 +229,7 @@ static int fill_arc_shares(struct making *m, uint32_t p, uint64_t *at,
     for (uint64_t k = 0; k < part->arc_share_count; k++) {
         uint32_t own = part->node[k], i = part->node_base + own;
         if (own >= part->node_count || own < before ||
-            (part->of[k] >= part->symbol_count && part->of[k] != THING_NONE))
+            (part->of[k] >= part->symbol_count && part->of[k] != ENTITY_NONE))
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "portion %llu of an arc is out of order",
                                (unsigned long long)k);
@@ -241,13 +242,13 @@ static int fill_arc_shares(struct making *m, uint32_t p, uint64_t *at,
             t->arc_share_first[(*node)++] = *at;
         uint32_t process = t->chain[ips_chain_of(m->g, i)];
         t->arc_share[*at].ns = ns;
-        if (part->of[k] == THING_NONE) {
+        if (part->of[k] == ENTITY_NONE) {
             t->arc_share[(*at)++].feature = process;
             continue;
         }
         uint32_t procedure = m->procedure_of[p][part->of[k]];
         struct entity_feature one = t->feature[process];
-        one.kind = THING_PROCEDURE;
+        one.kind = ENTITY_PROCEDURE;
         one.procedure = procedure;
         if (!find_or_add_feature(m, &m->procedures, procedure, one,
                                  &t->arc_share[*at].feature))
@@ -257,8 +258,8 @@ static int fill_arc_shares(struct making *m, uint32_t p, uint64_t *at,
     return 0;
 }
 
-static int make_procedures(struct making *m, uint32_t *blame,
-                           struct ips_err *err)
+static int add_procedure_features(struct entities_builder *m, uint32_t *blame,
+                                  struct ips_err *err)
 {
     struct entities *t = m->t;
     uint64_t total = 0, at = 0;
@@ -286,41 +287,42 @@ static int make_procedures(struct making *m, uint32_t *blame,
 /* ---- entities, as groups of features ------------------------------------- */
 
 /* Returns the entity of the given kind to which feature `f` belongs;
- * THING_NONE: none. `message`: the number of message features before `f`. */
-static uint32_t find_entity(const struct entities *t,
-                            const struct entity_feature *f,
-                            enum entity_kind kind, uint32_t message)
+ * ENTITY_NONE: none. `message`: the number of message features before `f`. */
+static uint32_t entity_of_feature(const struct entities *t,
+                                  const struct entity_feature *f,
+                                  enum entity_kind kind, uint32_t message)
 {
     switch (kind) {
-    case THING_MACHINE:
-        return f->kind == THING_MESSAGE ? THING_NONE : f->machine;
-    case THING_PROCESS:
-        return f->kind == THING_MESSAGE ? THING_NONE
-                                        : t->machine_count + f->process;
-    case THING_PROCEDURE:
-        return f->kind == THING_PROCEDURE
+    case ENTITY_MACHINE:
+        return f->kind == ENTITY_MESSAGE ? ENTITY_NONE : f->machine;
+    case ENTITY_PROCESS:
+        return f->kind == ENTITY_MESSAGE ? ENTITY_NONE
+                                         : t->machine_count + f->process;
+    case ENTITY_PROCEDURE:
+        return f->kind == ENTITY_PROCEDURE
                    ? t->machine_count + t->process_features + f->procedure
-                   : THING_NONE;
-    case THING_MESSAGE:
-        return f->kind == THING_MESSAGE
+                   : ENTITY_NONE;
+    case ENTITY_MESSAGE:
+        return f->kind == ENTITY_MESSAGE
                    ? t->machine_count + t->process_features +
                          t->procedure_count + message
-                   : THING_NONE;
-    case THING_KINDS:
+                   : ENTITY_NONE;
+    case ENTITY_KINDS:
         break;
     }
-    return THING_NONE;
+    return ENTITY_NONE;
 }
 
-static enum entity_kind kind_of(const struct entities *t, uint32_t thing)
+static enum entity_kind kind_of_entity_number(const struct entities *t,
+                                              uint32_t thing)
 {
     if (thing < t->machine_count)
-        return THING_MACHINE;
+        return ENTITY_MACHINE;
     if (thing < t->machine_count + t->process_features)
-        return THING_PROCESS;
+        return ENTITY_PROCESS;
     return thing < t->machine_count + t->process_features + t->procedure_count
-               ? THING_PROCEDURE
-               : THING_MESSAGE;
+               ? ENTITY_PROCEDURE
+               : ENTITY_MESSAGE;
 }
 
 /* Lists the members of all entities by counting sort: with `fill` false it
@@ -329,20 +331,21 @@ static void count_or_list_members(struct entities *t, bool fill)
 {
     uint32_t message = 0;
     for (uint32_t i = 0; i < t->f.count; i++) {
-        for (int kind = 0; kind < THING_KINDS; kind++) {
-            uint32_t at =
-                find_entity(t, &t->feature[i], (enum entity_kind)kind, message);
-            if (at == THING_NONE)
+        for (int kind = 0; kind < ENTITY_KINDS; kind++) {
+            uint32_t at = entity_of_feature(t, &t->feature[i],
+                                            (enum entity_kind)kind, message);
+            if (at == ENTITY_NONE)
                 continue;
             if (fill)
                 t->member[t->entity[at].first + t->entity[at].count] = i;
             t->entity[at].count++;
         }
-        message += t->feature[i].kind == THING_MESSAGE;
+        message += t->feature[i].kind == ENTITY_MESSAGE;
     }
 }
 
-static int make_entities(struct making *m, struct ips_err *err)
+static int group_features_into_entities(struct entities_builder *m,
+                                        struct ips_err *err)
 {
     struct entities *t = m->t;
     uint64_t messages = m->messages.count;
@@ -354,7 +357,7 @@ static int make_entities(struct making *m, struct ips_err *err)
         return no_memory(err);
     count_or_list_members(t, false);
     for (uint32_t i = 0; i < t->entity_count; i++) {
-        t->entity[i].kind = kind_of(t, i);
+        t->entity[i].kind = kind_of_entity_number(t, i);
         t->entity[i].first = total;
         total += t->entity[i].count;
         t->entity[i].count = 0;
@@ -376,18 +379,18 @@ int entities_make(const struct ips_graph *g,
                   bool clip, struct entities *out, uint32_t *blame,
                   struct ips_err *err)
 {
-    struct making m = {.g = g, .t = out, .clip = clip};
+    struct entities_builder m = {.g = g, .t = out, .clip = clip};
     memset(out, 0, sizeof(*out));
     out->machine = part;
     out->machine_count = part_count;
-    *blame = THING_NONE;
-    int rc = make_processes(&m, blame, err);
+    *blame = ENTITY_NONE;
+    int rc = add_process_features(&m, blame, err);
     if (rc == 0)
-        rc = make_messages(&m, err);
+        rc = add_message_features(&m, err);
     if (rc == 0)
-        rc = make_procedures(&m, blame, err);
+        rc = add_procedure_features(&m, blame, err);
     if (rc == 0)
-        rc = make_entities(&m, err);
+        rc = group_features_into_entities(&m, err);
     out->f.chain = out->chain;
     out->f.cross = out->cross;
     out->f.first = out->arc_share_first;

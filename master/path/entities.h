@@ -17,18 +17,18 @@
 #include "analysis/whatif/feature.h"
 
 enum entity_kind {
-    THING_MACHINE,
-    THING_PROCESS,
-    THING_PROCEDURE,
-    THING_MESSAGE,
-    THING_KINDS
+    ENTITY_MACHINE,
+    ENTITY_PROCESS,
+    ENTITY_PROCEDURE,
+    ENTITY_MESSAGE,
+    ENTITY_KINDS
 };
-extern const char *const thing_kind_names[THING_KINDS];
+extern const char *const entity_kind_names[ENTITY_KINDS];
 
-#define THING_NONE UINT32_MAX
+#define ENTITY_NONE UINT32_MAX
 /* `to` of message classes that stand for waits for something not recorded */
-#define THING_EXTERNAL (UINT32_MAX - 1)
-#define THING_IDLE (UINT32_MAX - 2)
+#define ENTITY_EXTERNAL (UINT32_MAX - 1)
+#define ENTITY_IDLE (UINT32_MAX - 2)
 
 struct entity_symbol { /* strings are borrowed */
     const char *name, *module, *file;
@@ -43,7 +43,7 @@ struct machine_entities {
     const struct entity_symbol *symbol;
     uint32_t symbol_count;
     /* The arc profile: [arc_share_count] parallel arrays, ordered by node. An
-     * entry with symbol THING_NONE is the time of the arc that belongs to no
+     * entry with symbol ENTITY_NONE is the time of the arc that belongs to no
      * procedure; without such an entry that time is the rest of the arc. */
     const uint32_t *node, *of; /* this machine's node numbers; symbol indices */
     const uint64_t *ns;
@@ -89,28 +89,30 @@ struct entities {
 
 /* Makes the features and entities. `clip`: shares that exceed the weight of an
  * arc are cut off instead of being refused. On an error *blame is the machine
- * whose shares or chains are wrong (THING_NONE: none). */
+ * whose shares or chains are wrong (ENTITY_NONE: none). */
 int entities_make(const struct ips_graph *g,
                   const struct machine_entities *part, uint32_t part_count,
                   bool clip, struct entities *out, uint32_t *blame,
                   struct ips_err *err) IPS_MUST_USE;
 void entities_release(struct entities *t);
 
-#define THING_BYTES 1024
+#define ENTITY_NAME_BYTES 1024
 /* Writes the entity's name to `out` and returns it: "/m1", "/m1/a.3", "f",
  * "m1/a.3 -> m2/b.7", "m1/a.3 -> external". */
-const char *entities_name(const struct entities *t, const struct entity *thing,
-                          char out[THING_BYTES]);
-const char *entities_feature_name(const struct entities *t, uint32_t feature,
-                                  char out[THING_BYTES]);
+const char *entities_write_name(const struct entities *t,
+                                const struct entity *thing,
+                                char out[ENTITY_NAME_BYTES]);
+const char *entities_write_feature_name(const struct entities *t,
+                                        uint32_t feature,
+                                        char out[ENTITY_NAME_BYTES]);
 /* Returns the index in `procedure` of the procedure with this name, module and
- * file; THING_NONE if there is none. */
+ * file; ENTITY_NONE if there is none. */
 uint32_t entities_find_procedure(const struct entities *t,
                                  const struct entity_symbol *symbol);
 /* Returns the name, module and file of a procedure entity; NULL for other
  * entities. */
-const struct entity_symbol *entities_symbol(const struct entities *t,
-                                            const struct entity *thing);
+const struct entity_symbol *
+entities_procedure_symbol(const struct entities *t, const struct entity *thing);
 
 /* Patterns like those of a shell (* ? []); "" matches everything. An entity
  * must match all the given patterns.
@@ -125,9 +127,10 @@ struct entity_selector {
 /* Sets *feature to the numbers of the features that match the selector,
  * malloc'd, and *count to how many. If none matches, *count is 0 and the caller
  * must report that. IPS_E_USAGE: a message pattern without " -> ". */
-int entities_choose(const struct entities *t, const struct entity_selector *s,
-                    uint32_t **feature, uint32_t *count,
-                    struct ips_err *err) IPS_MUST_USE;
+int entities_select_features(const struct entities *t,
+                             const struct entity_selector *s,
+                             uint32_t **feature, uint32_t *count,
+                             struct ips_err *err) IPS_MUST_USE;
 
 struct ips_nearest;
 /* Offers all process names in the form of `word` ("a", "a.3", "/m1/a.3"), or

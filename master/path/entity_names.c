@@ -21,60 +21,63 @@ static const char *machine_name(const struct entities *t, uint32_t feature)
     return t->machine[t->feature[feature].machine].machine;
 }
 
-const char *entities_feature_name(const struct entities *t, uint32_t feature,
-                                  char out[THING_BYTES])
+const char *entities_write_feature_name(const struct entities *t,
+                                        uint32_t feature,
+                                        char out[ENTITY_NAME_BYTES])
 {
     const struct entity_feature *f = &t->feature[feature];
     const char *machine = machine_name(t, f->process);
     const char *process = process_name(t, f->process);
     switch (f->kind) {
-    case THING_MACHINE: /* no feature has this kind */
-    case THING_KINDS:
-    case THING_PROCESS:
-        snprintf(out, THING_BYTES, "/%s/%s", machine, process);
+    case ENTITY_MACHINE: /* no feature has this kind */
+    case ENTITY_KINDS:
+    case ENTITY_PROCESS:
+        snprintf(out, ENTITY_NAME_BYTES, "/%s/%s", machine, process);
         break;
-    case THING_PROCEDURE:
-        snprintf(out, THING_BYTES, "/%s/%s %s", machine, process,
+    case ENTITY_PROCEDURE:
+        snprintf(out, ENTITY_NAME_BYTES, "/%s/%s %s", machine, process,
                  t->procedure[f->procedure].name);
         break;
-    case THING_MESSAGE:
-        if (f->to == THING_EXTERNAL || f->to == THING_IDLE)
-            snprintf(out, THING_BYTES, "%s/%s -> %s", machine, process,
-                     f->to == THING_IDLE ? "idle" : "external");
+    case ENTITY_MESSAGE:
+        if (f->to == ENTITY_EXTERNAL || f->to == ENTITY_IDLE)
+            snprintf(out, ENTITY_NAME_BYTES, "%s/%s -> %s", machine, process,
+                     f->to == ENTITY_IDLE ? "idle" : "external");
         else
-            snprintf(out, THING_BYTES, "%s/%s -> %s/%s", machine, process,
+            snprintf(out, ENTITY_NAME_BYTES, "%s/%s -> %s/%s", machine, process,
                      machine_name(t, f->to), process_name(t, f->to));
         break;
     }
     return out;
 }
 
-const struct entity_symbol *entities_symbol(const struct entities *t,
-                                            const struct entity *thing)
+const struct entity_symbol *
+entities_procedure_symbol(const struct entities *t, const struct entity *thing)
 {
-    if (thing->kind != THING_PROCEDURE)
+    if (thing->kind != ENTITY_PROCEDURE)
         return NULL;
     return &t->procedure[t->feature[t->member[thing->first]].procedure];
 }
 
-const char *entities_name(const struct entities *t, const struct entity *thing,
-                          char out[THING_BYTES])
+const char *entities_write_name(const struct entities *t,
+                                const struct entity *thing,
+                                char out[ENTITY_NAME_BYTES])
 {
     uint32_t feature = t->member[thing->first];
     switch (thing->kind) {
-    case THING_MACHINE:
-        snprintf(out, THING_BYTES, "/%s", machine_name(t, feature));
+    case ENTITY_MACHINE:
+        snprintf(out, ENTITY_NAME_BYTES, "/%s", machine_name(t, feature));
         return out;
-    case THING_PROCEDURE:
-        snprintf(out, THING_BYTES, "%s", entities_symbol(t, thing)->name);
+    case ENTITY_PROCEDURE:
+        snprintf(out, ENTITY_NAME_BYTES, "%s",
+                 entities_procedure_symbol(t, thing)->name);
         return out;
-    case THING_PROCESS: /* the entity's first member may be a procedure */
-        return entities_feature_name(t, t->feature[feature].process, out);
-    case THING_MESSAGE:
-    case THING_KINDS:
+    case ENTITY_PROCESS: /* the entity's first member may be a procedure */
+        return entities_write_feature_name(t, t->feature[feature].process, out);
+    case ENTITY_MESSAGE:
+    case ENTITY_KINDS:
         break;
     }
-    return entities_feature_name(t, feature, out);
+    return entities_write_feature_name(t, feature, out);
 }
 
 /* ---- finding features by name ------------------------------------------- */
@@ -86,8 +89,8 @@ static bool matches_pattern(const char *pattern, const char *text)
 
 /* Whether the pattern matches the process: by its name "a.3" or its program "a"
  * or, if the pattern has a /, by "/m1/a.3" or "m1/a.3". */
-static bool process_fits(const struct entities *t, const char *pattern,
-                         uint32_t feature)
+static bool process_matches_pattern(const struct entities *t,
+                                    const char *pattern, uint32_t feature)
 {
     char name[NAME_BYTES];
     const char *process = process_name(t, feature);
@@ -104,18 +107,20 @@ static bool process_fits(const struct entities *t, const char *pattern,
     return matches_pattern(pattern, name);
 }
 
-static bool message_fits(const struct entities *t, const char *from,
-                         const char *to, const struct entity_feature *f)
+static bool message_matches_patterns(const struct entities *t, const char *from,
+                                     const char *to,
+                                     const struct entity_feature *f)
 {
-    if (!process_fits(t, from, f->process))
+    if (!process_matches_pattern(t, from, f->process))
         return false;
-    if (f->to == THING_EXTERNAL || f->to == THING_IDLE)
-        return matches_pattern(to, f->to == THING_IDLE ? "idle" : "external");
-    return process_fits(t, to, f->to);
+    if (f->to == ENTITY_EXTERNAL || f->to == ENTITY_IDLE)
+        return matches_pattern(to, f->to == ENTITY_IDLE ? "idle" : "external");
+    return process_matches_pattern(t, to, f->to);
 }
 
-static bool object_fits(const struct entities *t, const char *object,
-                        const struct entity_feature *f)
+static bool feature_is_within_object(const struct entities *t,
+                                     const char *object,
+                                     const struct entity_feature *f)
 {
     char name[NAME_BYTES];
     size_t len = strlen(object);
@@ -127,28 +132,32 @@ static bool object_fits(const struct entities *t, const char *object,
            (name[len] == '\0' || name[len] == '/');
 }
 
-static bool is_given(const char *text)
+static bool is_nonempty_text(const char *text)
 {
     return text && *text;
 }
 
 /* If the selector has a message pattern, only messages match; without one no
  * message matches. */
-static bool feature_fits(const struct entities *t,
-                         const struct entity_selector *s, const char *from,
-                         const char *to, const struct entity_feature *f)
+static bool feature_matches_selector(const struct entities *t,
+                                     const struct entity_selector *s,
+                                     const char *from, const char *to,
+                                     const struct entity_feature *f)
 {
-    if (is_given(s->message) != (f->kind == THING_MESSAGE))
+    if (is_nonempty_text(s->message) != (f->kind == ENTITY_MESSAGE))
         return false;
-    if (is_given(s->message) && !message_fits(t, from, to, f))
+    if (is_nonempty_text(s->message) &&
+        !message_matches_patterns(t, from, to, f))
         return false;
-    if (is_given(s->procedure) &&
-        (f->kind != THING_PROCEDURE ||
+    if (is_nonempty_text(s->procedure) &&
+        (f->kind != ENTITY_PROCEDURE ||
          !matches_pattern(s->procedure, t->procedure[f->procedure].name)))
         return false;
-    if (is_given(s->process) && !process_fits(t, s->process, f->process))
+    if (is_nonempty_text(s->process) &&
+        !process_matches_pattern(t, s->process, f->process))
         return false;
-    return !is_given(s->object) || object_fits(t, s->object, f);
+    return !is_nonempty_text(s->object) ||
+           feature_is_within_object(t, s->object, f);
 }
 
 /* Splits "A -> B"; spaces around the arrow are optional. */
@@ -177,12 +186,14 @@ static int split_message(const char *message, char from[NAME_BYTES],
     return 0;
 }
 
-int entities_choose(const struct entities *t, const struct entity_selector *s,
-                    uint32_t **feature, uint32_t *count, struct ips_err *err)
+int entities_select_features(const struct entities *t,
+                             const struct entity_selector *s,
+                             uint32_t **feature, uint32_t *count,
+                             struct ips_err *err)
 {
     char from[NAME_BYTES] = "", to[NAME_BYTES] = "";
     *count = 0;
-    if (is_given(s->message)) {
+    if (is_nonempty_text(s->message)) {
         int rc = split_message(s->message, from, to, err);
         if (rc < 0)
             return rc;
@@ -191,7 +202,7 @@ int entities_choose(const struct entities *t, const struct entity_selector *s,
     if (!list)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u features", t->f.count);
     for (uint32_t i = 0; i < t->f.count; i++) {
-        if (feature_fits(t, s, from, to, &t->feature[i]))
+        if (feature_matches_selector(t, s, from, to, &t->feature[i]))
             list[(*count)++] = i;
     }
     *feature = list;

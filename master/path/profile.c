@@ -9,8 +9,8 @@
 
 /* ---- the window, and checks of the sums ---- */
 
-static int refuse_sum(const struct query *q, uint32_t part, uint64_t told,
-                      uint64_t ns, struct ips_err *err)
+static int set_wrong_sum_error(const struct query *q, uint32_t part,
+                               uint64_t told, uint64_t ns, struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_CORRUPT,
                        "machine %s attributes %llu ns of a piece of %llu ns: a "
@@ -21,24 +21,24 @@ static int refuse_sum(const struct query *q, uint32_t part, uint64_t told,
 
 /* Returns the CPU time of piece k of a machine in the path's profile. For a
  * piece without arcs, ns[] says whether it is in the window. */
-static uint64_t cpu_of(const struct profile_face *f, uint32_t k)
+static uint64_t piece_cpu_ns(const struct profile_columns *f, uint32_t k)
 {
     return f->from[k] != f->to[k] ? f->ns[k] : 0;
 }
 
 /* Cuts piece k of a machine to the window: sets x->ns to the part inside, and
  * adds its CPU time to *running. */
-static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
-                     struct path_piece *x, uint64_t *running,
-                     struct ips_err *err)
+static int limit_piece_to_window(const struct query *q, uint32_t part,
+                                 uint32_t k, struct path_piece *x,
+                                 uint64_t *running, struct ips_err *err)
 {
-    const struct path_profile *pp = profile_of(q);
-    const struct profile_face *f = &pp->face[PROFILE_PATH][part];
+    const struct path_profile *pp = path_profile_of(q);
+    const struct profile_columns *f = &pp->face[PROFILE_PATH][part];
     bool arcs = f->from[k] != f->to[k];
-    uint64_t cpu = cpu_of(f, k);
+    uint64_t cpu = piece_cpu_ns(f, k);
     uint64_t left = pp->windowed ? f->weight_ns[k] : x->ns;
     if (left > x->ns || cpu > left || (pp->cpu && arcs && cpu != left))
-        return refuse_sum(q, part, ips_max_u64(left, cpu), x->ns, err);
+        return set_wrong_sum_error(q, part, ips_max_u64(left, cpu), x->ns, err);
     *running = ips_add_sat(*running, cpu);
     x->ns = left;
     x->elsewhere = pp->windowed && !arcs && !f->ns[k];
@@ -49,17 +49,18 @@ static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
  * inside the window. Sets the profile's sums: how much of these ns was on the
  * CPU (reported by the slaves) and off it. In the weighting `cpu` all computing
  * is on the CPU. */
-static int cut_pieces(struct query *q, struct path_piece *cut,
-                      struct ips_err *err)
+static int limit_all_pieces_to_window(struct query *q, struct path_piece *cut,
+                                      struct ips_err *err)
 {
-    const struct path_data *d = path_of(q);
-    struct path_profile *pp = profile_of(q);
+    const struct path_data *d = path_data_of(q);
+    struct path_profile *pp = path_profile_of(q);
     uint64_t computing = 0, running = 0;
     int rc = 0;
     for (uint32_t i = 0; i < pp->machine_count; i++) {
-        const struct profile_face *f = &pp->face[PROFILE_PATH][i];
+        const struct profile_columns *f = &pp->face[PROFILE_PATH][i];
         for (uint32_t k = 0; rc == 0 && k < f->count; k++)
-            rc = cut_piece(q, i, k, &cut[f->piece[k]], &running, err);
+            rc = limit_piece_to_window(q, i, k, &cut[f->piece[k]], &running,
+                                       err);
         pp->delay_ns = ips_add_sat(pp->delay_ns, f->delay_ns);
     }
     for (uint64_t i = 0; i < d->piece_count; i++) {
@@ -75,7 +76,7 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
 
 /* Whether a piece counts. Pieces with no part inside the window are left out of
  * all shares. */
-static bool in_window(const struct path_piece *p)
+static bool piece_counts_in_window(const struct path_piece *p)
 {
     return p->ns || (p->kind != IPS_SEG_COMPUTE && !p->elsewhere);
 }
@@ -87,21 +88,21 @@ static void keep_pieces_in_window(struct path_profile *pp,
 {
     pp->pieces = cut;
     for (uint64_t i = 0; i < count; i++)
-        if (in_window(&cut[i]))
+        if (piece_counts_in_window(&cut[i]))
             cut[pp->piece_count++] = cut[i];
 }
 
 static int make_window_shares(struct query *q, const struct path_piece *cut,
                               struct ips_err *err)
 {
-    const struct path_data *d = path_of(q);
-    struct path_profile *pp = profile_of(q);
+    const struct path_data *d = path_data_of(q);
+    struct path_profile *pp = path_profile_of(q);
     struct shares *s = &pp->shares;
     int rc = 0;
     s->at = d->scenarios[SCENARIO_MAIN].begin;
     for (uint64_t i = 0; i < d->piece_count && rc == 0; i++) {
-        if (in_window(&cut[i]))
-            rc = shares_add(s, &cut[i], err);
+        if (piece_counts_in_window(&cut[i]))
+            rc = shares_add_next_piece(s, &cut[i], err);
         s->at = cut[i].at;
     }
     if (rc == 0)
@@ -119,7 +120,7 @@ static int make_window_shares(struct query *q, const struct path_piece *cut,
 
 /* ---- rows of procedures ---- */
 
-static int make_rows(struct path_profile *pp, struct ips_err *err)
+static int make_procedure_rows(struct path_profile *pp, struct ips_err *err)
 {
     for (int side = 0; side < PROFILE_SIDES; side++)
         for (int list = 0; list < PROFILE_LISTS; list++) {
@@ -180,7 +181,7 @@ static void set_path_ns_of_sums(struct profile_chain_sum *sum, size_t count,
 static int make_whole_graph_sums(struct query *q, enum share_list list,
                                  const struct shares *path, struct ips_err *err)
 {
-    struct path_profile *pp = profile_of(q);
+    struct path_profile *pp = path_profile_of(q);
     size_t n = 0, kept = 0;
     for (uint32_t i = 0; i < pp->machine_count; i++)
         n += pp->face[PROFILE_WHOLE][i].count;
@@ -189,7 +190,7 @@ static int make_whole_graph_sums(struct query *q, enum share_list list,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     n = 0;
     for (uint32_t i = 0; i < pp->machine_count; i++) {
-        const struct profile_face *f = &pp->face[PROFILE_WHOLE][i];
+        const struct profile_columns *f = &pp->face[PROFILE_WHOLE][i];
         for (uint32_t k = 0; k < f->count; k++) {
             const Ips__ThreadRow *t = q->gather.active[i]->t.threads[k];
             sum[n++] = (struct profile_chain_sum){
@@ -221,7 +222,7 @@ static int make_whole_graph_sums(struct query *q, enum share_list list,
 /* ---- sequences of steps ---- */
 
 struct named_step {
-    struct profile_what what;
+    struct profile_step_key what;
     uint32_t at;
 };
 
@@ -245,7 +246,7 @@ struct step_sequence {
     uint32_t n;
 };
 
-static void add_step(struct step_sequence *l, struct profile_what what,
+static void add_step(struct step_sequence *l, struct profile_step_key what,
                      uint64_t ns, uint64_t gap)
 {
     struct ips_step *last = l->n ? &l->step[l->n - 1] : NULL;
@@ -264,11 +265,12 @@ static void add_path_steps(const struct query *q, const struct path_piece *cut,
                            struct step_sequence *l, size_t *at)
 {
     const struct path_data *d = q->data;
-    const struct path_profile *pp = profile_of(q);
+    const struct path_profile *pp = path_profile_of(q);
     uint64_t gap = 0;
     for (uint64_t i = 0; i < d->piece_count; i++) {
         const struct path_piece *x = &cut[i];
-        const struct profile_face *f = &pp->face[PROFILE_PATH][x->at.machine];
+        const struct profile_columns *f =
+            &pp->face[PROFILE_PATH][x->at.machine];
         size_t *k = &at[x->at.machine];
         if (x->kind != IPS_SEG_COMPUTE) {
             gap = ips_add_sat(gap, x->ns);
@@ -276,9 +278,10 @@ static void add_path_steps(const struct query *q, const struct path_piece *cut,
         }
         for (; *k < f->step_count && f->piece[f->steps[*k].piece] <= i; ++*k) {
             const struct profile_step *s = &f->steps[*k];
-            add_step(
-                l, (struct profile_what){x->at.machine, x->at.process, s->code},
-                s->ns, gap);
+            add_step(l,
+                     (struct profile_step_key){x->at.machine, x->at.process,
+                                               s->code},
+                     s->ns, gap);
             gap = 0;
         }
     }
@@ -288,17 +291,18 @@ static void add_path_steps(const struct query *q, const struct path_piece *cut,
  * no sequence extends over two threads. */
 static void add_thread_steps(const struct query *q, struct step_sequence *l)
 {
-    const struct path_profile *pp = profile_of(q);
+    const struct path_profile *pp = path_profile_of(q);
     for (uint32_t i = 0; i < pp->machine_count; i++) {
-        const struct profile_face *f = &pp->face[PROFILE_WHOLE][i];
+        const struct profile_columns *f = &pp->face[PROFILE_WHOLE][i];
         for (size_t k = 0; k < f->step_count; k++) {
             const struct profile_step *s = &f->steps[k];
             const Ips__ThreadRow *t = q->gather.active[i]->t.threads[s->piece];
             if (k == 0 || s->piece != f->steps[k - 1].piece)
-                add_step(l, (struct profile_what){UINT32_MAX, l->n, UINT32_MAX},
-                         0, 0);
-            add_step(l, (struct profile_what){i, t->process, s->code}, s->ns,
-                     0);
+                add_step(
+                    l, (struct profile_step_key){UINT32_MAX, l->n, UINT32_MAX},
+                    0, 0);
+            add_step(l, (struct profile_step_key){i, t->process, s->code},
+                     s->ns, 0);
         }
     }
 }
@@ -323,7 +327,7 @@ static int find_common_sequences(struct profile_sequences *s,
 static int make_sequences(struct query *q, enum profile_side side,
                           const struct path_piece *cut, struct ips_err *err)
 {
-    struct path_profile *pp = profile_of(q);
+    struct path_profile *pp = path_profile_of(q);
     struct profile_sequences *s = &pp->sequences[side];
     size_t room = 1;
     int rc = 0;
@@ -359,18 +363,18 @@ static int compute_cpu_shares(const struct query *q,
                               const struct path_piece *cut, struct shares *out,
                               struct ips_err *err)
 {
-    const struct path_profile *pp = profile_of(q);
+    const struct path_profile *pp = path_profile_of(q);
     uint64_t sum = 0;
     int rc = 0;
     for (uint32_t i = 0; i < pp->machine_count; i++) {
-        const struct profile_face *f = &pp->face[PROFILE_PATH][i];
+        const struct profile_columns *f = &pp->face[PROFILE_PATH][i];
         for (uint32_t k = 0; k < f->count && rc == 0; k++) {
             struct path_piece cpu = cut[f->piece[k]];
             if (cpu.kind != IPS_SEG_COMPUTE)
                 continue;
-            cpu.ns = cpu_of(f, k);
+            cpu.ns = piece_cpu_ns(f, k);
             sum = ips_add_sat(sum, cpu.ns);
-            rc = shares_add(out, &cpu, err);
+            rc = shares_add_next_piece(out, &cpu, err);
         }
     }
     return rc < 0 ? rc : shares_finish(out, sum, err);
@@ -378,9 +382,9 @@ static int compute_cpu_shares(const struct query *q,
 
 int path_profile_make(struct query *q, struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     const Ips__PathAsk *ask = q->request->path;
-    struct path_profile *pp = profile_of(q);
+    struct path_profile *pp = path_profile_of(q);
     struct path_piece *cut = d->pieces;
     if (pp->windowed) {
         cut = malloc(((size_t)d->piece_count + 1) * sizeof(*cut));
@@ -388,11 +392,11 @@ int path_profile_make(struct query *q, struct ips_err *err)
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
         memcpy(cut, d->pieces, (size_t)d->piece_count * sizeof(*cut));
     }
-    int rc = cut_pieces(q, cut, err);
+    int rc = limit_all_pieces_to_window(q, cut, err);
     if (rc == 0 && pp->windowed)
         rc = make_window_shares(q, cut, err);
     if (rc == 0)
-        rc = make_rows(pp, err);
+        rc = make_procedure_rows(pp, err);
     for (int side = 0; rc == 0 && ask->sequences && side < PROFILE_SIDES;
          side++)
         rc = make_sequences(q, (enum profile_side)side, cut, err);

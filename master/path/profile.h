@@ -22,7 +22,7 @@ struct profile_step {
 /* The columns that one machine sent for the path or for the whole graph.
  * PROFILE_PATH: an entry for each piece of the path on the machine;
  * PROFILE_WHOLE: for each chain. */
-struct profile_face {
+struct profile_columns {
     /* [count] PROFILE_PATH only: index of the piece in the path */
     uint32_t *piece;
     uint32_t *from, *to;
@@ -55,7 +55,7 @@ struct profile_rows {
 struct profile_sequences {
     struct ips_step *steps; /* `what` is an index of `whats` */
     uint32_t step_count;
-    struct profile_what {
+    struct profile_step_key {
         uint32_t machine, process, code;
     } * whats;
     struct ips_sequence result[PROFILE_SEQUENCES];
@@ -72,7 +72,7 @@ struct path_profile { /* stored in path_data.profile */
     unsigned round;
     uint32_t machine_count;
     /* [machine_count] columns of each machine, for each side */
-    struct profile_face *face[PROFILE_SIDES];
+    struct profile_columns *face[PROFILE_SIDES];
     struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
     struct profile_sequences sequences[PROFILE_SIDES];
     bool windowed, no_whole_steps;
@@ -88,7 +88,7 @@ struct path_profile { /* stored in path_data.profile */
     uint64_t whole_ns, alike_ns;
 };
 
-static inline struct path_profile *profile_of(const struct query *q)
+static inline struct path_profile *path_profile_of(const struct query *q)
 {
     const struct path_data *d = q->data;
     return d ? d->profile : NULL;

@@ -12,7 +12,7 @@
 const struct shares *path_profile_shares(const struct query *q, uint64_t *ns)
 {
     const struct path_data *d = q->data;
-    const struct path_profile *pp = profile_of(q);
+    const struct path_profile *pp = path_profile_of(q);
     bool windowed = pp && pp->windowed;
     *ns = windowed ? pp->window_ns : d->scenarios[SCENARIO_MAIN].t_max;
     return windowed ? &pp->shares : &d->scenarios[SCENARIO_MAIN].shares;
@@ -22,7 +22,7 @@ const struct path_piece *path_profile_pieces(const struct query *q,
                                              uint64_t *count)
 {
     const struct path_data *d = q->data;
-    const struct path_profile *pp = profile_of(q);
+    const struct path_profile *pp = path_profile_of(q);
     bool windowed = pp && pp->windowed;
     *count = windowed ? pp->piece_count : d->piece_count;
     return windowed ? pp->pieces : d->pieces;
@@ -31,7 +31,7 @@ const struct path_piece *path_profile_pieces(const struct query *q,
 void path_profile_fill_split(const struct query *q, Ips__PathAnswer *out)
 {
     const struct path_data *d = q->data;
-    const struct path_profile *pp = profile_of(q);
+    const struct path_profile *pp = path_profile_of(q);
     bool windowed = pp && pp->windowed && !pp->cpu;
     out->on_cpu_ns = windowed ? pp->on_cpu_ns : d->on_cpu_ns;
     out->run_delay_ns = windowed ? pp->delay_ns : d->run_delay_ns;
@@ -40,9 +40,9 @@ void path_profile_fill_split(const struct query *q, Ips__PathAnswer *out)
 
 /* ---- sending rows in batches ---- */
 
-static void send_rows(struct query *q, enum profile_side side,
-                      enum profile_list list, Ips__ProcedureRow **rows,
-                      size_t count)
+static void send_profile_rows(struct query *q, enum profile_side side,
+                              enum profile_list list, Ips__ProcedureRow **rows,
+                              size_t count)
 {
     Ips__PathAnswer answer = IPS__PATH_ANSWER__INIT;
     Ips__WholeGraph whole = IPS__WHOLE_GRAPH__INIT;
@@ -62,9 +62,9 @@ static void send_rows(struct query *q, enum profile_side side,
     query_send(q, &reply);
 }
 
-bool path_profile_pump(struct query *q)
+bool path_profile_send_more(struct query *q)
 {
-    struct path_profile *pp = profile_of(q);
+    struct path_profile *pp = path_profile_of(q);
     for (int side = 0; pp && side < PROFILE_SIDES; side++)
         for (int list = 0; list < PROFILE_LISTS; list++) {
             struct profile_rows *r = &pp->rows[side][list];
@@ -72,8 +72,9 @@ bool path_profile_pump(struct query *q)
                 size_t n = ips_min_u64(r->count - r->sent, ROWS_A_REPLY);
                 if (query_client_full(q))
                     return false;
-                send_rows(q, (enum profile_side)side, (enum profile_list)list,
-                          r->rows + r->sent, n);
+                send_profile_rows(q, (enum profile_side)side,
+                                  (enum profile_list)list, r->rows + r->sent,
+                                  n);
                 r->sent += n;
                 if (q->over)
                     return false;
@@ -84,12 +85,13 @@ bool path_profile_pump(struct query *q)
 
 /* ---- the last reply ---- */
 
-static Ips__Share **fill_whole(const struct query *q, struct arena *a,
-                               enum share_list list, size_t *count,
-                               struct certificate *c)
+static Ips__Share **fill_whole_graph_shares(const struct query *q,
+                                            struct arena *a,
+                                            enum share_list list, size_t *count,
+                                            struct certificate *c)
 {
     static const char *const names[] = {"machine", "process", "thread"};
-    const struct path_profile *pp = profile_of(q);
+    const struct path_profile *pp = path_profile_of(q);
     size_t all = pp->whole_count[list];
     size_t n = all < WHOLE_ROWS ? all : WHOLE_ROWS;
     Ips__Share **out = arena_alloc(a, (n + 1) * sizeof(*out));
@@ -128,7 +130,7 @@ static Ips__Sequence *fill_sequence(const struct query *q, struct arena *a,
                                     enum profile_side side,
                                     const struct ips_sequence *from)
 {
-    const struct path_profile *pp = profile_of(q);
+    const struct path_profile *pp = path_profile_of(q);
     const struct profile_sequences *s = &pp->sequences[side];
     Ips__Sequence *out = arena_alloc(a, sizeof(*out));
     char **texts = arena_alloc(a, 2 * from->length * sizeof(*texts));
@@ -141,9 +143,9 @@ static Ips__Sequence *fill_sequence(const struct query *q, struct arena *a,
     out->ns = from->ns;
     out->count = from->count;
     for (uint32_t i = 0; i < from->length; i++) {
-        const struct profile_what *w =
+        const struct profile_step_key *w =
             &s->whats[s->steps[from->first + i].what];
-        const struct profile_face *f = &pp->face[side][w->machine];
+        const struct profile_columns *f = &pp->face[side][w->machine];
         char object[OBJECT_BYTES];
         machine_share_write_object_name(q->gather.active[w->machine],
                                         w->process, object);
@@ -157,7 +159,7 @@ static Ips__Sequence *fill_sequence(const struct query *q, struct arena *a,
 static Ips__Sequence **fill_sequences(const struct query *q, struct arena *a,
                                       enum profile_side side, size_t *count)
 {
-    const struct profile_sequences *s = &profile_of(q)->sequences[side];
+    const struct profile_sequences *s = &path_profile_of(q)->sequences[side];
     Ips__Sequence **out = arena_alloc(a, (s->count + 1) * sizeof(*out));
     for (uint32_t i = 0; out && i < s->count; i++) {
         Ips__Sequence *one = fill_sequence(q, a, side, &s->result[i]);
@@ -171,15 +173,18 @@ static Ips__Sequence **fill_sequences(const struct query *q, struct arena *a,
 static void fill_whole_graph(struct query *q, struct arena *a,
                              struct certificate *c, Ips__PathAnswer *out)
 {
-    struct path_profile *pp = profile_of(q);
+    struct path_profile *pp = path_profile_of(q);
     Ips__WholeGraph *w = arena_alloc(a, sizeof(*w));
     if (!w)
         return;
     ips__whole_graph__init(w);
     w->total_ns = pp->whole_ns;
-    w->by_machine = fill_whole(q, a, SHARE_MACHINE, &w->n_by_machine, c);
-    w->by_process = fill_whole(q, a, SHARE_PROCESS, &w->n_by_process, c);
-    w->by_thread = fill_whole(q, a, SHARE_THREAD, &w->n_by_thread, c);
+    w->by_machine =
+        fill_whole_graph_shares(q, a, SHARE_MACHINE, &w->n_by_machine, c);
+    w->by_process =
+        fill_whole_graph_shares(q, a, SHARE_PROCESS, &w->n_by_process, c);
+    w->by_thread =
+        fill_whole_graph_shares(q, a, SHARE_THREAD, &w->n_by_thread, c);
     bool lines = !path_profile_asks_by(q->request->path, "procedure") &&
                  path_profile_asks_by(q->request->path, "line");
     w->totals =
@@ -196,8 +201,9 @@ static void fill_whole_graph(struct query *q, struct arena *a,
     out->whole = w;
 }
 
-static void add_notes(const struct path_profile *pp, struct arena *a,
-                      struct certificate *c, const Ips__ProcedureTotals *t)
+static void add_profile_notes(const struct path_profile *pp, struct arena *a,
+                              struct certificate *c,
+                              const Ips__ProcedureTotals *t)
 {
     if (t->cpu_ns && t->unsampled_ns)
         certificate_detail(
@@ -219,10 +225,10 @@ static void add_notes(const struct path_profile *pp, struct arena *a,
                            "stable is known only of the whole path");
 }
 
-void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,
-                       Ips__PathAnswer *out)
+void path_profile_fill_last_reply(struct query *q, struct arena *a,
+                                  struct certificate *c, Ips__PathAnswer *out)
 {
-    struct path_profile *pp = profile_of(q);
+    struct path_profile *pp = path_profile_of(q);
     const Ips__PathAsk *ask = q->request->path;
     if (!pp)
         return;
@@ -234,7 +240,7 @@ void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,
                          .totals;
         out->alike_ns = pp->alike_ns;
         out->off_cpu_ns = pp->off_cpu_ns;
-        add_notes(pp, a, c, out->procedure_totals);
+        add_profile_notes(pp, a, c, out->procedure_totals);
     }
     if (ask->whole)
         fill_whole_graph(q, a, c, out);

@@ -97,7 +97,7 @@ static void add_scaled_scenario(struct path_data *d, enum scenario_id id,
 
 static void plan_scenarios(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     mtimes_plan_set_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
     uint64_t external = 0, resources = 0, probe = 0, unended = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -142,14 +142,14 @@ static void plan_scenarios(struct query *q)
 
 /* Returns the rate of the slowest calibrated link between the run's machines,
  * in bytes per us; 0: not known. */
-static uint64_t link_rate(const struct query *q)
+static uint64_t slowest_link_rate(const struct query *q)
 {
     const struct gather *g = &q->gather;
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < g->count; i++) {
         for (uint32_t k = 0; k < g->count; k++) {
             uint64_t rate = i == k ? 0
-                                   : mtime_wire_rate(mtimes_find(
+                                   : mtime_wire_bytes_per_us(mtimes_find_pair(
                                          &q->m->mtimes, g->active[i]->machine,
                                          g->active[k]->machine, MTIME_TCP));
             least = rate ? ips_min_u64(least, rate) : least;
@@ -158,13 +158,13 @@ static uint64_t link_rate(const struct query *q)
     return least == UINT64_MAX ? 0 : least;
 }
 
-static struct auto_facts facts_of(const struct query *q)
+static struct auto_facts collect_auto_facts(const struct query *q)
 {
     const struct path_data *d = q->data;
     struct auto_facts f = {.machines = q->gather.count,
                            .nodes = d->nodes,
                            .memory_bytes = engine_auto_usable_memory(),
-                           .link_bytes_per_us = link_rate(q)};
+                           .link_bytes_per_us = slowest_link_rate(q)};
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
         f.threads += p->t.thread_count;
@@ -180,7 +180,7 @@ static struct auto_facts facts_of(const struct query *q)
 
 static void choose_engine(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     const char *asked = q->request->path->engine;
     if (*asked && strcmp(asked, "auto") != 0) {
         d->engine = asked;
@@ -189,7 +189,7 @@ static void choose_engine(struct query *q)
         return;
     }
     char why[sizeof(d->engine_text) - 32];
-    const struct auto_facts f = facts_of(q);
+    const struct auto_facts f = collect_auto_facts(q);
     d->engine = engine_auto_choose(&f, why, sizeof(why));
     snprintf(d->engine_text, sizeof(d->engine_text), "%s (auto: %s)", d->engine,
              why);
@@ -197,7 +197,7 @@ static void choose_engine(struct query *q)
 
 static void run_engine(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     weighting_set_window(q, q->request->path->from_ns, q->request->path->to_ns);
     if (strcmp(d->engine, "central") == 0)
         engine_central(q);
@@ -247,9 +247,9 @@ static void path_start(struct query *q)
 
 /* ---- after the engine -------------------------------------------------- */
 
-void path_done(struct query *q)
+void path_start_answer(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
     if (d->piece_count == 0 || d->scenarios[SCENARIO_MAIN].t_max == 0) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
@@ -269,7 +269,7 @@ static void path_release(struct query *q)
 {
     if (q->data) {
         path_profile_release(q);
-        free(path_of(q)->top_segments);
+        free(path_data_of(q)->top_segments);
     }
     engine_release(q);
     gather_release(q);
@@ -279,5 +279,5 @@ const struct query_kind query_path = {.name = "path",
                                       .exclusive = true,
                                       .start = path_start,
                                       .release = path_release,
-                                      .pump = path_pump,
+                                      .pump = path_send_more,
                                       .keeps = true};

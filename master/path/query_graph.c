@@ -36,7 +36,7 @@ static const char *const xkinds[] = {
 };
 
 /* The names of one machine's channels in readable form, indexed by end. */
-struct names {
+struct channel_names {
     const char **name;
     uint32_t count;
 };
@@ -47,8 +47,8 @@ struct graph_window {
 struct graph_data {
     /* must be first: the engine's helpers work on it */
     struct path_data path;
-    struct names *names; /* [machines] channel names of each machine */
-    uint32_t chain;      /* chain of the next node to be sent */
+    struct channel_names *names; /* [machines] channel names of each machine */
+    uint32_t chain;              /* chain of the next node to be sent */
     /* [machines] windows by each machine's own clock, in ns; NULL: none */
     struct graph_window *window;
     /* [count] numbers of the nodes to be sent; NULL: all nodes */
@@ -59,23 +59,23 @@ struct graph_data {
     struct ips_view sched, wall;
 };
 
-static struct graph_data *graph_of(struct query *q)
+static struct graph_data *graph_data_of(struct query *q)
 {
     return q->data;
 }
 
-static void free_names(struct query *q)
+static void free_channel_names(struct query *q)
 {
-    struct graph_data *d = graph_of(q);
+    struct graph_data *d = graph_data_of(q);
     for (uint32_t i = 0; d->names && i < q->gather.count; i++)
         free(d->names[i].name);
     free(d->names);
     d->names = NULL;
 }
 
-static bool make_names(struct query *q)
+static bool make_channel_names(struct query *q)
 {
-    struct graph_data *d = graph_of(q);
+    struct graph_data *d = graph_data_of(q);
     d->names = calloc(q->gather.count + 1, sizeof(*d->names));
     for (uint32_t i = 0; d->names && i < q->gather.count; i++) {
         const struct machine_tables *t = &q->gather.active[i]->t;
@@ -98,16 +98,16 @@ static bool make_names(struct query *q)
 
 static const char *channel_name(struct query *q, uint32_t part, uint32_t site)
 {
-    const struct names *n = &graph_of(q)->names[part];
+    const struct channel_names *n = &graph_data_of(q)->names[part];
     return site < n->count && n->name[site] ? n->name[site] : "";
 }
 
 /* ---- nodes inside the window --------------------------------------------- */
 
-static bool make_window(struct query *q)
+static bool make_machine_windows(struct query *q)
 {
     const Ips__GraphAsk *ask = q->request->graph;
-    struct graph_data *d = graph_of(q);
+    struct graph_data *d = graph_data_of(q);
     if (!ask->from_ns && !ask->to_ns)
         return true;
     d->window = calloc(q->gather.count + 1u, sizeof(*d->window));
@@ -127,7 +127,7 @@ enum window_side { BEFORE, INSIDE, AFTER };
 static enum window_side window_side_of(const struct query *q, uint32_t part,
                                        uint32_t node)
 {
-    const struct graph_data *d = graph_of((struct query *)(uintptr_t)q);
+    const struct graph_data *d = graph_data_of((struct query *)(uintptr_t)q);
     const struct ips_graph *g = &d->path.merged;
     uint64_t at = g->at ? g->at[node] : g->t_ns[node];
     const struct graph_window *w = &d->window[part];
@@ -156,7 +156,7 @@ static bool is_node_in_window(const struct query *q, uint32_t i,
                               const struct ips_chain *c, const char **arc,
                               const char **cross)
 {
-    const struct graph_data *d = graph_of((struct query *)(uintptr_t)q);
+    const struct graph_data *d = graph_data_of((struct query *)(uintptr_t)q);
     const struct ips_graph *g = &d->path.merged;
     uint32_t x = g->xpred[i];
     *arc = *cross = "";
@@ -175,7 +175,7 @@ static bool is_node_in_window(const struct query *q, uint32_t i,
 /* In the worker: chooses the nodes to be sent. */
 static int choose_nodes(struct query *q)
 {
-    struct graph_data *d = graph_of(q);
+    struct graph_data *d = graph_data_of(q);
     const struct ips_graph *g = &d->path.merged;
     const char *arc, *cross;
     d->count = g->node_count;
@@ -203,15 +203,15 @@ static int choose_nodes(struct query *q)
 static void fill_weightings(struct query *q, uint32_t i, bool first,
                             bool present, Ips__GraphNode *out)
 {
-    const struct graph_data *d = graph_of(q);
+    const struct graph_data *d = graph_data_of(q);
     struct ips_scenario scenario =
-        path_of(q)->scenarios[SCENARIO_MAIN].scenario;
+        path_data_of(q)->scenarios[SCENARIO_MAIN].scenario;
     bool there;
     out->arc_sched_ns = out->arc_wall_ns = IPS_UNMEASURED;
     out->xarc_sched_ns = out->xarc_wall_ns = IPS_UNMEASURED;
     if (d->sched.own_w) {
         scenario.weighting = IPS_WEIGH_SCHED;
-        uint64_t x = ips_xweight(&d->sched.g, i, &scenario, &there);
+        uint64_t x = ips_cross_arc_weight(&d->sched.g, i, &scenario, &there);
         out->arc_sched_ns = first ? IPS_UNMEASURED : d->sched.own_w[i];
         out->xarc_sched_ns = present ? x : IPS_UNMEASURED;
     }
@@ -219,7 +219,7 @@ static void fill_weightings(struct query *q, uint32_t i, bool first,
      * started. */
     if (d->wall.own_w) {
         scenario.weighting = IPS_WEIGH_WALL;
-        uint64_t x = ips_xweight(&d->wall.g, i, &scenario, &there);
+        uint64_t x = ips_cross_arc_weight(&d->wall.g, i, &scenario, &there);
         out->arc_wall_ns = d->wall.own_w[i];
         out->xarc_wall_ns = present ? x : IPS_UNMEASURED;
     }
@@ -228,13 +228,13 @@ static void fill_weightings(struct query *q, uint32_t i, bool first,
 static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
                       Ips__GraphNode *out)
 {
-    const struct path_data *d = path_of(q);
+    const struct path_data *d = path_data_of(q);
     const struct ips_graph *g = &d->merged;
     bool present;
     /* An arc that is absent in the default scenario (idle) has weight 0 and
      * changes nothing. */
-    uint64_t xw =
-        ips_xweight(g, i, &d->scenarios[SCENARIO_MAIN].scenario, &present);
+    uint64_t xw = ips_cross_arc_weight(
+        g, i, &d->scenarios[SCENARIO_MAIN].scenario, &present);
     present = g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
     ips__graph_node__init(out);
     out->id = i;
@@ -261,11 +261,11 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
 }
 
 /* Fills `rows` with the next nodes to be sent, at most `count`. */
-static uint32_t next_nodes(struct query *q, uint32_t count,
-                           Ips__GraphNode *rows)
+static uint32_t fill_next_nodes(struct query *q, uint32_t count,
+                                Ips__GraphNode *rows)
 {
-    struct path_data *d = path_of(q);
-    struct graph_data *gd = graph_of(q);
+    struct path_data *d = path_data_of(q);
+    struct graph_data *gd = graph_data_of(q);
     uint32_t n = 0;
     for (; n < count && d->sent < gd->count; n++) {
         uint32_t i =
@@ -292,7 +292,7 @@ static void send_nodes(struct query *q, uint32_t count, bool last)
             list[k] = &rows[k];
         Ips__GraphAnswer answer = IPS__GRAPH_ANSWER__INIT;
         Ips__Reply reply = IPS__REPLY__INIT;
-        answer.n_nodes = next_nodes(q, count, rows);
+        answer.n_nodes = fill_next_nodes(q, count, rows);
         answer.from_ns = q->request->graph->from_ns;
         answer.to_ns = q->request->graph->to_ns;
         answer.nodes = list;
@@ -329,11 +329,11 @@ static void send_last_graph_reply(struct query *q)
 
 static void graph_pump(struct query *q)
 {
-    struct path_data *d = path_of(q);
-    while (!q->over && d->sent < graph_of(q)->count) {
+    struct path_data *d = path_data_of(q);
+    while (!q->over && d->sent < graph_data_of(q)->count) {
         if (query_client_full(q))
             return;
-        uint64_t left = graph_of(q)->count - d->sent;
+        uint64_t left = graph_data_of(q)->count - d->sent;
         send_nodes(q, (uint32_t)(left < NODES_A_REPLY ? left : NODES_A_REPLY),
                    false);
     }
@@ -343,7 +343,7 @@ static void graph_pump(struct query *q)
 
 static void merge_graphs(struct query *q)
 {
-    struct graph_data *d = graph_of(q);
+    struct graph_data *d = graph_data_of(q);
     struct ips_scenario scenario = d->path.scenarios[SCENARIO_MAIN].scenario;
     if (!engine_make_graphs(q) || !engine_merge(q) || choose_nodes(q) < 0 ||
         !d->path.merged.at)
@@ -362,7 +362,7 @@ static void merge_graphs(struct query *q)
 
 static void on_merged(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     if (d->err.code)
         engine_handle_failure(q);
     else
@@ -373,7 +373,7 @@ static void on_fetched(struct query *q)
 {
     struct ips_err err = {0};
     int rc = 0;
-    if (!make_names(q) || !make_window(q))
+    if (!make_channel_names(q) || !make_machine_windows(q))
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
         rc = query_submit_work(q, merge_graphs, on_merged, &err);
@@ -418,11 +418,11 @@ static void graph_start(struct query *q)
 static void graph_release(struct query *q)
 {
     if (q->data) {
-        free_names(q);
-        free(graph_of(q)->window);
-        free(graph_of(q)->shown_node);
-        ips_view_release(&graph_of(q)->sched);
-        ips_view_release(&graph_of(q)->wall);
+        free_channel_names(q);
+        free(graph_data_of(q)->window);
+        free(graph_data_of(q)->shown_node);
+        ips_view_release(&graph_data_of(q)->sched);
+        ips_view_release(&graph_data_of(q)->wall);
     }
     engine_release(q);
     gather_release(q);

@@ -25,7 +25,7 @@
 #define BIN_LEAST_NS 1000u
 enum series { CPU, MESSAGES, BYTES, WAITS, SERIES };
 
-struct top {
+struct phase_top {
     uint32_t phase;
     bool of_process;
     /* name of the procedure; belongs to a message kept by query_keep_message()
@@ -44,12 +44,12 @@ struct phases_data {       /* stored in query.data */
     uint64_t *v;     /* [SERIES][bins] values of each series by bin */
     uint64_t *edges; /* bin edges by the clock of the machine being asked */
     struct ips_phases both, cpu, messages;
-    struct top *tops;
+    struct phase_top *tops;
     uint32_t top_count;
     struct ips_err err;
 };
 
-static struct phases_data *data_of(struct query *q)
+static struct phases_data *phases_data_of(struct query *q)
 {
     return q->data;
 }
@@ -69,7 +69,7 @@ static const uint64_t *series_of(const struct phases_data *d, enum series s)
 /* ---- clocks and bins ----------------------------------------------------- */
 
 /* Returns the smallest local time that `map` converts to `x` or later. */
-static uint64_t local_time(const struct ips_clock_map *map, uint64_t x)
+static uint64_t to_local_clock_ns(const struct ips_clock_map *map, uint64_t x)
 {
     uint64_t low = 0, high = INT64_MAX;
     while (low < high) {
@@ -82,23 +82,25 @@ static uint64_t local_time(const struct ips_clock_map *map, uint64_t x)
     return low;
 }
 
-static const struct ips_clock_map *clock_of(const struct query *q, uint32_t i)
+static const struct ips_clock_map *machine_clock_map(const struct query *q,
+                                                     uint32_t i)
 {
     return &engine_machine_of(q->gather.active[i])->clock;
 }
 
 static void find_span(struct query *q)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     d->begin = UINT64_MAX;
     d->end = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
         uint64_t last = ips_max_u64(s->last_ns, s->first_ns);
-        d->begin = ips_min_u64(d->begin,
-                               ips_clock_map_ns(clock_of(q, i), s->first_ns));
+        d->begin = ips_min_u64(
+            d->begin, ips_clock_map_ns(machine_clock_map(q, i), s->first_ns));
         d->end = ips_max_u64(
-            d->end, ips_add_sat(ips_clock_map_ns(clock_of(q, i), last), 1));
+            d->end,
+            ips_add_sat(ips_clock_map_ns(machine_clock_map(q, i), last), 1));
     }
 }
 
@@ -144,13 +146,14 @@ static void ask_series(struct query *q, uint32_t bins, uint32_t tops,
                        uint64_t (*begin)(const struct phases_data *d,
                                          uint32_t bin))
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__SeriesAsk ask = IPS__SERIES_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         for (uint32_t k = 0; k <= bins; k++)
-            d->edges[k] = local_time(clock_of(q, i), begin(d, k));
+            d->edges[k] =
+                to_local_clock_ns(machine_clock_map(q, i), begin(d, k));
         make_edges_ascending(d->edges, bins);
         ask.generation = p->sync->generation;
         ask.edge = d->edges;
@@ -160,7 +163,7 @@ static void ask_series(struct query *q, uint32_t bins, uint32_t tops,
         request.series = &ask;
         query_ask(q, p, &request, true);
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 static int check_series(const Ips__Reply *reply, uint32_t bins,
@@ -176,10 +179,10 @@ static int check_series(const Ips__Reply *reply, uint32_t bins,
     return 0;
 }
 
-static int take_series(struct query *q, struct machine_share *p,
-                       const Ips__Reply *reply, struct ips_err *err)
+static int handle_series_reply(struct query *q, struct machine_share *p,
+                               const Ips__Reply *reply, struct ips_err *err)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     (void)p;
     int rc = check_series(reply, d->bins, err);
     if (rc < 0)
@@ -222,7 +225,7 @@ static uint64_t percentile_95(const uint64_t *v, uint32_t n)
  * change of CPU use, because other programs may use the machine too. */
 static void find_phases(struct query *q)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     const uint64_t *cpu = series_of(d, CPU);
     const uint64_t *messages = series_of(d, MESSAGES);
     const struct ips_phase_series s[] = {
@@ -247,12 +250,12 @@ static void on_series_received(struct query *q)
 
 static void fetch_series(struct query *q)
 {
-    if (make_bins(data_of(q)) < 0) {
+    if (make_bins(phases_data_of(q)) < 0) {
         fail_phases(q, IPS_E_NO_MEMORY, "no memory");
         return;
     }
-    query_open_round(q, take_series, on_series_received);
-    ask_series(q, data_of(q)->bins, 0, bin_begin);
+    query_open_round(q, handle_series_reply, on_series_received);
+    ask_series(q, phases_data_of(q)->bins, 0, bin_begin);
 }
 
 /* ---- a phase as a window ------------------------------------------------- */
@@ -262,7 +265,7 @@ static void fail_with_no_such_phase(struct query *q, uint32_t phase)
     char what[120];
     snprintf(what, sizeof(what),
              "no phase %u: the run has %u; `ipsq phases` lists them", phase,
-             data_of(q)->both.count);
+             phases_data_of(q)->both.count);
     fail_phases(q, IPS_E_NOT_FOUND, what);
 }
 
@@ -270,7 +273,7 @@ static void fail_with_no_such_phase(struct query *q, uint32_t phase)
  * machine's clock, and ends this question. */
 static void set_waiter_window(struct query *q, uint32_t phase)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     struct query *to = q->waiter;
     uint64_t begin = phase_begin(d, phase), end = phase_end(d, phase);
     struct query_window *w = calloc(q->gather.count + 1u, sizeof(*w));
@@ -282,8 +285,10 @@ static void set_waiter_window(struct query *q, uint32_t phase)
         const struct machine_share *p = q->gather.active[i];
         uint64_t first = p->sync->first_ns;
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
-        w[i].from_ns = ips_sub_sat(local_time(clock_of(q, i), begin), first);
-        w[i].to_ns = ips_sub_sat(local_time(clock_of(q, i), end), first);
+        w[i].from_ns = ips_sub_sat(
+            to_local_clock_ns(machine_clock_map(q, i), begin), first);
+        w[i].to_ns =
+            ips_sub_sat(to_local_clock_ns(machine_clock_map(q, i), end), first);
         /* to_ns 0 would mean a window without end; this window is empty */
         if (w[i].to_ns == 0)
             w[i] = (struct query_window){.from_ns = UINT64_MAX - 1,
@@ -292,7 +297,7 @@ static void set_waiter_window(struct query *q, uint32_t phase)
     }
     for (uint32_t i = 0; i < q->machine_count; i++) {
         const struct machine_share *p = &q->machines[i];
-        if (p->state != PART_ACTIVE && p->expected &&
+        if (p->state != MACHINE_ACTIVE && p->expected &&
             !query_exclude(to, p->machine, "the phases were told without it")) {
             free(w);
             fail_phases(q, IPS_E_NO_MEMORY, "no memory");
@@ -309,7 +314,7 @@ static void set_waiter_window(struct query *q, uint32_t phase)
 /* Gives the waiting question the ends of all phases, and ends this question. */
 static void set_waiter_phase_ends(struct query *q)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     struct query *to = q->waiter;
     uint64_t *ends = calloc(d->both.count + 1u, sizeof(*ends));
     if (!ends) {
@@ -326,8 +331,8 @@ static void set_waiter_phase_ends(struct query *q)
 
 /* ---- making the answer --------------------------------------------------- */
 
-static uint64_t sum_of(const struct phases_data *d, enum series s,
-                       uint32_t phase)
+static uint64_t sum_series_in_phase(const struct phases_data *d, enum series s,
+                                    uint32_t phase)
 {
     uint64_t sum = 0;
     for (uint32_t i = phase ? d->both.end[phase - 1] : 0;
@@ -336,14 +341,16 @@ static uint64_t sum_of(const struct phases_data *d, enum series s,
     return sum;
 }
 
-static bool same_code(const struct top *a, const struct top *b)
+static bool is_same_procedure(const struct phase_top *a,
+                              const struct phase_top *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->module, b->module) == 0;
 }
 
 /* Whether `a` has more CPU time than `b`. Breaks ties by machine and process,
  * or by name, so that the order of the machines' replies has no influence. */
-static bool is_greater(const struct top *a, const struct top *b)
+static bool top_ranks_before(const struct phase_top *a,
+                             const struct phase_top *b)
 {
     if (a->ns != b->ns)
         return a->ns > b->ns;
@@ -356,40 +363,41 @@ static bool is_greater(const struct top *a, const struct top *b)
 
 /* Returns the process with the most CPU time in the phase or, with of_process
  * false, the procedure, summed over all machines. NULL: there is none. */
-static struct top *sum_and_find_greatest(struct phases_data *d, uint32_t phase,
-                                         bool of_process)
+static struct phase_top *sum_and_find_greatest(struct phases_data *d,
+                                               uint32_t phase, bool of_process)
 {
-    struct top *best = NULL;
+    struct phase_top *best = NULL;
     for (uint32_t i = 0; i < d->top_count; i++) {
-        struct top *t = &d->tops[i];
+        struct phase_top *t = &d->tops[i];
         if (t->phase != phase || t->of_process != of_process)
             continue;
         for (uint32_t k = i + 1; !of_process && k < d->top_count; k++) {
-            struct top *more = &d->tops[k];
-            if (more->phase != phase || more->of_process || !same_code(t, more))
+            struct phase_top *more = &d->tops[k];
+            if (more->phase != phase || more->of_process ||
+                !is_same_procedure(t, more))
                 continue;
             t->ns = ips_add_sat(t->ns, more->ns);
             more->phase = UINT32_MAX;
         }
-        if (!best || is_greater(t, best))
+        if (!best || top_ranks_before(t, best))
             best = t;
     }
     return best;
 }
 
-static void fill_row(struct query *q, struct arena *a, uint32_t phase,
-                     Ips__PhaseRow *r)
+static void fill_phase_row(struct query *q, struct arena *a, uint32_t phase,
+                           Ips__PhaseRow *r)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     ips__phase_row__init(r);
     r->number = phase + 1;
     r->from_ns = phase_begin(d, phase);
     r->to_ns = phase_end(d, phase);
-    r->cpu_ns = sum_of(d, CPU, phase);
-    r->messages = sum_of(d, MESSAGES, phase);
-    r->bytes = sum_of(d, BYTES, phase);
-    r->wait_ns = sum_of(d, WAITS, phase);
-    const struct top *t = sum_and_find_greatest(d, phase, true);
+    r->cpu_ns = sum_series_in_phase(d, CPU, phase);
+    r->messages = sum_series_in_phase(d, MESSAGES, phase);
+    r->bytes = sum_series_in_phase(d, BYTES, phase);
+    r->wait_ns = sum_series_in_phase(d, WAITS, phase);
+    const struct phase_top *t = sum_and_find_greatest(d, phase, true);
     if (t) {
         char object[OBJECT_BYTES];
         machine_share_write_object_name(q->gather.active[t->machine],
@@ -425,7 +433,7 @@ static void fill_series(struct phases_data *d, Ips__PhasesAnswer *out)
 
 static void answer_phases(struct query *q)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     struct arena a = {0};
     struct certificate c;
     Ips__PhasesAnswer out = IPS__PHASES_ANSWER__INIT;
@@ -434,7 +442,7 @@ static void answer_phases(struct query *q)
     Ips__PhaseRow *rows = arena_alloc(&a, (n + 1u) * sizeof(*rows));
     out.phases = arena_alloc(&a, (n + 1u) * sizeof(Ips__PhaseRow *));
     for (uint32_t i = 0; rows && out.phases && i < n; i++) {
-        fill_row(q, &a, i, &rows[i]);
+        fill_phase_row(q, &a, i, &rows[i]);
         out.phases[out.n_phases++] = &rows[i];
     }
     out.from_ns = d->begin;
@@ -464,15 +472,15 @@ static void answer_phases(struct query *q)
     arena_release(&a);
 }
 
-static int take_tops(struct query *q, struct machine_share *p,
-                     const Ips__Reply *reply, struct ips_err *err)
+static int handle_tops_reply(struct query *q, struct machine_share *p,
+                             const Ips__Reply *reply, struct ips_err *err)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     int rc = check_series(reply, d->both.count, err);
     if (rc < 0)
         return rc;
     const Ips__SeriesAnswer *a = reply->series;
-    struct top *more =
+    struct phase_top *more =
         realloc(d->tops, (d->top_count + a->n_tops + 1) * sizeof(*more));
     if (more)
         d->tops = more;
@@ -484,13 +492,14 @@ static int take_tops(struct query *q, struct machine_share *p,
             (t->of_process && t->process >= p->t.proc_count))
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "row %zu names no phase or no process", i);
-        d->tops[d->top_count++] = (struct top){.phase = t->bin,
-                                               .of_process = t->of_process,
-                                               .name = t->procedure,
-                                               .module = t->module,
-                                               .machine = p->number,
-                                               .process = t->process,
-                                               .ns = t->ns};
+        d->tops[d->top_count++] =
+            (struct phase_top){.phase = t->bin,
+                               .of_process = t->of_process,
+                               .name = t->procedure,
+                               .module = t->module,
+                               .machine = p->number,
+                               .process = t->process,
+                               .ns = t->ns};
     }
     return 0;
 }
@@ -503,7 +512,7 @@ static uint64_t phase_begin_or_run_end(const struct phases_data *d,
 
 static void finish_phases(struct query *q)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     const Ips__PhasesAsk *ask = q->request->phases;
     if (d->err.code) {
         query_fail(q, &d->err);
@@ -520,7 +529,7 @@ static void finish_phases(struct query *q)
         d->zoomed = true;
         fetch_series(q);
     } else {
-        query_open_round(q, take_tops, answer_phases);
+        query_open_round(q, handle_tops_reply, answer_phases);
         ask_series(q, d->both.count, PHASES_TOPS, phase_begin_or_run_end);
     }
 }
@@ -529,7 +538,7 @@ static void finish_phases(struct query *q)
 
 static void on_clocks_aligned(struct query *q)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     const Ips__PhasesAsk *ask = q->request->phases;
     find_span(q);
     if (ask->from_ns || ask->to_ns) {
@@ -545,7 +554,7 @@ static void on_clocks_aligned(struct query *q)
 
 static void on_gathered(struct query *q)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct engine_machine *e = calloc(1, sizeof(*e));
         if (!e) {
@@ -598,7 +607,7 @@ static void start_phases(struct query *q)
 
 static void release_phases(struct query *q)
 {
-    struct phases_data *d = data_of(q);
+    struct phases_data *d = phases_data_of(q);
     if (d) {
         free(d->v);
         free(d->edges);

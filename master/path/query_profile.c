@@ -13,7 +13,7 @@
 /* One round of questions, which fetches one kind of rows (by procedure or by
  * line) for one side (the path or the whole graph). The first round of a side
  * also fetches the sums of the pieces and the steps. */
-struct round {
+struct profile_round {
     enum profile_side side;
     enum profile_list list;
     bool rows, first;
@@ -55,7 +55,8 @@ bool path_profile_wanted(const struct query *q)
 }
 
 /* Plans the rounds of a question: at most four. */
-static unsigned plan_rounds(const Ips__PathAsk *ask, struct round out[4])
+static unsigned plan_rounds(const Ips__PathAsk *ask,
+                            struct profile_round out[4])
 {
     const bool lists[PROFILE_LISTS] = {path_profile_asks_by(ask, "procedure"),
                                        path_profile_asks_by(ask, "line")};
@@ -66,26 +67,28 @@ static unsigned plan_rounds(const Ips__PathAsk *ask, struct round out[4])
             continue;
         for (int list = 0; list < PROFILE_LISTS; list++)
             if (lists[list]) {
-                out[n++] = (struct round){(enum profile_side)side,
-                                          (enum profile_list)list, true, first};
+                out[n++] = (struct profile_round){(enum profile_side)side,
+                                                  (enum profile_list)list, true,
+                                                  first};
                 first = false;
             }
         if (first)
-            out[n++] = (struct round){(enum profile_side)side,
-                                      PROFILE_PROCEDURE, false, true};
+            out[n++] = (struct profile_round){(enum profile_side)side,
+                                              PROFILE_PROCEDURE, false, true};
     }
     return n;
 }
 
-static struct round this_round(const struct query *q, unsigned *count)
+static struct profile_round current_profile_round(const struct query *q,
+                                                  unsigned *count)
 {
-    struct round rounds[4] = {{0}};
+    struct profile_round rounds[4] = {{0}};
     *count = plan_rounds(q->request->path, rounds);
-    unsigned at = profile_of(q)->round;
+    unsigned at = path_profile_of(q)->round;
     return rounds[at < 4 ? at : 3];
 }
 
-static void no_memory(struct query *q)
+static void fail_no_memory(struct query *q)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
@@ -94,7 +97,7 @@ static void no_memory(struct query *q)
 
 /* ---- replies of the slaves ---- */
 
-static bool take_steps(struct profile_face *f, const Ips__ProfileAnswer *a)
+static bool append_steps(struct profile_columns *f, const Ips__ProfileAnswer *a)
 {
     size_t n = a->n_step_ns;
     if (f->step_capacity - f->step_count < n) {
@@ -111,7 +114,7 @@ static bool take_steps(struct profile_face *f, const Ips__ProfileAnswer *a)
     return true;
 }
 
-static bool are_steps_valid(const struct profile_face *f,
+static bool are_steps_valid(const struct profile_columns *f,
                             const Ips__ProfileAnswer *a)
 {
     if (a->n_step_piece != a->n_step_ns || a->n_step_code != a->n_step_ns)
@@ -125,13 +128,13 @@ static bool are_steps_valid(const struct profile_face *f,
     return true;
 }
 
-static int take_profile_reply(struct query *q, struct machine_share *p,
-                              const Ips__Reply *reply, struct ips_err *err)
+static int handle_profile_reply(struct query *q, struct machine_share *p,
+                                const Ips__Reply *reply, struct ips_err *err)
 {
-    struct path_profile *pp = profile_of(q);
+    struct path_profile *pp = path_profile_of(q);
     unsigned rounds;
-    struct round r = this_round(q, &rounds);
-    struct profile_face *f = &pp->face[r.side][p->number];
+    struct profile_round r = current_profile_round(q, &rounds);
+    struct profile_columns *f = &pp->face[r.side][p->number];
     if (reply->answer_case != IPS__REPLY__ANSWER_PROFILE ||
         (reply->last && !reply->profile->totals))
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ProfileAsk");
@@ -157,7 +160,7 @@ static int take_profile_reply(struct query *q, struct machine_share *p,
             memcpy(f->weight_ns + f->got, a->piece_weight_ns,
                    a->n_piece_ns * sizeof(*f->weight_ns));
         f->got += (uint32_t)a->n_piece_ns;
-        fine = fine && take_steps(f, a);
+        fine = fine && append_steps(f, a);
     }
     if (!fine)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
@@ -177,13 +180,13 @@ static int take_profile_reply(struct query *q, struct machine_share *p,
 
 /* Asks about the pieces that were not requested yet, as many as the connection
  * accepts now. */
-static void ask_machine(struct query *q, struct machine_share *p,
-                        const struct round *r)
+static void ask_profile_of_machine(struct query *q, struct machine_share *p,
+                                   const struct profile_round *r)
 {
     const Ips__PathAsk *asked = q->request->path;
     const struct path_data *d = q->data;
-    const struct path_profile *pp = profile_of(q);
-    struct profile_face *f = &pp->face[r->side][p->number];
+    const struct path_profile *pp = path_profile_of(q);
+    struct profile_columns *f = &pp->face[r->side][p->number];
     Ips__Lane scenario;
     weighting_write_scenario(q, p, &d->scenarios[SCENARIO_MAIN].scenario,
                              &scenario);
@@ -222,18 +225,20 @@ static void ask_machine(struct query *q, struct machine_share *p,
     } while (p->slave && !query_slave_full(p));
 }
 
-static void ask_more(struct query *q, struct machine_share *p)
+static void send_rest_of_profile_request(struct query *q,
+                                         struct machine_share *p)
 {
     unsigned rounds;
-    struct round r = this_round(q, &rounds);
-    const struct profile_face *f = &profile_of(q)->face[r.side][p->number];
+    struct profile_round r = current_profile_round(q, &rounds);
+    const struct profile_columns *f =
+        &path_profile_of(q)->face[r.side][p->number];
     if (r.side == PROFILE_PATH && f->asked > 0 && f->asked < f->count)
-        ask_machine(q, p, &r);
+        ask_profile_of_machine(q, p, &r);
 }
 
 static void compute_profile(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     d->err = (struct ips_err){0};
     if (path_profile_make(q, &d->err) == 0)
         d->err.code = 0;
@@ -241,50 +246,51 @@ static void compute_profile(struct query *q)
 
 static void on_computed(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     if (d->err.code)
         query_fail(q, &d->err);
     else
-        profile_of(q)->after(q);
+        path_profile_of(q)->after(q);
 }
 
-static void next_round(struct query *q);
+static void start_next_profile_round(struct query *q);
 
-static void round_taken(struct query *q)
+static void on_profile_round_received(struct query *q)
 {
-    profile_of(q)->round++;
-    next_round(q);
+    path_profile_of(q)->round++;
+    start_next_profile_round(q);
 }
 
-static void next_round(struct query *q)
+static void start_next_profile_round(struct query *q)
 {
     unsigned rounds;
     struct ips_err err = {0};
-    struct round r = this_round(q, &rounds);
-    if (profile_of(q)->round == rounds) {
+    struct profile_round r = current_profile_round(q, &rounds);
+    if (path_profile_of(q)->round == rounds) {
         if (query_submit_work(q, compute_profile, on_computed, &err) < 0)
             query_fail(q, &err);
         return;
     }
-    query_open_round(q, take_profile_reply, round_taken);
-    q->ask_more = ask_more;
+    query_open_round(q, handle_profile_reply, on_profile_round_received);
+    q->ask_more = send_rest_of_profile_request;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
-        profile_of(q)->face[r.side][i].asked = 0;
+        path_profile_of(q)->face[r.side][i].asked = 0;
         /* Skip a machine without pieces of the path if only the path is asked
          * for. */
-        if (r.side == PROFILE_WHOLE || profile_of(q)->face[r.side][i].count)
-            ask_machine(q, p, &r);
+        if (r.side == PROFILE_WHOLE ||
+            path_profile_of(q)->face[r.side][i].count)
+            ask_profile_of_machine(q, p, &r);
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 /* ---- pieces of the path by machine ---- */
 
 /* Allocates the columns of `f` for `count` pieces; columns that the question
  * does not need stay empty. */
-static bool reserve_face(const struct path_profile *pp, struct profile_face *f,
-                         uint32_t count)
+static bool allocate_profile_columns(const struct path_profile *pp,
+                                     struct profile_columns *f, uint32_t count)
 {
     size_t window = pp->windowed ? count : 0;
     size_t most = pp->cpu ? window : count;
@@ -301,7 +307,7 @@ static bool reserve_face(const struct path_profile *pp, struct profile_face *f,
 
 /* Whether the piece consists of arcs of a chain. A message or a wait has none,
  * and neither has the time before a chain's first node (in `wall`). */
-static bool has_arcs(const struct path_piece *p)
+static bool piece_has_arcs(const struct path_piece *p)
 {
     return p->kind == IPS_SEG_COMPUTE && p->from != IPS_NO_NODE;
 }
@@ -311,35 +317,36 @@ static bool has_arcs(const struct path_piece *p)
  * For the whole graph, reserves an entry for each chain. */
 static bool collect_pieces_by_machine(struct query *q)
 {
-    const struct path_data *d = path_of(q);
-    struct path_profile *pp = profile_of(q);
+    const struct path_data *d = path_data_of(q);
+    struct path_profile *pp = path_profile_of(q);
     uint32_t *count = calloc((size_t)pp->machine_count + 1, sizeof(*count));
     bool fine = count != NULL;
     for (uint64_t i = 0; fine && i < d->piece_count; i++)
-        if (has_arcs(&d->pieces[i]) || pp->windowed)
+        if (piece_has_arcs(&d->pieces[i]) || pp->windowed)
             count[d->pieces[i].at.machine]++;
     for (uint32_t i = 0; fine && i < pp->machine_count; i++)
-        fine = reserve_face(pp, &pp->face[PROFILE_PATH][i], count[i]);
+        fine =
+            allocate_profile_columns(pp, &pp->face[PROFILE_PATH][i], count[i]);
     for (uint64_t i = 0; fine && i < d->piece_count; i++) {
         const struct path_piece *x = &d->pieces[i];
-        struct profile_face *f = &pp->face[PROFILE_PATH][x->at.machine];
+        struct profile_columns *f = &pp->face[PROFILE_PATH][x->at.machine];
         uint64_t base =
             engine_machine_of(q->gather.active[x->at.machine])->base;
-        if (!has_arcs(x) && !pp->windowed)
+        if (!piece_has_arcs(x) && !pp->windowed)
             continue;
         f->piece[f->count] = (uint32_t)i;
         f->to[f->count] = (uint32_t)(x->to - base);
         f->from[f->count] =
-            has_arcs(x) ? (uint32_t)(x->from - base) : f->to[f->count];
+            piece_has_arcs(x) ? (uint32_t)(x->from - base) : f->to[f->count];
         if (!pp->cpu || pp->windowed)
             f->most[f->count] = x->ns;
         f->count++;
     }
     for (uint32_t i = 0;
          fine && q->request->path->whole && i < pp->machine_count; i++) {
-        struct profile_face *f = &pp->face[PROFILE_WHOLE][i];
+        struct profile_columns *f = &pp->face[PROFILE_WHOLE][i];
         uint32_t chains = q->gather.active[i]->t.thread_count;
-        fine = reserve_face(pp, f, chains);
+        fine = allocate_profile_columns(pp, f, chains);
         f->count = chains;
     }
     free(count);
@@ -348,10 +355,10 @@ static bool collect_pieces_by_machine(struct query *q)
 
 void path_profile_start(struct query *q, void (*after)(struct query *q))
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct path_profile *pp = calloc(1, sizeof(*pp));
     if (!pp) {
-        no_memory(q);
+        fail_no_memory(q);
         return;
     }
     path_profile_release(q);
@@ -366,12 +373,12 @@ void path_profile_start(struct query *q, void (*after)(struct query *q))
             calloc((size_t)pp->machine_count + 1, sizeof(*pp->face[side]));
     if (pp->face[PROFILE_PATH] && pp->face[PROFILE_WHOLE] &&
         collect_pieces_by_machine(q))
-        next_round(q);
+        start_next_profile_round(q);
     else
-        no_memory(q);
+        fail_no_memory(q);
 }
 
-static void face_release(struct profile_face *f)
+static void profile_columns_release(struct profile_columns *f)
 {
     free(f->piece);
     free(f->from);
@@ -385,13 +392,13 @@ static void face_release(struct profile_face *f)
 
 void path_profile_release(struct query *q)
 {
-    struct path_data *d = path_of(q);
-    struct path_profile *pp = profile_of(q);
+    struct path_data *d = path_data_of(q);
+    struct path_profile *pp = path_profile_of(q);
     if (!pp)
         return;
     for (int side = 0; side < PROFILE_SIDES; side++) {
         for (uint32_t i = 0; pp->face[side] && i < pp->machine_count; i++)
-            face_release(&pp->face[side][i]);
+            profile_columns_release(&pp->face[side][i]);
         free(pp->face[side]);
         for (int list = 0; list < PROFILE_LISTS; list++)
             free(pp->rows[side][list].rows);

@@ -44,10 +44,10 @@ const struct path_piece *path_profile_pieces(const struct query *q,
                                              uint64_t *count);
 
 /* Sends rows while the client reads them; true: all are sent. */
-bool path_profile_pump(struct query *q);
+bool path_profile_send_more(struct query *q);
 /* Fills in the profile's part of the last reply; its pointers point into the
  * arena or `q`. */
-void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,
-                       Ips__PathAnswer *out);
+void path_profile_fill_last_reply(struct query *q, struct arena *a,
+                                  struct certificate *c, Ips__PathAnswer *out);
 
 #endif

@@ -29,8 +29,8 @@ static int compare_sizes(const void *left, const void *right)
 
 /* ---- adding; a row with `count` 0 is a free slot of the hash table ---- */
 
-static struct share_row *find_row(struct share_row *row, size_t room,
-                                  uint64_t a, uint64_t b)
+static struct share_row *find_row_slot(struct share_row *row, size_t room,
+                                       uint64_t a, uint64_t b)
 {
     uint64_t mixed = (a * 0x9e3779b97f4a7c15u + b) * 0xd6e8feb86659fd93u;
     size_t at = (size_t)(mixed >> 32) & (room - 1);
@@ -39,7 +39,7 @@ static struct share_row *find_row(struct share_row *row, size_t room,
     return &row[at];
 }
 
-static bool reserve_rows(struct shares *s, enum share_list list)
+static bool grow_row_table(struct shares *s, enum share_list list)
 {
     size_t room = s->capacity[list] ? 2 * s->capacity[list] : 64;
     struct share_row *from = s->row[list], *to = calloc(room, sizeof(*to));
@@ -47,7 +47,7 @@ static bool reserve_rows(struct shares *s, enum share_list list)
         return false;
     for (size_t i = 0; i < s->capacity[list]; i++)
         if (from[i].count)
-            *find_row(to, room, from[i].a, from[i].b) = from[i];
+            *find_row_slot(to, room, from[i].a, from[i].b) = from[i];
     free(from);
     s->row[list] = to;
     s->capacity[list] = room;
@@ -57,10 +57,10 @@ static bool reserve_rows(struct shares *s, enum share_list list)
 static int add_row(struct shares *s, enum share_list list,
                    const struct share_row *more, struct ips_err *err)
 {
-    if (s->count[list] >= s->capacity[list] / 2 && !reserve_rows(s, list))
+    if (s->count[list] >= s->capacity[list] / 2 && !grow_row_table(s, list))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for shares");
     struct share_row *row =
-        find_row(s->row[list], s->capacity[list], more->a, more->b);
+        find_row_slot(s->row[list], s->capacity[list], more->a, more->b);
     s->count[list] += row->count == 0;
     row->a = more->a;
     row->b = more->b;
@@ -95,8 +95,8 @@ int shares_add_pieces(struct shares *s, const struct path_piece *p,
     return p->ns > 0 || data ? add_row(s, SHARE_MESSAGE, &row, err) : 0;
 }
 
-int shares_add(struct shares *s, const struct path_piece *p,
-               struct ips_err *err)
+int shares_add_next_piece(struct shares *s, const struct path_piece *p,
+                          struct ips_err *err)
 {
     struct path_thread before = s->at;
     s->at = p->at;
@@ -105,7 +105,7 @@ int shares_add(struct shares *s, const struct path_piece *p,
 
 /* ---- ranked lists ---- */
 
-static int add_up_threads(struct shares *s, struct ips_err *err)
+static int sum_threads_by_process(struct shares *s, struct ips_err *err)
 {
     int rc = 0;
     for (size_t i = 0; i < s->capacity[SHARE_THREAD] && rc == 0; i++) {
@@ -120,7 +120,7 @@ static int add_up_threads(struct shares *s, struct ips_err *err)
     return rc;
 }
 
-static void make_list(struct shares *s, enum share_list list)
+static void make_ranked_list(struct shares *s, enum share_list list)
 {
     struct share_row *row = s->row[list];
     size_t n = 0;
@@ -137,7 +137,7 @@ static void make_list(struct shares *s, enum share_list list)
     }
 }
 
-static uint64_t sum_of(const struct shares *s, enum share_list list)
+static uint64_t sum_list_ns(const struct shares *s, enum share_list list)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < s->count[list]; i++)
@@ -154,17 +154,17 @@ void shares_release(struct shares *s)
 
 int shares_finish(struct shares *s, uint64_t t_max, struct ips_err *err)
 {
-    int rc = add_up_threads(s, err);
+    int rc = sum_threads_by_process(s, err);
     for (int i = 0; i < SHARE_LISTS && rc == 0; i++)
-        make_list(s, (enum share_list)i);
+        make_ranked_list(s, (enum share_list)i);
     if (rc == 0) {
-        uint64_t between =
-            ips_add_sat(sum_of(s, SHARE_MESSAGE), sum_of(s, SHARE_OUTSIDE));
-        uint64_t machine = sum_of(s, SHARE_MACHINE);
-        uint64_t process = sum_of(s, SHARE_PROCESS);
+        uint64_t between = ips_add_sat(sum_list_ns(s, SHARE_MESSAGE),
+                                       sum_list_ns(s, SHARE_OUTSIDE));
+        uint64_t machine = sum_list_ns(s, SHARE_MACHINE);
+        uint64_t process = sum_list_ns(s, SHARE_PROCESS);
         if (ips_add_sat(machine, between) != t_max ||
             ips_add_sat(process, between) != t_max ||
-            ips_add_sat(sum_of(s, SHARE_THREAD), between) != t_max)
+            ips_add_sat(sum_list_ns(s, SHARE_THREAD), between) != t_max)
             rc = ips_err_set(
                 err, IPS_E_CORRUPT,
                 "the pieces of the path sum to %llu ns, not to its length "
@@ -177,8 +177,9 @@ int shares_finish(struct shares *s, uint64_t t_max, struct ips_err *err)
     return rc;
 }
 
-static void compare_list(struct shares *main, const struct shares *scenario,
-                         enum share_list list, bool *same)
+static void compare_list_with_scenario(struct shares *main,
+                                       const struct shares *scenario,
+                                       enum share_list list, bool *same)
 {
     size_t n = scenario->count[list], mains = main->count[list];
     struct share_row *by_key = malloc((n + 1) * sizeof(*by_key));
@@ -214,7 +215,7 @@ void shares_compare(struct shares *main, struct shares *const *scenarios,
     for (size_t i = 0; i < scenario_count; i++) {
         same_order[i] = true;
         for (int list = 0; list < SHARE_LISTS; list++)
-            compare_list(main, scenarios[i], (enum share_list)list,
-                         &same_order[i]);
+            compare_list_with_scenario(main, scenarios[i],
+                                       (enum share_list)list, &same_order[i]);
     }
 }

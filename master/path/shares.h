@@ -83,8 +83,8 @@ int shares_add_pieces(struct shares *s, const struct path_piece *p,
                       struct ips_err *err) IPS_MUST_USE;
 /* Adds the next piece of the path. Before the first piece the caller sets only
  * s->at. O(1). */
-int shares_add(struct shares *s, const struct path_piece *p,
-               struct ips_err *err) IPS_MUST_USE;
+int shares_add_next_piece(struct shares *s, const struct path_piece *p,
+                          struct ips_err *err) IPS_MUST_USE;
 /* To be called after the last piece: makes the lists; on failure releases them.
  * IPS_E_CORRUPT: the sums are not t_max, which is a bug in IPS. */
 int shares_finish(struct shares *s, uint64_t t_max,

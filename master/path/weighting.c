@@ -45,8 +45,9 @@ static void set_goal(struct path_data *d, const struct machine_share *p,
 
 /* Returns the thread of `process` that ended last; if `tid` is not "", of the
  * threads with that number. */
-static const Ips__ThreadRow *goal_thread(const struct machine_share *p,
-                                         uint32_t process, const char *tid)
+static const Ips__ThreadRow *last_ended_thread(const struct machine_share *p,
+                                               uint32_t process,
+                                               const char *tid)
 {
     const Ips__ThreadRow *best = NULL;
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
@@ -63,8 +64,8 @@ static const Ips__ThreadRow *goal_thread(const struct machine_share *p,
 
 /* Whether `object` is process i of machine p, or a thread of this process. Sets
  * *tid to the thread's number, or to "" for a process. */
-static bool is_process(const struct machine_share *p, uint32_t i,
-                       const char *object, const char **tid)
+static bool object_names_process(const struct machine_share *p, uint32_t i,
+                                 const char *object, const char **tid)
 {
     char name[OBJECT_BYTES];
     machine_share_write_object_name(p, i, name);
@@ -78,14 +79,14 @@ static bool is_process(const struct machine_share *p, uint32_t i,
 
 static int find_goal(struct query *q, const char *object, struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
         for (uint32_t k = 0; k < p->t.proc_count; k++) {
             const char *tid;
-            if (!is_process(p, k, object, &tid))
+            if (!object_names_process(p, k, object, &tid))
                 continue;
-            const Ips__ThreadRow *t = goal_thread(p, k, tid);
+            const Ips__ThreadRow *t = last_ended_thread(p, k, tid);
             if (!t || t->end_node >= p->sync->nodes)
                 continue;
             set_goal(d, p, t->end_node);
@@ -99,7 +100,7 @@ static int find_goal(struct query *q, const char *object, struct ips_err *err)
 
 int weighting_set_goal(struct query *q, const char *object, struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     d->has_goal = false;
     d->goal_text[0] = '\0';
     if (*object)
@@ -126,7 +127,7 @@ void weighting_write_scenario(const struct query *q,
                               const struct ips_scenario *scenario,
                               Ips__Lane *to)
 {
-    const struct path_data *d = path_of((struct query *)(uintptr_t)q);
+    const struct path_data *d = path_data_of((struct query *)(uintptr_t)q);
     const struct ips_clock_map *clock = &engine_machine_of(p)->clock;
     ips__lane__init(to);
     to->mtime_base_ns = scenario->mtime.base_ns;
@@ -151,7 +152,7 @@ struct ips_scenario
 weighting_scenario_of_merged(const struct query *q,
                              const struct ips_scenario *scenario)
 {
-    const struct path_data *d = path_of((struct query *)(uintptr_t)q);
+    const struct path_data *d = path_data_of((struct query *)(uintptr_t)q);
     struct ips_scenario out = *scenario;
     out.has_goal = d->has_goal;
     out.goal = d->has_goal ? d->node_base[d->goal_machine] + d->goal_node
@@ -186,7 +187,7 @@ const struct machine_share *weighting_set_origin_clock(struct query *q)
 
 void weighting_align_clocks(struct query *q, void (*after)(struct query *q))
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     const struct machine_share *origin = NULL;
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL)
         origin = weighting_set_origin_clock(q);
@@ -211,10 +212,10 @@ uint64_t weighting_unattributed_ns(const struct query *q)
 
 /* ---- running and waiting for a CPU -------------------------------------- */
 
-static int take_split(struct query *q, struct machine_share *p,
-                      const Ips__Reply *reply, struct ips_err *err)
+static int handle_split_reply(struct query *q, struct machine_share *p,
+                              const Ips__Reply *reply, struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     (void)p;
     if (reply->answer_case != IPS__REPLY__ANSWER_SPLIT)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SplitAsk");
@@ -224,17 +225,17 @@ static int take_split(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static bool has_nodes(const struct path_piece *piece,
-                      const struct machine_share *p)
+static bool is_computing_on_machine(const struct path_piece *piece,
+                                    const struct machine_share *p)
 {
     return piece->kind == IPS_SEG_COMPUTE && piece->at.machine == p->number &&
            piece->from != IPS_NO_NODE;
 }
 
-static int ask_split(struct query *q, struct machine_share *p,
-                     struct ips_err *err)
+static int send_split_request(struct query *q, struct machine_share *p,
+                              struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint64_t base = engine_machine_of(p)->base, at = 0;
     uint32_t *from = malloc(IPS_PIECE_ITEMS * sizeof(*from));
     uint32_t *to = malloc(IPS_PIECE_ITEMS * sizeof(*to));
@@ -247,7 +248,7 @@ static int ask_split(struct query *q, struct machine_share *p,
         Ips__Request request = IPS__REQUEST__INIT;
         size_t n = 0;
         for (; at < d->piece_count && n < IPS_PIECE_ITEMS; at++) {
-            if (!has_nodes(&d->pieces[at], p))
+            if (!is_computing_on_machine(&d->pieces[at], p))
                 continue;
             from[n] = (uint32_t)(d->pieces[at].from - base);
             to[n++] = (uint32_t)(d->pieces[at].to - base);
@@ -267,9 +268,9 @@ static int ask_split(struct query *q, struct machine_share *p,
     return rc;
 }
 
-static void split_done(struct query *q)
+static void on_split_received(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint64_t compute = 0;
     for (uint64_t i = 0; i < d->piece_count; i++) {
         if (d->pieces[i].kind == IPS_SEG_COMPUTE)
@@ -285,7 +286,7 @@ static void split_done(struct query *q)
 
 void weighting_split_computing(struct query *q, void (*after)(struct query *q))
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
     int rc = 0;
     d->on_cpu_ns = d->run_delay_ns = d->other_ns = IPS_UNMEASURED;
@@ -295,18 +296,18 @@ void weighting_split_computing(struct query *q, void (*after)(struct query *q))
     }
     d->on_cpu_ns = d->run_delay_ns = d->unended_ns = 0;
     d->after_split = after;
-    query_open_round(q, take_split, split_done);
+    query_open_round(q, handle_split_reply, on_split_received);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
-        rc = ask_split(q, q->gather.active[i], &err);
+        rc = send_split_request(q, q->gather.active[i], &err);
     if (rc < 0)
         query_fail(q, &err);
     else
-        query_await(q);
+        query_close_round(q);
 }
 
 int weighting_merge_views(struct query *q, enum ips_weighting w)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     uint32_t n = q->gather.count;
     struct ips_view *view = calloc((size_t)n + 1, sizeof(*view));
     struct ips_machine_graph *parts = calloc((size_t)n + 1, sizeof(*parts));
@@ -343,7 +344,7 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
 
 void weighting_convert_window(struct query *q, struct path_window *w)
 {
-    const struct path_data *d = path_of(q);
+    const struct path_data *d = path_data_of(q);
     if (!w->is_set)
         return;
     /* The origin is the start of the command, not the machine's first event. */
@@ -358,7 +359,7 @@ void weighting_convert_window(struct query *q, struct path_window *w)
 
 void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     d->window = (struct path_window){
         .is_set = from_ns || to_ns, .from_ns = from_ns, .to_ns = to_ns};
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL)

@@ -24,7 +24,7 @@ struct filling {
 static const char *const kinds[PREDICT_ROW_KINDS] = {
     "machine", "process", "procedure", "message", "external", "external"};
 
-static double real_of(struct ips_ratio r, double otherwise)
+static double ratio_to_double(struct ips_ratio r, double otherwise)
 {
     return r.den ? (double)r.num / (double)r.den : otherwise;
 }
@@ -43,9 +43,9 @@ static void fill_machines(const struct filling *f)
         ips__predict_use__init(to);
         to->machine = arena_printf(f->a, "%s", s->machine[m].name);
         to->cores = s->machine[m].is.cores;
-        to->speed = real_of(s->machine[m].is.speed, 1);
-        to->load = real_of(s->machine[m].is.load, 0);
-        to->taken = real_of(s->machine[m].load, 0);
+        to->speed = ratio_to_double(s->machine[m].is.speed, 1);
+        to->load = ratio_to_double(s->machine[m].is.load, 0);
+        to->taken = ratio_to_double(s->machine[m].load, 0);
         to->recorded = s->machine[m].recorded;
         to->threads = use->threads;
         to->cpu_ns = use->cpu_ns;
@@ -74,7 +74,7 @@ static void fill_row(const struct filling *f, const struct predict_row *from,
 {
     const struct entities *t = &f->d->w.t;
     const struct predict_setup *s = &f->d->setup;
-    char name[THING_BYTES];
+    char name[ENTITY_NAME_BYTES];
     ips__predict_row__init(to);
     to->kind = ips_unconst_text(kinds[from->kind]);
     to->ns = from->ns;
@@ -86,11 +86,12 @@ static void fill_row(const struct filling *f, const struct predict_row *from,
         to->object = arena_printf(f->a, "%s", t->procedure[from->id].name);
         to->place = ips_unconst_text(t->procedure[from->id].module);
     } else if (from->kind == PREDICT_IDLE) {
-        to->object = arena_printf(f->a, "%s -> idle",
-                                  entities_feature_name(t, from->id, name) + 1);
-    } else {
         to->object =
-            arena_printf(f->a, "%s", entities_feature_name(t, from->id, name));
+            arena_printf(f->a, "%s -> idle",
+                         entities_write_feature_name(t, from->id, name) + 1);
+    } else {
+        to->object = arena_printf(
+            f->a, "%s", entities_write_feature_name(t, from->id, name));
     }
     if (from->kind != PREDICT_MACHINE && from->machine != PREDICT_NOWHERE)
         to->machine = arena_printf(f->a, "%s", s->machine[from->machine].name);
@@ -125,7 +126,7 @@ static void fill_path(const struct filling *f)
 
 /* ---- assumptions ------------------------------------------------------ */
 
-static bool speed_not_given(const struct predict_setup *s, uint32_t m)
+static bool is_speed_missing(const struct predict_setup *s, uint32_t m)
 {
     bool used = false;
     for (uint32_t c = 0; c < s->chain_count && !used; c++)
@@ -143,31 +144,32 @@ static bool has_threads(const struct ips_graph *g)
     return false;
 }
 
-static void say_locks(const struct filling *f)
+static void add_lock_assumptions(const struct filling *f)
 {
     const struct predict_query *d = f->d;
-    struct predict_said *said = &f->d->said;
+    struct predict_assumptions *said = &f->d->said;
     bool all = d->run.all_locks;
     f->out->locks = ips_unconst_text(all ? "all" : "contended");
     if (d->then.units_taken)
-        predict_say(
+        predict_add_assumption(
             said,
             "the replay decides again which thread gets a lock next, %" PRIu64
             " times: first come, first served",
             d->then.units_taken);
     if (!all && (d->then.units_taken || has_threads(d->run.whole)))
-        predict_say(said,
-                    "only contended locks were recorded: with more cores "
-                    "threads may wait for other locks, too (ipsrun --locks=all "
-                    "records all)");
+        predict_add_assumption(
+            said, "only contended locks were recorded: with more cores "
+                  "threads may wait for other locks, too (ipsrun --locks=all "
+                  "records all)");
     if (d->then.kept_count)
-        predict_say(said,
-                    "%u locks keep the recorded order: a new order would make "
-                    "threads wait for each other forever",
-                    d->then.kept_count);
+        predict_add_assumption(
+            said,
+            "%u locks keep the recorded order: a new order would make "
+            "threads wait for each other forever",
+            d->then.kept_count);
 }
 
-static void say_queues(const struct filling *f)
+static void add_queue_assumptions(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     const struct predict_answer *then = &d->then;
@@ -178,21 +180,22 @@ static void say_queues(const struct filling *f)
     f->out->pieces = then->pieces;
     f->out->pieces_anew = then->anew;
     if (then->is_stable)
-        predict_say(
+        predict_add_assumption(
             &f->d->said,
             "the replay decides again which worker takes each of %" PRIu64
             " pieces of work, first come, first served: %" PRIu64
             " go to another worker than in the recording",
             then->pieces, then->anew);
     else if (some)
-        predict_say(&f->d->said,
-                    "pieces of work go to the same workers as in the recording "
-                    "(with a real work queue a faster worker would take more)");
+        predict_add_assumption(
+            &f->d->said,
+            "pieces of work go to the same workers as in the recording "
+            "(with a real work queue a faster worker would take more)");
 }
 
 /* Reports threads that are started, or whose end is awaited, from another
  * machine, although they were on the same machine when recorded. */
-static void say_lifetimes(const struct filling *f)
+static void add_lifetime_assumptions(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     const struct ips_graph *g = &d->run.replay.g;
@@ -208,55 +211,58 @@ static void say_lifetimes(const struct filling *f)
         }
     }
     if (apart)
-        predict_say(&f->d->said,
-                    "%" PRIu64
-                    " begins and ends (of threads, processes, connections) "
-                    "take no time between machines: how they travel is not "
-                    "known",
-                    apart);
+        predict_add_assumption(
+            &f->d->said,
+            "%" PRIu64 " begins and ends (of threads, processes, connections) "
+            "take no time between machines: how they travel is not "
+            "known",
+            apart);
 }
 
-static void say_all_assumptions(const struct filling *f)
+static void add_all_assumptions(const struct filling *f)
 {
     char names[PREDICT_NAMES_BYTES];
     struct predict_query *d = f->d;
-    struct predict_said *said = &d->said;
+    struct predict_assumptions *said = &d->said;
     const struct ips_scenario *scenario = &d->run.scenario_then;
     if (!scenario->mtime.base_ns && !scenario->mtime.per_byte_q32 &&
         !d->setup.mtime)
-        predict_say(said,
-                    "messages take no time except the CPU time of their ends: "
-                    "they are neither calibrated nor given (--mtime)");
+        predict_add_assumption(
+            said, "messages take no time except the CPU time of their ends: "
+                  "they are neither calibrated nor given (--mtime)");
     if (scenario->external == IPS_EXTERNAL_ALL && d->run.outside)
-        predict_say(said,
-                    "waits for something not recorded (replies, disks, timers) "
-                    "take as long as in the recording");
+        predict_add_assumption(
+            said, "waits for something not recorded (replies, disks, timers) "
+                  "take as long as in the recording");
     if (d->run.held_back_count)
-        predict_say(said,
-                    "%" PRIu64
-                    " messages were in transit %.1f ms longer than their "
-                    "length explains, as when TCP delays data after an "
-                    "unacknowledged message: the replay repeats this delay",
-                    d->run.held_back_count, (double)d->run.held_back_ns / 1e6);
+        predict_add_assumption(
+            said,
+            "%" PRIu64 " messages were in transit %.1f ms longer than their "
+            "length explains, as when TCP delays data after an "
+            "unacknowledged message: the replay repeats this delay",
+            d->run.held_back_count, (double)d->run.held_back_ns / 1e6);
     if (d->run.off_ns > d->w.path.est.total / OFF_PARTS)
-        predict_say(said,
-                    "%.1f ms in which threads were off the CPU are left out: "
-                    "polls that timed out, page faults, stolen time",
-                    (double)d->run.off_ns / 1e6);
-    say_locks(f);
-    say_queues(f);
-    say_lifetimes(f);
+        predict_add_assumption(
+            said,
+            "%.1f ms in which threads were off the CPU are left out: "
+            "polls that timed out, page faults, stolen time",
+            (double)d->run.off_ns / 1e6);
+    add_lock_assumptions(f);
+    add_queue_assumptions(f);
+    add_lifetime_assumptions(f);
     if (d->then.resources)
-        predict_say(said,
-                    "%" PRIu64
-                    " waits for conditions, read locks, semaphores and similar "
-                    "keep the recorded order",
-                    d->then.resources);
-    if (predict_write_machine_names(&d->setup, speed_not_given, names))
-        predict_say(said,
-                    "no speed= was given for %s: assumed 1, the speed of the "
-                    "recorded cores",
-                    names);
+        predict_add_assumption(
+            said,
+            "%" PRIu64
+            " waits for conditions, read locks, semaphores and similar "
+            "keep the recorded order",
+            d->then.resources);
+    if (predict_write_machine_names(&d->setup, is_speed_missing, names))
+        predict_add_assumption(
+            said,
+            "no speed= was given for %s: assumed 1, the speed of the "
+            "recorded cores",
+            names);
     f->out->n_assumed = said->count;
     f->out->assumed = said->text;
 }
@@ -287,9 +293,9 @@ static void fill_sums(const struct filling *f)
     out->category = ips_unconst_text("3");
 }
 
-void predict_fill_answer(struct query *q)
+void predict_send_answer(struct query *q)
 {
-    struct predict_query *d = predict_of(q);
+    struct predict_query *d = predict_query_of(q);
     struct arena a = {0};
     struct certificate c;
     struct ips_err err = {0};
@@ -315,7 +321,7 @@ void predict_fill_answer(struct query *q)
     self_check_predicted(&a, &c, d->own.last_ns, d->own.least_ns);
     self_check_predicted(&a, &c, d->then.last_ns, d->then.least_ns);
     self_check_search(&a, &c, &answer);
-    say_all_assumptions(&f);
+    add_all_assumptions(&f);
     answer.certificate = &c.msg;
     answer.took_ns = master_now_ns() - q->begun_ns;
     if (a.failed || d->a.failed) {

@@ -23,22 +23,24 @@
 
 /* Returns the measured CPU cost of messages between two machines, or NULL.
  * Between machines they use TCP; within one machine, the transport `inside`. */
-static const struct ips_curve *cpu_of(const struct mtimes *t, const char *from,
-                                      const char *to, enum mtime_over inside)
+static const struct ips_curve *message_cpu_curve(const struct mtimes *t,
+                                                 const char *from,
+                                                 const char *to,
+                                                 enum mtime_transport inside)
 {
-    const struct mtime_pair *p =
-        mtimes_choose(t, from, to, strcmp(from, to) == 0 ? inside : MTIME_TCP);
+    const struct mtime_pair *p = mtimes_choose_pair(
+        t, from, to, strcmp(from, to) == 0 ? inside : MTIME_TCP);
     return p && p->cpu.count ? &p->cpu : NULL;
 }
 
-struct changing {
+struct arc_weight_changes {
     struct ips_graph *g;
     uint64_t less, more; /* total ns by which arcs became shorter, and longer */
 };
 
 /* Adds `ns`, which may be negative, to the arc after node i of its chain; for
  * the chain's last node, to the arc into it. Counts the change. */
-static void change_arc_after_node(struct changing *c, uint32_t chain,
+static void change_arc_after_node(struct arc_weight_changes *c, uint32_t chain,
                                   uint32_t i, int64_t ns)
 {
     const struct ips_chain *of = &c->g->chains[chain];
@@ -53,9 +55,9 @@ static void change_arc_after_node(struct changing *c, uint32_t chain,
 /* Sets *ns to the increase of both ends' CPU time, in the setup, for a message
  * of `bytes` from chain a to chain b. Returns false if it is not known or if
  * the pair of machines is the same. */
-static bool cpu_difference(const struct predict_run *run,
-                           const struct predict_setup *s, uint32_t a,
-                           uint32_t b, uint64_t bytes, int64_t *ns)
+static bool message_cpu_increase(const struct predict_run *run,
+                                 const struct predict_setup *s, uint32_t a,
+                                 uint32_t b, uint64_t bytes, int64_t *ns)
 {
     const char *from = run->own[run->thread[a].own].name;
     const char *to = run->own[run->thread[b].own].name;
@@ -64,9 +66,10 @@ static bool cpu_difference(const struct predict_run *run,
     bool inside = run->thread[a].own == run->thread[b].own;
     if (strcmp(from, from_then) == 0 && strcmp(to, to_then) == 0)
         return false;
-    const struct ips_curve *was = cpu_of(run->times, from, to, MTIME_UNIX);
-    const struct ips_curve *is =
-        cpu_of(run->times, from_then, to_then, inside ? MTIME_UNIX : MTIME_TCP);
+    const struct ips_curve *was =
+        message_cpu_curve(run->times, from, to, MTIME_UNIX);
+    const struct ips_curve *is = message_cpu_curve(
+        run->times, from_then, to_then, inside ? MTIME_UNIX : MTIME_TCP);
     if (!was || !is)
         return false;
     *ns = (int64_t)ips_curve_ns(is, bytes) - (int64_t)ips_curve_ns(was, bytes);
@@ -75,9 +78,9 @@ static bool cpu_difference(const struct predict_run *run,
 
 void predict_adapt_message_cpu(struct predict_run *run,
                                const struct predict_setup *s, bool keep,
-                               struct predict_said *said)
+                               struct predict_assumptions *said)
 {
-    struct changing c = {.g = &run->replay.g};
+    struct arc_weight_changes c = {.g = &run->replay.g};
     uint64_t count = 0;
     if (!run->slept || !run->times)
         return;
@@ -88,7 +91,7 @@ void predict_adapt_message_cpu(struct predict_run *run,
             if (!run->slept[i])
                 continue;
             uint32_t x = c.g->xpred[i], a = ips_chain_of(c.g, x);
-            if (!cpu_difference(run, s, a, b, c.g->xlen[i], &ns))
+            if (!message_cpu_increase(run, s, a, b, c.g->xlen[i], &ns))
                 continue;
             count++;
             if (keep)
@@ -98,17 +101,17 @@ void predict_adapt_message_cpu(struct predict_run *run,
         }
     }
     if (count && keep)
-        predict_say(said,
-                    "%" PRIu64
-                    " messages that a thread slept for go between other "
-                    "machines but keep the CPU cost of the recording, by which "
-                    "the search compares placements",
-                    count);
+        predict_add_assumption(
+            said,
+            "%" PRIu64 " messages that a thread slept for go between other "
+            "machines but keep the CPU cost of the recording, by which "
+            "the search compares placements",
+            count);
     else if (count)
-        predict_say(said,
-                    "%" PRIu64
-                    " messages that a thread slept for go between other "
-                    "machines, which costs their ends %.1f ms of CPU time less "
-                    "and %.1f ms more, by the measured pairs (ipsq calibrate)",
-                    count, (double)c.less / 1e6, (double)c.more / 1e6);
+        predict_add_assumption(
+            said,
+            "%" PRIu64 " messages that a thread slept for go between other "
+            "machines, which costs their ends %.1f ms of CPU time less "
+            "and %.1f ms more, by the measured pairs (ipsq calibrate)",
+            count, (double)c.less / 1e6, (double)c.more / 1e6);
 }

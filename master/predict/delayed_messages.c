@@ -32,7 +32,7 @@ struct delayed_messages {
     bool *fitted; /* [n * n] whether the pair's clocks were fitted */
 };
 
-static uint32_t machine_of(const struct delayed_messages *h, uint32_t node)
+static uint32_t machine_of_node(const struct delayed_messages *h, uint32_t node)
 {
     return h->g->chains[ips_chain_of(h->g, node)].machine;
 }
@@ -43,7 +43,7 @@ static uint64_t node_clock_ns(const struct delayed_messages *h, uint32_t m,
     return h->raw[m]->at[node - h->base[m]];
 }
 
-static bool is_message(const struct ips_graph *g, uint32_t i)
+static bool is_data_arc(const struct ips_graph *g, uint32_t i)
 {
     return g->xkind[i] == IPS_X_DATA && g->xpred[i] != IPS_NO_NODE;
 }
@@ -64,7 +64,8 @@ static int fit_clocks_of_pair(struct delayed_messages *h, uint32_t a,
         uint32_t m = of[k], from = of[1 - k];
         for (uint32_t i = h->base[m]; i < h->base[m] + h->raw[m]->node_count;
              i++) {
-            if (!is_message(h->g, i) || machine_of(h, h->g->xpred[i]) != from)
+            if (!is_data_arc(h->g, i) ||
+                machine_of_node(h, h->g->xpred[i]) != from)
                 continue;
             uint64_t sent = node_clock_ns(h, from, h->g->xpred[i]);
             uint64_t came = node_clock_ns(h, m, i);
@@ -91,7 +92,7 @@ static uint64_t convert_to_clock_b(const struct ips_clock_fit *f, uint64_t a)
 static int measure_transfer_ns(struct delayed_messages *h, uint32_t i,
                                uint32_t to, uint64_t *ns, struct ips_err *err)
 {
-    uint32_t x = h->g->xpred[i], from = machine_of(h, x);
+    uint32_t x = h->g->xpred[i], from = machine_of_node(h, x);
     uint64_t sent = node_clock_ns(h, from, x), came = node_clock_ns(h, to, i);
     uint64_t late = h->raw[to]->delay[i - h->base[to]];
     uint32_t a = ips_min_u32(from, to), b = ips_max_u32(from, to);
@@ -109,12 +110,12 @@ static int measure_transfer_ns(struct delayed_messages *h, uint32_t i,
     return 0;
 }
 
-static uint64_t mtime_of(const struct predict_run *run,
-                         const struct mtimes *times, uint32_t from, uint32_t to,
-                         uint64_t bytes)
+static uint64_t expected_message_ns(const struct predict_run *run,
+                                    const struct mtimes *times, uint32_t from,
+                                    uint32_t to, uint64_t bytes)
 {
-    const struct mtime_pair *p =
-        mtimes_choose(times, run->own[from].name, run->own[to].name, MTIME_TCP);
+    const struct mtime_pair *p = mtimes_choose_pair(
+        times, run->own[from].name, run->own[to].name, MTIME_TCP);
     return p ? ips_curve_ns(&p->curve, bytes)
              : ips_mtime_ns(&run->scenario.mtime, bytes);
 }
@@ -130,15 +131,16 @@ static int add_delays_of_held_messages(struct delayed_messages *h,
         uint32_t end = first + g->chains[c].count;
         for (uint32_t i = first; i + 1 < end; i++) {
             uint64_t slept = h->raw[to]->wait[i - h->base[to]], way = 0;
-            if (slept < PREDICT_HELD_NS || !is_message(g, i) ||
+            if (slept < PREDICT_HELD_NS || !is_data_arc(g, i) ||
                 g->xlen[i] > PREDICT_HELD_BYTES)
                 continue;
             int rc = measure_transfer_ns(h, i, to, &way, err);
             if (rc < 0)
                 return rc;
-            way = ips_sub_sat(ips_min_u64(way, slept),
-                              mtime_of(run, times, machine_of(h, g->xpred[i]),
-                                       to, g->xlen[i]));
+            way = ips_sub_sat(
+                ips_min_u64(way, slept),
+                expected_message_ns(run, times, machine_of_node(h, g->xpred[i]),
+                                    to, g->xlen[i]));
             if (way < PREDICT_HELD_NS || way > PREDICT_HELD_MOST)
                 continue;
             idle[i + 1] = ips_add_sat(idle[i + 1], way);
@@ -167,8 +169,8 @@ int predict_add_held_back_delays(struct query *q,
     for (size_t p = 0; p < n && rc == 0; p++)
         h.raw[p] = &engine_machine_of(q->gather.active[p])->g;
     if (rc == 0)
-        rc = add_delays_of_held_messages(&h, &predict_of(q)->times, run, idle,
-                                         s->err);
+        rc = add_delays_of_held_messages(&h, &predict_query_of(q)->times, run,
+                                         idle, s->err);
     free(h.raw);
     free(h.fit);
     free(h.fitted);

@@ -9,7 +9,7 @@ struct unit_taker {
     uint32_t chain; /* chain that took a unit, or UINT32_MAX */
     uint64_t at_ns; /* CPU time of that chain when it took the unit */
 };
-struct holding {
+struct lock_hold_sums {
     const struct ips_replay_locks *locks;
     struct unit_taker *taker; /* [lock_count] the thread that holds each lock */
     /* [lock_count] CPU time while holding the lock; IPS_UNMEASURED: a thread
@@ -18,7 +18,7 @@ struct holding {
     uint32_t next; /* index of the next lock event */
 };
 
-static void add_lock_hold_times(struct holding *h, uint32_t chain,
+static void add_lock_hold_times(struct lock_hold_sums *h, uint32_t chain,
                                 uint32_t node, uint64_t cpu_ns)
 {
     for (; h->next < h->locks->event_count &&
@@ -42,7 +42,8 @@ static void add_lock_hold_times(struct holding *h, uint32_t chain,
  * of locks if `h` is not NULL. */
 static uint64_t max_chain_cpu_ns(const struct predict_run *run,
                                  const struct predict_setup *setup,
-                                 const uint32_t *place, struct holding *h)
+                                 const uint32_t *place,
+                                 struct lock_hold_sums *h)
 {
     const struct ips_graph *g = &run->replay.g;
     uint64_t longest = 0;
@@ -51,7 +52,7 @@ static uint64_t max_chain_cpu_ns(const struct predict_run *run,
         uint64_t cpu = 0;
         for (uint32_t i = is->first + 1; i < is->first + is->count; i++) {
             uint32_t m = place ? place[i] : setup->map[c];
-            cpu += predict_at_speed(&setup->machine[m], g->w[i]);
+            cpu += predict_cpu_ns_at_speed(&setup->machine[m], g->w[i]);
             if (h)
                 add_lock_hold_times(h, c, i, cpu);
         }
@@ -67,7 +68,7 @@ int predict_lower_bound(const struct predict_run *run,
                         uint64_t *least_ns, struct ips_err *err)
 {
     uint32_t n = locks ? locks->lock_count : 0;
-    struct holding h = {.locks = locks};
+    struct lock_hold_sums h = {.locks = locks};
     h.taker = calloc((size_t)n + 1, sizeof(*h.taker));
     h.hold_ns = calloc((size_t)n + 1, sizeof(*h.hold_ns));
     int rc = h.taker && h.hold_ns

@@ -6,7 +6,7 @@
 #include "common/types.h"
 #include "master/predict/query.h"
 
-static int no_memory(size_t rows, struct ips_err *err)
+static int set_err_no_memory(size_t rows, struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_NO_MEMORY, "%zu events of locks", rows);
 }
@@ -39,7 +39,7 @@ static void add_lock_rows_of_machine(const struct whatif_solving *s,
 int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
                            struct predict_lock_rows *out)
 {
-    const struct waits *w = &predict_of(q)->waits;
+    const struct waits *w = &predict_query_of(q)->waits;
     size_t rows = 0, locks = 0;
     memset(out, 0, sizeof(*out));
     for (uint32_t p = 0; p < w->machine_count; p++) {
@@ -56,14 +56,14 @@ int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
     out->row = calloc(rows + 1, sizeof(*out->row));
     out->units = calloc(locks + 1, sizeof(*out->units));
     if (!out->row || !out->units)
-        return no_memory(rows, s->err);
+        return set_err_no_memory(rows, s->err);
     for (uint32_t p = 0; p < w->machine_count; p++)
         add_lock_rows_of_machine(s, &w->machine[p], s->d->path.node_base[p],
                                  out);
     return 0;
 }
 
-static int by_node(const void *va, const void *vb)
+static int compare_lock_events(const void *va, const void *vb)
 {
     const struct ips_replay_lock_event *a = va, *b = vb;
     if (a->node != b->node)
@@ -72,7 +72,7 @@ static int by_node(const void *va, const void *vb)
 }
 
 /* Whether a thread can take a unit at node k. */
-static bool can_take(const struct ips_graph *g, uint32_t k)
+static bool can_take_lock_unit(const struct ips_graph *g, uint32_t k)
 {
     return g->xkind[k] == IPS_X_NONE || g->xkind[k] == IPS_X_RESOURCE;
 }
@@ -86,7 +86,7 @@ static void mark_locks_without_node(const struct predict_lock_rows *rows,
     for (size_t i = 0; i < rows->count; i++) {
         const struct predict_lock_row *row = &rows->row[i];
         bool fine = row->at != IPS_NO_NODE &&
-                    (row->gives || can_take(&run->replay.g, row->at));
+                    (row->gives || can_take_lock_unit(&run->replay.g, row->at));
         bad[row->lock] = bad[row->lock] || !fine;
     }
 }
@@ -114,7 +114,7 @@ int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
         calloc((size_t)run->replay.g.node_count + 1, sizeof(*run->lock_at_ns));
     if (!bad || !e || !run->lock_at_ns) {
         free(bad);
-        return no_memory(rows->count, err);
+        return set_err_no_memory(rows->count, err);
     }
     for (size_t i = 0; i < rows->count; i++) {
         struct predict_lock_row *row = &rows->row[i];
@@ -130,7 +130,7 @@ int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
             (struct ips_replay_lock_event){row->at, row->lock, row->gives};
         run->lock_at_ns[row->at] = row->at_ns;
     }
-    qsort(e, count, sizeof(*e), by_node);
+    qsort(e, count, sizeof(*e), compare_lock_events);
     mark_locks_that_share_node(e, count, bad);
     for (uint32_t k = 0; k < count; k++)
         if (!bad[e[k].lock])

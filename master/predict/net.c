@@ -10,7 +10,7 @@
 #define SCALE_MAX 1000000u
 #define UNMEASURED_MAX 64u
 
-static int check_net(const Ips__PredictNet *n, struct ips_err *err)
+static int check_network_option(const Ips__PredictNet *n, struct ips_err *err)
 {
     if (n->scale_num > SCALE_MAX || n->scale_den > SCALE_MAX)
         return ips_err_set(err, IPS_E_USAGE,
@@ -69,13 +69,14 @@ struct unmeasured {
     char pairs[240]; /* text "a>b, c>d": as many pairs as fit */
     uint32_t left;   /* number of pairs that did not fit */
 };
-struct saying {
+struct unmeasured_groups {
     struct unmeasured kind[UNMEASURED_MAX];
     uint32_t count;
 };
 
-static void record_unmeasured_pair(struct saying *s, const char *from,
-                                   const char *to, const struct mtime_pair *as)
+static void record_unmeasured_pair(struct unmeasured_groups *s,
+                                   const char *from, const char *to,
+                                   const struct mtime_pair *as)
 {
     uint32_t k = 0;
     if (as && mtime_pair_is(as, from, to))
@@ -98,7 +99,8 @@ static void record_unmeasured_pair(struct saying *s, const char *from,
     }
 }
 
-static void say_pairs(const struct saying *s, struct predict_said *said)
+static void add_unmeasured_assumptions(const struct unmeasured_groups *s,
+                                       struct predict_assumptions *said)
 {
     for (uint32_t k = 0; k < s->count; k++) {
         const struct unmeasured *u = &s->kind[k];
@@ -106,14 +108,14 @@ static void say_pairs(const struct saying *s, struct predict_said *said)
         if (u->left)
             snprintf(more, sizeof(more), " and %u more", u->left);
         if (u->as)
-            predict_say(
+            predict_add_assumption(
                 said,
                 "messages %s%s take the times measured from %.80s to "
                 "%.80s: their own were neither measured (ipsq calibrate) "
                 "nor given (--network)",
                 u->pairs, more, u->as->from, u->as->to);
         else
-            predict_say(
+            predict_add_assumption(
                 said,
                 "messages %s%s take no time except the CPU time of their "
                 "ends: no similar ones were measured (ipsq calibrate) or "
@@ -123,8 +125,8 @@ static void say_pairs(const struct saying *s, struct predict_said *said)
 }
 
 /* Whether a thread is placed on machine m, or moves there. */
-static bool is_used(const struct predict_run *run,
-                    const struct predict_setup *s, uint32_t m)
+static bool machine_has_threads(const struct predict_run *run,
+                                const struct predict_setup *s, uint32_t m)
 {
     for (uint32_t c = 0; c < run->whole->chain_count; c++)
         if (s->map[c] == m)
@@ -136,29 +138,29 @@ static bool is_used(const struct predict_run *run,
 }
 
 int predict_set_message_times(const struct predict_run *run,
-                              struct predict_said *said,
+                              struct predict_assumptions *said,
                               struct predict_setup *out, struct ips_err *err)
 {
     uint32_t n = out->machine_count;
-    struct saying saying = {.count = 0};
+    struct unmeasured_groups saying = {.count = 0};
     int rc = run->times ? allocate_pairs(run, out, err) : 0;
     for (uint32_t f = 0; f < n && rc == 0 && run->times; f++) {
-        bool from_used = said && is_used(run, out, f);
+        bool from_used = said && machine_has_threads(run, out, f);
         for (uint32_t t = 0; t < n; t++) {
             const char *from = out->machine[f].name, *to = out->machine[t].name;
             /* Most channels within a machine are pipes, so use the times over
              * Unix sockets rather than those over TCP. */
-            const struct mtime_pair *pair = mtimes_choose(
+            const struct mtime_pair *pair = mtimes_choose_pair(
                 run->times, from, to, f == t ? MTIME_UNIX : MTIME_TCP);
             size_t at = (size_t)f * n + t;
             out->mtime[at] = (struct ips_mtime){0, 0, 1, 1};
             out->curve[at] = pair ? &pair->curve : NULL;
-            if (from_used && is_used(run, out, t))
+            if (from_used && machine_has_threads(run, out, t))
                 record_unmeasured_pair(&saying, from, to, pair);
         }
     }
     if (said)
-        say_pairs(&saying, said);
+        add_unmeasured_assumptions(&saying, said);
     return rc;
 }
 
@@ -173,8 +175,8 @@ static uint32_t find_or_add_medium(struct predict_setup *s, const char *name)
     return s->medium_count++;
 }
 
-static void change_pair(struct predict_setup *s, size_t pair,
-                        const Ips__PredictNet *n)
+static void set_network_of_pair(struct predict_setup *s, size_t pair,
+                                const Ips__PredictNet *n)
 {
     struct ips_mtime *m = &s->mtime[pair];
     if (n->given) {
@@ -194,8 +196,8 @@ static bool matches_pattern(const char *pattern, const char *name)
     return fnmatch(pattern, name, 0) == 0;
 }
 
-static int apply_net(struct predict_setup *s, const Ips__PredictNet *n,
-                     struct ips_err *err)
+static int apply_network_option(struct predict_setup *s,
+                                const Ips__PredictNet *n, struct ips_err *err)
 {
     bool some = false;
     for (uint32_t f = 0; f < s->machine_count; f++) {
@@ -208,7 +210,7 @@ static int apply_net(struct predict_setup *s, const Ips__PredictNet *n,
             if (!there && !back)
                 continue;
             some = true;
-            change_pair(s, (size_t)f * s->machine_count + t, n);
+            set_network_of_pair(s, (size_t)f * s->machine_count + t, n);
         }
     }
     if (some)
@@ -231,31 +233,34 @@ static bool set_wire_time_of_pair(const struct predict_run *run,
     if (s->medium[p] == IPS_REPLAY_NO_MEDIUM || !s->curve[p])
         return false;
     const struct mtime_pair *pair =
-        mtimes_choose(run->times, s->machine[f].name, s->machine[t].name,
-                      f == t ? MTIME_UNIX : MTIME_TCP);
+        mtimes_choose_pair(run->times, s->machine[f].name, s->machine[t].name,
+                           f == t ? MTIME_UNIX : MTIME_TCP);
     if (!pair || !mtime_wire_compute(pair, &s->wire_made[p]))
         return false;
     s->wire[p] = &s->wire_made[p].curve;
     return true;
 }
 
-static void say_wire(const struct predict_setup *s, uint32_t m,
-                     const struct mtime_wire *w, struct predict_said *said)
+static void add_medium_assumption(const struct predict_setup *s, uint32_t m,
+                                  const struct mtime_wire *w,
+                                  struct predict_assumptions *said)
 {
     if (!said)
         return;
-    predict_say(said,
-                "messages occupy %.80s for %.1f ns per byte including "
-                "packet headers, as measured; after a pause %.0f us of "
-                "that pass at once",
-                s->medium_name[m],
-                (double)ips_curve_ns(&w->curve, MTIME_WIRE_DATA) /
-                    (MTIME_WIRE_DATA + MTIME_WIRE_HEAD),
-                (double)s->burst_ns[m] / 1e3);
+    predict_add_assumption(
+        said,
+        "messages occupy %.80s for %.1f ns per byte including "
+        "packet headers, as measured; after a pause %.0f us of "
+        "that pass at once",
+        s->medium_name[m],
+        (double)ips_curve_ns(&w->curve, MTIME_WIRE_DATA) /
+            (MTIME_WIRE_DATA + MTIME_WIRE_HEAD),
+        (double)s->burst_ns[m] / 1e3);
 }
 
-static void set_wires(const struct predict_run *run, struct predict_setup *s,
-                      struct predict_said *said)
+static void set_medium_wire_times(const struct predict_run *run,
+                                  struct predict_setup *s,
+                                  struct predict_assumptions *said)
 {
     for (uint32_t m = 0; m < s->medium_count; m++) {
         const struct mtime_wire *one = NULL;
@@ -272,14 +277,14 @@ static void set_wires(const struct predict_run *run, struct predict_setup *s,
             }
         }
         if (one)
-            say_wire(s, m, one, said);
+            add_medium_assumption(s, m, one, said);
     }
 }
 
 int predict_apply_networks(const struct predict_run *run,
                            const Ips__PredictAsk *ask,
-                           struct predict_said *said, struct predict_setup *out,
-                           struct ips_err *err)
+                           struct predict_assumptions *said,
+                           struct predict_setup *out, struct ips_err *err)
 {
     int rc = predict_set_message_times(run, said, out, err);
     if (ask->n_nets == 0 || rc < 0)
@@ -288,11 +293,11 @@ int predict_apply_networks(const struct predict_run *run,
     if (rc == 0)
         rc = allocate_media(out, ask->n_nets, err);
     for (size_t i = 0; i < ask->n_nets && rc == 0; i++) {
-        rc = check_net(ask->nets[i], err);
+        rc = check_network_option(ask->nets[i], err);
         if (rc == 0)
-            rc = apply_net(out, ask->nets[i], err);
+            rc = apply_network_option(out, ask->nets[i], err);
     }
     if (rc == 0)
-        set_wires(run, out, said);
+        set_medium_wire_times(run, out, said);
     return rc;
 }

@@ -34,7 +34,7 @@ static const char *const words[IPS_ORDER_PATTERN_COUNT] = {
 
 int predict_find_order_dependence(struct query *q, struct ips_err *err)
 {
-    struct predict_query *d = predict_of(q);
+    struct predict_query *d = predict_query_of(q);
     const struct ips_graph *g = d->run.whole;
     size_t chains = (size_t)g->chain_count + 1;
     uint64_t *choices = calloc(chains, sizeof(*choices));
@@ -88,8 +88,8 @@ static void fill_processes(const struct predict_query *d, struct arena *a,
 void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
                         Ips__PredictAnswer *out)
 {
-    const struct predict_query *d = predict_of(q);
-    const struct ips_find_order_dependence *o = &d->order;
+    const struct predict_query *d = predict_query_of(q);
+    const struct ips_order_dependence *o = &d->order;
     Ips__PredictOrder *rows =
         arena_alloc(a, IPS_ORDER_PATTERN_COUNT * sizeof(*rows));
     out->order = arena_alloc(a, IPS_ORDER_PATTERN_COUNT * sizeof(*out->order));
@@ -99,7 +99,7 @@ void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
             continue;
         ips__predict_order__init(to);
         to->pattern =
-            ips_unconst_text(ips_order_name((enum ips_order_pattern)k));
+            ips_unconst_text(ips_order_pattern_name((enum ips_order_pattern)k));
         to->count = o->count[k];
         to->threads = o->chains[k];
         to->text = ips_unconst_text(words[k]);

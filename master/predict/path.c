@@ -13,7 +13,7 @@ struct sums {
     uint64_t ns, queued_ns, count;
     uint32_t machine;
 };
-struct summing {
+struct path_summing {
     const struct predict_run *run;
     const struct predict_setup *setup;
     const struct ips_replay *r;
@@ -30,11 +30,11 @@ struct summing {
 
 /* Sets *out to the graph as it was replayed: each unit of a lock comes from the
  * thread that released it. */
-static int apply_lock_order(struct summing *s, struct ips_graph *out,
+static int apply_lock_order(struct path_summing *s, struct ips_graph *out,
                             struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
-    const struct ips_replay_locks *locks = predict_locks(s->run);
+    const struct ips_replay_locks *locks = predict_locks_to_replay(s->run);
     size_t n = (size_t)g->node_count + 1;
     *out = *g;
     if (!s->r->giver)
@@ -58,7 +58,7 @@ static int apply_lock_order(struct summing *s, struct ips_graph *out,
 }
 
 /* Determines for each node which of its arcs decided its time in the replay. */
-static int find_deciding_arcs(struct summing *s, struct ips_err *err)
+static int find_deciding_arcs(struct path_summing *s, struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
     const struct ips_replay *r = s->r;
@@ -90,7 +90,7 @@ static void add_sums(struct sums *to, uint64_t ns, uint64_t queued,
 /* Distributes an arc's time over procedures in proportion to their CPU time in
  * it. If the arc begins at a cut, it is a part of a recorded arc; the
  * proportions are then those of the whole recorded arc. */
-static void add_arc_profile(struct summing *s, uint32_t k, uint64_t ns,
+static void add_arc_profile(struct path_summing *s, uint32_t k, uint64_t ns,
                             uint64_t queued, uint32_t machine)
 {
     const struct entities *t = s->run->t;
@@ -110,7 +110,7 @@ static void add_arc_profile(struct summing *s, uint32_t k, uint64_t ns,
         const struct ips_arc_share *p = ips_arc_shares(&t->f, i, &count);
         for (uint64_t n = 0; n < count; n++) {
             const struct entity_feature *f = &t->feature[p[n].feature];
-            if (f->kind == THING_PROCEDURE)
+            if (f->kind == ENTITY_PROCEDURE)
                 add_sums(&s->procedure[f->procedure],
                          (uint64_t)((ips_u128)ns * p[n].ns / w),
                          (uint64_t)((ips_u128)queued * p[n].ns / w), machine);
@@ -119,7 +119,7 @@ static void add_arc_profile(struct summing *s, uint32_t k, uint64_t ns,
 }
 
 /* Adds the arc of a chain into node k of the replayed graph. */
-static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
+static void add_chain_arc(struct path_summing *s, uint32_t chain, uint32_t k)
 {
     uint32_t m = s->placement ? s->placement[k] : s->setup->map[chain];
     const struct ips_ratio speed = s->setup->machine[m].is.speed;
@@ -139,7 +139,8 @@ static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
 /* Returns a node whose message goes between the same two threads as that of
  * node k. With reordered queues it is a message that the worker had in the
  * recorded run, so that its feature is known. */
-static uint32_t find_node_of_like_message(const struct summing *s, uint32_t k)
+static uint32_t find_node_of_like_message(const struct path_summing *s,
+                                          uint32_t k)
 {
     const struct ips_graph *g = &s->run->replay.g;
     if (!s->run->recorded || g->xkind[k] != IPS_X_DATA)
@@ -158,7 +159,8 @@ static uint32_t find_node_of_like_message(const struct summing *s, uint32_t k)
     return k;
 }
 
-static void add_cross(struct summing *s, const struct ips_path_segment *seg)
+static void add_cross_arc(struct path_summing *s,
+                          const struct ips_path_segment *seg)
 {
     const struct entities *t = s->run->t;
     const struct ips_replay_graph *r = &s->run->replay;
@@ -179,26 +181,26 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
     to->count++;
 }
 
-static void add_segments(struct summing *s, const struct ips_path *path)
+static void add_segments(struct path_summing *s, const struct ips_path *path)
 {
     for (uint64_t n = 0; n < path->count; n++) {
         const struct ips_path_segment *seg = &path->seg[n];
         if (seg->kind != IPS_SEG_COMPUTE)
-            add_cross(s, seg);
+            add_cross_arc(s, seg);
         else
             for (uint32_t k = seg->from + 1; k <= seg->to; k++)
-                add_arc(s, seg->chain, k);
+                add_chain_arc(s, seg->chain, k);
     }
 }
 
 /* ---- rows of the path ------------------------------------------------- */
 
-static enum predict_row_kind kind_of(const struct entity_feature *f)
+static enum predict_row_kind row_kind_of_feature(const struct entity_feature *f)
 {
-    if (f->kind == THING_PROCESS)
+    if (f->kind == ENTITY_PROCESS)
         return PREDICT_PROCESS;
-    return f->to == THING_EXTERNAL || f->to == THING_IDLE ? PREDICT_EXTERNAL
-                                                          : PREDICT_MESSAGE;
+    return f->to == ENTITY_EXTERNAL || f->to == ENTITY_IDLE ? PREDICT_EXTERNAL
+                                                            : PREDICT_MESSAGE;
 }
 
 static int compare_path_rows_by_kind_and_ns(const void *a, const void *b)
@@ -213,16 +215,17 @@ static int compare_path_rows_by_kind_and_ns(const void *a, const void *b)
     return (p->id > q->id) - (p->id < q->id);
 }
 
-static void put_row(struct predict_answer *out, enum predict_row_kind kind,
-                    uint32_t id, const struct sums *from)
+static void append_row_if_used(struct predict_answer *out,
+                               enum predict_row_kind kind, uint32_t id,
+                               const struct sums *from)
 {
     if (from->ns || from->count)
         out->row[out->row_count++] = (struct predict_row){
             kind, id, from->machine, from->ns, from->queued_ns, from->count};
 }
 
-static int put_rows(const struct summing *s, struct predict_answer *out,
-                    struct ips_err *err)
+static int make_path_rows(const struct path_summing *s,
+                          struct predict_answer *out, struct ips_err *err)
 {
     const struct entities *t = s->run->t;
     size_t n =
@@ -231,26 +234,27 @@ static int put_rows(const struct summing *s, struct predict_answer *out,
     if (!out->row)
         return ips_err_set(err, IPS_E_NO_MEMORY, "path of %zu rows", n);
     for (uint32_t m = 0; m < s->setup->machine_count; m++)
-        put_row(out, PREDICT_MACHINE, m, &s->machine[m]);
+        append_row_if_used(out, PREDICT_MACHINE, m, &s->machine[m]);
     for (uint32_t f = 0; f < t->f.count; f++)
-        if (t->feature[f].kind != THING_PROCEDURE)
-            put_row(out, kind_of(&t->feature[f]), f, &s->feature[f]);
+        if (t->feature[f].kind != ENTITY_PROCEDURE)
+            append_row_if_used(out, row_kind_of_feature(&t->feature[f]), f,
+                               &s->feature[f]);
     for (uint32_t f = 0; f < t->f.count; f++)
-        put_row(out, PREDICT_IDLE, f, &s->idle[f]);
+        append_row_if_used(out, PREDICT_IDLE, f, &s->idle[f]);
     for (uint32_t p = 0; p < t->procedure_count; p++)
-        put_row(out, PREDICT_PROCEDURE, p, &s->procedure[p]);
+        append_row_if_used(out, PREDICT_PROCEDURE, p, &s->procedure[p]);
     qsort(out->row, out->row_count, sizeof(*out->row),
           compare_path_rows_by_kind_and_ns);
     return 0;
 }
 
-int predict_path(const struct predict_run *run,
-                 const struct predict_setup *setup,
-                 const struct ips_replay *replay, const uint32_t *place,
-                 struct predict_answer *out, struct ips_err *err)
+int predict_compute_path(const struct predict_run *run,
+                         const struct predict_setup *setup,
+                         const struct ips_replay *replay, const uint32_t *place,
+                         struct predict_answer *out, struct ips_err *err)
 {
     const struct entities *t = run->t;
-    struct summing s = {
+    struct path_summing s = {
         .run = run, .setup = setup, .r = replay, .placement = place};
     struct ips_path path = {0};
     struct ips_graph given;
@@ -265,11 +269,11 @@ int predict_path(const struct predict_run *run,
     if (rc == 0)
         rc = find_deciding_arcs(&s, err);
     if (rc == 0 && replay->end != IPS_NO_NODE)
-        rc = ips_path_walk(&given, &run->scenario_then, &s.e, replay->end,
-                           &path, &stop, err);
+        rc = ips_path_walk_back(&given, &run->scenario_then, &s.e, replay->end,
+                                &path, &stop, err);
     if (rc == 0) {
         add_segments(&s, &path);
-        rc = put_rows(&s, out, err);
+        rc = make_path_rows(&s, out, err);
     }
     ips_path_release(&path);
     free(s.xpred);

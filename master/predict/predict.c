@@ -28,14 +28,14 @@ void predict_run_release(struct predict_run *run)
     memset(run, 0, sizeof(*run));
 }
 
-static struct ips_ratio or_else(struct ips_ratio r, uint32_t otherwise)
+static struct ips_ratio ratio_or_default(struct ips_ratio r, uint32_t otherwise)
 {
     return r.den ? r : (struct ips_ratio){otherwise, 1};
 }
 
 /* Returns num / den with numbers small enough for a replay, rounded if
  * necessary. */
-static struct ips_ratio ratio_of(uint64_t num, uint64_t den)
+static struct ips_ratio make_replay_ratio(uint64_t num, uint64_t den)
 {
     uint64_t a = num, b = den;
     while (b) {
@@ -58,41 +58,44 @@ struct ips_replay_machine
 predict_machine_for_replay(const struct predict_machine *m)
 {
     struct ips_replay_machine is = m->is;
-    struct ips_ratio speed = or_else(m->is.speed, 1);
-    struct ips_ratio taken = or_else(m->load, 0);
+    struct ips_ratio speed = ratio_or_default(m->is.speed, 1);
+    struct ips_ratio taken = ratio_or_default(m->load, 0);
     if (taken.num)
-        is.speed = ratio_of((uint64_t)speed.num * (taken.den - taken.num),
-                            (uint64_t)speed.den * taken.den);
+        is.speed =
+            make_replay_ratio((uint64_t)speed.num * (taken.den - taken.num),
+                              (uint64_t)speed.den * taken.den);
     return is;
 }
 
-static double divide_ns(uint64_t a, uint64_t b)
+static double ratio_of_ns(uint64_t a, uint64_t b)
 {
     return b ? (double)a / (double)b : IPS_UNMEASURED_REAL;
 }
 
-uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work)
+uint64_t predict_cpu_ns_at_speed(const struct predict_machine *m, uint64_t work)
 {
-    struct ips_ratio s = or_else(m->is.speed, 1);
+    struct ips_ratio s = ratio_or_default(m->is.speed, 1);
     return (uint64_t)((ips_u128)work * s.den / s.num);
 }
 
 /* Adds a thread's use of machine m: `work` ns of CPU time at speed 1. The
  * thread was ready or running for `active` ns; the rest of this time is
  * queueing. */
-static void add_work(const struct predict_setup *setup, uint32_t m,
-                     uint64_t work, uint64_t active, struct predict_answer *out)
+static void add_use_of_machine(const struct predict_setup *setup, uint32_t m,
+                               uint64_t work, uint64_t active,
+                               struct predict_answer *out)
 {
     uint64_t cpu =
-        ips_min_u64(predict_at_speed(&setup->machine[m], work), active);
+        ips_min_u64(predict_cpu_ns_at_speed(&setup->machine[m], work), active);
     out->use[m].cpu_ns += cpu;
     out->use[m].queued_ns += active - cpu;
 }
 
-static void add_chains(const struct predict_run *run,
-                       const struct predict_setup *setup,
-                       const struct ips_replay *r, const uint32_t *place,
-                       struct predict_answer *out)
+static void add_use_by_all_threads(const struct predict_run *run,
+                                   const struct predict_setup *setup,
+                                   const struct ips_replay *r,
+                                   const uint32_t *place,
+                                   struct predict_answer *out)
 {
     const struct ips_graph *g = &run->replay.g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -102,11 +105,11 @@ static void add_chains(const struct predict_run *run,
         out->use[place ? place[first] : m].threads++;
         for (uint32_t i = first + 1; i < first + g->chains[c].count; i++) {
             if (place)
-                add_work(setup, place[i], g->w[i], r->weight[i], out);
+                add_use_of_machine(setup, place[i], g->w[i], r->weight[i], out);
             work += g->w[i];
         }
         if (!place)
-            add_work(setup, m, work, of->run_ns + of->queued_ns, out);
+            add_use_of_machine(setup, m, work, of->run_ns + of->queued_ns, out);
     }
 }
 
@@ -175,7 +178,7 @@ static int compute_path_with_enough_cores(const struct predict_run *run,
     int rc = ips_replay(&run->replay.g, &run->scenario, &alone, &r, err);
     if (rc == 0) {
         out->t_max_ns = r.makespan_ns;
-        out->p_path = divide_ns(out->cpu_ns, r.makespan_ns);
+        out->p_path = ratio_of_ns(out->cpu_ns, r.makespan_ns);
     }
     ips_replay_release(&r);
     free(many);
@@ -198,12 +201,13 @@ static int allocate_machines(const struct predict_setup *setup,
 }
 
 /* Fills the answer from the replay `r`. */
-static void fill_answer(const struct predict_run *run,
-                        const struct predict_setup *setup,
-                        const struct ips_replay *r, const uint32_t *place,
-                        struct predict_answer *out)
+static void fill_answer_from_replay(const struct predict_run *run,
+                                    const struct predict_setup *setup,
+                                    const struct ips_replay *r,
+                                    const uint32_t *place,
+                                    struct predict_answer *out)
 {
-    add_chains(run, setup, r, place, out);
+    add_use_by_all_threads(run, setup, r, place, out);
     sum_machines(setup, r, out);
     out->makespan_ns = r->makespan_ns;
     out->command_ns =
@@ -212,7 +216,7 @@ static void fill_answer(const struct predict_run *run,
     out->resources = r->resources;
     out->units_taken = r->units_taken;
     out->kept_count = r->kept_count;
-    out->p = divide_ns(out->cpu_ns, out->makespan_ns);
+    out->p = ratio_of_ns(out->cpu_ns, out->makespan_ns);
     out->rho = out->cores ? out->p / out->cores : IPS_UNMEASURED_REAL;
 }
 
@@ -224,20 +228,20 @@ static int replay_in_order(const struct predict_run *run,
 {
     struct ips_replay r = {0};
     uint32_t *place = NULL;
-    ask->locks = predict_locks(run);
+    ask->locks = predict_locks_to_replay(run);
     ask->relabel = setup->path || setup->move_count;
     int rc = make_placement(run, setup, &place, err);
     if (rc == 0)
         rc = ips_replay(&run->replay.g, &run->scenario_then, ask, &r, err);
     if (rc == 0)
-        fill_answer(run, setup, &r, place, out);
+        fill_answer_from_replay(run, setup, &r, place, out);
     if (rc == 0)
         rc = predict_lower_bound(run, setup, place, ask->locks, &out->least_ns,
                                  err);
     if (rc == 0 && setup->path)
         rc = compute_path_with_enough_cores(run, ask, setup, out, err);
     if (rc == 0 && setup->path)
-        rc = predict_path(run, setup, &r, place, out, err);
+        rc = predict_compute_path(run, setup, &r, place, out, err);
     ips_replay_release(&r);
     free(place);
     return rc;
@@ -262,7 +266,7 @@ int predict_replay(const struct predict_run *run,
                                  .medium = setup->medium,
                                  .wire = setup->wire,
                                  .burst_ns = setup->burst_ns,
-                                 .locks = predict_locks(run)};
+                                 .locks = predict_locks_to_replay(run)};
     if (rc == 0 && !setup->as_recorded)
         rc = predict_queues_reorder(run, &ask, &queued, err);
     if (rc == 0) {

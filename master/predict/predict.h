@@ -42,7 +42,7 @@
 
 /* ---- the run ---------------------------------------------------------- */
 
-struct predict_own { /* one machine of the recorded run */
+struct predict_recorded_machine { /* one machine of the recorded run */
     const char *name;
     uint32_t cores;    /* number of cores as recorded; 0: not known */
     uint64_t delay_ns; /* time ready to run without a core, over all threads */
@@ -70,7 +70,7 @@ struct predict_run {
     struct ips_scenario scenario;
     struct ips_scenario scenario_then; /* scenario of the replay */
     /* [own_count], indexed by the chains' `machine` */
-    struct predict_own *own;
+    struct predict_recorded_machine *own;
     uint32_t own_count;
     struct predict_thread *thread; /* [chain_count] the thread of each chain */
     /* END node of the run's command in replay.g, or IPS_NO_NODE */
@@ -106,7 +106,7 @@ struct predict_run {
 void predict_run_release(struct predict_run *run);
 /* Returns the locks whose order the replay decides, or NULL. */
 static inline const struct ips_replay_locks *
-predict_locks(const struct predict_run *run)
+predict_locks_to_replay(const struct predict_run *run)
 {
     return run->locks.event_count && !run->scenario_then.order_dependent_off
                ? &run->locks
@@ -217,13 +217,13 @@ bool predict_write_machine_names(const struct predict_setup *s,
 int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
                       struct ips_err *err) IPS_MUST_USE;
 /* Sentences about what an answer assumes; the texts are in arena `a`. */
-struct predict_said {
+struct predict_assumptions {
     struct arena *a;
     char **text;
     size_t count, cap;
 };
 /* Adds a sentence; does nothing beyond PREDICT_ASSUMED_MAX of them. */
-void predict_say(struct predict_said *s, const char *fmt, ...)
+void predict_add_assumption(struct predict_assumptions *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Makes the setup of the question: its machines together with the run's own,
  * with the threads mapped to them. IPS_E_USAGE or IPS_E_NOT_FOUND: unknown
@@ -232,7 +232,8 @@ void predict_say(struct predict_said *s, const char *fmt, ...)
 int predict_setup_make(const struct predict_run *run,
                        /* the run's own machines, with fitted loads */
                        const struct predict_setup *own,
-                       const Ips__PredictAsk *ask, struct predict_said *said,
+                       const Ips__PredictAsk *ask,
+                       struct predict_assumptions *said,
                        struct predict_setup *out,
                        struct ips_err *err) IPS_MUST_USE;
 
@@ -304,12 +305,13 @@ int predict_replay(const struct predict_run *run,
                    struct ips_err *err) IPS_MUST_USE;
 void predict_answer_release(struct predict_answer *a);
 /* Returns the CPU time on machine m for `work` ns at speed 1. */
-uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work);
+uint64_t predict_cpu_ns_at_speed(const struct predict_machine *m,
+                                 uint64_t work);
 /* predict/least.c: sets *least_ns to a lower bound of the end of the last
  * thread, at the speed of the machines. It is the largest of: the CPU time of
  * any thread; the CPU time under any lock divided by the lock's units. A lock
- * that threads release for others is left out. `place`: as for predict_path().
- * `locks` may be NULL. */
+ * that threads release for others is left out. `place`: as for
+ * predict_compute_path(). `locks` may be NULL. */
 int predict_lower_bound(const struct predict_run *run,
                         const struct predict_setup *setup,
                         const uint32_t *place,
@@ -317,20 +319,22 @@ int predict_lower_bound(const struct predict_run *run,
                         uint64_t *least_ns, struct ips_err *err) IPS_MUST_USE;
 
 /* Whether thread t matches a pattern as in --map. */
-bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
-                  const char *pattern);
+bool predict_thread_matches(const struct predict_run *run,
+                            const struct predict_thread *t,
+                            const char *pattern);
 /* predict/net.c: sets measured message times (curves) between all machines of
  * the setup, as far as comparable pairs were measured. Assumptions are added
  * to `said`, which may be NULL. */
 int predict_set_message_times(const struct predict_run *run,
-                              struct predict_said *said,
+                              struct predict_assumptions *said,
                               struct predict_setup *out,
                               struct ips_err *err) IPS_MUST_USE;
 /* Sets the measured message times (predict_set_message_times), then applies
  * what the question says about message times and media. */
 int predict_apply_networks(const struct predict_run *run,
                            const Ips__PredictAsk *ask,
-                           struct predict_said *said, struct predict_setup *out,
+                           struct predict_assumptions *said,
+                           struct predict_setup *out,
                            struct ips_err *err) IPS_MUST_USE;
 /* predict/cpu.c: changes the weights in run->replay to the CPU time that
  * messages cost their ends in the setup; to be called once. `keep`: changes
@@ -338,13 +342,14 @@ int predict_apply_networks(const struct predict_run *run,
  * bound holds for one graph only. */
 void predict_adapt_message_cpu(struct predict_run *run,
                                const struct predict_setup *s, bool keep,
-                               struct predict_said *said);
+                               struct predict_assumptions *said);
 /* predict/path.c: computes the rows of the longest path of the graph with the
  * times of `replay`. `place`: [nodes of replay.g] the machine of the arc into
  * each node; NULL: threads do not move, see predict_setup.map. */
-int predict_path(const struct predict_run *run,
-                 const struct predict_setup *setup,
-                 const struct ips_replay *replay, const uint32_t *place,
-                 struct predict_answer *out, struct ips_err *err) IPS_MUST_USE;
+int predict_compute_path(const struct predict_run *run,
+                         const struct predict_setup *setup,
+                         const struct ips_replay *replay, const uint32_t *place,
+                         struct predict_answer *out,
+                         struct ips_err *err) IPS_MUST_USE;
 
 #endif

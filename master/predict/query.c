@@ -24,7 +24,7 @@ static int solve_with_free_messages(struct whatif_solving *s,
     return rc;
 }
 
-static bool wants_loads(const Ips__PredictAsk *ask)
+static bool wants_recorded_loads(const Ips__PredictAsk *ask)
 {
     bool wants = false;
     for (size_t i = 0; i < ask->n_machines; i++)
@@ -37,7 +37,7 @@ static bool wants_loads(const Ips__PredictAsk *ask)
 static int replay_on_own_machines(struct query *q, struct predict_setup *own,
                                   struct ips_err *err)
 {
-    struct predict_query *d = predict_of(q);
+    struct predict_query *d = predict_query_of(q);
     struct predict_answer loaded;
     d->own_loaded_ns = IPS_UNMEASURED;
     d->own_load = IPS_UNMEASURED_REAL;
@@ -45,7 +45,7 @@ static int replay_on_own_machines(struct query *q, struct predict_setup *own,
     if (rc == 0)
         rc = predict_replay(&d->run, own, &d->own, err);
     if (rc < 0 || (d->own.events > PREDICT_FIT_EVENTS &&
-                   !wants_loads(q->request->predict)))
+                   !wants_recorded_loads(q->request->predict)))
         return rc;
     rc = predict_fit_loads(&d->run, own, err);
     if (rc == 0)
@@ -65,7 +65,7 @@ static int replay_on_own_machines(struct query *q, struct predict_setup *own,
 
 static void solve_predict(struct query *q)
 {
-    struct predict_query *d = predict_of(q);
+    struct predict_query *d = predict_query_of(q);
     struct whatif_solving s;
     struct predict_setup own = {0};
     d->said.a = &d->a;
@@ -93,7 +93,7 @@ static void solve_predict(struct query *q)
     if (rc == 0)
         rc = solve_with_free_messages(&s, d);
     predict_setup_release(&own);
-    whatif_finish(&s);
+    whatif_release_solving(&s);
     (void)rc; /* on failure s.err has the reason */
 }
 
@@ -114,7 +114,7 @@ static int copy_measured_times(struct query *q, struct predict_query *d,
         return 0;
     int rc = mtimes_load(all, err);
     for (uint32_t i = 0; i < all->count && rc == 0; i++)
-        rc = mtimes_put(&d->times, all->pair[i], err);
+        rc = mtimes_put_pair(&d->times, all->pair[i], err);
     return rc;
 }
 
@@ -144,20 +144,20 @@ static void start_predict(struct query *q)
     d->w.waits = &d->waits;
     d->w.node_bytes = PREDICT_NODE_BYTES;
     d->w.solve = solve_predict;
-    d->w.answer = predict_fill_answer;
+    d->w.answer = predict_send_answer;
     q->on_work = from->search ? predict_send_search_progress : NULL;
     whatif_begin(q);
 }
 
 static void release_predict(struct query *q)
 {
-    struct predict_query *d = predict_of(q);
+    struct predict_query *d = predict_query_of(q);
     if (d) {
         predict_answer_release(&d->own);
         predict_answer_release(&d->then);
         predict_setup_release(&d->setup);
         predict_run_release(&d->run);
-        ips_order_dependent_release(&d->order);
+        ips_order_dependence_release(&d->order);
         predict_search_release(&d->search_result);
         waits_release(&d->waits);
         mtimes_release(&d->times);

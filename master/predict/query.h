@@ -15,7 +15,7 @@
 /* Result of --search. The items are the processes that --map does not place,
  * plus one item per machine with all processes that --map does place there. */
 struct predict_search_result {
-    struct ips_search s;
+    struct ips_placement_search s;
     struct ips_search_bound bound;
     uint32_t *item; /* [chains] the item of each chain */
     /* number of items; number of those that the search may move (they come
@@ -28,15 +28,15 @@ struct predict_query {
     struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    /* the waits as fetched; waits_lay_on_graph() was not called */
+    /* the waits as fetched; waits_place_on_graph() was not called */
     struct waits waits;
     struct mtimes times; /* copies of the measured times that are used */
     struct arena a;      /* owns the texts of `said` */
-    struct predict_said said;
+    struct predict_assumptions said;
     struct predict_run run;
     struct predict_setup setup;
     struct predict_answer own, then;
-    struct ips_find_order_dependence order;
+    struct ips_order_dependence order;
     struct predict_search_result search_result;
     atomic_uint_least64_t tries, best_ns; /* progress of the search */
     /* time of the command on the run's own machines with their load;
@@ -47,7 +47,7 @@ struct predict_query {
     uint64_t t_max_free_ns;
 };
 
-static inline struct predict_query *predict_of(struct query *q)
+static inline struct predict_query *predict_query_of(struct query *q)
 {
     return q->data;
 }
@@ -103,6 +103,6 @@ void predict_send_search_progress(struct query *q);
 void predict_fill_search(struct query *q, struct arena *a,
                          Ips__PredictAnswer *out);
 /* In the loop: sends the reply. */
-void predict_fill_answer(struct query *q);
+void predict_send_answer(struct query *q);
 
 #endif

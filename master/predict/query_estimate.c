@@ -29,20 +29,22 @@
 #define NODE_BYTES 150u
 #define SHARED_BYTES 60u /* more bytes per node for a replay with a medium */
 
-struct estimate { /* stored in query.data; `path` must be first for path_of() */
+struct estimate { /* stored in query.data; `path` must be first for
+                     path_data_of() */
     struct path_data path;
     uint64_t t_max_ns, estimate_ns;
     uint64_t compute_ns, message_ns, external_ns, messages;
-    uint64_t *least_ns; /* [machines^2] as in struct ips_shared_ask, or NULL */
+    uint64_t *
+        least_ns; /* [machines^2] as in struct ips_shared_medium_ask, or NULL */
     uint64_t unshared_ns, busy_ns;
 };
 
-static struct estimate *estimate_of(struct query *q)
+static struct estimate *estimate_data_of(struct query *q)
 {
     return q->data;
 }
 
-static void no_memory(struct query *q)
+static void fail_no_memory(struct query *q)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
@@ -51,26 +53,27 @@ static void no_memory(struct query *q)
 
 /* ---- computing the estimate, in the worker ---------------------------- */
 
-static uint64_t stretch_ns(uint64_t ns, uint32_t ppm)
+static uint64_t scale_up_ns(uint64_t ns, uint32_t ppm)
 {
     return (uint64_t)((ips_u128)ns * MILLION / (MILLION - ppm));
 }
 
-static void stretch_graph(struct ips_graph *g, uint32_t ppm)
+static void scale_up_chain_arcs(struct ips_graph *g, uint32_t ppm)
 {
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
         for (uint32_t i = 1; i < chain->count; i++)
-            g->w[chain->first + i] = stretch_ns(g->w[chain->first + i], ppm);
+            g->w[chain->first + i] = scale_up_ns(g->w[chain->first + i], ppm);
     }
 }
 
-static int sum_path(struct estimate *e, const struct ips_scenario *scenario)
+static int sum_path_ns_by_kind(struct estimate *e,
+                               const struct ips_scenario *scenario)
 {
     struct ips_path path = {0};
     uint32_t stop;
-    int rc = ips_path_walk(&e->path.merged, scenario, &e->path.est,
-                           e->path.est.end, &path, &stop, &e->path.err);
+    int rc = ips_path_walk_back(&e->path.merged, scenario, &e->path.est,
+                                e->path.est.end, &path, &stop, &e->path.err);
     for (uint64_t i = 0; rc == 0 && i < path.count; i++) {
         const struct ips_path_segment *s = &path.seg[i];
         uint64_t *sum = s->kind == IPS_SEG_COMPUTE    ? &e->compute_ns
@@ -88,9 +91,9 @@ static int sum_path(struct estimate *e, const struct ips_scenario *scenario)
 static int replay_with_shared_medium(struct query *q,
                                      const struct ips_scenario *scenario)
 {
-    struct estimate *e = estimate_of(q);
+    struct estimate *e = estimate_data_of(q);
     struct path_data *d = &e->path;
-    struct ips_shared got;
+    struct ips_shared_control got;
     uint32_t part = 0;
     uint32_t *map = calloc((size_t)d->merged.chain_count + 1, sizeof(*map));
     if (!map)
@@ -101,7 +104,8 @@ static int replay_with_shared_medium(struct query *q,
             part++;
         map[c] = part;
     }
-    const struct ips_shared_ask ask = {q->gather.count, map, e->least_ns};
+    const struct ips_shared_medium_ask ask = {q->gather.count, map,
+                                              e->least_ns};
     int rc = ips_compute_shared_medium_path(&d->merged, scenario, &ask, &got,
                                             &d->err);
     free(map);
@@ -119,7 +123,7 @@ static int replay_with_shared_medium(struct query *q,
 
 static void solve_estimate(struct query *q)
 {
-    struct estimate *e = estimate_of(q);
+    struct estimate *e = estimate_data_of(q);
     struct path_data *d = &e->path;
     uint32_t ppm = q->request->estimate->system_ppm;
     if (!engine_make_graphs(q) || !engine_merge(q))
@@ -131,7 +135,7 @@ static void solve_estimate(struct query *q)
     e->t_max_ns = d->est.t_max;
     d->total_cpu_ns = d->est.total;
     if (ppm) {
-        stretch_graph(&d->merged, ppm);
+        scale_up_chain_arcs(&d->merged, ppm);
         ips_est_release(&d->est);
         if (ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err) < 0)
             return;
@@ -145,14 +149,14 @@ static void solve_estimate(struct query *q)
         (void)replay_with_shared_medium(q,
                                         &scenario); /* errors are in d->err */
     else
-        (void)sum_path(e, &scenario);
+        (void)sum_path_ns_by_kind(e, &scenario);
 }
 
 /* ---- the answer ---------------------------------------------------------- */
 
 static void answer_estimate(struct query *q)
 {
-    struct estimate *e = estimate_of(q);
+    struct estimate *e = estimate_data_of(q);
     struct arena a = {0};
     struct certificate c;
     Ips__EstimateAnswer out = IPS__ESTIMATE_ANSWER__INIT;
@@ -193,7 +197,7 @@ static void answer_estimate(struct query *q)
     reply.answer_case = IPS__REPLY__ANSWER_ESTIMATE;
     reply.estimate = &out;
     if (a.failed)
-        no_memory(q);
+        fail_no_memory(q);
     else
         query_answer(q, &reply);
     arena_release(&a);
@@ -201,8 +205,8 @@ static void answer_estimate(struct query *q)
 
 static void on_solved(struct query *q)
 {
-    engine_drop_graphs(q);
-    if (path_of(q)->err.code)
+    engine_release_graphs(q);
+    if (path_data_of(q)->err.code)
         engine_handle_failure(q);
     else
         answer_estimate(q);
@@ -221,7 +225,7 @@ static void on_fetched(struct query *q)
  * times. */
 static int fill_least_message_times(struct query *q, struct ips_err *err)
 {
-    struct estimate *e = estimate_of(q);
+    struct estimate *e = estimate_data_of(q);
     const struct gather *g = &q->gather;
     if (!q->request->estimate->shared_medium ||
         !e->path.scenarios[SCENARIO_MAIN].scenario.calibrated)
@@ -232,9 +236,10 @@ static int fill_least_message_times(struct query *q, struct ips_err *err)
     for (uint32_t f = 0; f < g->count; f++) {
         for (uint32_t t = 0; t < g->count; t++) {
             const struct mtime_pair *p =
-                f == t ? NULL
-                       : mtimes_choose(&q->m->mtimes, g->active[f]->machine,
-                                       g->active[t]->machine, MTIME_TCP);
+                f == t
+                    ? NULL
+                    : mtimes_choose_pair(&q->m->mtimes, g->active[f]->machine,
+                                         g->active[t]->machine, MTIME_TCP);
             if (p)
                 e->least_ns[(size_t)f * g->count + t] =
                     ips_curve_ns(&p->curve, 0);
@@ -245,12 +250,12 @@ static int fill_least_message_times(struct query *q, struct ips_err *err)
 
 static void on_gathered(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
     mtimes_plan_set_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
     int rc = engine_number_nodes(q, "estimate", &err);
     if (rc == 0)
-        rc = query_check_memory(
+        rc = path_check_master_memory(
             q,
             d->nodes *
                 (NODE_BYTES +
@@ -272,7 +277,7 @@ static void start_estimate(struct query *q)
     struct ips_err err = {0};
     struct estimate *e = calloc(1, sizeof(*e));
     if (!e) {
-        no_memory(q);
+        fail_no_memory(q);
         return;
     }
     q->data = e;
@@ -292,7 +297,7 @@ static void start_estimate(struct query *q)
 
 static void release_estimate(struct query *q)
 {
-    struct estimate *e = estimate_of(q);
+    struct estimate *e = estimate_data_of(q);
     if (e)
         free(e->least_ns);
     engine_release(q);

@@ -21,8 +21,8 @@ static int find_lock_queues(struct predict_run *run, bool *busy,
         busy[q->queue[k].chain] = true;
     for (uint32_t w = 0; w < q->worker_count; w++)
         busy[q->worker[w].chain] = true;
-    return ips_lock_queues_find(g, predict_locks(run), run->lock_at_ns, busy,
-                                &q->lock_queues, err);
+    return ips_lock_queues_find(g, predict_locks_to_replay(run),
+                                run->lock_at_ns, busy, &q->lock_queues, err);
 }
 
 int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
@@ -35,7 +35,7 @@ int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
     for (uint32_t c = 0; c < g->chain_count; c++)
         any[c] = (of_chain[c] & FREE_ORDER) != 0;
     int rc = ips_queues_find(g, any, &run->queues, err);
-    if (rc == 0 && run->all_locks && predict_locks(run))
+    if (rc == 0 && run->all_locks && predict_locks_to_replay(run))
         rc = find_lock_queues(run, any, err);
     free(any);
     return rc;
@@ -51,13 +51,13 @@ void predict_queued_release(struct predict_queued *q)
     memset(q, 0, sizeof(*q));
 }
 
-static int by_node(const void *va, const void *vb)
+static int compare_lock_events_by_node(const void *va, const void *vb)
 {
     const struct ips_replay_lock_event *a = va, *b = vb;
     return (a->node > b->node) - (a->node < b->node);
 }
 
-static uint32_t moved_to(const struct predict_queued *q, uint32_t node)
+static uint32_t node_in_new_order(const struct predict_queued *q, uint32_t node)
 {
     return node == IPS_NO_NODE ? IPS_NO_NODE : q->made.to[node];
 }
@@ -85,19 +85,20 @@ static int reorder_nodes(const struct predict_run *run,
         q->node_made[k] = run->replay.made[q->made.of[k]];
     }
     for (uint32_t i = 0; i + 1 < whole; i++)
-        q->node_to[i] = moved_to(q, run->replay.to[i]);
+        q->node_to[i] = node_in_new_order(q, run->replay.to[i]);
     for (uint32_t k = 0; k < events; k++) {
         q->lock_event[k] = run->lock_event[k];
         q->lock_event[k].node = q->made.to[run->lock_event[k].node];
     }
-    qsort(q->lock_event, events, sizeof(*q->lock_event), by_node);
+    qsort(q->lock_event, events, sizeof(*q->lock_event),
+          compare_lock_events_by_node);
     q->run.replay.of = q->node_of;
     q->run.replay.to = q->node_to;
     q->run.replay.made = q->node_made;
     q->run.locks.event = q->lock_event;
-    q->run.command = moved_to(q, run->command);
-    q->run.scenario.goal = moved_to(q, run->scenario.goal);
-    q->run.scenario_then.goal = moved_to(q, run->scenario_then.goal);
+    q->run.command = node_in_new_order(q, run->command);
+    q->run.scenario.goal = node_in_new_order(q, run->scenario.goal);
+    q->run.scenario_then.goal = node_in_new_order(q, run->scenario_then.goal);
     return 0;
 }
 

@@ -14,7 +14,7 @@
  * of a spinning thread does not: it is another thread's computing, which is
  * replayed itself. A wait for a peer or a child does only if it is the node's
  * own (`of_node`): since it has no arc, it was for something not recorded. */
-static bool takes_time(const char *cause, bool of_node)
+static bool wait_takes_replay_time(const char *cause, bool of_node)
 {
     static const char *const never[] = {"lock", "file lock", "spin"};
     for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
@@ -30,7 +30,7 @@ static bool has_arc(const struct ips_graph *g, uint32_t i)
 }
 
 /* Whether node i waits for something recorded. */
-static bool waits_traced(const struct ips_graph *g, uint32_t i)
+static bool waits_for_recorded_cause(const struct ips_graph *g, uint32_t i)
 {
     return has_arc(g, i) && g->xkind[i] != IPS_X_EXTERNAL &&
            g->xkind[i] != IPS_X_IDLE;
@@ -39,7 +39,8 @@ static bool waits_traced(const struct ips_graph *g, uint32_t i)
 /* Returns the time off the CPU in the arc into raw node k, without the node's
  * own wait if an arc ends that wait (`linked`). The time includes run delay:
  * the kernel's figures are for periods that may be longer than the arc. */
-static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
+static uint64_t arc_off_cpu_ns(const struct ips_graph *raw, uint32_t k,
+                               bool linked)
 {
     uint64_t asked = ips_sub_sat(raw->at[k], linked ? raw->wait[k] : 0);
     uint64_t wall = ips_sub_sat(asked, raw->at[k - 1]);
@@ -58,9 +59,9 @@ static void add_waits_to_idle(const struct whatif_solving *s,
         bool of_node = r->of_node[n] != 0;
         bool own = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN ||
                    g->kind[i] == IPS_NODE_POLL;
-        if (!takes_time(w->cause[r->why[n]], of_node) ||
+        if (!wait_takes_replay_time(w->cause[r->why[n]], of_node) ||
             (of_node && (has_arc(g, i) || !own)) ||
-            (!of_node && waits_traced(g, i)))
+            (!of_node && waits_for_recorded_cause(g, i)))
             continue;
         idle[i] = ips_add_sat(idle[i], r->ns[n]);
     }
@@ -68,21 +69,21 @@ static void add_waits_to_idle(const struct whatif_solving *s,
 
 /* Sets idle[] to the time that each arc is off the CPU in the replay, and the
  * run's sum off_ns. */
-static void sum_idle(struct query *q, const struct whatif_solving *s,
-                     struct predict_run *run, uint64_t *idle)
+static void compute_idle_times(struct query *q, const struct whatif_solving *s,
+                               struct predict_run *run, uint64_t *idle)
 {
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct ips_graph *raw =
             &engine_machine_of(q->gather.active[p])->g;
         uint32_t base = s->d->path.node_base[p];
-        add_waits_to_idle(s, &predict_of(q)->waits, p, idle);
+        add_waits_to_idle(s, &predict_query_of(q)->waits, p, idle);
         for (uint32_t c = 0; c < raw->chain_count; c++) {
             uint32_t first = raw->chains[c].first;
             idle[base + first] = 0;
             for (uint32_t k = first + 1; k < first + raw->chains[c].count;
                  k++) {
                 uint32_t i = base + k;
-                uint64_t off = off_cpu(raw, k, has_arc(s->g, i));
+                uint64_t off = arc_off_cpu_ns(raw, k, has_arc(s->g, i));
                 idle[i] = ips_min_u64(idle[i], off);
                 off = ips_sub_sat(off - idle[i], raw->delay[k]);
                 run->off_ns = ips_add_sat(run->off_ns, off);
@@ -111,8 +112,9 @@ static void trim_outside_waits(struct query *q, const struct whatif_solving *s,
     }
 }
 
-static int mark_slept(struct query *q, const struct whatif_solving *s,
-                      struct predict_run *run)
+static int mark_messages_slept_for(struct query *q,
+                                   const struct whatif_solving *s,
+                                   struct predict_run *run)
 {
     const struct ips_replay_graph *r = &run->replay;
     run->slept = calloc((size_t)r->g.node_count + 1, 1);
@@ -135,8 +137,9 @@ static int mark_slept(struct query *q, const struct whatif_solving *s,
 
 /* ---- machines and threads --------------------------------------------- */
 
-static uint32_t command_end(const struct query *q, const struct path_data *d,
-                            const struct ips_replay_graph *r)
+static uint32_t command_end_node(const struct query *q,
+                                 const struct path_data *d,
+                                 const struct ips_replay_graph *r)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
@@ -171,7 +174,7 @@ static int make_machines_and_threads(struct query *q,
     for (uint32_t i = 0; i < n; i++) {
         const struct machine_share *p = q->gather.active[i];
         run->all_locks = run->all_locks && p->sync->all_locks;
-        run->own[i] = (struct predict_own){
+        run->own[i] = (struct predict_recorded_machine){
             p->machine,
             (uint32_t)ips_min_u64(p->sync->cores, IPS_REPLAY_CORES_MAX),
             p->sync->delay_ns, p->sync->load_samples,
@@ -189,7 +192,7 @@ static int make_machines_and_threads(struct query *q,
 
 /* ---- cuts for moves and lock operations ------------------------------- */
 
-struct moved {
+struct planned_cut {
     struct ips_replay_cut cut;
     /* below cuts.moves: index of a move of the question; else cuts.moves plus
      * the index of a lock row */
@@ -197,14 +200,14 @@ struct moved {
     bool whole; /* the move is from the chain's first node: nothing is cut */
 };
 struct cuts {
-    struct moved *one;
+    struct planned_cut *one;
     size_t count, moves;
     struct predict_lock_rows locks;
 };
 
-static int add_cuts(struct query *q, const struct whatif_solving *s,
-                    const struct predict_run *run, uint32_t which,
-                    struct cuts *out)
+static int add_cuts_of_move(struct query *q, const struct whatif_solving *s,
+                            const struct predict_run *run, uint32_t which,
+                            struct cuts *out)
 {
     const Ips__PredictMove *m = q->request->predict->moves[which];
     uint32_t chain = 0;
@@ -214,8 +217,8 @@ static int add_cuts(struct query *q, const struct whatif_solving *s,
         const struct ips_graph *raw = &engine_machine_of(part)->g;
         uint64_t t = ips_add_sat(part->sync->first_ns, m->at_ns);
         for (uint32_t c = 0; c < raw->chain_count; c++, chain++) {
-            struct moved *one = &out->one[out->count];
-            if (!predict_fits(run, &run->thread[chain], m->what))
+            struct planned_cut *one = &out->one[out->count];
+            if (!predict_thread_matches(run, &run->thread[chain], m->what))
                 continue;
             fits = true;
             if (!raw->at || !raw->wait ||
@@ -251,13 +254,13 @@ static int make_cuts(struct query *q, const struct whatif_solving *s,
     if (!out->one)
         return ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu moves", most);
     for (uint32_t k = 0; k < moves && rc == 0; k++)
-        rc = add_cuts(q, s, run, k, out);
+        rc = add_cuts_of_move(q, s, run, k, out);
     for (size_t i = 0; i < out->locks.count && rc == 0; i++) {
         const struct predict_lock_row *row = &out->locks.row[i];
         if (row->after)
-            out->one[out->count++] =
-                (struct moved){.cut = {.node = row->node, .w = row->after - 1},
-                               .which = (uint32_t)(moves + i)};
+            out->one[out->count++] = (struct planned_cut){
+                .cut = {.node = row->node, .w = row->after - 1},
+                .which = (uint32_t)(moves + i)};
     }
     return rc;
 }
@@ -266,7 +269,7 @@ static int make_cuts(struct query *q, const struct whatif_solving *s,
  * as in the question. */
 static int compare_cuts(const void *va, const void *vb)
 {
-    const struct moved *a = va, *b = vb;
+    const struct planned_cut *a = va, *b = vb;
     if (a->cut.node != b->cut.node)
         return a->cut.node < b->cut.node ? -1 : 1;
     if (a->cut.w != b->cut.w)
@@ -324,7 +327,7 @@ static int make_replay_graph_and_locks(struct query *q,
         return ips_err_set(s->err, IPS_E_NO_MEMORY, "replay of %u nodes",
                            s->g->node_count);
     if (times)
-        sum_idle(q, s, run, idle);
+        compute_idle_times(q, s, run, idle);
     int rc = times ? predict_add_held_back_delays(q, s, run, idle) : 0;
     if (rc == 0)
         rc = make_cuts(q, s, run, &cuts);
@@ -337,7 +340,7 @@ static int make_replay_graph_and_locks(struct query *q,
     if (rc == 0 && times)
         trim_outside_waits(q, s, run);
     if (rc == 0 && times)
-        rc = mark_slept(q, s, run);
+        rc = mark_messages_slept_for(q, s, run);
     free(idle);
     free(cuts.one);
     free(cuts.locks.row);
@@ -361,7 +364,7 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
         run->outside = run->outside ||
                        run->replay.g.xkind[k] == IPS_X_EXTERNAL ||
                        run->replay.g.xkind[k] == IPS_X_IDLE;
-    run->command = command_end(q, &s->d->path, &run->replay);
+    run->command = command_end_node(q, &s->d->path, &run->replay);
     if (run->scenario.has_goal && run->scenario.goal != IPS_NO_NODE)
         run->scenario.goal = run->replay.to[run->scenario.goal];
     run->scenario_then = run->scenario;

@@ -22,7 +22,7 @@ void predict_search_release(struct predict_search_result *f)
 }
 
 /* State of a search. Arrays are by machine; `fixed` and `weight` by item. */
-struct asking {
+struct placement_search {
     struct query *q;
     struct predict_query *d;
     struct predict_answer answer;
@@ -56,7 +56,7 @@ static void number_free_processes(struct predict_query *d)
 
 /* Makes an item of each free process, and one of all placed chains of each
  * machine. */
-static int make_items(struct asking *s, struct ips_err *err)
+static int make_items(struct placement_search *s, struct ips_err *err)
 {
     struct predict_query *d = s->d;
     const struct ips_graph *g = &d->run.replay.g;
@@ -86,7 +86,8 @@ static int make_items(struct asking *s, struct ips_err *err)
     return 0;
 }
 
-static int alloc_all(struct asking *s, struct ips_err *err)
+static int allocate_search_arrays(struct placement_search *s,
+                                  struct ips_err *err)
 {
     size_t machines = s->d->setup.machine_count;
     size_t items = s->d->search_result.item_count;
@@ -102,7 +103,7 @@ static int alloc_all(struct asking *s, struct ips_err *err)
     return 0;
 }
 
-static void fill_machines_and_items(struct asking *s)
+static void fill_machines_and_items(struct placement_search *s)
 {
     struct predict_query *d = s->d;
     const struct ips_graph *g = &d->run.replay.g;
@@ -130,18 +131,18 @@ static void fill_machines_and_items(struct asking *s)
 
 /* ---- trying placements ------------------------------------------------ */
 
-static void set_map(struct predict_query *d, const uint32_t *map)
+static void apply_map_to_setup(struct predict_query *d, const uint32_t *map)
 {
     for (uint32_t c = 0; c < d->run.replay.g.chain_count; c++)
         d->setup.map[c] = map[d->search_result.item[c]];
 }
 
 static int replay_and_value_map(void *ctx, const uint32_t *map,
-                                struct ips_search_worth *out,
+                                struct ips_placement_value *out,
                                 struct ips_err *err)
 {
-    struct asking *s = ctx;
-    set_map(s->d, map);
+    struct placement_search *s = ctx;
+    apply_map_to_setup(s->d, map);
     int rc = predict_replay(&s->d->run, &s->d->setup, &s->answer, err);
     if (rc < 0)
         return rc;
@@ -155,13 +156,13 @@ static int replay_and_value_map(void *ctx, const uint32_t *map,
 static bool store_search_progress(void *ctx, uint64_t evaluations,
                                   uint64_t best_ns)
 {
-    struct asking *s = ctx;
+    struct placement_search *s = ctx;
     s->d->tries = evaluations;
     s->d->best_ns = best_ns;
     return !s->q->unwanted;
 }
 
-static uint64_t tries_of(const Ips__PredictSearch *ask, uint32_t nodes)
+static uint64_t number_of_tries(const Ips__PredictSearch *ask, uint32_t nodes)
 {
     uint64_t usual = NODES_REPLAYED / (nodes + 1000ULL);
     if (ask->tries)
@@ -169,14 +170,14 @@ static uint64_t tries_of(const Ips__PredictSearch *ask, uint32_t nodes)
     return ips_max_u64(TRIES_LEAST, ips_min_u64(TRIES_MOST, usual));
 }
 
-static int search_maps(struct asking *s, struct ips_err *err)
+static int search_maps(struct placement_search *s, struct ips_err *err)
 {
     struct predict_query *d = s->d;
     const Ips__PredictSearch *from = s->q->request->predict->search;
     const struct ips_graph *g = &d->run.replay.g;
     struct ips_scenario scenario = d->run.scenario_then;
     /* the bound must also hold for another, faster order of the locks */
-    if (predict_locks(&d->run))
+    if (predict_locks_to_replay(&d->run))
         scenario.order_dependent_off = true;
     struct ips_replay_ask machines = {.machine_count = d->setup.machine_count,
                                       .machine = s->machine,
@@ -194,7 +195,7 @@ static int search_maps(struct asking *s, struct ips_err *err)
         .alike = s->alike,
         .weight = s->weight,
         .capacity = s->capacity,
-        .evaluations = tries_of(from, g->node_count),
+        .evaluations = number_of_tries(from, g->node_count),
         .seed = from->seed,
         .top = (uint32_t)(from->top ? ips_min_u64(from->top, UINT32_MAX)
                                     : TOP_USUAL),
@@ -209,15 +210,15 @@ static int search_maps(struct asking *s, struct ips_err *err)
     d->setup.path = false;
     d->setup.as_recorded = true; /* the bound holds for the recorded order */
     if (rc == 0)
-        rc = ips_search(&ask, &d->search_result.s, err);
+        rc = ips_placement_search(&ask, &d->search_result.s, err);
     if (rc == 0)
-        set_map(d, d->search_result.s.best[0].machine);
+        apply_map_to_setup(d, d->search_result.s.best[0].machine);
     return rc < 0 ? ips_err_wrap(err, rc, "--search") : 0;
 }
 
 int predict_search(struct query *q, struct ips_err *err)
 {
-    struct asking s = {.q = q, .d = predict_of(q)};
+    struct placement_search s = {.q = q, .d = predict_query_of(q)};
     if (q->request->predict->n_moves)
         return ips_err_set(
             err, IPS_E_USAGE,
@@ -225,7 +226,7 @@ int predict_search(struct query *q, struct ips_err *err)
             "combined with --move");
     int rc = make_items(&s, err);
     if (rc == 0)
-        rc = alloc_all(&s, err);
+        rc = allocate_search_arrays(&s, err);
     if (rc == 0) {
         fill_machines_and_items(&s);
         rc = search_maps(&s, err);
@@ -241,7 +242,7 @@ int predict_search(struct query *q, struct ips_err *err)
 
 void predict_send_search_progress(struct query *q)
 {
-    struct predict_query *d = predict_of(q);
+    struct predict_query *d = predict_query_of(q);
     Ips__PredictProgress at = IPS__PREDICT_PROGRESS__INIT;
     Ips__Reply reply = IPS__REPLY__INIT;
     at.tries = d->tries;
@@ -304,8 +305,8 @@ static Ips__PredictMap *fill_map(const struct predict_query *d, struct arena *a,
     return to;
 }
 
-static void fill_bound(const struct predict_query *d, struct arena *a,
-                       Ips__PredictFound *to)
+static void fill_search_bound(const struct predict_query *d, struct arena *a,
+                              Ips__PredictFound *to)
 {
     const struct ips_search_bound *b = &d->search_result.bound;
     to->bound_ns = b->ns;
@@ -329,8 +330,8 @@ void predict_fill_search(struct query *q, struct arena *a,
                                        [IPS_SEARCH_SETTLED] = "settled",
                                        [IPS_SEARCH_BUDGET] = "tries",
                                        [IPS_SEARCH_STOPPED] = "stopped"};
-    const struct predict_query *d = predict_of(q);
-    const struct ips_search *s = &d->search_result.s;
+    const struct predict_query *d = predict_query_of(q);
+    const struct ips_placement_search *s = &d->search_result.s;
     Ips__PredictFound *to = arena_alloc(a, sizeof(*to));
     Ips__PredictMap **list = arena_alloc(a, (s->count + 1) * sizeof(*list));
     if (!to || !list)
@@ -343,7 +344,7 @@ void predict_fill_search(struct query *q, struct arena *a,
             return;
         to->n_maps++;
     }
-    fill_bound(d, a, to);
+    fill_search_bound(d, a, to);
     to->tries = s->evaluations;
     to->tries_most = d->search_result.tries_most;
     to->starts = s->starts;

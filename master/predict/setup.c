@@ -14,7 +14,7 @@
 
 #define NAME_BYTES 1024
 
-void predict_say(struct predict_said *s, const char *fmt, ...)
+void predict_add_assumption(struct predict_assumptions *s, const char *fmt, ...)
 {
     char text[NAME_BYTES];
     va_list ap;
@@ -127,18 +127,19 @@ static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
 /* Sets the load of other programs from the load average during the run. If
  * that was not recorded, uses the load that explains the run delays of its
  * threads. */
-static void set_recorded_load(const struct predict_own *run,
+static void set_recorded_load(const struct predict_recorded_machine *run,
                               const struct predict_machine *fitted,
                               struct predict_machine *to,
-                              struct predict_said *said)
+                              struct predict_assumptions *said)
 {
     if (run->load_samples == 0) {
         to->is.load = fitted->is.load;
-        predict_say(said,
-                    "the load of %.80s is %.2f: with it the threads wait for "
-                    "cores as long as the kernel recorded (the load average "
-                    "was not recorded)",
-                    run->name, (double)to->is.load.num / to->is.load.den);
+        predict_add_assumption(
+            said,
+            "the load of %.80s is %.2f: with it the threads wait for "
+            "cores as long as the kernel recorded (the load average "
+            "was not recorded)",
+            run->name, (double)to->is.load.num / to->is.load.den);
         return;
     }
     uint64_t hundredths = (run->load_milli + 5) / 10;
@@ -148,17 +149,18 @@ static void set_recorded_load(const struct predict_own *run,
     if (hundredths > IPS_REPLAY_RATIO_MAX &&
         hundredths / 100 < IPS_REPLAY_RATIO_MAX)
         to->is.load.num = (uint32_t)(hundredths / 100);
-    predict_say(said,
-                "the load of %.80s is %.2f: its load average while the run was "
-                "on (%" PRIu64 " samples) less that of the run's own threads",
-                run->name, (double)to->is.load.num / to->is.load.den,
-                run->load_samples);
+    predict_add_assumption(
+        said,
+        "the load of %.80s is %.2f: its load average while the run was "
+        "on (%" PRIu64 " samples) less that of the run's own threads",
+        run->name, (double)to->is.load.num / to->is.load.den,
+        run->load_samples);
 }
 
 static int add_machine(const struct predict_run *run,
                        const Ips__PredictMachine *from,
                        const struct predict_setup *own, struct predict_setup *s,
-                       struct predict_said *said, struct ips_err *err)
+                       struct predict_assumptions *said, struct ips_err *err)
 {
     int rc = check_machine(from, err);
     if (rc < 0)
@@ -195,8 +197,8 @@ static int add_machine(const struct predict_run *run,
 static int add_machines(const struct predict_run *run,
                         const Ips__PredictAsk *ask,
                         const struct predict_setup *own,
-                        struct predict_setup *s, struct predict_said *said,
-                        struct ips_err *err)
+                        struct predict_setup *s,
+                        struct predict_assumptions *said, struct ips_err *err)
 {
     int rc = 0;
     for (size_t i = 0; i < ask->n_machines && rc == 0; i++) {
@@ -282,8 +284,8 @@ static bool thread_matches_object_path(const struct predict_run *run,
     return matches_pattern(pattern, name);
 }
 
-bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
-                  const char *pattern)
+bool predict_thread_matches(const struct predict_run *run,
+                            const struct predict_thread *t, const char *pattern)
 {
     char base[NAME_BYTES];
     if (strchr(pattern, '/'))
@@ -307,7 +309,7 @@ int predict_set_no_process_error(const struct predict_run *run,
     return ips_err_set(err, IPS_E_NOT_FOUND,
                        "%s %.80s%s: the run has no such process%s; `ipsq ls` "
                        "lists them",
-                       option, what, rest, ips_nearest_text(&near));
+                       option, what, rest, ips_nearest_suggestion(&near));
 }
 
 /* Returns "; did you mean 'm1'?", or "" if no name is similar. */
@@ -318,7 +320,7 @@ static const char *nearest_machine_text(const struct predict_setup *s,
     ips_nearest_begin(near, word);
     for (uint32_t m = 0; m < s->machine_count; m++)
         ips_nearest_offer(near, s->machine[m].name);
-    return ips_nearest_text(near);
+    return ips_nearest_suggestion(near);
 }
 
 static int place_process(const struct predict_run *run,
@@ -336,7 +338,7 @@ static int place_process(const struct predict_run *run,
             p->what, p->machine, machine_names(s, all),
             nearest_machine_text(s, p->machine, &near), p->machine);
     for (uint32_t c = 0; c < run->whole->chain_count; c++) {
-        if (!predict_fits(run, &run->thread[c], p->what))
+        if (!predict_thread_matches(run, &run->thread[c], p->what))
             continue;
         s->map[c] = m;
         s->placed[c] = true;
@@ -379,16 +381,16 @@ static int place_moves(const struct predict_run *run,
 }
 
 /* Reports moves that move nothing, because the threads had ended before. */
-static void say_unmoved(const Ips__PredictAsk *ask,
-                        const struct predict_run *run,
-                        struct predict_said *said)
+static void report_ineffective_moves(const Ips__PredictAsk *ask,
+                                     const struct predict_run *run,
+                                     struct predict_assumptions *said)
 {
     for (size_t i = 0; i < ask->n_moves; i++) {
         bool moves = false;
         for (size_t k = 0; k < run->cut_count && !moves; k++)
             moves = run->cut[k].which == i;
         if (!moves)
-            predict_say(
+            predict_add_assumption(
                 said,
                 "nothing moves to %.80s %.3f s after the start: %.80s had "
                 "ended by then",
@@ -399,14 +401,16 @@ static void say_unmoved(const Ips__PredictAsk *ask,
 
 /* Drops time slices: the bound of a search assumes that machines are shared
  * evenly. */
-static void drop_time_slices(struct predict_setup *s, struct predict_said *said)
+static void drop_time_slices(struct predict_setup *s,
+                             struct predict_assumptions *said)
 {
     for (uint32_t m = 0; m < s->machine_count; m++) {
         if (s->machine[m].is.turn_ns && s->machine[m].is.load.num)
-            predict_say(said,
-                        "threads and load of %.80s share its cores evenly: a "
-                        "search ignores turn=",
-                        s->machine[m].name);
+            predict_add_assumption(
+                said,
+                "threads and load of %.80s share its cores evenly: a "
+                "search ignores turn=",
+                s->machine[m].name);
         s->machine[m].is.turn_ns = 0;
     }
 }
@@ -416,7 +420,7 @@ static void drop_time_slices(struct predict_setup *s, struct predict_said *said)
 static int check_machines_have_processes(const Ips__PredictAsk *ask,
                                          const struct predict_run *run,
                                          const struct predict_setup *s,
-                                         struct predict_said *said,
+                                         struct predict_assumptions *said,
                                          struct ips_err *err)
 {
     bool *used = calloc((size_t)s->machine_count + 1, sizeof(*used));
@@ -435,36 +439,39 @@ static int check_machines_have_processes(const Ips__PredictAsk *ask,
                 "in --map '*=%.80s'",
                 s->machine[m].name, s->machine[m].name);
         else
-            predict_say(said, "no process is on machine %.80s",
-                        s->machine[m].name);
+            predict_add_assumption(said, "no process is on machine %.80s",
+                                   s->machine[m].name);
     }
     free(used);
     return rc;
 }
 
-static bool one_core(const struct predict_setup *s, uint32_t m)
+static bool is_core_count_assumed(const struct predict_setup *s, uint32_t m)
 {
     return s->machine[m].one_core;
 }
 
-static bool unknown_cores(const struct predict_setup *s, uint32_t m)
+static bool is_core_count_unrecorded(const struct predict_setup *s, uint32_t m)
 {
     return s->machine[m].recorded && s->machine[m].unknown;
 }
 
-static void say_cores(const struct predict_setup *s, struct predict_said *said)
+static void report_assumed_core_counts(const struct predict_setup *s,
+                                       struct predict_assumptions *said)
 {
     char names[PREDICT_NAMES_BYTES];
-    if (predict_write_machine_names(s, unknown_cores, names))
-        predict_say(said, "one core each: %s (neither recorded nor given)",
-                    names);
-    if (predict_write_machine_names(s, one_core, names))
-        predict_say(said, "one core each: %s (cores= was not given)", names);
+    if (predict_write_machine_names(s, is_core_count_unrecorded, names))
+        predict_add_assumption(
+            said, "one core each: %s (neither recorded nor given)", names);
+    if (predict_write_machine_names(s, is_core_count_assumed, names))
+        predict_add_assumption(said, "one core each: %s (cores= was not given)",
+                               names);
 }
 
 int predict_setup_make(const struct predict_run *run,
                        const struct predict_setup *own,
-                       const Ips__PredictAsk *ask, struct predict_said *said,
+                       const Ips__PredictAsk *ask,
+                       struct predict_assumptions *said,
                        struct predict_setup *out, struct ips_err *err)
 {
     int rc = make_setup_of_own_machines(run, ask->n_machines, out, err);
@@ -475,11 +482,11 @@ int predict_setup_make(const struct predict_run *run,
     for (size_t i = 0; i < ask->n_map && rc == 0; i++)
         rc = place_process(run, ask->map[i], out, err);
     if (rc == 0)
-        say_cores(out, said);
+        report_assumed_core_counts(out, said);
     if (rc == 0)
         rc = place_moves(run, ask, out, err);
     if (rc == 0)
-        say_unmoved(ask, run, said);
+        report_ineffective_moves(ask, run, said);
     if (rc == 0)
         rc = predict_apply_networks(run, ask, said, out, err);
     if (rc == 0 && !ask->search)

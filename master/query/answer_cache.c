@@ -7,14 +7,14 @@
 #include "common/types.h"
 #include "master/query/certificate.h"
 
-struct piece {
-    struct piece *next;
+struct cached_reply {
+    struct cached_reply *next;
     size_t len;
     uint8_t packed[];
 };
 
 /* The state of a run that a cached answer depends on. */
-struct stamp {
+struct run_stamp {
     uint64_t events, created_real_ns;
     struct timespec mtimes;
     long long mtimes_bytes, mtimes_inode;
@@ -25,11 +25,11 @@ struct cached_answer {
     /* the packed question, without the fields that differ between clients */
     uint8_t *key;
     size_t key_len, bytes;
-    struct stamp stamp;
+    struct run_stamp stamp;
     /* [machine_count] machines of the run */
     char (*machine)[ROSTER_NAME_BYTES];
     uint32_t machine_count;
-    struct piece *first, **end;
+    struct cached_reply *first, **end;
 };
 
 static void answer_free(struct cached_answer *a)
@@ -37,7 +37,7 @@ static void answer_free(struct cached_answer *a)
     if (!a)
         return;
     while (a->first) {
-        struct piece *p = a->first;
+        struct cached_reply *p = a->first;
         a->first = p->next;
         free(p);
     }
@@ -63,24 +63,24 @@ static uint8_t *make_cache_key(const struct query *q, size_t *len)
 
 /* Sets *s to the present state of the run of `q`. Returns false if no cached
  * answer may be used for the run now. */
-static bool fill_current_run_stamp(struct query *q, struct stamp *s)
+static bool fill_current_run_stamp(struct query *q, struct run_stamp *s)
 {
     struct ips_err err = {0};
-    struct catalogue_sum_run known = {0};
+    struct catalogue_run_sum known = {0};
     struct mtimes *t = &q->m->mtimes;
     if (mtimes_load(t, &err) < 0 ||
         catalogue_sum_run(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open)
         return false;
-    *s = (struct stamp){.events = known.events,
-                        .created_real_ns = known.created_real_ns,
-                        .mtimes = t->seen,
-                        .mtimes_bytes = t->seen_bytes,
-                        .mtimes_inode = t->seen_inode};
+    *s = (struct run_stamp){.events = known.events,
+                            .created_real_ns = known.created_real_ns,
+                            .mtimes = t->seen,
+                            .mtimes_bytes = t->seen_bytes,
+                            .mtimes_inode = t->seen_inode};
     return true;
 }
 
-static bool stamp_same(const struct stamp *a, const struct stamp *b)
+static bool is_same_stamp(const struct run_stamp *a, const struct run_stamp *b)
 {
     return a->events == b->events && a->created_real_ns == b->created_real_ns &&
            a->mtimes.tv_sec == b->mtimes.tv_sec &&
@@ -91,7 +91,7 @@ static bool stamp_same(const struct stamp *a, const struct stamp *b)
 
 /* ---- sending a cached answer ------------------------------------------ */
 
-static Ips__Certificate *certificate_in(Ips__Reply *r)
+static Ips__Certificate *certificate_of_reply(Ips__Reply *r)
 {
     switch ((int)r->answer_case) {
     case IPS__REPLY__ANSWER_PATH:
@@ -109,7 +109,8 @@ static Ips__Certificate *certificate_in(Ips__Reply *r)
     }
 }
 
-static bool all_connected(const struct master *m, const struct cached_answer *a)
+static bool all_machines_connected(const struct master *m,
+                                   const struct cached_answer *a)
 {
     uint64_t now = master_now_ns();
     for (uint32_t i = 0; i < a->machine_count; i++) {
@@ -125,7 +126,7 @@ static bool all_connected(const struct master *m, const struct cached_answer *a)
 static void mark_from_cache(const struct query *q, Ips__Reply *r)
 {
     static const char kept[] = "an answer that was kept, made from ";
-    Ips__Certificate *c = certificate_in(r);
+    Ips__Certificate *c = certificate_of_reply(r);
     char *plan = c ? malloc(sizeof(kept) + strlen(c->plan)) : NULL;
     if (!plan)
         return;
@@ -137,9 +138,9 @@ static void mark_from_cache(const struct query *q, Ips__Reply *r)
     c->took_ns = ips_sub_sat(master_now_ns(), q->begun_ns);
 }
 
-static bool send_all(struct query *q, const struct cached_answer *a)
+static bool send_cached_replies(struct query *q, const struct cached_answer *a)
 {
-    for (const struct piece *p = a->first; p; p = p->next) {
+    for (const struct cached_reply *p = a->first; p; p = p->next) {
         Ips__Reply *r = ips__reply__unpack(NULL, p->len, p->packed);
         if (!r && p == a->first)
             return false;
@@ -160,10 +161,10 @@ static bool send_all(struct query *q, const struct cached_answer *a)
     return true;
 }
 
-bool answers_replay(struct query *q)
+bool answer_cache_answer_query(struct query *q)
 {
     size_t len;
-    struct stamp now;
+    struct run_stamp now;
     if (!q->kind->keeps || q->request->fresh || !q->m->answer_cache)
         return false;
     uint8_t *key = make_cache_key(q, &len);
@@ -176,13 +177,13 @@ bool answers_replay(struct query *q)
     if (!a || !fill_current_run_stamp(q, &now))
         return false;
     *at = a->next;
-    if (!stamp_same(&now, &a->stamp)) {
+    if (!is_same_stamp(&now, &a->stamp)) {
         answer_free(a);
         return false;
     }
     a->next = q->m->answer_cache;
     q->m->answer_cache = a;
-    return all_connected(q->m, a) && send_all(q, a);
+    return all_machines_connected(q->m, a) && send_cached_replies(q, a);
 }
 
 /* ---- storing an answer ------------------------------------------------ */
@@ -204,7 +205,7 @@ static bool append_reply(struct cached_answer *a, const Ips__Reply *reply)
     size_t len = ips__reply__get_packed_size(reply);
     if (a->bytes + len > ANSWER_BYTES_MOST)
         return false;
-    struct piece *p = malloc(sizeof(*p) + len);
+    struct cached_reply *p = malloc(sizeof(*p) + len);
     if (!p)
         return false;
     p->next = NULL;
@@ -219,7 +220,7 @@ static bool complete_cached_answer(struct query *q, struct cached_answer *a)
 {
     uint32_t n = q->gather.count;
     uint64_t events = 0;
-    if (n == 0 || query_incomplete(q) || certificate_run_is_open(q) ||
+    if (n == 0 || query_is_incomplete(q) || certificate_run_is_open(q) ||
         !fill_current_run_stamp(q, &a->stamp))
         return false;
     a->machine = calloc(n, sizeof(*a->machine));
@@ -264,7 +265,7 @@ static void evict_old_answers(struct master *m)
     }
 }
 
-void answers_record_reply(struct query *q, const Ips__Reply *reply)
+void answer_cache_record_reply(struct query *q, const Ips__Reply *reply)
 {
     if (!q->kind->keeps || q->no_cache)
         return;
@@ -316,7 +317,7 @@ void answer_cache_precompute(struct master *m, const char *run)
         ips_log_info("run %s: could not precompute its path", run);
 }
 
-void answers_end_precomputation(struct master *m, const struct query *q)
+void answer_cache_end_precomputation(struct master *m, const struct query *q)
 {
     size_t len, other_len;
     /* a question that is not exclusive does not wait for the precomputation */
@@ -335,7 +336,7 @@ void answers_end_precomputation(struct master *m, const struct query *q)
     free(key);
 }
 
-uint64_t answers_count(const struct master *m)
+uint64_t answer_cache_count(const struct master *m)
 {
     uint64_t n = 0;
     for (const struct cached_answer *a = m->answer_cache; a; a = a->next)

@@ -33,11 +33,11 @@
 
 /* Answers the question from the cache and ends it. Returns false, and sends
  * nothing, if the cache has no valid answer. */
-bool answers_replay(struct query *q);
+bool answer_cache_answer_query(struct query *q);
 
 /* Records a reply that is sent to the client. A reply with `last` set completes
  * the answer, which is then cached if allowed. */
-void answers_record_reply(struct query *q, const Ips__Reply *reply);
+void answer_cache_record_reply(struct query *q, const Ips__Reply *reply);
 /* Discards the replies that were recorded so far. To be called when the
  * question ends or restarts. */
 void answer_cache_discard_recording(struct query *q);
@@ -47,9 +47,9 @@ void answer_cache_discard_recording(struct query *q);
 void answer_cache_precompute(struct master *m, const char *run);
 /* Ends the precomputation of another answer about the run of `q`, so that `q`
  * need not wait for it. Does nothing if the kind of `q` is not `exclusive`. */
-void answers_end_precomputation(struct master *m, const struct query *q);
+void answer_cache_end_precomputation(struct master *m, const struct query *q);
 
-uint64_t answers_count(const struct master *m);
+uint64_t answer_cache_count(const struct master *m);
 void answer_cache_release(struct master *m);
 
 #endif

@@ -128,7 +128,7 @@ static void fill_machines(const struct query *q, struct arena *a,
     for (uint32_t i = 0; i < q->machine_count; i++) {
         const struct machine_share *p = &q->machines[i];
         char *name = arena_printf(a, "%s", p->machine);
-        if (p->state == PART_ACTIVE) {
+        if (p->state == MACHINE_ACTIVE) {
             c->msg.machines[c->msg.n_machines++] = name;
             continue;
         }
@@ -137,7 +137,7 @@ static void fill_machines(const struct query *q, struct arena *a,
         c->msg.missing_machines[c->msg.n_missing_machines++] = name;
         certificate_gap(
             a, c,
-            p->state == PART_FAILED
+            p->state == MACHINE_FAILED
                 ? arena_printf(a, "machine %s: %s", p->machine, p->why)
                 : arena_printf(a, "machine %s is missing", p->machine));
     }
@@ -182,7 +182,7 @@ static void add_untraced(struct arena *a, struct certificate *c,
 
 /* Returns the overhead of recording in millionths of the program's own CPU
  * time; UINT64_MAX: the program has none. */
-static uint64_t dilation_ppm(uint64_t overhead_ns, uint64_t cpu_ns)
+static uint64_t recording_overhead_ppm(uint64_t overhead_ns, uint64_t cpu_ns)
 {
     uint64_t own = ips_sub_sat(cpu_ns, overhead_ns);
     if (own == 0)
@@ -223,8 +223,9 @@ static void add_load(struct arena *a, struct certificate *c,
     c->msg.loads[c->msg.n_loads++] = row;
 }
 
-static void add_part(const struct machine_share *p, struct arena *a,
-                     struct certificate *c, size_t *unseen_cap)
+static void add_machine_to_certificate(const struct machine_share *p,
+                                       struct arena *a, struct certificate *c,
+                                       size_t *unseen_cap)
 {
     const Ips__SyncAnswer *s = p->sync;
     Ips__Certificate *m = &c->msg;
@@ -297,10 +298,11 @@ void certificate_fill(const struct query *q, struct arena *a,
     fill_lost(q, a, c);
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        add_part(q->gather.active[i], a, c, &unseen_cap);
+        add_machine_to_certificate(q->gather.active[i], a, c, &unseen_cap);
     add_unrecorded(a, c, &unseen_cap, never_seen);
     fill_gaps(q, a, c);
-    c->msg.dilation_ppm = dilation_ppm(c->msg.overhead_ns, c->msg.cpu_ns);
+    c->msg.dilation_ppm =
+        recording_overhead_ppm(c->msg.overhead_ns, c->msg.cpu_ns);
     c->msg.ambiguous += q->gather.ambiguous;
     if (c->msg.pending > 0)
         certificate_note(

@@ -21,11 +21,12 @@ void gather_missing_text(const struct query *q, char *out, size_t cap)
     out[0] = '\0';
     for (uint32_t i = 0; i < q->machine_count && at < cap; i++) {
         const struct machine_share *p = &q->machines[i];
-        if (p->state == PART_ACTIVE || !p->expected)
+        if (p->state == MACHINE_ACTIVE || !p->expected)
             continue;
         at += (size_t)snprintf(
             out + at, cap - at, "%s%s (%.200s)", at ? ", " : "", p->machine,
-            p->state == PART_MISSING ? "its slave is not connected" : p->why);
+            p->state == MACHINE_MISSING ? "its slave is not connected"
+                                        : p->why);
     }
 }
 
@@ -40,8 +41,9 @@ uint64_t gather_sample_ns(const struct query *q)
 /* Calls `stop` with the name of each machine that answered, and of each of its
  * processes and threads; for a thread twice, with its number and with its name.
  * Ends at the first name for which `stop` returns true, and returns true. */
-static bool each_object(const struct query *q,
-                        bool (*stop)(const char *object, void *arg), void *arg)
+static bool for_each_object(const struct query *q,
+                            bool (*stop)(const char *object, void *arg),
+                            void *arg)
 {
     char name[OBJECT_BYTES], thread[2 * OBJECT_BYTES];
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -69,14 +71,15 @@ static bool each_object(const struct query *q,
     return false;
 }
 
-static bool is_selected(const char *object, void *pattern)
+static bool object_matches_pattern(const char *object, void *pattern)
 {
     return ips_object_matches(pattern, object);
 }
 
 bool gather_has_object(const struct query *q, const char *object)
 {
-    return each_object(q, is_selected, (void *)(uintptr_t)object);
+    return for_each_object(q, object_matches_pattern,
+                           (void *)(uintptr_t)object);
 }
 
 static bool offer_object(const char *object, void *near)
@@ -92,11 +95,11 @@ int gather_set_no_object_error(const struct query *q, const char *object,
     struct ips_nearest near;
     gather_missing_text(q, missing, sizeof(missing));
     ips_nearest_begin(&near, object);
-    (void)each_object(q, offer_object, &near);
+    (void)for_each_object(q, offer_object, &near);
     return ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
                        "no object %.300s in run %s%s%s%s", object, q->run,
                        *missing ? "; not asked: " : "", missing,
-                       ips_nearest_text(&near));
+                       ips_nearest_suggestion(&near));
 }
 
 void gather_release(struct query *q)
@@ -107,8 +110,8 @@ void gather_release(struct query *q)
 
 /* ---- PeersAsk: the peers of channel ends ------------------------------ */
 
-static int take_peers(struct query *q, struct machine_share *p,
-                      const Ips__Reply *reply, struct ips_err *err)
+static int handle_peers_reply(struct query *q, struct machine_share *p,
+                              const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_PEERS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PeersAsk");
@@ -236,7 +239,7 @@ static struct join_end make_join_end(const struct machine_share *p,
     };
 }
 
-static int join_all(struct query *q, struct ips_err *err)
+static int join_ends_of_all_machines(struct query *q, struct ips_err *err)
 {
     struct gather *g = &q->gather;
     uint64_t count = 0;
@@ -272,7 +275,7 @@ static int join_all(struct query *q, struct ips_err *err)
     return rc;
 }
 
-static void on_gathered(struct query *q)
+static void finish_gathering(struct query *q)
 {
     q->gather.after(q);
 }
@@ -280,23 +283,23 @@ static void on_gathered(struct query *q)
 static void after_ends(struct query *q)
 {
     struct ips_err err = {0};
-    int rc = join_all(q, &err);
-    bool all = !query_incomplete(q);
+    int rc = join_ends_of_all_machines(q, &err);
+    bool all = !query_is_incomplete(q);
     if (rc == 0)
-        rc = mtimes_plan(q, &err);
-    query_open_round(q, take_peers, on_gathered);
+        rc = mtimes_plan_make(q, &err);
+    query_open_round(q, handle_peers_reply, finish_gathering);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
         rc = ask_peers(q, q->gather.active[i], all, &err);
     if (rc < 0)
         query_fail(q, &err);
     else
-        query_await(q);
+        query_close_round(q);
 }
 
 /* ---- EndsAsk: channel ends -------------------------------------------- */
 
-static int take_ends(struct query *q, struct machine_share *p,
-                     const Ips__Reply *reply, struct ips_err *err)
+static int handle_ends_reply(struct query *q, struct machine_share *p,
+                             const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_ENDS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to EndsAsk");
@@ -315,7 +318,7 @@ static int take_ends(struct query *q, struct machine_share *p,
 
 static void ask_ends(struct query *q)
 {
-    query_open_round(q, take_ends, after_ends);
+    query_open_round(q, handle_ends_reply, after_ends);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__EndsAsk ask = IPS__ENDS_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
@@ -323,7 +326,7 @@ static void ask_ends(struct query *q)
         request.ends = &ask;
         query_ask(q, q->gather.active[i], &request, true);
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 /* ---- TableAsk: tables ------------------------------------------------- */
@@ -365,8 +368,8 @@ static void limit_goal_to_window(struct machine_share *p)
                 ips_sub_sat(p->t.procs[i]->end_ns, p->t.procs[i]->start_ns);
 }
 
-static int take_table(struct query *q, struct machine_share *p,
-                      const Ips__Reply *reply, struct ips_err *err)
+static int handle_table_reply(struct query *q, struct machine_share *p,
+                              const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_TABLE)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to TableAsk");
@@ -390,14 +393,14 @@ static void after_table(struct query *q)
     if (q->gather.want & GATHER_PEERS)
         ask_ends(q);
     else
-        on_gathered(q);
+        finish_gathering(q);
 }
 
 /* Sets *from_ns and *to_ns to the window in the question. Returns false if it
  * names neither a window nor a phase; only `ls` and `metrics` have tables of a
  * window. */
-static bool asked_window(const struct query *q, uint64_t *from_ns,
-                         uint64_t *to_ns)
+static bool requested_window(const struct query *q, uint64_t *from_ns,
+                             uint64_t *to_ns)
 {
     const Ips__Request *r = q->request;
     *from_ns = *to_ns = 0;
@@ -417,15 +420,15 @@ static bool asked_window(const struct query *q, uint64_t *from_ns,
 bool query_wants_windowed_tables(const struct query *q)
 {
     uint64_t from_ns, to_ns;
-    return asked_window(q, &from_ns, &to_ns);
+    return requested_window(q, &from_ns, &to_ns);
 }
 
 static void ask_table(struct query *q)
 {
-    query_open_round(q, take_table, after_table);
+    query_open_round(q, handle_table_reply, after_table);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
-        if (asked_window(q, &ask.from_ns, &ask.to_ns))
+        if (requested_window(q, &ask.from_ns, &ask.to_ns))
             query_window_of(q, q->gather.active[i], &ask.from_ns, &ask.to_ns);
         ask.traffic = q->gather.want & GATHER_PEERS;
         Ips__Request request = IPS__REQUEST__INIT;
@@ -433,13 +436,13 @@ static void ask_table(struct query *q)
         request.table = &ask;
         query_ask(q, q->gather.active[i], &request, true);
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 /* ---- SyncAsk: the first round ----------------------------------------- */
 
-static int take_sync(struct query *q, struct machine_share *p,
-                     const Ips__Reply *reply, struct ips_err *err)
+static int handle_sync_reply(struct query *q, struct machine_share *p,
+                             const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_SYNC || !reply->sync->state)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SyncAsk");
@@ -450,8 +453,8 @@ static int take_sync(struct query *q, struct machine_share *p,
     p->sync = reply->sync;
     p->expected = true;
     struct ips_err db = {0};
-    if (catalogue_put(q->m->catalogue, p->machine, &reply->sync->state, 1,
-                      &db) < 0)
+    if (catalogue_store_runs(q->m->catalogue, p->machine, &reply->sync->state,
+                             1, &db) < 0)
         ips_log_warn("%s", db.msg);
     return 0;
 }
@@ -484,7 +487,7 @@ static void after_sync(struct query *q)
     g->count = 0;
     for (uint32_t i = 0; i < q->machine_count; i++) {
         struct machine_share *p = &q->machines[i];
-        if (p->state != PART_ACTIVE)
+        if (p->state != MACHINE_ACTIVE)
             continue;
         p->number = g->count;
         g->active[g->count++] = p;
@@ -497,7 +500,7 @@ static void after_sync(struct query *q)
     if (g->want & (GATHER_TABLE | GATHER_PEERS))
         ask_table(q);
     else
-        on_gathered(q);
+        finish_gathering(q);
 }
 
 void gather_start(struct query *q, unsigned want,
@@ -506,15 +509,15 @@ void gather_start(struct query *q, unsigned want,
     gather_release(q);
     q->gather.want = want;
     q->gather.after = after;
-    query_open_round(q, take_sync, after_sync);
+    query_open_round(q, handle_sync_reply, after_sync);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         Ips__SyncAsk ask = IPS__SYNC_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         ask.waits = want & GATHER_WAITS;
         request.ask_case = IPS__REQUEST__ASK_SYNC;
         request.sync = &ask;
-        if (q->machines[i].state == PART_ACTIVE)
+        if (q->machines[i].state == MACHINE_ACTIVE)
             query_ask(q, &q->machines[i], &request, true);
     }
-    query_await(q);
+    query_close_round(q);
 }

@@ -84,7 +84,7 @@ static void pair_ends(struct joiner *j, uint32_t a, uint32_t b, bool doubtful)
     j->ambiguous += doubtful;
 }
 
-static bool is_free(const struct joiner *j, uint32_t position)
+static bool is_end_unpaired(const struct joiner *j, uint32_t position)
 {
     return end_at(j, position)->peer == JOIN_NONE;
 }
@@ -94,12 +94,13 @@ static void join_remaining_ends(struct joiner *j, struct group a,
 {
     uint32_t free_from = b.first, end = b.first + b.count;
     for (uint32_t k = a.first; k < a.first + a.count; k++) {
-        while (free_from < end && !is_free(j, free_from))
+        while (free_from < end && !is_end_unpaired(j, free_from))
             free_from++;
         for (uint32_t m = free_from, tries = 0;
-             m < end && is_free(j, k) && tries < SEARCH_MAX; m++, tries++) {
+             m < end && is_end_unpaired(j, k) && tries < SEARCH_MAX;
+             m++, tries++) {
             const struct join_end *x = end_at(j, k), *y = end_at(j, m);
-            if (is_free(j, m) && roles_fit(x, y) &&
+            if (is_end_unpaired(j, m) && roles_fit(x, y) &&
                 (!by_totals || (x->closed && y->closed && totals_fit(x, y))))
                 pair_ends(j, k, m, true);
         }
@@ -138,7 +139,7 @@ static bool traffic_fits(const struct join_end *x, const struct join_end *y)
 
 /* Joins ends of one user channel: first those with matching totals, then the
  * others in order. */
-static void join_named(struct joiner *j, struct group g)
+static void join_ends_of_user_channel(struct joiner *j, struct group g)
 {
     if (g.count > NAMED_MAX) {
         j->ambiguous += g.count;
@@ -147,10 +148,10 @@ static void join_named(struct joiner *j, struct group g)
     for (int strict = 1; strict >= 0; strict--) {
         for (uint32_t k = g.first; k < g.first + g.count; k++) {
             uint32_t found = JOIN_NONE, fits = 0;
-            for (uint32_t m = g.first; is_free(j, k) && m < g.first + g.count;
-                 m++) {
+            for (uint32_t m = g.first;
+                 is_end_unpaired(j, k) && m < g.first + g.count; m++) {
                 const struct join_end *x = end_at(j, k), *y = end_at(j, m);
-                if (m == k || !is_free(j, m) || !traffic_fits(x, y))
+                if (m == k || !is_end_unpaired(j, m) || !traffic_fits(x, y))
                     continue;
                 if (strict && (x->sent_bytes != y->recv_bytes ||
                                y->sent_bytes != x->recv_bytes))
@@ -222,7 +223,7 @@ int join_ends(struct join_end *ends, uint32_t count, uint64_t *ambiguous,
     for (uint32_t i = 0; i < count;) {
         struct group a = group_at(&j, count, i);
         if (end_at(&j, i)->named) {
-            join_named(&j, a);
+            join_ends_of_user_channel(&j, a);
         } else {
             struct group b =
                 find_group_with_swapped_key(&j, count, end_at(&j, i));

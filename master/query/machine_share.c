@@ -32,8 +32,8 @@ int machine_shares_choose_run(struct query *q, struct ips_err *err)
     struct newest n = {.run = q->run};
     if (!needs_run(q) || *q->run)
         return 0;
-    int rc =
-        catalogue_each(q->m->catalogue, NULL, remember_newest_run, &n, err);
+    int rc = catalogue_for_each_row(q->m->catalogue, NULL, remember_newest_run,
+                                    &n, err);
     if (rc == 0 && !n.is_found)
         rc = ips_err_set(err, IPS_E_NOT_FOUND,
                          "the master knows no run yet: record one with ipsrun");
@@ -108,7 +108,8 @@ bool machine_share_append(void *table, uint32_t *count, void *const *rows,
 
 /* ---- the list of machines --------------------------------------------- */
 
-static struct machine_share *find_part(struct query *q, const char *machine)
+static struct machine_share *find_share_of_machine(struct query *q,
+                                                   const char *machine)
 {
     for (uint32_t i = 0; i < q->machine_count; i++) {
         if (strcmp(q->machines[i].machine, machine) == 0)
@@ -119,9 +120,10 @@ static struct machine_share *find_part(struct query *q, const char *machine)
 
 /* Returns the machine's share. If the machine has none, adds one in order of
  * names, which may move the other shares. NULL: no memory. */
-static struct machine_share *add_part(struct query *q, const char *machine)
+static struct machine_share *find_or_add_share(struct query *q,
+                                               const char *machine)
 {
-    struct machine_share *p = find_part(q, machine);
+    struct machine_share *p = find_share_of_machine(q, machine);
     if (p)
         return p;
     struct machine_share *more =
@@ -139,10 +141,10 @@ static struct machine_share *add_part(struct query *q, const char *machine)
     return &q->machines[at];
 }
 
-static void on_machine(const struct catalogue_row *row, void *arg)
+static void add_expected_machine(const struct catalogue_row *row, void *arg)
 {
     struct query *q = arg;
-    struct machine_share *p = add_part(q, row->machine);
+    struct machine_share *p = find_or_add_share(q, row->machine);
     if (p)
         p->expected = true;
 }
@@ -152,24 +154,25 @@ int machine_shares_make(struct query *q, struct ips_err *err)
     machine_shares_release(q);
     if (!needs_run(q))
         return 0;
-    int rc = catalogue_each(q->m->catalogue, q->run, on_machine, q, err);
+    int rc = catalogue_for_each_row(q->m->catalogue, q->run,
+                                    add_expected_machine, q, err);
     if (rc < 0)
         return rc;
     uint64_t now = master_now_ns();
     for (struct slave *s = q->m->roster.first; s; s = s->next) {
-        struct machine_share *p = find_part(q, s->machine);
+        struct machine_share *p = find_share_of_machine(q, s->machine);
         if (!p && roster_alive(s, now))
-            p = add_part(q, s->machine);
+            p = find_or_add_share(q, s->machine);
         if (p && s->peer)
             p->slave = s;
     }
     for (uint32_t i = 0; i < q->machine_count; i++) {
         struct machine_share *p = &q->machines[i];
-        p->state = p->slave ? PART_ACTIVE : PART_MISSING;
+        p->state = p->slave ? MACHINE_ACTIVE : MACHINE_MISSING;
         for (uint32_t k = 0; k < q->excluded_count; k++) {
             if (strcmp(q->excluded[k].machine, p->machine) != 0)
                 continue;
-            p->state = PART_FAILED;
+            p->state = MACHINE_FAILED;
             p->expected = true;
             snprintf(p->why, sizeof(p->why), "%s", q->excluded[k].why);
         }
@@ -183,11 +186,11 @@ int machine_shares_make_all(struct query *q, struct ips_err *err)
     for (struct slave *s = q->m->roster.first; s; s = s->next) {
         if (!s->peer)
             continue;
-        struct machine_share *p = add_part(q, s->machine);
+        struct machine_share *p = find_or_add_share(q, s->machine);
         if (!p)
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
         p->slave = s;
-        p->state = PART_ACTIVE;
+        p->state = MACHINE_ACTIVE;
     }
     return 0;
 }
@@ -196,7 +199,7 @@ uint32_t query_count_active(const struct query *q)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < q->machine_count; i++)
-        count += q->machines[i].state == PART_ACTIVE;
+        count += q->machines[i].state == MACHINE_ACTIVE;
     return count;
 }
 
@@ -208,11 +211,11 @@ bool query_asks_why_requests(const Ips__Request *r)
             strcmp(r->why->answer, "throughput") == 0);
 }
 
-bool query_incomplete(const struct query *q)
+bool query_is_incomplete(const struct query *q)
 {
     for (uint32_t i = 0; i < q->machine_count; i++) {
-        if (q->machines[i].state == PART_MISSING ||
-            (q->machines[i].state == PART_FAILED && q->machines[i].expected))
+        if (q->machines[i].state == MACHINE_MISSING ||
+            (q->machines[i].state == MACHINE_FAILED && q->machines[i].expected))
             return true;
     }
     return false;
@@ -276,7 +279,7 @@ uint32_t *machine_share_order_threads(const struct machine_share *p)
     return order;
 }
 
-bool machine_share_is_concerned(const char *machine, const char *object)
+bool machine_share_matches_object(const char *machine, const char *object)
 {
     return ips_object_matches_machine(object, machine);
 }

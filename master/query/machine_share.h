@@ -47,6 +47,6 @@ uint64_t machine_share_own_load(const struct machine_share *p);
 
 /* Whether `object` (a pattern, common/object.h) can match the machine, or
  * something on it. */
-bool machine_share_is_concerned(const char *machine, const char *object);
+bool machine_share_matches_object(const char *machine, const char *object);
 
 #endif

@@ -22,7 +22,7 @@ static bool *find_partners(const struct query *q, const struct machine_share *p)
 
 /* ---- description for the certificate ------------------------------------- */
 
-struct words {
+struct mtimes_words {
     uint32_t measured, assumed, none, doubted;
     char first[32], last[32]; /* earliest and latest time of measurement */
     char list[400], doubts[300];
@@ -30,7 +30,8 @@ struct words {
     bool too_many;
 };
 
-static void add_word(char *text, size_t room, bool *too_many, const char *more)
+static void append_list_item(char *text, size_t room, bool *too_many,
+                             const char *more)
 {
     size_t at = strlen(text);
     if (*too_many || at + strlen(more) + 8 > room) {
@@ -48,8 +49,8 @@ static void name_pair(char *out, size_t room, const char *from, const char *to)
         snprintf(out, room, "%s -> %s", from, to);
 }
 
-static void describe_pair(struct words *w, const char *from, const char *to,
-                          const struct mtime_pair *p)
+static void describe_pair(struct mtimes_words *w, const char *from,
+                          const char *to, const struct mtime_pair *p)
 {
     char name[160], like[160], both[340];
     name_pair(name, sizeof(name), from, to);
@@ -60,15 +61,15 @@ static void describe_pair(struct words *w, const char *from, const char *to,
     if (!p) {
         w->none++;
         snprintf(both, sizeof(both), "%s 0", name);
-        add_word(w->doubts, sizeof(w->doubts), &w->too_many, both);
+        append_list_item(w->doubts, sizeof(w->doubts), &w->too_many, both);
     } else if (!mtime_pair_is(p, from, to)) {
         w->assumed++;
         name_pair(like, sizeof(like), p->from, p->to);
         snprintf(both, sizeof(both), "%s as %s", name, like);
-        add_word(w->doubts, sizeof(w->doubts), &w->too_many, both);
+        append_list_item(w->doubts, sizeof(w->doubts), &w->too_many, both);
     } else {
         w->measured++;
-        add_word(w->list, sizeof(w->list), &w->too_many, name);
+        append_list_item(w->list, sizeof(w->list), &w->too_many, name);
         if (!*w->first || strcmp(p->measured, w->first) < 0)
             snprintf(w->first, sizeof(w->first), "%s", p->measured);
         if (strcmp(p->measured, w->last) > 0)
@@ -76,7 +77,8 @@ static void describe_pair(struct words *w, const char *from, const char *to,
     }
 }
 
-static void write_mtimes_words(const struct words *w, char *out, size_t room)
+static void write_mtimes_words(const struct mtimes_words *w, char *out,
+                               size_t room)
 {
     char doubts[340] = "", more[400] = "";
     bool same = strcmp(w->first, w->last) == 0;
@@ -98,11 +100,11 @@ static void write_mtimes_words(const struct words *w, char *out, size_t room)
 
 /* ---- choosing the curves ------------------------------------------------- */
 
-int mtimes_plan(struct query *q, struct ips_err *err)
+int mtimes_plan_make(struct query *q, struct ips_err *err)
 {
     struct gather *g = &q->gather;
     const struct mtimes *t = &q->m->mtimes;
-    struct words *w = NULL;
+    struct mtimes_words *w = NULL;
     int rc = 0;
     g->calibrated = false;
     if (!q->calibrate)
@@ -118,12 +120,13 @@ int mtimes_plan(struct query *q, struct ips_err *err)
         bool *to = find_partners(q, g->active[i]);
         if (!to)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-        describe_pair(w, from, from, mtimes_choose(t, from, from, MTIME_TCP));
+        describe_pair(w, from, from,
+                      mtimes_choose_pair(t, from, from, MTIME_TCP));
         for (uint32_t k = 0; to && k < g->count; k++) {
             const char *other = g->active[k]->machine;
             if (to[k] && k != i)
                 describe_pair(w, from, other,
-                              mtimes_choose(t, from, other, MTIME_TCP));
+                              mtimes_choose_pair(t, from, other, MTIME_TCP));
         }
         free(to);
     }
@@ -166,16 +169,16 @@ int mtimes_plan_curves(struct query *q, const struct machine_share *p,
         mtimes_curves_release(out);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     }
-    add_curve(out, mtimes_choose(t, p->machine, p->machine, MTIME_TCP), true, 0,
-              false);
-    add_curve(out, mtimes_choose(t, p->machine, p->machine, MTIME_UNIX), true,
-              0, true);
+    add_curve(out, mtimes_choose_pair(t, p->machine, p->machine, MTIME_TCP),
+              true, 0, false);
+    add_curve(out, mtimes_choose_pair(t, p->machine, p->machine, MTIME_UNIX),
+              true, 0, true);
     for (uint32_t k = 0; k < g->count; k++) {
         if (to[k] && k != p->number)
-            add_curve(
-                out,
-                mtimes_choose(t, p->machine, g->active[k]->machine, MTIME_TCP),
-                false, k, false);
+            add_curve(out,
+                      mtimes_choose_pair(t, p->machine, g->active[k]->machine,
+                                         MTIME_TCP),
+                      false, k, false);
     }
     free(to);
     return 0;

@@ -1,9 +1,9 @@
 /*
  * Chooses the measured message times of a question: a curve for every pair of
  * its machines that exchange messages, and for messages within each machine.
- * For an unmeasured pair the curve of another pair is assumed (mtimes_choose)
- * and the answer says so. If none of the pairs was measured, the question uses
- * no measured times.
+ * For an unmeasured pair the curve of another pair is assumed
+ * (mtimes_choose_pair) and the answer says so. If none of the pairs was
+ * measured, the question uses no measured times.
  *
  * Source: DPM-3.
  */
@@ -15,7 +15,7 @@
 /* To be called when the ends are joined: sets q->gather.calibrated, whether
  * measured times are used, and q->gather.mtimes_text. Fails if the question
  * needs message times and their file is damaged. */
-int mtimes_plan(struct query *q, struct ips_err *err) IPS_MUST_USE;
+int mtimes_plan_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
 /* The curves of message times that are sent to one slave (PeersAsk); none
  * unless q->gather.calibrated. They point into the master's table, so they must

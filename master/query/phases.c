@@ -7,47 +7,50 @@
 
 /* The fields of a request that hold its window (NULL: it has none), and the
  * phase that it names. */
-struct slots {
+struct window_fields {
     uint64_t *from_ns, *to_ns;
     uint32_t phase;
 };
 
-static struct slots window_slots_of(Ips__Request *r)
+static struct window_fields window_fields_of(Ips__Request *r)
 {
     if (r->ask_case == IPS__REQUEST__ASK_PATH)
-        return (struct slots){&r->path->from_ns, &r->path->to_ns,
-                              r->path->phase};
+        return (struct window_fields){&r->path->from_ns, &r->path->to_ns,
+                                      r->path->phase};
     if (r->ask_case == IPS__REQUEST__ASK_WHATIF)
-        return (struct slots){&r->whatif->from_ns, &r->whatif->to_ns,
-                              r->whatif->phase};
+        return (struct window_fields){&r->whatif->from_ns, &r->whatif->to_ns,
+                                      r->whatif->phase};
     if (r->ask_case == IPS__REQUEST__ASK_EVENTS)
-        return (struct slots){&r->events->from_ns, &r->events->to_ns,
-                              r->events->phase};
+        return (struct window_fields){&r->events->from_ns, &r->events->to_ns,
+                                      r->events->phase};
     if (r->ask_case == IPS__REQUEST__ASK_PROCEDURES)
-        return (struct slots){&r->procedures->from_ns, &r->procedures->to_ns,
-                              r->procedures->phase};
+        return (struct window_fields){&r->procedures->from_ns,
+                                      &r->procedures->to_ns,
+                                      r->procedures->phase};
     if (r->ask_case == IPS__REQUEST__ASK_WAITS)
-        return (struct slots){&r->waits->from_ns, &r->waits->to_ns,
-                              r->waits->phase};
+        return (struct window_fields){&r->waits->from_ns, &r->waits->to_ns,
+                                      r->waits->phase};
     if (r->ask_case == IPS__REQUEST__ASK_REQUESTS)
-        return (struct slots){&r->requests->from_ns, &r->requests->to_ns,
-                              r->requests->phase};
+        return (struct window_fields){&r->requests->from_ns,
+                                      &r->requests->to_ns, r->requests->phase};
     if (r->ask_case == IPS__REQUEST__ASK_WHY)
-        return (struct slots){&r->why->from_ns, &r->why->to_ns, r->why->phase};
+        return (struct window_fields){&r->why->from_ns, &r->why->to_ns,
+                                      r->why->phase};
     if (r->ask_case == IPS__REQUEST__ASK_GRAPH)
-        return (struct slots){&r->graph->from_ns, &r->graph->to_ns,
-                              r->graph->phase};
+        return (struct window_fields){&r->graph->from_ns, &r->graph->to_ns,
+                                      r->graph->phase};
     if (r->ask_case == IPS__REQUEST__ASK_LS)
-        return (struct slots){&r->ls->from_ns, &r->ls->to_ns, r->ls->phase};
+        return (struct window_fields){&r->ls->from_ns, &r->ls->to_ns,
+                                      r->ls->phase};
     if (r->ask_case == IPS__REQUEST__ASK_METRICS)
-        return (struct slots){&r->metrics->from_ns, &r->metrics->to_ns,
-                              r->metrics->phase};
-    return (struct slots){0};
+        return (struct window_fields){&r->metrics->from_ns, &r->metrics->to_ns,
+                                      r->metrics->phase};
+    return (struct window_fields){0};
 }
 
 uint32_t phases_number_in_request(const Ips__Request *request)
 {
-    return window_slots_of((Ips__Request *)(uintptr_t)request).phase;
+    return window_fields_of((Ips__Request *)(uintptr_t)request).phase;
 }
 
 bool phases_wanted(const Ips__Request *request)
@@ -59,7 +62,7 @@ bool phases_wanted(const Ips__Request *request)
 
 void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)
 {
-    struct slots s = window_slots_of(request);
+    struct window_fields s = window_fields_of(request);
     if (!s.from_ns)
         return;
     *s.from_ns = from_ns;

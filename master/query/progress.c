@@ -17,7 +17,7 @@ slowest_machine(const struct query *q, uint32_t *active, uint32_t *answered)
     *active = *answered = 0;
     for (uint32_t i = 0; i < q->machine_count; i++) {
         const struct machine_share *p = &q->machines[i];
-        if (p->state != PART_ACTIVE || !p->slave)
+        if (p->state != MACHINE_ACTIVE || !p->slave)
             continue;
         ++*active;
         if (!p->ask_id) {

@@ -95,7 +95,7 @@ static void query_end(struct query *q)
 void query_send(struct query *q, Ips__Reply *reply)
 {
     reply->id = q->id;
-    answers_record_reply(q, reply);
+    answer_cache_record_reply(q, reply);
     if (q->client)
         ips_send_reply(q->client, reply);
 }
@@ -233,7 +233,7 @@ void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
     ips_send_request(p->slave->peer, request);
 }
 
-void query_await(struct query *q)
+void query_close_round(struct query *q)
 {
     if (q->waiting == 0)
         end_round(q);
@@ -264,13 +264,13 @@ void query_machine_failed(struct query *q, struct machine_share *p,
     /* The slave was not expected to have the run, and it does not: the answer
      * leaves the machine out. */
     if (!q->in_graph && !p->expected) {
-        p->state = PART_FAILED;
+        p->state = MACHINE_FAILED;
         p->why[0] = '\0';
         return;
     }
     ips_log_info("%s %s: machine %s: %s", q->kind->name, q->run, p->machine,
                  why->msg);
-    p->state = PART_FAILED;
+    p->state = MACHINE_FAILED;
     snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, why->msg);
     if (!q->in_graph)
         return;
@@ -284,8 +284,10 @@ void query_machine_failed(struct query *q, struct machine_share *p,
         q->restarts = QUERY_MAX_RESTARTS;
 }
 
-static struct machine_share *find_ask(struct master *m, const struct slave *s,
-                                      uint64_t id, struct query **out)
+static struct machine_share *find_machine_of_request(struct master *m,
+                                                     const struct slave *s,
+                                                     uint64_t id,
+                                                     struct query **out)
 {
     for (struct query *q = m->queries; q && id; q = q->next) {
         for (uint32_t i = 0; i < q->machine_count; i++) {
@@ -301,7 +303,7 @@ static struct machine_share *find_ask(struct master *m, const struct slave *s,
 void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
 {
     struct query *q;
-    struct machine_share *p = find_ask(m, s, reply->id, &q);
+    struct machine_share *p = find_machine_of_request(m, s, reply->id, &q);
     if (!p)
         return;
     struct ips_err err = {0};
@@ -350,8 +352,8 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
 
 /* ---- time limits ------------------------------------------------------ */
 
-static bool timed_out(const struct master *m, const struct machine_share *p,
-                      uint64_t now, struct ips_err *err)
+static bool has_timed_out(const struct master *m, const struct machine_share *p,
+                          uint64_t now, struct ips_err *err)
 {
     uint64_t heard = ips_max_u64(p->heard_ns, p->slave ? p->slave->seen_ns : 0);
     uint64_t limit = p->was_silent && p->heard_ns == p->asked_ns
@@ -376,7 +378,8 @@ static void keep_awake(struct machine_share *p, uint64_t now)
 {
     Ips__LookAsk look = IPS__LOOK_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
-    if (p->ask_id || !p->slave || !p->slave->peer || p->state != PART_ACTIVE ||
+    if (p->ask_id || !p->slave || !p->slave->peer ||
+        p->state != MACHINE_ACTIVE ||
         ips_sub_sat(now, ips_max_u64(p->asked_ns, p->awake_ns)) < AWAKE_NS)
         return;
     p->awake_ns = now;
@@ -400,7 +403,7 @@ void query_tick(struct master *m)
             keep_awake(p, now);
             if (p->ask_id && paused)
                 p->heard_ns = now;
-            if (p->ask_id && timed_out(m, p, now, &err)) {
+            if (p->ask_id && has_timed_out(m, p, now, &err)) {
                 query_machine_failed(q, p, &err);
                 failed = true;
             }
@@ -437,11 +440,11 @@ static void query_begin(struct query *q)
     /* If the question that waits for these phases names no phase, its answer
      * may be in the cache, and the phases are not needed. */
     if (q->waiter && phases_number_in_request(q->waiter->request) == 0 &&
-        answers_replay(q->waiter)) {
+        answer_cache_answer_query(q->waiter)) {
         query_end(q);
         return;
     }
-    if (answers_replay(q))
+    if (answer_cache_answer_query(q))
         return;
     if (machine_shares_make(q, &err) < 0)
         query_fail(q, &err);
@@ -474,7 +477,8 @@ static void refuse_question(struct ips_peer *client, uint64_t id, int code,
     ips_send_error(client, id, &err);
 }
 
-static uint32_t count_of(const struct master *m, const struct ips_peer *client)
+static uint32_t count_questions_of_client(const struct master *m,
+                                          const struct ips_peer *client)
 {
     uint32_t count = 0;
     for (const struct query *q = m->queries; q; q = q->next)
@@ -515,7 +519,7 @@ static void choose_run_and_try_at_once(struct query *q)
     else if (q->kind->at_once)
         (void)q->kind->at_once(q);
     if (!q->over)
-        answers_end_precomputation(q->m, q);
+        answer_cache_end_precomputation(q->m, q);
 }
 
 void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
@@ -529,7 +533,7 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
     } else if (strlen(request->run) >= QUERY_RUN_BYTES) {
         code = IPS_E_USAGE;
         why = "run name is too long";
-    } else if (count_of(m, client) >= MASTER_MAX_QUERIES) {
+    } else if (count_questions_of_client(m, client) >= MASTER_MAX_QUERIES) {
         why = "too many questions of one client at once";
     }
     if (why) {
@@ -564,7 +568,7 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
 }
 
 /* Makes the envelope of an internal question, which no client sent. */
-static Ips__Envelope *envelope_of(const Ips__Request *request)
+static Ips__Envelope *make_internal_envelope(const Ips__Request *request)
 {
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_REQUEST;
@@ -583,7 +587,7 @@ static Ips__Envelope *envelope_of(const Ips__Request *request)
 bool query_start_internal(struct master *m, const struct query_kind *kind,
                           const Ips__Request *request)
 {
-    struct query *q = append_question(m, NULL, envelope_of(request));
+    struct query *q = append_question(m, NULL, make_internal_envelope(request));
     if (!q)
         return false;
     q->kind = kind;
@@ -614,7 +618,7 @@ void query_on_client_gone(struct master *m, const struct ips_peer *client)
     query_reap_and_begin_due(m);
 }
 
-void query_on_drain(struct master *m, const struct ips_peer *client)
+void query_on_client_drain(struct master *m, const struct ips_peer *client)
 {
     for (struct query *q = m->queries; q; q = q->next) {
         if (q->client == client && q->streaming && !query_client_full(q))
@@ -633,7 +637,7 @@ void query_on_slave_drain(struct master *m, const struct ips_peer *slave)
         }
 }
 
-void query_unwant_all(struct master *m)
+void query_cancel_all_jobs(struct master *m)
 {
     for (struct query *q = m->queries; q; q = q->next)
         q->unwanted = true;
@@ -656,7 +660,7 @@ struct work {
     void (*done)(struct query *q);
 };
 
-static void work_run(void *arg)
+static void run_query_work(void *arg)
 {
     struct work *w = arg;
     w->run(w->q);
@@ -681,7 +685,8 @@ int query_submit_work(struct query *q, void (*run)(struct query *q),
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a job");
     *w = (struct work){.q = q, .run = run, .done = done};
-    int rc = worker_submit(q->m->worker, work_run, handle_work_done, w, err);
+    int rc =
+        worker_submit(q->m->worker, run_query_work, handle_work_done, w, err);
     if (rc < 0)
         free(w);
     else

@@ -40,9 +40,9 @@
 #define QUERY_REPLY_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
 
 enum machine_state {
-    PART_ACTIVE,
-    PART_MISSING, /* known to have the run, but its slave is not connected */
-    PART_FAILED,  /* its slave answered with an error, or not in time */
+    MACHINE_ACTIVE,
+    MACHINE_MISSING, /* known to have the run, but its slave is not connected */
+    MACHINE_FAILED,  /* its slave answered with an error, or not in time */
 };
 
 struct query;
@@ -64,7 +64,7 @@ struct machine_share {
     char machine[ROSTER_NAME_BYTES];
     struct slave *slave; /* the machine's slave, while it is connected */
     enum machine_state state;
-    char why[512];   /* reason of PART_FAILED */
+    char why[512];   /* reason of MACHINE_FAILED */
     bool expected;   /* the machine is known to have the run */
     uint64_t ask_id; /* id of the request whose reply is awaited; 0: none */
     uint64_t asked_ns, heard_ns, awake_ns;
@@ -216,16 +216,16 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply);
 void query_on_slave_gone(struct master *m, const struct slave *s,
                          const char *why);
 void query_on_client_gone(struct master *m, const struct ips_peer *client);
-void query_on_drain(struct master *m, const struct ips_peer *client);
+void query_on_client_drain(struct master *m, const struct ips_peer *client);
 void query_on_slave_drain(struct master *m, const struct ips_peer *slave);
 void query_tick(struct master *m);
 /* Starts a question of the master itself, whose answer goes to no client.
  * `request` names the run and is copied. Returns false if it did not start. */
 bool query_start_internal(struct master *m, const struct query_kind *kind,
                           const Ips__Request *request);
-/* At the shutdown of the daemon: query_unwant_all before the worker is freed,
- * query_release_all after. */
-void query_unwant_all(struct master *m);
+/* At the shutdown of the daemon: query_cancel_all_jobs before the worker is
+ * freed, query_release_all after. */
+void query_cancel_all_jobs(struct master *m);
 void query_release_all(struct master *m);
 
 /* ---- called by the kinds of questions ----------------------------------- */
@@ -245,7 +245,7 @@ void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
  * has to wait for query.ask_more. */
 bool query_slave_full(const struct machine_share *p);
 /* Closes the round; if no reply is expected, `after` is called at once. */
-void query_await(struct query *q);
+void query_close_round(struct query *q);
 
 /* Tells every slave that still owes a reply to stop; no reply is expected any
  * more. */
@@ -299,7 +299,7 @@ int query_submit_work(struct query *q, void (*run)(struct query *q),
 uint32_t query_count_active(const struct query *q);
 /* Whether a machine that is known to have the run is missing or failed, so that
  * the answer is incomplete. */
-bool query_incomplete(const struct query *q);
+bool query_is_incomplete(const struct query *q);
 /* Whether the question is `why` about the requests of a service. */
 bool query_asks_why_requests(const Ips__Request *r);
 

@@ -10,8 +10,8 @@ struct checking {
     struct certificate *c;
 };
 
-static void report_broken(const struct checking *k, const char *rule,
-                          uint64_t is, uint64_t limit)
+static void report_contradiction(const struct checking *k, const char *rule,
+                                 uint64_t is, uint64_t limit)
 {
     certificate_gap(
         k->a, k->c,
@@ -25,14 +25,14 @@ static void check_equal(const struct checking *k, const char *rule, uint64_t is,
                         uint64_t wanted)
 {
     if (is != wanted)
-        report_broken(k, rule, is, wanted);
+        report_contradiction(k, rule, is, wanted);
 }
 
 static void check_at_most(const struct checking *k, const char *rule,
                           uint64_t is, uint64_t limit)
 {
     if (is > limit)
-        report_broken(k, rule, is, limit);
+        report_contradiction(k, rule, is, limit);
 }
 
 /* Returns the sum, or IPS_UNMEASURED if one of the values is not known. */
@@ -74,7 +74,8 @@ static void check_finding(const struct checking *k, const Ips__WhyRow *f,
                           uint64_t wall_ns)
 {
     if (f->path_ns == 0)
-        report_broken(k, "a finding rests on nothing of the path", 0, wall_ns);
+        report_contradiction(k, "a finding rests on nothing of the path", 0,
+                             wall_ns);
     check_at_most(k, "a finding rests on more than the path", f->path_ns,
                   wall_ns);
     check_at_most(k, "a finding gains more than it rests on", f->gain_ns,
@@ -188,7 +189,8 @@ static void check_station(const struct checking *k, const Ips__StationRow *s,
         CHECK_RULES(k, rules);
 }
 
-static void check_parts(const struct checking *k, const Ips__RequestParts *p)
+static void check_request_parts(const struct checking *k,
+                                const Ips__RequestParts *p)
 {
     if (!p)
         return;
@@ -206,9 +208,9 @@ void self_check_requests(struct arena *a, struct certificate *c,
         const Ips__ServiceRow *s = r->services[i];
         for (size_t j = 0; j < r->n_stations; j++)
             check_station(&k, r->stations[j], s);
-        check_parts(&k, s->all);
-        check_parts(&k, s->median);
-        check_parts(&k, s->slowest);
+        check_request_parts(&k, s->all);
+        check_request_parts(&k, s->median);
+        check_request_parts(&k, s->slowest);
         if (s->mean_ns == IPS_UNMEASURED)
             continue;
         check_at_most(&k,
@@ -332,8 +334,8 @@ static void check_metrics_row(const struct checking *k,
     CHECK_RULES(k, rules);
 }
 
-static void check_totals(const struct checking *k,
-                         Ips__MatrixTotal *const *totals, size_t count)
+static void check_matrix_totals(const struct checking *k,
+                                Ips__MatrixTotal *const *totals, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const Ips__MatrixTotal *t = totals[i];
@@ -352,6 +354,6 @@ void self_check_metrics(struct arena *a, struct certificate *c,
     const struct checking k = {a, c};
     for (size_t i = 0; i < m->n_rows; i++)
         check_metrics_row(&k, m->rows[i]);
-    check_totals(&k, m->machine_totals, m->n_machine_totals);
-    check_totals(&k, m->process_totals, m->n_process_totals);
+    check_matrix_totals(&k, m->machine_totals, m->n_machine_totals);
+    check_matrix_totals(&k, m->process_totals, m->n_process_totals);
 }

@@ -55,7 +55,7 @@ static char *chain_object(const struct filling *f, uint32_t chain)
 
 /* ---- how time was spent ----------------------------------------------- */
 
-static void add_parts(Ips__RequestParts *to, const struct ips_request *r)
+static void add_time_parts(Ips__RequestParts *to, const struct ips_request *r)
 {
     to->requests++;
     to->ns += ips_request_ns(r);
@@ -90,15 +90,15 @@ static void set_busiest_thread(const struct filling *f, Ips__RequestParts *to,
     memset(d->chain_ns, 0, (size_t)g->chain_count * sizeof(*d->chain_ns));
 }
 
-static Ips__RequestParts *time_parts_of(const struct filling *f,
-                                        const uint32_t *index, uint32_t count)
+static Ips__RequestParts *sum_time_parts(const struct filling *f,
+                                         const uint32_t *index, uint32_t count)
 {
     Ips__RequestParts *to = arena_alloc(f->a, sizeof(*to));
     if (!to)
         return NULL;
     ips__request_parts__init(to);
     for (uint32_t i = 0; i < count; i++)
-        add_parts(to, &f->d->result.r[index[i]]);
+        add_time_parts(to, &f->d->result.r[index[i]]);
     set_busiest_thread(f, to, index, count);
     return to;
 }
@@ -129,16 +129,16 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
     row->p90_ns = ips_request_ns(&r[index[requests_percentile_index(n, 90)]]);
     row->p99_ns = ips_request_ns(&r[index[requests_percentile_index(n, 99)]]);
     row->max_ns = ips_request_ns(&r[index[n - 1]]);
-    row->all = time_parts_of(f, index, n);
+    row->all = sum_time_parts(f, index, n);
     uint32_t low = requests_percentile_index(n, 40),
              high = requests_percentile_index(n, 60);
-    row->median = time_parts_of(f, index + low, high - low + 1);
+    row->median = sum_time_parts(f, index + low, high - low + 1);
     uint32_t tail = requests_tail_count(n);
-    row->slowest = time_parts_of(f, index + n - tail, tail);
+    row->slowest = sum_time_parts(f, index + n - tail, tail);
 }
 
-static Ips__RequestMore *more_row(const struct filling *f,
-                                  const struct request_more *m)
+static Ips__RequestMore *make_difference_row(const struct filling *f,
+                                             const struct request_difference *m)
 {
     Ips__RequestMore *to = arena_alloc(f->a, sizeof(*to));
     if (!to)
@@ -154,20 +154,21 @@ static Ips__RequestMore *more_row(const struct filling *f,
     return to;
 }
 
-static void fill_more(const struct filling *f, Ips__ServiceRow *row, uint32_t s)
+static void fill_slow_differences(const struct filling *f, Ips__ServiceRow *row,
+                                  uint32_t s)
 {
-    const struct request_more *m = &f->d->more[(size_t)s * REQUESTS_MORE];
-    const struct request_more *t = &f->d->typical[(size_t)s * 2];
+    const struct request_difference *m = &f->d->more[(size_t)s * REQUESTS_MORE];
+    const struct request_difference *t = &f->d->typical[(size_t)s * 2];
     row->more = arena_alloc(f->a, REQUESTS_MORE * sizeof(*row->more));
     row->typical = arena_alloc(f->a, 2 * sizeof(*row->typical));
     for (size_t i = 0; row->more && i < REQUESTS_MORE && m[i].procedure; i++) {
         if (m[i].slow_ns <= m[i].median_ns)
             break;
-        row->more[row->n_more++] = more_row(f, &m[i]);
+        row->more[row->n_more++] = make_difference_row(f, &m[i]);
     }
     for (size_t i = 0; row->typical && i < 2; i++) {
         if (t[i].procedure)
-            row->typical[row->n_typical++] = more_row(f, &t[i]);
+            row->typical[row->n_typical++] = make_difference_row(f, &t[i]);
     }
 }
 
@@ -191,7 +192,7 @@ static void fill_service(const struct filling *f, uint32_t s)
             f->d->ends[i].service == s && f->d->result.pipelined_end[i];
     if (v->count) {
         fill_times(f, row, v);
-        fill_more(f, row, s);
+        fill_slow_differences(f, row, s);
     }
     f->out->services[f->out->n_services++] = row;
 }
@@ -233,7 +234,7 @@ static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
     row->service = service_name(f, e->service);
     row->process = process_object(f, e->machine, f->d->end_process[x->end]);
     row->arrival_ns = x->arrived_ns;
-    row->parts = time_parts_of(f, &i, 1);
+    row->parts = sum_time_parts(f, &i, 1);
     row->behind = ips_unconst_text("");
     row->behind_ns = x->behind_ns;
     if (x->behind != IPS_NO_REQUEST) {
@@ -411,7 +412,7 @@ static void answer_why(struct query *q, struct arena *a,
 
 void requests_answer(struct query *q)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     const Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
     struct arena a = {0};
     struct certificate c;

@@ -18,7 +18,7 @@ struct item {
     /* time in the slowest requests; in those around the median */
     uint64_t ns[2];
 };
-struct looking {
+struct item_collector {
     struct query *q;
     struct requests_data *d;
     struct item *item; /* hash table of ITEMS entries */
@@ -28,7 +28,7 @@ struct looking {
 
 /* Finds or adds an item. NULL: the table is full. Then the requests have far
  * more call sites than can matter. */
-static struct item *find_or_add_item(struct looking *l, uint32_t part,
+static struct item *find_or_add_item(struct item_collector *l, uint32_t part,
                                      uint32_t of, uint32_t why)
 {
     uint64_t key = ((uint64_t)part << 48) ^ ((uint64_t)why << 32) ^ of;
@@ -47,7 +47,7 @@ static struct item *find_or_add_item(struct looking *l, uint32_t part,
     }
 }
 
-static void add_item(struct looking *l, uint32_t part, uint32_t of,
+static void add_item(struct item_collector *l, uint32_t part, uint32_t of,
                      uint32_t why, uint64_t ns)
 {
     struct item *x = ns ? find_or_add_item(l, part, of, why) : NULL;
@@ -72,7 +72,7 @@ static uint64_t first_row_of_node(const uint32_t *rows, uint64_t count,
 }
 
 /* Returns the fraction part / whole of `ns`. */
-static uint64_t share_of(uint64_t ns, uint64_t part, uint64_t whole)
+static uint64_t fraction_of_ns(uint64_t ns, uint64_t part, uint64_t whole)
 {
     return whole ? (uint64_t)((ips_u128)ns * ips_min_u64(part, whole) / whole)
                  : 0;
@@ -87,9 +87,9 @@ static uint64_t wait_within_step(const struct ips_request_step *s, uint64_t end,
     return ips_sub_sat(ips_min_u64(s->to, end), from);
 }
 
-static void on_step(void *arg, const struct ips_request_step *s)
+static void add_items_of_step(void *arg, const struct ips_request_step *s)
 {
-    struct looking *l = arg;
+    struct item_collector *l = arg;
     const struct ips_graph *g = &l->d->path.merged;
     uint32_t part = g->chains[s->chain].machine;
     uint32_t node =
@@ -106,7 +106,8 @@ static void on_step(void *arg, const struct ips_request_step *s)
         add_item(l, part, r->of[i], r->why[i],
                  !s->crossed && r->of_node[i]
                      ? wait_within_step(s, l->d->path.est.est[s->arc], r->ns[i])
-                     : share_of(r->ns[i], ns, ips_max_u64(s->whole, r->ns[i])));
+                     : fraction_of_ns(r->ns[i], ns,
+                                      ips_max_u64(s->whole, r->ns[i])));
     if (s->crossed)
         return;
     /* The arc of an answer ends when it is sent, but its CPU time includes the
@@ -116,30 +117,31 @@ static void on_step(void *arg, const struct ips_request_step *s)
         cpu = ips_add_sat(cpu, p->ns[i]);
     for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
         add_item(l, part, p->of[i], COMPUTING,
-                 share_of(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
+                 fraction_of_ns(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
 }
 
 /* Adds the items of at most REQUESTS_LOOKED of the requests, evenly selected;
  * returns the number of selected requests. */
-static uint32_t add_items_of_requests(struct looking *l, const uint32_t *index,
-                                      uint32_t count, int which)
+static uint32_t add_items_of_requests(struct item_collector *l,
+                                      const uint32_t *index, uint32_t count,
+                                      int which)
 {
     uint32_t step = count / REQUESTS_LOOKED + 1, looked = 0;
     l->which = which;
     for (uint32_t i = 0; i < count; i += step, looked++)
-        ips_request_walk(&l->d->path.merged, &l->d->path.est,
-                         &l->d->result.r[index[i]], on_step, l);
+        ips_request_walk_back(&l->d->path.merged, &l->d->path.est,
+                              &l->d->result.r[index[i]], add_items_of_step, l);
     return looked;
 }
 
-static struct request_more more_of(const struct looking *l,
-                                   const struct item *x, uint32_t slow,
-                                   uint32_t median)
+static struct request_difference
+difference_of_item(const struct item_collector *l, const struct item *x,
+                   uint32_t slow, uint32_t median)
 {
     const struct waits *w = &l->d->waits;
-    struct request_more m = {.cause = "",
-                             .slow_ns = x->ns[0] / slow,
-                             .median_ns = x->ns[1] / median};
+    struct request_difference m = {.cause = "",
+                                   .slow_ns = x->ns[0] / slow,
+                                   .median_ns = x->ns[1] / median};
     if (x->why == COMPUTING) {
         const struct entity_symbol *s =
             &w->arc_profile[x->machine].symbol[x->of];
@@ -158,29 +160,31 @@ static struct request_more more_of(const struct looking *l,
     return m;
 }
 
-static uint64_t excess_ns(const struct request_more *m)
+static uint64_t excess_ns(const struct request_difference *m)
 {
     return ips_sub_sat(m->slow_ns, m->median_ns);
 }
 
-static void choose_typical(const struct looking *l, uint32_t slow,
-                           uint32_t median, struct request_more out[2])
+static void choose_typical(const struct item_collector *l, uint32_t slow,
+                           uint32_t median, struct request_difference out[2])
 {
     for (uint32_t i = 0; i < ITEMS; i++) {
         const struct item *x = &l->item[i];
-        struct request_more *to = &out[x->why != COMPUTING];
+        struct request_difference *to = &out[x->why != COMPUTING];
         if (x->used && x->ns[1] / median > to->median_ns)
-            *to = more_of(l, x, slow, median);
+            *to = difference_of_item(l, x, slow, median);
     }
 }
 
-static void choose_more(const struct looking *l, uint32_t slow, uint32_t median,
-                        struct request_more *out)
+static void choose_largest_differences(const struct item_collector *l,
+                                       uint32_t slow, uint32_t median,
+                                       struct request_difference *out)
 {
     for (uint32_t i = 0; i < ITEMS; i++) {
         if (!l->item[i].used)
             continue;
-        struct request_more m = more_of(l, &l->item[i], slow, median);
+        struct request_difference m =
+            difference_of_item(l, &l->item[i], slow, median);
         size_t at = REQUESTS_MORE;
         while (at > 0 && excess_ns(&out[at - 1]) < excess_ns(&m))
             at--;
@@ -194,8 +198,8 @@ static void choose_more(const struct looking *l, uint32_t slow, uint32_t median,
 
 int requests_explain_slowest(struct query *q, struct ips_err *err)
 {
-    struct requests_data *d = requests_of(q);
-    struct looking l = {.q = q, .d = d};
+    struct requests_data *d = requests_data_of(q);
+    struct item_collector l = {.q = q, .d = d};
     d->more =
         calloc((size_t)d->service_count + 1, sizeof(*d->more) * REQUESTS_MORE);
     d->typical = calloc((size_t)d->service_count + 1, sizeof(*d->typical) * 2);
@@ -218,7 +222,8 @@ int requests_explain_slowest(struct query *q, struct ips_err *err)
             add_items_of_requests(&l, index + v->count - tail, tail, 0);
         uint32_t median =
             add_items_of_requests(&l, index + low, high - low + 1, 1);
-        choose_more(&l, slow, median, &d->more[(size_t)s * REQUESTS_MORE]);
+        choose_largest_differences(&l, slow, median,
+                                   &d->more[(size_t)s * REQUESTS_MORE]);
         choose_typical(&l, slow, median, &d->typical[(size_t)s * 2]);
     }
     free(l.item);

@@ -13,7 +13,7 @@
 #include "master/query/mtimes_plan.h"
 #include "master/requests/reported.h"
 
-static void no_memory(struct query *q)
+static void fail_no_memory(struct query *q)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
@@ -22,7 +22,7 @@ static void no_memory(struct query *q)
 
 static void on_solved(struct query *q)
 {
-    if (path_of(q)->err.code)
+    if (path_data_of(q)->err.code)
         engine_handle_failure(q);
     else
         requests_answer(q);
@@ -37,13 +37,13 @@ static void start_solving_requests(struct query *q)
 
 static void fetch_waits(struct query *q)
 {
-    waits_fetch(q, &requests_of(q)->waits, start_solving_requests);
+    waits_fetch(q, &requests_data_of(q)->waits, start_solving_requests);
 }
 
 /* If no connection was accepted, fetch the requests that the program marked. */
 static void on_request_graphs_fetched(struct query *q)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     if (!*d->by && d->end_count == 0)
         d->reported_by = REQUESTS_BY_MARK;
     if (d->reported_by == REQUESTS_BY_CONNECTION)
@@ -54,8 +54,8 @@ static void on_request_graphs_fetched(struct query *q)
 
 static void convert_window_and_fetch_graphs(struct query *q)
 {
-    weighting_convert_window(q, &path_of(q)->window);
-    path_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
+    weighting_convert_window(q, &path_data_of(q)->window);
+    path_data_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
         /* raw graphs have weighting cpu; the worker makes `wall` views */
         IPS_WEIGH_CPU;
     engine_fetch_subgraphs(q, true, on_request_graphs_fetched);
@@ -63,11 +63,12 @@ static void convert_window_and_fetch_graphs(struct query *q)
 
 static void on_gathered(struct query *q)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     struct ips_err err = {0};
     mtimes_plan_set_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (engine_number_nodes(q, "requests", &err) < 0 ||
-        query_check_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, &err) < 0) {
+        path_check_master_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, &err) <
+            0) {
         query_fail(q, &err);
         return;
     }
@@ -75,7 +76,7 @@ static void on_gathered(struct query *q)
     if (d->reported_by != REQUESTS_BY_CONNECTION)
         d->service_count = d->end_count = 0;
     if (!fine)
-        no_memory(q);
+        fail_no_memory(q);
     else
         weighting_align_clocks(q, convert_window_and_fetch_graphs);
 }
@@ -93,7 +94,7 @@ static void start_requests(struct query *q)
     }
     struct requests_data *d = calloc(1, sizeof(*d));
     if (!d) {
-        no_memory(q);
+        fail_no_memory(q);
         return;
     }
     q->data = d;
@@ -108,7 +109,7 @@ static void start_requests(struct query *q)
     q->calibrate = scenario->calibrated;
     scenario->weighting = IPS_WEIGH_WALL;
     if (rc == 0)
-        rc = requests_set_by(d, ask->by, &err);
+        rc = requests_parse_by(d, ask->by, &err);
     if (rc == 0 && ask->top > REQUESTS_TOP_MAX)
         rc = ips_err_set(&err, IPS_E_USAGE, "%u requests: at most %u", ask->top,
                          REQUESTS_TOP_MAX);
@@ -121,7 +122,7 @@ static void start_requests(struct query *q)
 
 static void release_requests(struct query *q)
 {
-    if (requests_of(q))
+    if (requests_data_of(q))
         requests_release(q);
     engine_release(q);
     gather_release(q);

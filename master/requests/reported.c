@@ -25,8 +25,8 @@ struct reported_requests {
     void (*after)(struct query *q);
 };
 
-int requests_set_by(struct requests_data *d, const char *by,
-                    struct ips_err *err)
+int requests_parse_by(struct requests_data *d, const char *by,
+                      struct ips_err *err)
 {
     const char *name = strchr(by, ':');
     size_t len = name ? (size_t)(name - by) : strlen(by);
@@ -54,8 +54,10 @@ int requests_set_by(struct requests_data *d, const char *by,
 
 /* ---- fetching the marked requests ------------------------------------- */
 
-static int take_names(struct requests_data *d, struct machine_share *p,
-                      const Ips__BracketsAnswer *a, struct ips_err *err)
+static int append_request_names(struct requests_data *d,
+                                struct machine_share *p,
+                                const Ips__BracketsAnswer *a,
+                                struct ips_err *err)
 {
     struct reported_requests *t = d->reported;
     struct reported_machine *of = &t->machine[p->number];
@@ -80,7 +82,7 @@ static int take_names(struct requests_data *d, struct machine_share *p,
                : 0;
 }
 
-static bool make_room(struct reported_requests *t, size_t more)
+static bool reserve_reported_rows(struct reported_requests *t, size_t more)
 {
     if (t->count + more <= t->capacity)
         return true;
@@ -94,10 +96,11 @@ static bool make_room(struct reported_requests *t, size_t more)
     return bigger != NULL;
 }
 
-static int take_marked_spans(struct query *q, struct machine_share *p,
-                             const Ips__Reply *reply, struct ips_err *err)
+static int handle_marked_spans_reply(struct query *q, struct machine_share *p,
+                                     const Ips__Reply *reply,
+                                     struct ips_err *err)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     struct reported_requests *t = d->reported;
     if (reply->answer_case != IPS__REPLY__ANSWER_BRACKETS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to BracketsAsk");
@@ -107,12 +110,12 @@ static int take_marked_spans(struct query *q, struct machine_share *p,
         a->n_last_ns != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "requests: arrays differ in length");
-    int rc = take_names(d, p, a, err);
+    int rc = append_request_names(d, p, a, err);
     if (rc < 0)
         return rc;
     if (n > REQUESTS_TOLD_MAX - t->count)
         return ips_err_set(err, IPS_E_LIMIT, "it tells of too many requests");
-    if (!make_room(t, n))
+    if (!reserve_reported_rows(t, n))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     t->unended += a->unended;
     for (size_t i = 0; i < n; i++) {
@@ -138,7 +141,7 @@ static int take_marked_spans(struct query *q, struct machine_share *p,
  */
 static void on_all_reported(struct query *q)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     const struct reported_requests *t = d->reported;
     struct ips_err err = {0};
     if (t->count || !*d->by || t->unended) {
@@ -160,7 +163,7 @@ static void on_all_reported(struct query *q)
 
 void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     struct ips_err err = {0};
     uint32_t n = q->gather.count;
     requests_release_reported(d);
@@ -173,7 +176,7 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
         return;
     }
     t->after = after;
-    query_open_round(q, take_marked_spans, on_all_reported);
+    query_open_round(q, handle_marked_spans_reply, on_all_reported);
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__BracketsAsk ask = IPS__BRACKETS_ASK__INIT;
@@ -187,7 +190,7 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
         query_ask(q, p, &request, true);
         p->window = ENGINE_WINDOW;
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 /* ---- making requests of them, in the worker --------------------------- */
@@ -205,7 +208,7 @@ static int compare_rows_by_service_and_chain(const void *a, const void *b)
 static int make_ends(struct query *q, struct ips_marked_request *told,
                      struct ips_err *err)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     const struct ips_graph *g = &d->path.merged;
     struct reported_requests *t = d->reported;
     d->ends = calloc((size_t)t->count + 1, sizeof(*d->ends));
@@ -248,7 +251,7 @@ int requests_solve_reported(struct query *q,
                             const struct ips_scenario *scenario,
                             struct ips_err *err)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     uint32_t count = d->reported->count;
     struct ips_marked_request *told = calloc((size_t)count + 1, sizeof(*told));
     free(d->ends);

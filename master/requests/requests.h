@@ -47,7 +47,7 @@ struct request_service {
 /* Something on which the slowest 1% of a service's requests spend more time.
  * cause "": CPU time in the procedure; else a wait there. procedure NULL: the
  * entry is empty. */
-struct request_more {
+struct request_difference {
     /* strings belong to messages kept by query_keep_message() */
     const char *cause, *procedure, *module, *file;
     uint32_t source_line;
@@ -84,20 +84,20 @@ struct requests_data {     /* stored in query.data */
     const char *by;
     const char *reported_name; /* name of the mark or task; "": all; borrowed */
     enum requests_by reported_by;
-    /* the waits and arc profiles as fetched; waits_lay_on_graph() was not
+    /* the waits and arc profiles as fetched; waits_place_on_graph() was not
      * called */
     struct waits waits;
     /* [services][REQUESTS_MORE] largest differences between the slowest 1% and
      * the median */
-    struct request_more *more;
+    struct request_difference *more;
     /* [services][2] where the requests around the median compute most, and
      * where they wait most */
-    struct request_more *typical;
+    struct request_difference *typical;
     struct reported_requests
         *reported; /* requests/reported.h; NULL: requests by connection */
 };
 
-static inline struct requests_data *requests_of(struct query *q)
+static inline struct requests_data *requests_data_of(struct query *q)
 {
     return q->data;
 }

@@ -39,9 +39,9 @@ static uint32_t oldest_ancestor_of_same_program(const struct machine_tables *t,
 
 /* Whether a connection called `name` belongs to service `s`. Every Unix
  * connection has its own name, so all those of one program form one service. */
-static bool same_service(const struct machine_share *p,
-                         const struct request_service *s, const char *name,
-                         size_t len, uint32_t family)
+static bool belongs_to_service(const struct machine_share *p,
+                               const struct request_service *s,
+                               const char *name, size_t len, uint32_t family)
 {
     bool tcp = strncmp(name, "tcp ", 4) == 0;
     if (s->machine != p->number || tcp != (strncmp(s->name, "tcp ", 4) == 0))
@@ -58,7 +58,7 @@ static uint32_t find_or_add_service(struct requests_data *d,
     size_t len = local_end_len(name);
     uint32_t family = oldest_ancestor_of_same_program(&p->t, process);
     for (uint32_t i = d->service_count; i > 0; i--) {
-        if (same_service(p, &d->service[i - 1], name, len, family))
+        if (belongs_to_service(p, &d->service[i - 1], name, len, family))
             return i - 1;
     }
     d->service[d->service_count] =
@@ -70,7 +70,7 @@ static uint32_t find_or_add_service(struct requests_data *d,
     return d->service_count++;
 }
 
-static int by_end(const void *a, const void *b)
+static int compare_channel_rows(const void *a, const void *b)
 {
     const Ips__ChannelRow *x = *(Ips__ChannelRow *const *)a;
     const Ips__ChannelRow *y = *(Ips__ChannelRow *const *)b;
@@ -124,7 +124,7 @@ static bool count_processes(struct requests_data *d,
 
 bool requests_find_services(struct query *q)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     size_t room = 1;
     for (uint32_t i = 0; i < q->gather.count; i++)
         room += q->gather.active[i]->t.channel_count;
@@ -143,7 +143,7 @@ bool requests_find_services(struct query *q)
             return false;
         if (p->t.channel_count)
             qsort(p->t.channels, p->t.channel_count, sizeof(*p->t.channels),
-                  by_end);
+                  compare_channel_rows);
         add_services_and_ends(d, p);
         if (!count_processes(d, p))
             return false;
@@ -153,7 +153,7 @@ bool requests_find_services(struct query *q)
 
 void requests_release(struct query *q)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         if (d->serving)
             free(d->serving[i]);
@@ -189,7 +189,7 @@ void requests_release(struct query *q)
 
 static int merge_wall_graph_and_find_path(struct query *q)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     if (!engine_make_graphs(q))
         return d->err.code;
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -212,8 +212,8 @@ static int merge_wall_graph_and_find_path(struct query *q)
     return ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err);
 }
 
-static bool in_window(const struct requests_data *d,
-                      const struct ips_request *r)
+static bool request_is_in_window(const struct requests_data *d,
+                                 const struct ips_request *r)
 {
     const struct path_window *w = &d->path.window;
     return r->arrived_ns >= w->from_ns &&
@@ -229,7 +229,7 @@ static bool group_requests_by_service(struct requests_data *d)
         return false;
     for (uint32_t i = 0; i < f->count; i++)
         d->service[d->ends[f->r[i].end].service].count +=
-            in_window(d, &f->r[i]);
+            request_is_in_window(d, &f->r[i]);
     uint32_t at = 0;
     for (uint32_t s = 0; s < d->service_count; s++) {
         d->service[s].first = at;
@@ -238,7 +238,7 @@ static bool group_requests_by_service(struct requests_data *d)
     }
     for (uint32_t i = 0; i < f->count; i++) {
         struct request_service *s = &d->service[d->ends[f->r[i].end].service];
-        if (in_window(d, &f->r[i]))
+        if (request_is_in_window(d, &f->r[i]))
             d->by_service[s->first + s->count++] = i;
     }
     return true;
@@ -259,7 +259,7 @@ static int compare_requests_by_duration(const void *a, const void *b)
 
 static int find_lock_holds_of_requests(struct query *q)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     const struct ips_graph *g = &d->path.merged;
     bool *lock = calloc((size_t)g->node_count + 1, sizeof(*lock));
     uint64_t *name = calloc((size_t)g->node_count + 1, sizeof(*name));
@@ -295,7 +295,7 @@ static int find_lock_holds_of_requests(struct query *q)
 
 void requests_solve(struct query *q)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     struct ips_err *err = &d->path.err;
     int rc = merge_wall_graph_and_find_path(q);
     if (rc < 0)

@@ -22,7 +22,7 @@ struct filling {
 /* Whether a thread that waits for this cause is busy with its request, so that
  * it cannot serve another. Waits for locks do not count: an idle worker may
  * wait for one too (a condition). */
-static bool is_busy_with(const char *cause)
+static bool cause_keeps_thread_busy(const char *cause)
 {
     return strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0;
 }
@@ -31,7 +31,7 @@ static uint64_t sum_busy_waits(const Ips__ThreadRow *t)
 {
     uint64_t busy = 0;
     for (size_t i = 0; i < t->n_waits; i++) {
-        if (is_busy_with(t->waits[i]->cause))
+        if (cause_keeps_thread_busy(t->waits[i]->cause))
             busy = ips_add_sat(busy, t->waits[i]->ns);
     }
     return busy;
@@ -94,7 +94,7 @@ static void sum_outside_of_machine(struct requests_data *d,
             uint32_t at = (uint32_t)e->base + rows->node[row];
             if (at >= c->first + c->count)
                 break;
-            if (is_busy_with(d->waits.cause[rows->why[row]]))
+            if (cause_keeps_thread_busy(d->waits.cause[rows->why[row]]))
                 d->outside_wait[k] += ns_outside_requests(
                     d, rows->ns[row], ips_sub_sat(est[at], rows->ns[row]),
                     rows->ns[row]);
@@ -104,7 +104,7 @@ static void sum_outside_of_machine(struct requests_data *d,
 
 int requests_find_busiest_and_outside(struct query *q, struct ips_err *err)
 {
-    struct requests_data *d = requests_of(q);
+    struct requests_data *d = requests_data_of(q);
     size_t room = (size_t)d->path.merged.chain_count + 1;
     d->outside_cpu = calloc(room, sizeof(*d->outside_cpu));
     d->outside_wait = calloc(room, sizeof(*d->outside_wait));
@@ -145,7 +145,7 @@ static void add_station(struct filling *f, char *name, const char *kind,
     f->out->stations[f->out->n_stations++] = row;
 }
 
-static int most_demanding(const void *a, const void *b)
+static int compare_stations_by_demand(const void *a, const void *b)
 {
     const Ips__StationRow *x = *(Ips__StationRow *const *)a;
     const Ips__StationRow *y = *(Ips__StationRow *const *)b;
@@ -218,13 +218,13 @@ static uint64_t link_ns_per_byte_q32(const struct filling *f,
         return scenario->mtime.per_byte_q32;
     const struct mtime_pair *pair =
         from == to ? NULL
-                   : mtimes_choose(&f->q->m->mtimes, from->machine, to->machine,
-                                   MTIME_TCP);
+                   : mtimes_choose_pair(&f->q->m->mtimes, from->machine,
+                                        to->machine, MTIME_TCP);
     return pair ? pair->curve.beta_q32 : 0;
 }
 
-static void add_link(struct filling *f, uint32_t of, uint32_t at,
-                     uint64_t bytes)
+static void add_link_station(struct filling *f, uint32_t of, uint32_t at,
+                             uint64_t bytes)
 {
     const struct machine_share *from = f->q->gather.active[of];
     const struct machine_share *to = f->q->gather.active[at];
@@ -237,7 +237,7 @@ static void add_link(struct filling *f, uint32_t of, uint32_t at,
 }
 
 /* Returns when the request that arrives first was sent. */
-static uint64_t first_sent(const struct requests_data *d)
+static uint64_t first_request_sent_ns(const struct requests_data *d)
 {
     const struct ips_graph *g = &d->path.merged;
     const uint64_t *est = d->path.est.est;
@@ -255,7 +255,7 @@ static uint64_t first_sent(const struct requests_data *d)
 static void add_link_stations_of_window(struct filling *f)
 {
     const uint64_t *est = f->d->path.est.est;
-    uint64_t begin = first_sent(f->d);
+    uint64_t begin = first_request_sent_ns(f->d);
     uint32_t parts = f->q->gather.count;
     uint64_t *bytes = arena_alloc(f->a, (size_t)parts * parts * sizeof(*bytes));
     for (uint32_t of = 0; bytes && of < parts; of++) {
@@ -274,7 +274,7 @@ static void add_link_stations_of_window(struct filling *f)
     }
     for (uint32_t from = 0; bytes && from < parts; from++) {
         for (uint32_t to = 0; to < parts; to++)
-            add_link(f, from, to, bytes[(size_t)from * parts + to]);
+            add_link_station(f, from, to, bytes[(size_t)from * parts + to]);
     }
 }
 
@@ -291,8 +291,8 @@ static void add_link_stations(struct filling *f)
         const struct matrix_cell *x = &by_machine.cells[i];
         if (x->from >= MATRIX_PENDING || x->to >= MATRIX_PENDING)
             continue;
-        add_link(f, (uint32_t)(x->from >> 32), (uint32_t)(x->to >> 32),
-                 x->bytes);
+        add_link_station(f, (uint32_t)(x->from >> 32), (uint32_t)(x->to >> 32),
+                         x->bytes);
     }
     matrix_release(&by_process);
     matrix_release(&by_machine);
@@ -305,8 +305,11 @@ static void add_link_stations(struct filling *f)
 void requests_add_stations(struct query *q, struct arena *a,
                            Ips__RequestsAnswer *out, Ips__ServiceRow *service)
 {
-    struct filling f = {
-        .q = q, .d = requests_of(q), .a = a, .out = out, .service = service};
+    struct filling f = {.q = q,
+                        .d = requests_data_of(q),
+                        .a = a,
+                        .out = out,
+                        .service = service};
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_stations_of_machine(&f, q->gather.active[i]);
     add_lock_stations(&f);
@@ -317,7 +320,7 @@ void requests_add_stations(struct query *q, struct arena *a,
     if (a->failed || out->n_stations == 0)
         return;
     qsort(out->stations, out->n_stations, sizeof(*out->stations),
-          most_demanding);
+          compare_stations_by_demand);
     for (size_t i = 0; i < out->n_stations; i++) {
         if (strcmp(out->stations[i]->kind, "client") == 0)
             continue;

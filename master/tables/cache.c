@@ -24,7 +24,7 @@ struct cached_tables {
     struct tables *tables;
 };
 
-static void drop_tables(struct cached_tables *k)
+static void release_cached_tables(struct cached_tables *k)
 {
     if (!k || --k->refs > 0)
         return;
@@ -36,13 +36,14 @@ static void drop_tables(struct cached_tables *k)
 
 static void return_cached_tables(struct query *q)
 {
-    drop_tables(q->table_cache);
+    release_cached_tables(q->table_cache);
     q->table_cache = NULL;
 }
 
 /* ---- using the cached tables ------------------------------------------ */
 
-static bool all_connected(const struct master *m, const struct cached_tables *k)
+static bool all_machines_connected(const struct master *m,
+                                   const struct cached_tables *k)
 {
     uint64_t now = master_now_ns();
     for (uint32_t i = 0; i < k->count; i++) {
@@ -60,7 +61,7 @@ static void borrow_tables(struct query *q, bool matched,
                           struct machine_share *to,
                           const struct machine_share *from)
 {
-    *to = (struct machine_share){.state = PART_ACTIVE,
+    *to = (struct machine_share){.state = MACHINE_ACTIVE,
                                  .slave =
                                      roster_find(&q->m->roster, from->machine),
                                  .expected = true,
@@ -107,11 +108,11 @@ static bool lend_tables(struct query *q, struct cached_tables *k, bool matched)
 bool table_cache_use(struct query *q, unsigned want)
 {
     struct cached_tables *k = q->m->table_cache;
-    struct catalogue_sum_run known = {0};
+    struct catalogue_run_sum known = {0};
     struct ips_err err = {0};
     if (!k || (want & ~k->want) || q->restarts > 0 ||
         query_wants_windowed_tables(q) || strcmp(k->run, q->run) != 0 ||
-        !all_connected(q->m, k) ||
+        !all_machines_connected(q->m, k) ||
         catalogue_sum_run(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open || known.events != k->events ||
         known.created_real_ns != k->created_real_ns ||
@@ -136,12 +137,12 @@ void table_cache_or_gather(struct query *q, unsigned want,
 /* ---- storing tables --------------------------------------------------- */
 
 /* Whether the tables may be cached; sets *run as catalogue_sum_run() does. */
-static bool may_cache(const struct query *q, struct catalogue_sum_run *run)
+static bool may_cache(const struct query *q, struct catalogue_run_sum *run)
 {
     size_t bytes = 0;
-    *run = (struct catalogue_sum_run){0};
+    *run = (struct catalogue_run_sum){0};
     if (q->gather.count == 0 || q->table_cache ||
-        query_wants_windowed_tables(q) || query_incomplete(q) ||
+        query_wants_windowed_tables(q) || query_is_incomplete(q) ||
         certificate_run_is_open(q))
         return false;
     for (uint32_t i = 0; i < q->machine_count; i++)
@@ -159,7 +160,7 @@ static bool may_cache(const struct query *q, struct catalogue_sum_run *run)
  * data. */
 static bool has_as_much_cached(const struct cached_tables *k,
                                const struct query *q,
-                               const struct catalogue_sum_run *run)
+                               const struct catalogue_run_sum *run)
 {
     return k && strcmp(k->run, q->run) == 0 && k->events == run->events &&
            k->created_real_ns == run->created_real_ns &&
@@ -168,7 +169,7 @@ static bool has_as_much_cached(const struct cached_tables *k,
 
 void table_cache_store(struct query *q)
 {
-    struct catalogue_sum_run run;
+    struct catalogue_run_sum run;
     struct cached_tables *k;
     if (!may_cache(q, &run) || has_as_much_cached(q->m->table_cache, q, &run) ||
         !(k = calloc(1, sizeof(*k))))
@@ -199,7 +200,7 @@ void table_cache_store(struct query *q)
         p->message_bytes = 0;
         p->borrows = true;
     }
-    drop_tables(q->m->table_cache);
+    release_cached_tables(q->m->table_cache);
     q->m->table_cache = q->table_cache = k;
     q->let_go = return_cached_tables;
     k->refs++;
@@ -227,6 +228,6 @@ void table_cache_return_tables(struct query *q, struct tables *t)
 
 void table_cache_release(struct master *m)
 {
-    drop_tables(m->table_cache);
+    release_cached_tables(m->table_cache);
     m->table_cache = NULL;
 }

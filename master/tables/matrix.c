@@ -79,10 +79,10 @@ static uint64_t share_of_sent(uint64_t before, uint64_t sent, uint64_t sum,
 /* Distributes the messages and bytes that `row` sent over the processes that
  * share the receiving end, in proportion to the bytes that each received. The
  * shares add up exactly. */
-static int spread_bytes(struct matrix *m, uint64_t from,
-                        const Ips__ChannelRow *row,
-                        const struct machine_share *to, uint32_t end,
-                        struct ips_err *err)
+static int distribute_over_receivers(struct matrix *m, uint64_t from,
+                                     const Ips__ChannelRow *row,
+                                     const struct machine_share *to,
+                                     uint32_t end, struct ips_err *err)
 {
     Ips__ChannelRow **list = to->t.channels;
     uint32_t n = to->t.channel_count, low = 0, high = n;
@@ -108,8 +108,9 @@ static int spread_bytes(struct matrix *m, uint64_t from,
                           rest ? sum : total);
         uint64_t upto_b = share_of_sent(row->sent_bytes_before, row->sent_bytes,
                                         sum, rest ? sum : total);
-        int rc = add_cell(m, from, matrix_process(to->number, list[i]->process),
-                          upto_m - messages, upto_b - bytes, err);
+        int rc =
+            add_cell(m, from, matrix_process_key(to->number, list[i]->process),
+                     upto_m - messages, upto_b - bytes, err);
         if (rc < 0)
             return rc;
         messages = upto_m;
@@ -120,22 +121,24 @@ static int spread_bytes(struct matrix *m, uint64_t from,
                     row->sent_bytes - bytes, err);
 }
 
-static int add_row(struct matrix *m, struct machine_share *const *parts,
-                   uint32_t count, const struct machine_share *p,
-                   const Ips__ChannelRow *row, bool pending,
-                   struct ips_err *err)
+static int add_channel_row(struct matrix *m, struct machine_share *const *parts,
+                           uint32_t count, const struct machine_share *p,
+                           const Ips__ChannelRow *row, bool pending,
+                           struct ips_err *err)
 {
-    uint64_t self = matrix_process(p->number, row->process);
+    uint64_t self = matrix_process_key(p->number, row->process);
     uint64_t other = pending ? MATRIX_PENDING : MATRIX_EXTERNAL;
     if (row->peer_process >= 0)
-        return add_cell(m, self,
-                        matrix_process(p->number, (uint32_t)row->peer_process),
-                        row->sent_messages, row->sent_bytes, err);
+        return add_cell(
+            m, self, matrix_process_key(p->number, (uint32_t)row->peer_process),
+            row->sent_messages, row->sent_bytes, err);
     if (row->peer_shared > 0)
-        return spread_bytes(m, self, row, p, row->peer_shared - 1, err);
+        return distribute_over_receivers(m, self, row, p, row->peer_shared - 1,
+                                         err);
     if (row->end < p->peer_count && p->peer[row->end].machine < count)
-        return spread_bytes(m, self, row, parts[p->peer[row->end].machine],
-                            p->peer[row->end].end, err);
+        return distribute_over_receivers(m, self, row,
+                                         parts[p->peer[row->end].machine],
+                                         p->peer[row->end].end, err);
     int rc = add_cell(m, self, other, row->sent_messages, row->sent_bytes, err);
     return rc < 0
                ? rc
@@ -158,7 +161,8 @@ int matrix_make(struct machine_share *const *parts, uint32_t count,
     for (uint32_t i = 0; i < count; i++) {
         const struct machine_share *p = parts[i];
         for (uint32_t k = 0; k < p->t.channel_count && rc == 0; k++)
-            rc = add_row(out, parts, count, p, p->t.channels[k], pending, err);
+            rc = add_channel_row(out, parts, count, p, p->t.channels[k],
+                                 pending, err);
     }
     sort_and_merge_cells(out);
     if (rc < 0)
@@ -166,7 +170,7 @@ int matrix_make(struct machine_share *const *parts, uint32_t count,
     return rc;
 }
 
-static uint64_t machine_of(uint64_t process)
+static uint64_t machine_key_of(uint64_t process)
 {
     return process >= MATRIX_PENDING ? process
                                      : process & ~(uint64_t)UINT32_MAX;
@@ -178,8 +182,8 @@ int matrix_sum_by_machine(const struct matrix *m, struct matrix *out,
     int rc = 0;
     memset(out, 0, sizeof(*out));
     for (size_t i = 0; i < m->count && rc == 0; i++)
-        rc = add_cell(out, machine_of(m->cells[i].from),
-                      machine_of(m->cells[i].to), m->cells[i].messages,
+        rc = add_cell(out, machine_key_of(m->cells[i].from),
+                      machine_key_of(m->cells[i].to), m->cells[i].messages,
                       m->cells[i].bytes, err);
     sort_and_merge_cells(out);
     if (rc < 0)
@@ -211,7 +215,7 @@ int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
     return 0;
 }
 
-size_t matrix_find(const struct matrix *m, uint64_t who, bool turned)
+size_t matrix_find_first_cell(const struct matrix *m, uint64_t who, bool turned)
 {
     size_t low = 0, high = m->count;
     while (low < high) {

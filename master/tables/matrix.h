@@ -24,7 +24,7 @@ struct matrix {
     size_t count, cap;
 };
 
-static inline uint64_t matrix_process(uint32_t part, uint32_t process)
+static inline uint64_t matrix_process_key(uint32_t part, uint32_t process)
 {
     return (uint64_t)part << 32 | process;
 }
@@ -42,7 +42,8 @@ int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
 /* Returns the index of the first cell whose sender (`from`) is not less than
  * `who`. With `turned`, the matrix must be sorted by receiver, and `to` is
  * compared instead of `from`. */
-size_t matrix_find(const struct matrix *m, uint64_t who, bool turned);
+size_t matrix_find_first_cell(const struct matrix *m, uint64_t who,
+                              bool turned);
 void matrix_release(struct matrix *m);
 
 #endif

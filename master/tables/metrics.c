@@ -56,7 +56,7 @@ static void add_cause(struct sums *s, const char *name, uint64_t ns,
 
 /* Returns the last recorded time of a machine. It is taken as the end of
  * processes that are still open. */
-static uint64_t last_moment(const struct machine_share *p)
+static uint64_t last_recorded_ns(const struct machine_share *p)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < p->t.proc_count; i++)
@@ -70,12 +70,13 @@ static uint64_t last_moment(const struct machine_share *p)
     return last;
 }
 
-static uint64_t span_ns(uint64_t start, uint64_t end, uint64_t last)
+static uint64_t lifetime_until_ns(uint64_t start, uint64_t end, uint64_t last)
 {
     return ips_sub_sat(end ? end : last, start);
 }
 
-static void add_thread(struct sums *s, const Ips__ThreadRow *t, uint64_t last)
+static void add_thread_to_sums(struct sums *s, const Ips__ThreadRow *t,
+                               uint64_t last)
 {
     s->cpu_ns = ips_add_sat(s->cpu_ns, t->cpu_ns);
     s->wait_ns = ips_add_sat(s->wait_ns, t->wait_ns);
@@ -83,8 +84,8 @@ static void add_thread(struct sums *s, const Ips__ThreadRow *t, uint64_t last)
     s->blocked_ns =
         ips_add_sat(s->blocked_ns, ips_sub_sat(t->wait_ns, t->woken_ns));
     s->unknown_ns = ips_add_sat(s->unknown_ns, t->unknown_ns);
-    s->lifetimes_ns =
-        ips_add_sat(s->lifetimes_ns, span_ns(t->start_ns, t->end_ns, last));
+    s->lifetimes_ns = ips_add_sat(
+        s->lifetimes_ns, lifetime_until_ns(t->start_ns, t->end_ns, last));
     for (size_t i = 0; i < t->n_waits; i++)
         add_cause(s, t->waits[i]->cause, t->waits[i]->ns, t->waits[i]->count);
 }
@@ -112,12 +113,12 @@ static void add_sums(struct sums *s, const struct sums *more)
 static void add_traffic(struct sums *s, const struct metrics_traffic *t,
                         uint64_t who)
 {
-    for (size_t i = matrix_find(&t->by_from, who, false);
+    for (size_t i = matrix_find_first_cell(&t->by_from, who, false);
          i < t->by_from.count && t->by_from.cells[i].from == who; i++) {
         s->messages_out += t->by_from.cells[i].messages;
         s->bytes_out += t->by_from.cells[i].bytes;
     }
-    for (size_t i = matrix_find(&t->by_to, who, true);
+    for (size_t i = matrix_find_first_cell(&t->by_to, who, true);
          i < t->by_to.count && t->by_to.cells[i].to == who; i++) {
         s->messages_in += t->by_to.cells[i].messages;
         s->bytes_in += t->by_to.cells[i].bytes;
@@ -139,7 +140,8 @@ static int compare_moments(const void *left, const void *right)
 
 /* Returns the greatest number of processes that were alive at once, or
  * IPS_UNMEASURED if there is no memory. */
-static uint64_t most_alive(const struct machine_share *p, uint64_t last)
+static uint64_t max_alive_processes(const struct machine_share *p,
+                                    uint64_t last)
 {
     uint32_t n = p->t.proc_count;
     struct moment *m = calloc((size_t)n * 2 + 1, sizeof(*m));
@@ -214,7 +216,7 @@ static void fill_waits(struct metrics_maker *k, Ips__MetricsRow *row,
 
 /* Returns the kernel's run delay, or IPS_UNMEASURED if the kernel reported none
  * while threads were off the CPU for unknown reasons. */
-static uint64_t run_delay(const struct sums *s)
+static uint64_t measured_run_delay(const struct sums *s)
 {
     return s->delay_ns == 0 && s->unknown_ns > 0 ? IPS_UNMEASURED : s->delay_ns;
 }
@@ -224,7 +226,7 @@ static uint64_t run_delay(const struct sums *s)
 static void fill_lifetime_parts(Ips__MetricsRow *row, const struct sums *s,
                                 enum object_level level)
 {
-    row->wait_cpu_ns = run_delay(s);
+    row->wait_cpu_ns = measured_run_delay(s);
     row->wait_cpu_unknown_ns = s->unknown_ns;
     row->blocked_ns = s->blocked_ns;
     row->other_ns =
@@ -240,7 +242,7 @@ static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
                         enum object_level level)
 {
     uint64_t t = s->elapsed_ns;
-    uint64_t delay = run_delay(s);
+    uint64_t delay = measured_run_delay(s);
     bool run = level == LEVEL_RUN;
     row->response =
         compute_ratio(level == LEVEL_THREAD ? t : s->lifetimes_ns, s->cpu_ns);
@@ -343,8 +345,8 @@ static void add_thread_row(struct metrics_maker *k,
     snprintf(object, sizeof(object), "%s/%u", process, t->tid);
     if (t->outside || !is_wanted(k, object, LEVEL_THREAD))
         return;
-    add_thread(&s, t, last);
-    s.elapsed_ns = span_ns(t->start_ns, t->end_ns, last);
+    add_thread_to_sums(&s, t, last);
+    s.elapsed_ns = lifetime_until_ns(t->start_ns, t->end_ns, last);
     s.cores_ns = s.elapsed_ns * p->sync->cores;
     s.messages_out = t->messages_out;
     s.bytes_out = t->bytes_out;
@@ -365,16 +367,16 @@ static struct sums add_process_row(struct metrics_maker *k,
     const Ips__ProcessRow *row = p->t.procs[i];
     struct sums s = {.started = !row->earlier, .alive_max = 1, .machines = 1};
     uint32_t first = *at;
-    s.elapsed_ns = span_ns(row->start_ns, row->end_ns, last);
+    s.elapsed_ns = lifetime_until_ns(row->start_ns, row->end_ns, last);
     s.cores_ns = s.elapsed_ns * p->sync->cores;
     for (;
          *at < p->t.thread_count && p->t.threads[by_process[*at]]->process == i;
          ++*at)
         if (!p->t.threads[by_process[*at]]->outside)
-            add_thread(&s, p->t.threads[by_process[*at]], last);
+            add_thread_to_sums(&s, p->t.threads[by_process[*at]], last);
     if (row->outside)
         return (struct sums){0};
-    add_traffic(&s, &k->processes, matrix_process(p->number, i));
+    add_traffic(&s, &k->processes, matrix_process_key(p->number, i));
     if (row->rusage_cpu_ns != UINT64_MAX) {
         s.rusage_ns = row->rusage_cpu_ns;
         s.rusage_own_ns = s.cpu_ns;
@@ -397,7 +399,7 @@ static int add_machine_rows(struct metrics_maker *k,
                             struct ips_err *err)
 {
     char object[ROSTER_NAME_BYTES + 2];
-    uint64_t last = last_moment(p), first = UINT64_MAX;
+    uint64_t last = last_recorded_ns(p), first = UINT64_MAX;
     uint32_t at = 0, *order = machine_share_order_threads(p);
     if (!order)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
@@ -415,13 +417,13 @@ static int add_machine_rows(struct metrics_maker *k,
         first = ips_min_u64(first, p->t.procs[i]->start_ns);
     }
     free(order);
-    s->alive_max = most_alive(p, last);
+    s->alive_max = max_alive_processes(p, last);
     if (s->alive_max == IPS_UNMEASURED)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     s->machines = 1;
     s->elapsed_ns = ips_sub_sat(last, ips_min_u64(first, last));
     s->cores_ns = s->elapsed_ns * p->sync->cores;
-    add_traffic(s, &k->machines, matrix_process(p->number, 0));
+    add_traffic(s, &k->machines, matrix_process_key(p->number, 0));
     if (row)
         fill_row(k, row, object, LEVEL_MACHINE, s);
     return 0;
@@ -465,7 +467,7 @@ static int add_run_rows(struct metrics_maker *k, struct ips_err *err)
     all.elapsed_ns = run_elapsed(k, machine);
     if (row && rc == 0) {
         fill_row(k, row, "/", LEVEL_RUN, &all);
-        pop_fill(k->shares, k->count, all.elapsed_ns, row);
+        pop_fill_efficiencies(k->shares, k->count, all.elapsed_ns, row);
     }
     free(machine);
     return rc;
@@ -473,9 +475,9 @@ static int add_run_rows(struct metrics_maker *k, struct ips_err *err)
 
 /* ---- levels and the whole answer -------------------------------------- */
 
-static enum object_level level_of(const char *object)
+static enum object_level level_of_object(const char *object)
 {
-    unsigned parts = ips_object_parts(object);
+    unsigned parts = ips_object_count_parts(object);
     return parts < LEVELS ? (enum object_level)parts : LEVEL_THREAD;
 }
 
@@ -484,7 +486,7 @@ int metrics_parse_levels(const char *object, const char *level,
 {
     memset(at_level, 0, METRICS_LEVELS * sizeof(*at_level));
     if (*level == '\0') {
-        enum object_level own = level_of(object);
+        enum object_level own = level_of_object(object);
         at_level[own] = true;
         if (own + 1 < LEVELS)
             at_level[own + 1] = true;
@@ -531,9 +533,9 @@ int metrics_make(struct machine_share *const *parts, uint32_t count,
         rc = ips_err_set(err, IPS_E_NOT_FOUND, "no object %s in this run",
                          object);
     if (rc == 0) {
-        metrics_put_matrix(&k, &k.machines.by_from, true, &out->machine_matrix,
+        metrics_add_matrix(&k, &k.machines.by_from, true, &out->machine_matrix,
                            &out->n_machine_matrix);
-        metrics_put_matrix(&k, &k.processes.by_from, false,
+        metrics_add_matrix(&k, &k.processes.by_from, false,
                            &out->process_matrix, &out->n_process_matrix);
         metrics_add_totals(&k, &k.machines, true, &out->machine_totals,
                            &out->n_machine_totals);

@@ -4,7 +4,8 @@
 #include "master/query/machine_share.h"
 #include "master/tables/metrics_private.h"
 
-static char *cell_name(struct metrics_maker *k, uint64_t who, bool machine)
+static char *cell_object_name(struct metrics_maker *k, uint64_t who,
+                              bool machine)
 {
     if (who == MATRIX_EXTERNAL)
         return ips_unconst_text("external");
@@ -23,7 +24,7 @@ bool metrics_cell_involves(const char *object, const Ips__MatrixCell *c)
            (*c->to == '/' && ips_object_matches(object, c->to));
 }
 
-void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,
+void metrics_add_matrix(struct metrics_maker *k, const struct matrix *m,
                         bool machine, Ips__MatrixCell ***list, size_t *count)
 {
     size_t cap = 0;
@@ -32,8 +33,8 @@ void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,
         if (!c || !arena_reserve(k->a, list, *count, &cap, sizeof(**list)))
             return;
         ips__matrix_cell__init(c);
-        c->from = cell_name(k, m->cells[i].from, machine);
-        c->to = cell_name(k, m->cells[i].to, machine);
+        c->from = cell_object_name(k, m->cells[i].from, machine);
+        c->to = cell_object_name(k, m->cells[i].to, machine);
         c->messages = m->cells[i].messages;
         c->bytes = m->cells[i].bytes;
         if (!machine && !metrics_cell_involves(k->object, c))
@@ -77,7 +78,7 @@ void metrics_add_totals(struct metrics_maker *k,
         all->bytes_out += sum->bytes_out;
         all->messages_in += sum->messages_in;
         all->bytes_in += sum->bytes_in;
-        sum->object = cell_name(k, who, machine);
+        sum->object = cell_object_name(k, who, machine);
         if (k->all || *count < METRICS_MAX_CELLS)
             (*list)[(*count)++] = sum;
         else

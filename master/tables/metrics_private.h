@@ -33,7 +33,7 @@ char *metrics_process_name(struct metrics_maker *k,
 /* Adds the cells of `m` to *list. `machine`: `m` is the matrix of machines. Of
  * the matrix of processes only the cells that involve the requested object are
  * added. */
-void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,
+void metrics_add_matrix(struct metrics_maker *k, const struct matrix *m,
                         bool machine, Ips__MatrixCell ***list, size_t *count);
 /* Adds the sum of each row and column of a matrix, including "external" and
  * "pending", and the total as the last entry. */

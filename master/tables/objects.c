@@ -40,7 +40,8 @@ struct extent { /* times of one machine, by its own clock */
     uint32_t processes;
 };
 
-static struct extent extent_of(const struct machine_share *p, bool windowed)
+static struct extent compute_extent(const struct machine_share *p,
+                                    bool windowed)
 {
     struct extent e = {.first = UINT64_MAX};
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
@@ -109,7 +110,7 @@ static void add_thread(struct tree *t, const struct machine_share *p,
 static uint64_t add_machine(struct tree *t, const struct machine_share *p)
 {
     char object[ROSTER_NAME_BYTES + 2];
-    struct extent e = extent_of(p, query_wants_windowed_tables(t->q));
+    struct extent e = compute_extent(p, query_wants_windowed_tables(t->q));
     uint64_t cpu = 0;
     uint32_t at = 0, *order = machine_share_order_threads(p);
     if (!order) {
@@ -141,7 +142,7 @@ static uint64_t add_machine(struct tree *t, const struct machine_share *p)
     return cpu;
 }
 
-static void add_all(struct tree *t)
+static void add_all_objects(struct tree *t)
 {
     const struct gather *g = &t->q->gather;
     Ips__ObjectRow *top = add_object(t, "", "run");
@@ -170,7 +171,7 @@ int tables_make_objects(struct tables *t, const struct query *q,
     struct tree tree = {.q = q, .a = &t->a};
     if (t->objects)
         return 0;
-    add_all(&tree);
+    add_all_objects(&tree);
     if (t->a.failed)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     t->objects = tree.rows;

@@ -8,7 +8,7 @@ struct sums {
 
 /* Returns the machine's last recorded time. It is taken as the end of open
  * threads. */
-static uint64_t last_moment(const struct machine_share *p)
+static uint64_t last_thread_time_ns(const struct machine_share *p)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < p->t.thread_count; i++)
@@ -17,10 +17,11 @@ static uint64_t last_moment(const struct machine_share *p)
     return last;
 }
 
-static void add_part(struct sums *s, const struct machine_share *p,
-                     uint64_t elapsed_ns)
+static void add_threads_of_machine(struct sums *s,
+                                   const struct machine_share *p,
+                                   uint64_t elapsed_ns)
 {
-    uint64_t last = last_moment(p);
+    uint64_t last = last_thread_time_ns(p);
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
         const Ips__ThreadRow *t = p->t.threads[i];
         uint64_t lived = ips_sub_sat(t->end_ns ? t->end_ns : last, t->start_ns);
@@ -34,8 +35,8 @@ static void add_part(struct sums *s, const struct machine_share *p,
     }
 }
 
-void pop_fill(struct machine_share *const *parts, uint32_t count,
-              uint64_t elapsed_ns, Ips__MetricsRow *row)
+void pop_fill_efficiencies(struct machine_share *const *parts, uint32_t count,
+                           uint64_t elapsed_ns, Ips__MetricsRow *row)
 {
     struct sums s = {0};
     row->pop_threads = 0;
@@ -45,7 +46,7 @@ void pop_fill(struct machine_share *const *parts, uint32_t count,
     if (elapsed_ns == 0 || elapsed_ns == IPS_UNMEASURED)
         return;
     for (uint32_t i = 0; i < count; i++)
-        add_part(&s, parts[i], elapsed_ns);
+        add_threads_of_machine(&s, parts[i], elapsed_ns);
     if (s.threads < 2 || s.most_ns == 0 ||
         s.others_ns > ips_add_sat(s.cpu_ns, s.others_ns) / 10)
         return;

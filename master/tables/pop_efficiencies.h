@@ -24,7 +24,7 @@
 
 /* Fills the row's pop_ fields. elapsed_ns: T in the formulas above;
  * IPS_UNMEASURED: not known. */
-void pop_fill(struct machine_share *const *parts, uint32_t count,
-              uint64_t elapsed_ns, Ips__MetricsRow *row);
+void pop_fill_efficiencies(struct machine_share *const *parts, uint32_t count,
+                           uint64_t elapsed_ns, Ips__MetricsRow *row);
 
 #endif

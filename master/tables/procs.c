@@ -93,7 +93,7 @@ bool procs_set_path_ns(Ips__ProcedureRow **rows, size_t count,
     return fine;
 }
 
-void procs_wilson(double p, double n, double *low, double *high)
+void procs_wilson_interval(double p, double n, double *low, double *high)
 {
     *low = 0;
     *high = 1;
@@ -128,7 +128,7 @@ void procs_compute_intervals(Ips__ProcedureRow **rows, size_t count,
             r->exact ? r->total_ns : IPS_UNMEASURED;
         if (r->total_ns && !r->exact && sampled > 0) {
             double p = fmin(1, (double)r->total_ns / sampled);
-            procs_wilson(p, n, &low, &high);
+            procs_wilson_interval(p, n, &low, &high);
             r->total_low_ns =
                 ips_min_u64(r->total_ns, round_to_ns(low * sampled));
             r->total_high_ns = ips_max_u64(
@@ -137,7 +137,7 @@ void procs_compute_intervals(Ips__ProcedureRow **rows, size_t count,
         }
         if (r->samples == 0 || r->exact || !(sampled > 0))
             continue;
-        procs_wilson((double)r->self_ns / sampled, n, &low, &high);
+        procs_wilson_interval((double)r->self_ns / sampled, n, &low, &high);
         r->self_low_ns = ips_min_u64(r->self_ns, round_to_ns(low * sampled));
         r->self_high_ns = ips_max_u64(
             r->self_ns, ips_add_sat(round_to_ns(high * sampled), unsampled));
@@ -160,7 +160,7 @@ void procs_add_totals(Ips__ProcedureTotals *sum,
     sum->exact_threads = ips_add_sat(sum->exact_threads, more->exact_threads);
 }
 
-void procs_none_text(uint64_t sample_ns, char out[PROCS_NONE_BYTES])
+void procs_write_none_reason(uint64_t sample_ns, char out[PROCS_NONE_BYTES])
 {
     unsigned ms = (unsigned)(sample_ns / 1000000);
     if (sample_ns == 0)

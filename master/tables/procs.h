@@ -29,11 +29,11 @@ bool procs_set_path_ns(Ips__ProcedureRow **rows, size_t count,
 
 /* Wilson's 95% interval of a proportion p in n samples (n may be fractional).
  */
-void procs_wilson(double p, double n, double *low, double *high);
+void procs_wilson_interval(double p, double n, double *low, double *high);
 
 #define PROCS_NONE_BYTES 160
 /* Writes why no procedure is known, and what helps. sample_ns: CPU time between
  * two samples; 0: no samples were taken. */
-void procs_none_text(uint64_t sample_ns, char out[PROCS_NONE_BYTES]);
+void procs_write_none_reason(uint64_t sample_ns, char out[PROCS_NONE_BYTES]);
 
 #endif

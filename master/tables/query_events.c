@@ -23,18 +23,19 @@ struct relay {
     bool waiting;
 };
 
-static void relay_next(struct query *q);
+static void relay_next_machine(struct query *q);
 
-static void events_fail_part(struct query *q, const struct machine_share *p,
-                             const char *why)
+static void events_fail_for_machine(struct query *q,
+                                    const struct machine_share *p,
+                                    const char *why)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_INCOMPLETE, "machine %s: %s", p->machine, why);
     query_fail(q, &err);
 }
 
-static int take_events(struct query *q, struct machine_share *p,
-                       const Ips__Reply *reply, struct ips_err *err)
+static int relay_events_reply(struct query *q, struct machine_share *p,
+                              const Ips__Reply *reply, struct ips_err *err)
 {
     struct relay *r = q->data;
     if (reply->answer_case != IPS__REPLY__ANSWER_EVENTS)
@@ -52,23 +53,24 @@ static int take_events(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void part_over(struct query *q)
+static void on_machine_relayed(struct query *q)
 {
     struct relay *r = q->data;
     const struct machine_share *p = q->gather.active[r->at];
-    if (p->state == PART_FAILED) {
-        events_fail_part(q, p, p->why);
+    if (p->state == MACHINE_FAILED) {
+        events_fail_for_machine(q, p, p->why);
         return;
     }
     r->at++;
-    relay_next(q);
+    relay_next_machine(q);
 }
 
-static void ask_part(struct query *q, struct machine_share *p, uint64_t left)
+static void ask_events_of_machine(struct query *q, struct machine_share *p,
+                                  uint64_t left)
 {
     const Ips__EventsAsk *asked = q->request->events;
     if (!p->slave || !p->slave->peer) {
-        events_fail_part(q, p, "its slave went away");
+        events_fail_for_machine(q, p, "its slave went away");
         return;
     }
     Ips__EventsAsk ask = IPS__EVENTS_ASK__INIT;
@@ -83,10 +85,10 @@ static void ask_part(struct query *q, struct machine_share *p, uint64_t left)
     ask.stacks = asked->stacks;
     request.ask_case = IPS__REQUEST__ASK_EVENTS;
     request.events = &ask;
-    query_open_round(q, take_events, part_over);
+    query_open_round(q, relay_events_reply, on_machine_relayed);
     query_ask(q, p, &request, true);
     p->window = EVENTS_WINDOW;
-    query_await(q);
+    query_close_round(q);
 }
 
 static void send_last_events_reply(struct query *q)
@@ -95,7 +97,7 @@ static void send_last_events_reply(struct query *q)
     char missing[800];
     const char *object = q->request->events->object;
     gather_missing_text(q, missing, sizeof(missing));
-    if (*missing && machine_share_is_concerned("", object)) {
+    if (*missing && machine_share_matches_object("", object)) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "events of these machines are missing: %s", missing);
         query_fail(q, &err);
@@ -108,20 +110,20 @@ static void send_last_events_reply(struct query *q)
     }
 }
 
-static void relay_next(struct query *q)
+static void relay_next_machine(struct query *q)
 {
     struct relay *r = q->data;
     const Ips__EventsAsk *asked = q->request->events;
     while (r->at < q->gather.count &&
-           !machine_share_is_concerned(q->gather.active[r->at]->machine,
-                                       asked->object))
+           !machine_share_matches_object(q->gather.active[r->at]->machine,
+                                         asked->object))
         r->at++;
     if (r->at == q->gather.count ||
         (asked->limit > 0 && r->sent >= asked->limit))
         send_last_events_reply(q);
     else
-        ask_part(q, q->gather.active[r->at],
-                 asked->limit ? asked->limit - r->sent : 0);
+        ask_events_of_machine(q, q->gather.active[r->at],
+                              asked->limit ? asked->limit - r->sent : 0);
 }
 
 static void events_gathered(struct query *q)
@@ -132,7 +134,7 @@ static void events_gathered(struct query *q)
     q->in_graph = false;
     q->streaming = q->released_run = true;
     if (gather_has_object(q, object)) {
-        relay_next(q);
+        relay_next_machine(q);
         return;
     }
     gather_set_no_object_error(q, object, &err);
@@ -160,7 +162,7 @@ static void events_start(struct query *q)
         return;
     }
     q->data = r;
-    bool below = ips_object_parts(q->request->events->object) > 1;
+    bool below = ips_object_count_parts(q->request->events->object) > 1;
     gather_start(q, below ? GATHER_TABLE : 0, events_gathered);
 }
 

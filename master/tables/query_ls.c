@@ -15,7 +15,8 @@
 
 /* Sends one reply if everything fits in a frame. Else sends several; only the
  * last has the certificate. */
-static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
+static void send_object_rows(struct query *q, struct arena *a,
+                             Ips__LsAnswer answer)
 {
     struct certificate c;
     certificate_fill(q, a, &c);
@@ -47,9 +48,9 @@ static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
 static const char *const shown_otherwise[] = {"name", "pid", "tid",
                                               "parent_pid", NULL};
 
-static int choose_rows(const Ips__LsAsk *ask, const struct tables *t,
-                       struct arena *a, Ips__LsAnswer *answer,
-                       Ips__LeftOut *left)
+static int choose_object_rows(const Ips__LsAsk *ask, const struct tables *t,
+                              struct arena *a, Ips__LsAnswer *answer,
+                              Ips__LeftOut *left)
 {
     uint64_t *count = arena_alloc(a, SELECT_LEVELS * sizeof(*count));
     void **rows = arena_alloc(a, (t->object_count + 1) * sizeof(*rows));
@@ -83,7 +84,7 @@ static void ls_ready(struct query *q)
     struct tables *t = table_cache_acquire_tables(q);
     int rc = t ? tables_make_objects(t, q, &err) : IPS_E_NO_MEMORY;
     if (rc == 0)
-        rc = choose_rows(ask, t, &a, &answer, &left);
+        rc = choose_object_rows(ask, t, &a, &answer, &left);
     if (rc < 0 && !err.code)
         ips_err_set(&err, rc, "no memory");
     else if (rc == 0 && answer.n_rows == 0)
@@ -91,7 +92,7 @@ static void ls_ready(struct query *q)
     if (err.code)
         query_fail(q, &err);
     else
-        send_rows(q, &a, answer);
+        send_object_rows(q, &a, answer);
     arena_release(&a);
     table_cache_return_tables(q, t);
 }

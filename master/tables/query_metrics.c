@@ -89,7 +89,7 @@ static int make_answer(struct query *q, struct tables *t, struct arena *a,
     const Ips__MetricsAsk *ask = q->request->metrics;
     const struct gather *g = &q->gather;
     if (!tables_fit(q) && !query_wants_windowed_tables(q))
-        return metrics_make(g->active, g->count, query_incomplete(q),
+        return metrics_make(g->active, g->count, query_is_incomplete(q),
                             ask->object, ask->level, a, answer, cut, err);
     int rc = tables_make_metrics(t, q, err);
     if (rc == 0)
@@ -155,9 +155,9 @@ static void metrics_ready(struct query *q)
     table_cache_return_tables(q, t);
 }
 
-static void send_cached(struct query *q, const Ips__MetricsAnswer *kept,
-                        const struct catalogue_sum_run *k, uint64_t events,
-                        bool nobody)
+static void send_stored_results(struct query *q, const Ips__MetricsAnswer *kept,
+                                const struct catalogue_run_sum *k,
+                                uint64_t events, bool nobody)
 {
     struct arena a = {0};
     struct certificate c = {.msg = *kept->certificate};
@@ -193,7 +193,7 @@ static void send_cached(struct query *q, const Ips__MetricsAnswer *kept,
  * has answered. */
 static bool answer_from_own_table(struct query *q, bool nobody)
 {
-    struct catalogue_sum_run k = {0};
+    struct catalogue_run_sum k = {0};
     uint64_t events = 0;
     struct ips_err err = {0};
     if (!asks_for_summary(q) ||
@@ -209,7 +209,7 @@ static bool answer_from_own_table(struct query *q, bool nobody)
                      k.events <= REFRESH_EVENTS_MOST
                : events == k.events && usable && kept->certificate->complete;
     if (usable && (current || nobody))
-        send_cached(q, kept, &k, events, !current);
+        send_stored_results(q, kept, &k, events, !current);
     ips__metrics_answer__free_unpacked(kept, NULL);
     return usable && (current || nobody);
 }

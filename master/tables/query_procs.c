@@ -24,7 +24,7 @@
 
 #define ROWS_A_REPLY 2048
 
-struct asked {
+struct procedures_data {
     size_t count;
     Ips__ProcedureTotals totals;
 };
@@ -50,7 +50,7 @@ static void release_procs(struct query *q)
     gather_release(q);
 }
 
-static void no_memory(struct query *q)
+static void fail_no_memory(struct query *q)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
@@ -59,10 +59,11 @@ static void no_memory(struct query *q)
 
 /* ---- the answer ---- */
 
-static void put_notes(const struct query *q, struct arena *a,
-                      struct certificate *c)
+static void add_sample_notes(const struct query *q, struct arena *a,
+                             struct certificate *c)
 {
-    const Ips__ProcedureTotals *t = &((struct asked *)q->data)->totals;
+    const Ips__ProcedureTotals *t =
+        &((struct procedures_data *)q->data)->totals;
     if (t->samples > 0)
         certificate_detail(
             a, c,
@@ -83,14 +84,14 @@ static void put_notes(const struct query *q, struct arena *a,
 
 /* Sends one reply if everything fits in a frame. Else sends several with only
  * rows; the last also has certificate and totals. */
-static void send_rows(struct query *q, struct arena *arena,
-                      Ips__ProcedureRow **rows, size_t count)
+static void send_procedure_rows(struct query *q, struct arena *arena,
+                                Ips__ProcedureRow **rows, size_t count)
 {
-    struct asked *a = q->data;
+    struct procedures_data *a = q->data;
     struct certificate c;
     Ips__ProceduresAnswer answer = IPS__PROCEDURES_ANSWER__INIT;
     certificate_fill(q, arena, &c);
-    put_notes(q, arena, &c);
+    add_sample_notes(q, arena, &c);
     certificate_set_category(q, arena, &c, 2, "the slaves' procedures");
     answer.certificate = &c.msg;
     answer.totals = &a->totals;
@@ -119,7 +120,7 @@ static void send_rows(struct query *q, struct arena *arena,
  * do, and returns true. Returns false if there are rows. */
 static bool refuse_empty(struct query *q)
 {
-    const struct asked *a = q->data;
+    const struct procedures_data *a = q->data;
     const Ips__ProceduresAsk *ask = q->request->procedures;
     const char *object = ask->object;
     bool windowed = ask->from_ns || ask->to_ns;
@@ -127,7 +128,7 @@ static bool refuse_empty(struct query *q)
     bool whole = *object == '\0' || strcmp(object, "/") == 0;
     struct ips_err err = {0};
     gather_missing_text(q, missing, sizeof(missing));
-    procs_none_text(gather_sample_ns(q), none);
+    procs_write_none_reason(gather_sample_ns(q), none);
     if (a->totals.threads == 0)
         gather_set_no_object_error(q, object, &err);
     else if (a->count == 0)
@@ -161,7 +162,7 @@ static size_t select_shown_rows(const Ips__ProceduresAsk *ask,
 
 static void answer_procs(struct query *q)
 {
-    struct asked *a = q->data;
+    struct procedures_data *a = q->data;
     const Ips__ProceduresAsk *ask = q->request->procedures;
     struct arena arena = {0};
     size_t count = 0;
@@ -192,24 +193,24 @@ static void answer_procs(struct query *q)
         }
     }
     if (arena.failed || !rows) {
-        no_memory(q);
+        fail_no_memory(q);
     } else {
         count = procs_merge(rows, count);
         procs_compute_intervals(rows, count, &a->totals);
         a->totals.rows = count;
         count = select_shown_rows(ask, &arena, &rows, count);
         if (arena.failed)
-            no_memory(q);
+            fail_no_memory(q);
         else
-            send_rows(q, &arena, rows, count);
+            send_procedure_rows(q, &arena, rows, count);
     }
     arena_release(&arena);
 }
 
 /* ---- requests to the slaves ---- */
 
-static int take_procs_reply(struct query *q, struct machine_share *p,
-                            const Ips__Reply *reply, struct ips_err *err)
+static int handle_procedures_reply(struct query *q, struct machine_share *p,
+                                   const Ips__Reply *reply, struct ips_err *err)
 {
     struct machine_procedures *t = p->own;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES ||
@@ -231,9 +232,9 @@ static int take_procs_reply(struct query *q, struct machine_share *p,
 
 /* Adds up the totals in the order of machines, because sums of fractions depend
  * on the order; then answers. */
-static void on_answered(struct query *q)
+static void on_procedures_received(struct query *q)
 {
-    struct asked *a = q->data;
+    struct procedures_data *a = q->data;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_procedures *t = q->gather.active[i]->own;
         if (!t)
@@ -245,7 +246,7 @@ static void on_answered(struct query *q)
     answer_procs(q);
 }
 
-static void ask_part(struct query *q, struct machine_share *p)
+static void ask_procedures_of_machine(struct query *q, struct machine_share *p)
 {
     const Ips__ProceduresAsk *asked = q->request->procedures;
     Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
@@ -264,29 +265,29 @@ static void ask_part(struct query *q, struct machine_share *p)
 
 static void on_gathered(struct query *q)
 {
-    query_open_round(q, take_procs_reply, on_answered);
+    query_open_round(q, handle_procedures_reply, on_procedures_received);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
-        if (!machine_share_is_concerned(p->machine,
-                                        q->request->procedures->object))
+        if (!machine_share_matches_object(p->machine,
+                                          q->request->procedures->object))
             continue;
         p->own = calloc(1, sizeof(struct machine_procedures));
         if (!p->own) {
-            no_memory(q);
+            fail_no_memory(q);
             return;
         }
-        ask_part(q, p);
+        ask_procedures_of_machine(q, p);
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 static void start_procs(struct query *q)
 {
-    struct asked *a = calloc(1, sizeof(*a));
+    struct procedures_data *a = calloc(1, sizeof(*a));
     const Ips__ProceduresAsk *ask = q->request->procedures;
     struct ips_err err = {0};
     if (!a) {
-        no_memory(q);
+        fail_no_memory(q);
         return;
     }
     if (ask->to_ns && ask->from_ns >= ask->to_ns) {

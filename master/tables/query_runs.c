@@ -57,7 +57,7 @@ static Ips__RunRow *new_row(struct listing *l, const char *run)
     return row;
 }
 
-static void on_row(const struct catalogue_row *r, void *arg)
+static void add_catalogue_row(const struct catalogue_row *r, void *arg)
 {
     struct listing *l = arg;
     Ips__RunsAnswer *m = &l->answer;
@@ -98,8 +98,8 @@ static void answer_runs(struct query *q)
     struct listing l = {.q = q};
     struct ips_err err = {0};
     ips__runs_answer__init(&l.answer);
-    int rc = catalogue_each(q->m->catalogue, *q->run ? q->run : NULL, on_row,
-                            &l, &err);
+    int rc = catalogue_for_each_row(q->m->catalogue, *q->run ? q->run : NULL,
+                                    add_catalogue_row, &l, &err);
     if (rc == 0 && l.a.failed)
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0) {
@@ -115,8 +115,8 @@ static void answer_runs(struct query *q)
 
 /* The reply has nothing to store: the slave's report came before it, and the
  * catalogue has the report. */
-static int take_look(struct query *q, struct machine_share *p,
-                     const Ips__Reply *reply, struct ips_err *err)
+static int ignore_look_reply(struct query *q, struct machine_share *p,
+                             const Ips__Reply *reply, struct ips_err *err)
 {
     (void)q;
     (void)p;
@@ -136,7 +136,7 @@ static void runs_start(struct query *q)
         query_fail(q, &err);
         return;
     }
-    query_open_round(q, take_look, answer_runs);
+    query_open_round(q, ignore_look_reply, answer_runs);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         Ips__Request request = IPS__REQUEST__INIT;
         Ips__LookAsk look = IPS__LOOK_ASK__INIT;
@@ -144,7 +144,7 @@ static void runs_start(struct query *q)
         request.look = &look;
         query_ask(q, &q->machines[i], &request, true);
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 const struct query_kind query_runs = {.name = "runs", .start = runs_start};

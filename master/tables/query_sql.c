@@ -30,15 +30,15 @@ struct machine_rows { /* the rows of one machine */
     uint32_t count;
 };
 
-static void no_memory(struct query *q)
+static void fail_no_memory(struct query *q)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     query_fail(q, &err);
 }
 
-static int take_sql_reply(struct query *q, struct machine_share *p,
-                          const Ips__Reply *reply, struct ips_err *err)
+static int handle_sql_reply(struct query *q, struct machine_share *p,
+                            const Ips__Reply *reply, struct ips_err *err)
 {
     struct machine_rows *a = p->own;
     if (reply->answer_case != IPS__REPLY__ANSWER_SQL)
@@ -91,7 +91,7 @@ static bool fail_on_sql_error(struct query *q)
     return err.code != 0;
 }
 
-static void send_part(struct query *q, const struct machine_share *p)
+static void send_rows_of_machine(struct query *q, const struct machine_share *p)
 {
     const struct machine_rows *a = p->own;
     for (uint32_t k = 0; k < a->count; k++) {
@@ -105,7 +105,7 @@ static void send_part(struct query *q, const struct machine_share *p)
     }
 }
 
-static void on_answered(struct query *q)
+static void send_sql_answer(struct query *q)
 {
     struct arena arena = {0};
     struct certificate c;
@@ -117,7 +117,7 @@ static void on_answered(struct query *q)
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
         const struct machine_rows *a = p->own;
-        send_part(q, p);
+        send_rows_of_machine(q, p);
         if (a->count == 0 || !*a->piece[a->count - 1]->cut)
             continue;
         certificate_gap(&arena, &c,
@@ -129,7 +129,7 @@ static void on_answered(struct query *q)
     reply.answer_case = IPS__REPLY__ANSWER_SQL;
     reply.sql = &answer;
     if (arena.failed)
-        no_memory(q);
+        fail_no_memory(q);
     else
         query_answer(q, &reply);
     arena_release(&arena);
@@ -151,17 +151,17 @@ static void on_gathered(struct query *q)
      * restart. */
     q->in_graph = false;
     q->released_run = true;
-    query_open_round(q, take_sql_reply, on_answered);
+    query_open_round(q, handle_sql_reply, send_sql_answer);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         p->own = calloc(1, sizeof(struct machine_rows));
         if (!p->own) {
-            no_memory(q);
+            fail_no_memory(q);
             return;
         }
         query_ask(q, p, &request, true);
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 static void start_sql(struct query *q)

@@ -29,7 +29,7 @@ static void status_start(struct query *q)
     answer.uptime_ns = now - m->started_ns;
     answer.address = ips_unconst_text(m->address);
     answer.clients = m->client_count;
-    answer.kept_answers = answers_count(m);
+    answer.kept_answers = answer_cache_count(m);
     answer.slaves =
         arena_alloc(&a, (m->roster.count + 1) * sizeof(*answer.slaves));
     for (struct slave *s = m->roster.first; s && answer.slaves; s = s->next) {

@@ -51,7 +51,8 @@ void refresh_note_report(struct master *m, const Ips__Report *report)
 {
     for (size_t i = 0; m->refresh_ns && i < report->n_runs; i++) {
         const Ips__RunState *s = report->runs[i];
-        if (s->open && ips_run_name_ok(s->run) && !find_refresh(m, s->run))
+        if (s->open && ips_is_valid_run_name(s->run) &&
+            !find_refresh(m, s->run))
             add_refresh(m, s->run);
     }
 }
@@ -121,7 +122,7 @@ static const struct query_kind query_refresh = {.name = "refresh",
 
 /* ---- choosing the run to refresh -------------------------------------- */
 
-static bool asked_about(const struct master *m, const char *run)
+static bool is_run_asked_about(const struct master *m, const char *run)
 {
     for (const struct query *q = m->queries; q; q = q->next)
         if (!q->over && strcmp(q->run, run) == 0)
@@ -129,7 +130,7 @@ static bool asked_about(const struct master *m, const char *run)
     return false;
 }
 
-static bool any_busy(const struct master *m)
+static bool is_refresh_running(const struct master *m)
 {
     for (const struct refresh *r = m->refreshes; r; r = r->next)
         if (r->busy)
@@ -141,12 +142,12 @@ void refresh_tick(struct master *m)
 {
     uint64_t now = master_now_ns();
     struct refresh **at = &m->refreshes;
-    bool free_now = m->refresh_ns && !m->stopping && !any_busy(m);
+    bool free_now = m->refresh_ns && !m->stopping && !is_refresh_running(m);
     while (*at && free_now) {
         struct refresh *r = *at;
-        struct catalogue_sum_run k = {0};
+        struct catalogue_run_sum k = {0};
         struct ips_err err = {0};
-        if (r->next_ns > now || asked_about(m, r->run) ||
+        if (r->next_ns > now || is_run_asked_about(m, r->run) ||
             catalogue_sum_run(m->catalogue, r->run, &k, &err) < 0) {
             at = &r->next;
             continue;

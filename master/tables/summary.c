@@ -27,7 +27,7 @@ static int compare_totals_by_bytes(const void *a, const void *b)
 }
 
 /* Keeps only the largest rows if there are too many; the total stays last. */
-static void cut_rows(struct summary *s)
+static void cut_process_rows(struct summary *s)
 {
     Ips__MetricsAnswer *a = &s->answer;
     size_t pairs = a->n_process_matrix, rows = a->n_process_totals;
@@ -58,19 +58,19 @@ int summary_make(struct query *q, struct summary *s, struct ips_err *err)
     memset(s, 0, sizeof(*s));
     ips__metrics_answer__init(&s->answer);
     int rc =
-        metrics_make(q->gather.active, q->gather.count, query_incomplete(q), "",
-                     "", &s->a, &s->answer, &left_out, err);
+        metrics_make(q->gather.active, q->gather.count, query_is_incomplete(q),
+                     "", "", &s->a, &s->answer, &left_out, err);
     if (rc < 0)
         return rc;
     certificate_fill(q, &s->a, &s->certificate);
-    cut_rows(s);
+    cut_process_rows(s);
     s->answer.certificate = &s->certificate.msg;
     return s->a.failed ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory") : 0;
 }
 
 int summary_store(struct query *q, const struct summary *s, struct ips_err *err)
 {
-    if (query_incomplete(q))
+    if (query_is_incomplete(q))
         return 0;
     return catalogue_put_results(q->m->catalogue, q->run,
                                  s->certificate.msg.events, &s->answer, err);

@@ -92,8 +92,8 @@ int tables_make_metrics(struct tables *t, const struct query *q,
     if (t->has_metrics)
         return 0;
     int rc =
-        metrics_make(q->gather.active, q->gather.count, query_incomplete(q), "",
-                     NULL, &t->a, &t->metrics, NULL, err);
+        metrics_make(q->gather.active, q->gather.count, query_is_incomplete(q),
+                     "", NULL, &t->a, &t->metrics, NULL, err);
     if (rc == 0 && query_wants_windowed_tables(q))
         mark_unmeasured_in_window(&t->metrics);
     if (rc == 0)
@@ -104,8 +104,8 @@ int tables_make_metrics(struct tables *t, const struct query *q,
     return rc;
 }
 
-static bool at_this_level(const bool at_level[METRICS_LEVELS],
-                          const Ips__MetricsRow *row)
+static bool is_level_selected(const bool at_level[METRICS_LEVELS],
+                              const Ips__MetricsRow *row)
 {
     static const char first[METRICS_LEVELS] = {'r', 'm', 'p', 't'};
     unsigned i = 0;
@@ -114,9 +114,9 @@ static bool at_this_level(const bool at_level[METRICS_LEVELS],
     return at_level[i];
 }
 
-static void take_rows(const struct tables *t, const char *object,
-                      const bool at_level[METRICS_LEVELS],
-                      Ips__MetricsAnswer *out, bool *found)
+static void select_rows_and_waits(const struct tables *t, const char *object,
+                                  const bool at_level[METRICS_LEVELS],
+                                  Ips__MetricsAnswer *out, bool *found)
 {
     const Ips__MetricsAnswer *from = &t->metrics;
     for (size_t i = 0; i < from->n_rows; i++) {
@@ -124,7 +124,7 @@ static void take_rows(const struct tables *t, const char *object,
         if (*object && !ips_object_matches(object, row->object))
             continue;
         *found = true;
-        if (!at_this_level(at_level, row))
+        if (!is_level_selected(at_level, row))
             continue;
         out->rows[out->n_rows++] = row;
         for (size_t w = t->first_wait[i]; w < t->first_wait[i + 1]; w++)
@@ -150,7 +150,7 @@ int tables_select_metrics(const struct tables *t, const char *object,
                                              sizeof(*out->process_matrix));
     if (!out->rows || !out->waits || !out->process_matrix)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    take_rows(t, within, at_level, out, &found);
+    select_rows_and_waits(t, within, at_level, out, &found);
     if (!found)
         return ips_err_set(err, IPS_E_NOT_FOUND, "no object %s in this run",
                            object);
@@ -217,7 +217,7 @@ void tables_cut_metrics_to_top(const Ips__Select *ask, struct arena *a,
     m->left_out = left;
 }
 
-static void cut_rows(size_t *count, size_t most, uint64_t *sum)
+static void limit_row_count(size_t *count, size_t most, uint64_t *sum)
 {
     if (*count > most) {
         *sum += *count - most;
@@ -229,9 +229,9 @@ uint64_t tables_cut_metrics_to_limits(struct arena *a, Ips__MetricsAnswer *m)
 {
     uint64_t sum = 0;
     size_t n = m->n_process_totals;
-    cut_rows(&m->n_rows, METRICS_MAX_ROWS, &sum);
-    cut_rows(&m->n_machine_matrix, METRICS_MAX_CELLS, &sum);
-    cut_rows(&m->n_process_matrix, METRICS_MAX_CELLS, &sum);
+    limit_row_count(&m->n_rows, METRICS_MAX_ROWS, &sum);
+    limit_row_count(&m->n_machine_matrix, METRICS_MAX_CELLS, &sum);
+    limit_row_count(&m->n_process_matrix, METRICS_MAX_CELLS, &sum);
     if (n <= METRICS_MAX_CELLS + 1)
         return sum;
     Ips__MatrixTotal **kept =
@@ -242,6 +242,6 @@ uint64_t tables_cut_metrics_to_limits(struct arena *a, Ips__MetricsAnswer *m)
     /* the total of all processes must stay */
     kept[METRICS_MAX_CELLS] = m->process_totals[n - 1];
     m->process_totals = kept;
-    cut_rows(&m->n_process_totals, METRICS_MAX_CELLS + 1, &sum);
+    limit_row_count(&m->n_process_totals, METRICS_MAX_CELLS + 1, &sum);
     return sum;
 }

@@ -215,7 +215,7 @@ static void add_note(const struct filling *f, struct certificate *c)
         procedures |= d->w.arc_profile[i].count > 0;
     if (!procedures) {
         char none[PROCS_NONE_BYTES];
-        procs_none_text(gather_sample_ns(f->q), none);
+        procs_write_none_reason(gather_sample_ns(f->q), none);
         certificate_note(
             f->a, c,
             arena_printf(
@@ -258,7 +258,7 @@ static void send_groups(const struct filling *f, size_t shown)
 
 void waits_answer(struct query *q)
 {
-    struct waits_data *d = waits_of(q);
+    struct waits_data *d = waits_data_of(q);
     const Ips__WaitsAsk *ask = q->request->waits;
     struct arena a = {0};
     struct certificate c;

@@ -39,9 +39,9 @@ static uint32_t find_or_number_pair(struct ips_idmap *m, uint32_t a, uint32_t b,
     if (!ips_idmap_reserve(m))
         return WAITS_NONE;
     uint64_t at = ips_idmap_find_slot(m, key);
-    if (ips_idmap_has(m, at))
+    if (ips_idmap_slot_is_used(m, at))
         return m->value[at];
-    ips_idmap_put(m, at, key, next);
+    ips_idmap_fill_slot(m, at, key, next);
     return next;
 }
 
@@ -54,17 +54,18 @@ static uint32_t count_of(const struct ips_idmap *m)
 
 /* Returns the process of the thread that ended the wait; WAITS_NONE: no
  * recorded thread did. */
-static uint32_t peer_of(const struct waits *w, const struct ips_wait *x)
+static uint32_t peer_process_of_wait(const struct waits *w,
+                                     const struct ips_wait *x)
 {
     uint32_t i = x->arc, u = w->g->xpred[i];
     if (!x->of_node || u == IPS_NO_NODE || w->g->xkind[i] == IPS_X_NONE ||
         w->g->xkind[i] == IPS_X_EXTERNAL || w->g->xkind[i] == IPS_X_IDLE)
         return WAITS_NONE;
-    return waits_process(w, ips_chain_of(w->g, u));
+    return waits_process_of_chain(w, ips_chain_of(w->g, u));
 }
 
-static struct waits_group key_of(const struct grouping *k, uint64_t number,
-                                 uint32_t chain)
+static struct waits_group group_key_of_wait(const struct grouping *k,
+                                            uint64_t number, uint32_t chain)
 {
     const struct waits *w = k->w;
     const struct ips_wait *x = &w->wait[number];
@@ -75,24 +76,24 @@ static struct waits_group key_of(const struct grouping *k, uint64_t number,
                             .peer = WAITS_NONE};
     switch (k->c->by) {
     case WAITS_BY_PLACE:
-        g.process = waits_process(w, chain);
+        g.process = waits_process_of_chain(w, chain);
         g.call_site = w->call_site_of[number];
         g.cause = x->cause;
-        g.peer = peer_of(w, x);
-        g.late = ips_wait_lateness(w->g, x);
+        g.peer = peer_process_of_wait(w, x);
+        g.late = ips_wait_late_side(w->g, x);
         break;
     case WAITS_BY_CAUSE:
         g.cause = x->cause;
         break;
     case WAITS_BY_PEER:
-        g.peer = peer_of(w, x);
+        g.peer = peer_process_of_wait(w, x);
         break;
     case WAITS_BY_THREAD:
         g.chain = chain;
-        g.process = waits_process(w, chain);
+        g.process = waits_process_of_chain(w, chain);
         break;
     case WAITS_BY_PROCESS:
-        g.process = waits_process(w, chain);
+        g.process = waits_process_of_chain(w, chain);
         break;
     }
     return g;
@@ -203,11 +204,11 @@ static void blame_computing(struct grouping *k, uint32_t part, uint32_t process,
     add_blame(k, IPS_BLAME_COMPUTE, process, WAITS_NONE, ns - given);
 }
 
-static void on_blame(void *arg, const struct ips_blame *b)
+static void add_blame_part(void *arg, const struct ips_blame *b)
 {
     struct grouping *k = arg;
     const struct ips_chain *c = &k->w->g->chains[b->chain];
-    uint32_t process = waits_process(k->w, b->chain);
+    uint32_t process = waits_process_of_chain(k->w, b->chain);
     if (b->kind == IPS_BLAME_CUT)
         k->out->cut_ns += b->ns;
     if (b->kind == IPS_BLAME_COMPUTE)
@@ -239,7 +240,8 @@ static int add_wait_to_group(struct grouping *k, struct ips_blamer *b,
     uint64_t end = x->of_node ? k->w->laid.at[x->arc] : x->to;
     if (!whole && (x->from >= to || end < from))
         return 0;
-    struct waits_group *g = find_or_add_wait_group(k, key_of(k, number, chain));
+    struct waits_group *g =
+        find_or_add_wait_group(k, group_key_of_wait(k, number, chain));
     uint64_t ns;
     if (!g)
         return 0;
@@ -254,7 +256,7 @@ static int add_wait_to_group(struct grouping *k, struct ips_blamer *b,
     }
     uint32_t cause =
         x->cause < k->w->cause_count ? x->cause : IPS_IDLE_NO_CAUSE;
-    enum ips_lateness late = ips_wait_lateness(k->w->g, x);
+    enum ips_lateness late = ips_wait_late_side(k->w->g, x);
     o->waits++;
     o->total_ns += ns;
     o->cause_ns[cause] += ns;
@@ -295,7 +297,7 @@ int waits_group(const struct waits *w, const struct waits_choice *choice,
 {
     struct grouping k = {.w = w, .c = choice, .out = out};
     struct ips_blamer b = {
-        .w = &w->laid, .put = on_blame, .arg = &k, .budget = WAITS_STEPS};
+        .w = &w->laid, .put = add_blame_part, .arg = &k, .budget = WAITS_STEPS};
     uint64_t from = ips_add_sat(choice->from_ns, w->scale_ns);
     uint64_t to = ips_add_sat(choice->to_ns, w->scale_ns);
     int rc = 0;

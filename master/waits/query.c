@@ -92,7 +92,7 @@ static bool matches_pattern(const char *pattern, const char *text)
 
 /* Whether the pattern matches the name of a process, such as "a.3", or of its
  * program, "a". */
-static bool process_fits(const char *pattern, const char *name)
+static bool process_matches_pattern(const char *pattern, const char *name)
 {
     char program[128];
     snprintf(program, sizeof(program), "%.*s",
@@ -100,8 +100,9 @@ static bool process_fits(const char *pattern, const char *name)
     return matches_pattern(pattern, name) || matches_pattern(pattern, program);
 }
 
-static bool thread_fits(const struct machine_share *p, const char *pattern,
-                        const struct ips_chain *c)
+static bool thread_matches_pattern(const struct machine_share *p,
+                                   const char *pattern,
+                                   const struct ips_chain *c)
 {
     char tid[16];
     snprintf(tid, sizeof(tid), "%u", c->tid);
@@ -125,9 +126,9 @@ static int choose_waits(struct query *q, const struct waits *w,
         const struct ips_chain *ch = &w->g->chains[c];
         const struct machine_share *p = q->gather.active[ch->machine];
         chain[c] = matches_pattern(o.word[0], p->machine) &&
-                   process_fits(o.word[1],
-                                machine_share_process_name(p, ch->process)) &&
-                   (!*o.word[2] || thread_fits(p, o.word[2], ch));
+                   process_matches_pattern(
+                       o.word[1], machine_share_process_name(p, ch->process)) &&
+                   (!*o.word[2] || thread_matches_pattern(p, o.word[2], ch));
         some |= chain[c];
     }
     /* whether the call site of some wait is in a procedure that word[3]
@@ -155,7 +156,7 @@ struct ordering {
     bool turned; /* whether the smallest values come first */
 };
 
-static uint64_t group_worth(const struct waits_group *g, uint32_t by)
+static uint64_t sort_key_of_group(const struct waits_group *g, uint32_t by)
 {
     switch (by) {
     case 1:
@@ -169,20 +170,20 @@ static uint64_t group_worth(const struct waits_group *g, uint32_t by)
     }
 }
 
-static int by_worth(const void *va, const void *vb, void *arg)
+static int compare_groups_by_sort_key(const void *va, const void *vb, void *arg)
 {
     const struct ordering *o = arg;
     uint32_t a = *(const uint32_t *)va, b = *(const uint32_t *)vb;
-    uint64_t x = group_worth(&o->group[a], o->by),
-             y = group_worth(&o->group[b], o->by);
+    uint64_t x = sort_key_of_group(&o->group[a], o->by),
+             y = sort_key_of_group(&o->group[b], o->by);
     if (x != y)
         return (x > y) != o->turned ? -1 : 1;
     return (a > b) - (a < b);
 }
 
-static int put_in_order(struct query *q, struct ips_err *err)
+static int sort_groups(struct query *q, struct ips_err *err)
 {
-    struct waits_data *d = waits_of(q);
+    struct waits_data *d = waits_data_of(q);
     const char *order = q->request->waits->order;
     struct ordering o = {d->groups.group, 0, *order == '-'};
     int rc = parse_choice("order", order + o.turned, orders, 4, &o.by, err);
@@ -192,7 +193,8 @@ static int put_in_order(struct query *q, struct ips_err *err)
     for (uint32_t i = 0; rc == 0 && i < d->groups.count; i++)
         d->order[i] = i;
     if (rc == 0 && d->groups.count)
-        qsort_r(d->order, d->groups.count, sizeof(*d->order), by_worth, &o);
+        qsort_r(d->order, d->groups.count, sizeof(*d->order),
+                compare_groups_by_sort_key, &o);
     return rc;
 }
 
@@ -200,7 +202,7 @@ static int put_in_order(struct query *q, struct ips_err *err)
 
 static int make_groups(struct query *q, struct ips_err *err)
 {
-    struct waits_data *d = waits_of(q);
+    struct waits_data *d = waits_data_of(q);
     const Ips__WaitsAsk *ask = q->request->waits;
     bool *chain = calloc((size_t)d->w.g->chain_count + 1, sizeof(*chain));
     bool *place = calloc((size_t)d->w.call_site_count + 1, sizeof(*place));
@@ -221,9 +223,9 @@ static int make_groups(struct query *q, struct ips_err *err)
     return rc;
 }
 
-static int make_idle(struct query *q, struct ips_err *err)
+static int compute_idle_times(struct query *q, struct ips_err *err)
 {
-    struct waits_data *d = waits_of(q);
+    struct waits_data *d = waits_data_of(q);
     const Ips__WaitsAsk *ask = q->request->waits;
     uint32_t n = q->gather.count, spinning = 0;
     uint64_t from = d->w.begin, to = d->w.finish;
@@ -241,16 +243,16 @@ static int make_idle(struct query *q, struct ips_err *err)
         spinning |= (uint32_t)(strcmp(d->w.cause[i], "spin") == 0) << i;
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         uint64_t cores = q->gather.active[i]->sync->cores;
-        rc =
-            ips_idle_make(&d->w.laid, i, (uint32_t)ips_min_u64(cores, 1u << 20),
-                          d->w.begin, d->w.finish, spinning, &d->idle[i], err);
+        rc = ips_idle_account_core_time(
+            &d->w.laid, i, (uint32_t)ips_min_u64(cores, 1u << 20), d->w.begin,
+            d->w.finish, spinning, &d->idle[i], err);
     }
     return rc;
 }
 
 static void compute_waits(struct query *q)
 {
-    struct waits_data *d = waits_of(q);
+    struct waits_data *d = waits_data_of(q);
     struct ips_err *err = &d->path.err;
     if (!engine_make_graphs(q))
         return;
@@ -267,20 +269,20 @@ static void compute_waits(struct query *q)
     }
     if (!engine_merge(q))
         return;
-    int rc = waits_lay_on_graph(q, &d->w, err);
+    int rc = waits_place_on_graph(q, &d->w, err);
     if (rc == 0)
         rc = make_groups(q, err);
     if (rc == 0)
-        rc = put_in_order(q, err);
+        rc = sort_groups(q, err);
     if (rc == 0)
-        rc = make_idle(q, err);
+        rc = compute_idle_times(q, err);
     if (rc < 0 && !err->code)
         err->code = rc;
 }
 
 static void on_computed(struct query *q)
 {
-    if (path_of(q)->err.code)
+    if (path_data_of(q)->err.code)
         engine_handle_failure(q);
     else
         waits_answer(q);
@@ -290,12 +292,12 @@ static void on_computed(struct query *q)
 
 static void start_computing_waits(struct query *q)
 {
-    struct waits *w = &waits_of(q)->w;
+    struct waits *w = &waits_data_of(q)->w;
     struct ips_err err = {0};
     uint64_t waits = 0;
     for (uint32_t i = 0; i < w->machine_count; i++)
         waits += w->machine[i].count;
-    int rc = query_check_memory(q, waits * WAITS_ROW_BYTES, &err);
+    int rc = path_check_master_memory(q, waits * WAITS_ROW_BYTES, &err);
     if (rc == 0)
         rc = query_submit_work(q, compute_waits, on_computed, &err);
     if (rc < 0)
@@ -304,23 +306,24 @@ static void start_computing_waits(struct query *q)
 
 static void on_fetched(struct query *q)
 {
-    waits_fetch(q, &waits_of(q)->w, start_computing_waits);
+    waits_fetch(q, &waits_data_of(q)->w, start_computing_waits);
 }
 
 static void on_clocks_of_waits_aligned(struct query *q)
 {
-    waits_of(q)->path.scenarios[SCENARIO_MAIN].scenario.weighting =
+    waits_data_of(q)->path.scenarios[SCENARIO_MAIN].scenario.weighting =
         IPS_WEIGH_CPU;
     engine_fetch_subgraphs(q, true, on_fetched);
 }
 
 static void on_gathered(struct query *q)
 {
-    struct waits_data *d = waits_of(q);
+    struct waits_data *d = waits_data_of(q);
     struct ips_err err = {0};
     int rc = engine_number_nodes(q, "waits", &err);
     if (rc == 0)
-        rc = query_check_memory(q, d->path.nodes * WAITS_NODE_BYTES, &err);
+        rc =
+            path_check_master_memory(q, d->path.nodes * WAITS_NODE_BYTES, &err);
     if (rc < 0)
         query_fail(q, &err);
     else
@@ -348,7 +351,7 @@ static void start_waits(struct query *q)
 
 static void release_waits(struct query *q)
 {
-    struct waits_data *d = waits_of(q);
+    struct waits_data *d = waits_data_of(q);
     if (d) {
         waits_release(&d->w);
         waits_groups_release(&d->groups);

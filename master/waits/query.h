@@ -14,7 +14,7 @@ struct waits_data {        /* stored in query.data */
     uint32_t *order;
     struct ips_idle *idle; /* [machines] idle time of each machine */
 };
-static inline struct waits_data *waits_of(struct query *q)
+static inline struct waits_data *waits_data_of(struct query *q)
 {
     return q->data;
 }

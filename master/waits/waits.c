@@ -88,8 +88,8 @@ static bool reserve_rows(struct waits_rows *r, uint64_t more)
 }
 
 /* Maps the slave's numbers of wait causes to the run's numbers. */
-static int take_causes(struct waits *w, struct waits_rows *r,
-                       const Ips__WaitRowsAnswer *a, struct ips_err *err)
+static int store_causes(struct waits *w, struct waits_rows *r,
+                        const Ips__WaitRowsAnswer *a, struct ips_err *err)
 {
     if (a->n_causes == 0)
         return 0;
@@ -109,8 +109,9 @@ static int take_causes(struct waits *w, struct waits_rows *r,
     return 0;
 }
 
-static int take_row(const struct machine_share *p, struct waits_rows *r,
-                    const Ips__WaitRowsAnswer *a, size_t i, struct ips_err *err)
+static int store_wait_row(const struct machine_share *p, struct waits_rows *r,
+                          const Ips__WaitRowsAnswer *a, size_t i,
+                          struct ips_err *err)
 {
     uint32_t before = r->count ? r->node[r->count - 1] : 0;
     if (a->node[i] >= p->sync->nodes || a->node[i] < before ||
@@ -170,8 +171,9 @@ static int receive_lock_rows(const struct machine_share *p,
     return 0;
 }
 
-static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
-                     const Ips__Reply *reply, struct ips_err *err)
+static int store_wait_rows(struct query *q, struct waits *w,
+                           struct machine_share *p, const Ips__Reply *reply,
+                           struct ips_err *err)
 {
     struct waits_rows *r = &w->machine[p->number];
     const Ips__WaitRowsAnswer *a = reply->wait_rows;
@@ -191,7 +193,7 @@ static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
     if ((a->n_places || a->n_causes || a->n_blocked) &&
         !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
-    int rc = take_causes(w, r, a, err);
+    int rc = store_causes(w, r, a, err);
     if (rc < 0)
         return rc;
     if (!machine_share_append(&r->call_site, &r->call_site_count,
@@ -201,7 +203,7 @@ static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
         !reserve_rows(r, n))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     for (size_t i = 0; i < n && rc == 0; i++)
-        rc = take_row(p, r, a, i, err);
+        rc = store_wait_row(p, r, a, i, err);
     if (rc == 0 && a->n_lock)
         rc = receive_lock_rows(p, r, a, err);
     if (rc == 0 && !reply->last)
@@ -211,32 +213,33 @@ static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
 
 /* ---- rounds of requests to the slaves ----------------------------------- */
 
-static int take_wait_rows(struct query *q, struct machine_share *p,
-                          const Ips__Reply *reply, struct ips_err *err)
+static int on_wait_rows_reply(struct query *q, struct machine_share *p,
+                              const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_WAIT_ROWS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to WaitRowsAsk");
-    return take_rows(q, path_of(q)->waits, p, reply, err);
+    return store_wait_rows(q, path_data_of(q)->waits, p, reply, err);
 }
 
-static int take_arc_profile(struct query *q, struct machine_share *p,
-                            const Ips__Reply *reply, struct ips_err *err)
+static int on_arc_profile_reply(struct query *q, struct machine_share *p,
+                                const Ips__Reply *reply, struct ips_err *err)
 {
-    return arc_profile_receive(q, p, &path_of(q)->waits->arc_profile[p->number],
-                               reply, err);
+    return arc_profile_receive(
+        q, p, &path_data_of(q)->waits->arc_profile[p->number], reply, err);
 }
 
 static void ask_arc_profile(struct query *q)
 {
-    query_open_round(q, take_arc_profile, path_of(q)->after_waits);
+    query_open_round(q, on_arc_profile_reply, path_data_of(q)->after_waits);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        if (path_of(q)->waits->callers && !path_of(q)->waits->cut)
+        if (path_data_of(q)->waits->callers && !path_data_of(q)->waits->cut)
             arc_profile_ask_callers(q, q->gather.active[i]);
-        else if (path_of(q)->waits->cut)
-            arc_profile_ask_cpu(q, q->gather.active[i], &path_of(q)->window);
+        else if (path_data_of(q)->waits->cut)
+            arc_profile_ask_cpu(q, q->gather.active[i],
+                                &path_data_of(q)->window);
         else
             arc_profile_ask(q, q->gather.active[i], NULL);
-    query_await(q);
+    query_close_round(q);
 }
 
 void waits_fetch(struct query *q, struct waits *w,
@@ -244,7 +247,7 @@ void waits_fetch(struct query *q, struct waits *w,
 {
     struct ips_err err = {0};
     uint32_t n = q->gather.count;
-    bool cut = w->cut && path_of(q)->window.is_set;
+    bool cut = w->cut && path_data_of(q)->window.is_set;
     bool callers = w->callers;
     waits_release(w);
     w->cut = cut;
@@ -257,9 +260,9 @@ void waits_fetch(struct query *q, struct waits *w,
         query_fail(q, &err);
         return;
     }
-    path_of(q)->waits = w;
-    path_of(q)->after_waits = after;
-    query_open_round(q, take_wait_rows, ask_arc_profile);
+    path_data_of(q)->waits = w;
+    path_data_of(q)->after_waits = after;
+    query_open_round(q, on_wait_rows_reply, ask_arc_profile);
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__WaitRowsAsk ask = IPS__WAIT_ROWS_ASK__INIT;
@@ -271,7 +274,7 @@ void waits_fetch(struct query *q, struct waits *w,
         query_ask(q, p, &request, true);
         p->window = ENGINE_WINDOW;
     }
-    query_await(q);
+    query_close_round(q);
 }
 
 /* ---- numbering equal call sites and symbols --------------------------- */
@@ -371,7 +374,7 @@ static bool number_symbols(struct waits *w)
 
 /* Returns the time of a machine's first event relative to the run's origin;
  * negative if the machine started earlier. */
-static int64_t first_on_scale(const struct machine_share *p)
+static int64_t first_event_on_run_scale(const struct machine_share *p)
 {
     const struct ips_clock_map *m = &engine_machine_of(p)->clock;
     ips_i128 x = (ips_i128)p->sync->first_ns - (ips_i128)m->from;
@@ -384,7 +387,7 @@ static void convert_times_to_one_scale(struct query *q, struct waits *w,
 {
     int64_t least = 0;
     for (uint32_t i = 0; i < w->machine_count; i++) {
-        int64_t first = first_on_scale(q->gather.active[i]);
+        int64_t first = first_event_on_run_scale(q->gather.active[i]);
         least = first < least ? first : least;
     }
     w->scale_ns = (uint64_t)-least;
@@ -398,7 +401,7 @@ static void convert_times_to_one_scale(struct query *q, struct waits *w,
     }
 }
 
-static bool join_rows(struct query *q, struct waits *w)
+static bool merge_rows_of_machines(struct query *q, struct waits *w)
 {
     for (uint32_t i = 0; i < w->machine_count; i++)
         w->count += w->machine[i].count;
@@ -442,7 +445,7 @@ static int check_chains(struct query *q, const struct waits *w,
         struct machine_share *p = q->gather.active[ch->machine];
         if (ch->process < p->t.proc_count)
             continue;
-        path_of(q)->blame = p;
+        path_data_of(q)->blame = p;
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "thread %u.%u is of none of its processes", ch->pid,
                            ch->tid);
@@ -450,9 +453,9 @@ static int check_chains(struct query *q, const struct waits *w,
     return 0;
 }
 
-int waits_lay_on_graph(struct query *q, struct waits *w, struct ips_err *err)
+int waits_place_on_graph(struct query *q, struct waits *w, struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    struct path_data *d = path_data_of(q);
     struct ips_graph *g = &d->merged;
     w->g = g;
     w->node_base = d->node_base;
@@ -464,7 +467,7 @@ int waits_lay_on_graph(struct query *q, struct waits *w, struct ips_err *err)
         return rc;
     convert_times_to_one_scale(q, w, g);
     if (!number_call_sites(w) || !number_symbols(w) ||
-        !number_processes(q, w) || !join_rows(q, w))
+        !number_processes(q, w) || !merge_rows_of_machines(q, w))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     rc = ips_waits_place_on_clock(g, w->wait, w->count, &w->laid, err);
     if (rc < 0)

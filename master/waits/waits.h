@@ -8,7 +8,7 @@
  *  - weighting_align_clocks with SCENARIO_MAIN's weighting `wall`;
  *  - with SCENARIO_MAIN's weighting `cpu`: engine_fetch_subgraphs with detail,
  *    then waits_fetch (WaitRowsAsk and PortionsAsk to every part);
- *  - in the worker engine_make_graphs, engine_merge, waits_lay_on_graph, and
+ *  - in the worker engine_make_graphs, engine_merge, waits_place_on_graph, and
  *    waits_group as often as needed;
  *  - waits_release in any case.
  *
@@ -79,7 +79,7 @@ struct waits {
     uint32_t machine_count;
     const char *cause[WAITS_CAUSES]; /* names of the causes */
     uint32_t cause_count;
-    /* The next members are set by waits_lay_on_graph(). */
+    /* The next members are set by waits_place_on_graph(). */
     const struct ips_graph *g; /* the merged graph, with times on one scale */
     const uint32_t *node_base;
     struct ips_wait *wait;  /* [count] the waits of all machines */
@@ -107,11 +107,11 @@ struct waits {
  * *w must be zero except for `cut` and `callers`. */
 void waits_fetch(struct query *q, struct waits *w,
                  void (*after)(struct query *q));
-/* Places all waits in arcs of path_of(q)->merged, and converts the times `at`
- * of its nodes to one scale by the machines' clocks. Runs in the worker thread.
- * On an error path_of(q)->blame is the machine with wrong rows. */
-int waits_lay_on_graph(struct query *q, struct waits *w,
-                       struct ips_err *err) IPS_MUST_USE;
+/* Places all waits in arcs of path_data_of(q)->merged, and converts the times
+ * `at` of its nodes to one scale by the machines' clocks. Runs in the worker
+ * thread. On an error path_data_of(q)->blame is the machine with wrong rows. */
+int waits_place_on_graph(struct query *q, struct waits *w,
+                         struct ips_err *err) IPS_MUST_USE;
 void waits_release(struct waits *w);
 
 /* ---- grouping waits ----------------------------------------------------- */
@@ -164,7 +164,8 @@ int waits_group(const struct waits *w, const struct waits_choice *choice,
                 struct waits_groups *out, struct ips_err *err) IPS_MUST_USE;
 void waits_groups_release(struct waits_groups *g);
 
-static inline uint32_t waits_process(const struct waits *w, uint32_t chain)
+static inline uint32_t waits_process_of_chain(const struct waits *w,
+                                              uint32_t chain)
 {
     const struct ips_chain *c = &w->g->chains[chain];
     return w->process_base[c->machine] + c->process;

@@ -27,7 +27,7 @@ static char *copy_name(const struct filling *f, const char *name)
     return arena_printf(f->a, "%s", name);
 }
 
-static char *edit_text(const struct filling *f, const Ips__WhatifEdit *e)
+static char *describe_edit(const struct filling *f, const Ips__WhatifEdit *e)
 {
     const char *const part[] = {e->procedure, e->process, e->message,
                                 e->object};
@@ -58,16 +58,17 @@ static void fill_row(const struct filling *f, const struct whatif_row *from,
     (void)f;
 }
 
-static char *entity_text(const struct filling *f, uint32_t number, char **kind,
-                         char **place)
+static char *describe_entity(const struct filling *f, uint32_t number,
+                             char **kind, char **place)
 {
-    char name[THING_BYTES];
+    char name[ENTITY_NAME_BYTES];
     const struct entity *thing = &f->d->t.entity[number];
-    const struct entity_symbol *symbol = entities_symbol(&f->d->t, thing);
-    *kind = ips_unconst_text(thing_kind_names[thing->kind]);
+    const struct entity_symbol *symbol =
+        entities_procedure_symbol(&f->d->t, thing);
+    *kind = ips_unconst_text(entity_kind_names[thing->kind]);
     if (symbol)
         *place = ips_unconst_text(symbol->module);
-    return copy_name(f, entities_name(&f->d->t, thing, name));
+    return copy_name(f, entities_write_name(&f->d->t, thing, name));
 }
 
 static void fill_edits(const struct filling *f, Ips__WhatifAnswer *out)
@@ -82,7 +83,7 @@ static void fill_edits(const struct filling *f, Ips__WhatifAnswer *out)
         return;
     for (size_t i = 0; i < n; i++) {
         fill_row(f, &f->d->edits[i], &rows[i]);
-        rows[i].object = edit_text(f, ask->edits[i]);
+        rows[i].object = describe_edit(f, ask->edits[i]);
         rows[i].ppm = ask->edits[i]->ppm;
         out->edits[out->n_edits++] = &rows[i];
     }
@@ -101,8 +102,8 @@ static void fill_ranking(const struct filling *f, Ips__WhatifAnswer *out)
     out->ranking = arena_alloc(f->a, (n + 1) * sizeof(*out->ranking));
     for (size_t i = 0; rows && out->ranking && i < n; i++) {
         fill_row(f, &d->ranking[i], &rows[i]);
-        rows[i].object =
-            entity_text(f, d->ranking[i].entity, &rows[i].kind, &rows[i].place);
+        rows[i].object = describe_entity(f, d->ranking[i].entity, &rows[i].kind,
+                                         &rows[i].place);
         rows[i].ppm = f->d->ask->rank_ppm;
         out->ranking[out->n_ranking++] = &rows[i];
     }
@@ -120,7 +121,7 @@ static void fill_slacks(const struct filling *f, Ips__WhatifAnswer *out)
         const struct whatif_slack *from = &d->slacks[i];
         ips__slack_row__init(&rows[i]);
         rows[i].object =
-            entity_text(f, from->entity, &rows[i].kind, &rows[i].place);
+            describe_entity(f, from->entity, &rows[i].kind, &rows[i].place);
         rows[i].slack_ns = from->s.least;
         rows[i].path_ns = from->s.path_ns;
         rows[i].near_ns = from->s.near_ns;
@@ -138,7 +139,7 @@ static void fill_slacks(const struct filling *f, Ips__WhatifAnswer *out)
 
 static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
 {
-    const struct ips_next *next = &f->d->next;
+    const struct ips_next_paths *next = &f->d->next;
     Ips__NextPath *rows =
         arena_alloc(f->a, ((size_t)next->count + 1) * sizeof(*rows));
     out->next =
@@ -146,7 +147,7 @@ static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
     for (uint32_t i = 0; rows && out->next && i < next->count; i++) {
         const struct ips_next_path *p = &next->path[i];
         Ips__NextPath *to = &rows[i];
-        char name[THING_BYTES];
+        char name[ENTITY_NAME_BYTES];
         ips__next_path__init(to);
         to->ns = p->ns;
         to->segments = p->path.count;
@@ -154,7 +155,7 @@ static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
             arena_alloc(f->a, ((size_t)p->label_count + 1) * sizeof(char *));
         for (uint32_t k = 0; to->objects && k < p->label_count; k++)
             to->objects[to->n_objects++] = copy_name(
-                f, entities_feature_name(&f->d->t, p->label[k], name));
+                f, entities_write_feature_name(&f->d->t, p->label[k], name));
         for (uint64_t k = 0; k < p->path.count; k++) {
             to->messages += p->path.seg[k].xkind == IPS_X_DATA;
             to->any += p->path.seg[k].xkind == IPS_X_RESOURCE;
@@ -212,13 +213,13 @@ static void note_procedures(const struct filling *f)
     if (f->d->procedures || (!ask->rank && !ask->slack && !ask->by_procedure))
         return;
     char none[PROCS_NONE_BYTES];
-    procs_none_text(gather_sample_ns(f->q), none);
+    procs_write_none_reason(gather_sample_ns(f->q), none);
     certificate_note(f->a, f->c, none);
 }
 
 void whatif_answer(struct query *q)
 {
-    struct whatif_data *d = whatif_of(q);
+    struct whatif_data *d = whatif_data_of(q);
     const Ips__WhatifAsk *ask = d->ask;
     struct arena a = {0};
     struct certificate c;

@@ -16,7 +16,7 @@
 #include "master/query/mtimes_plan.h"
 #include "master/whatif/whatif.h"
 
-static void no_memory(struct query *q)
+static void fail_no_memory(struct query *q)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
@@ -81,16 +81,17 @@ static int check_and_read_whatif_ask(const Ips__WhatifAsk *a,
 
 /* ---- arc profiles ----------------------------------------------------- */
 
-static int take_arc_profile(struct query *q, struct machine_share *p,
-                            const Ips__Reply *reply, struct ips_err *err)
+static int handle_arc_profile_reply(struct query *q, struct machine_share *p,
+                                    const Ips__Reply *reply,
+                                    struct ips_err *err)
 {
-    return arc_profile_receive(q, p, &whatif_of(q)->arc_profile[p->number],
+    return arc_profile_receive(q, p, &whatif_data_of(q)->arc_profile[p->number],
                                reply, err);
 }
 
 static void free_arc_profiles(struct query *q)
 {
-    struct whatif_data *d = whatif_of(q);
+    struct whatif_data *d = whatif_data_of(q);
     for (uint32_t i = 0; d->arc_profile && i < q->gather.count; i++)
         arc_profile_release(&d->arc_profile[i]);
     free(d->arc_profile);
@@ -101,10 +102,10 @@ static void free_arc_profiles(struct query *q)
 
 static void on_solved(struct query *q)
 {
-    if (path_of(q)->err.code)
+    if (path_data_of(q)->err.code)
         engine_handle_failure(q);
     else
-        whatif_of(q)->answer(q);
+        whatif_data_of(q)->answer(q);
 }
 
 static void start_solving_whatif(struct query *q)
@@ -112,28 +113,28 @@ static void start_solving_whatif(struct query *q)
     struct ips_err err = {0};
     uint64_t portions = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
-        portions += whatif_of(q)->arc_profile[i].count;
-    int rc = query_check_memory(q, portions * WHATIF_PORTION_BYTES, &err);
+        portions += whatif_data_of(q)->arc_profile[i].count;
+    int rc = path_check_master_memory(q, portions * WHATIF_PORTION_BYTES, &err);
     if (rc == 0)
-        rc = query_submit_work(q, whatif_of(q)->solve, on_solved, &err);
+        rc = query_submit_work(q, whatif_data_of(q)->solve, on_solved, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
 
 static void ask_arc_profile(struct query *q)
 {
-    const struct whatif_data *d = whatif_of(q);
+    const struct whatif_data *d = whatif_data_of(q);
     bool windowed = d->path.window.is_set;
-    query_open_round(q, take_arc_profile, start_solving_whatif);
+    query_open_round(q, handle_arc_profile_reply, start_solving_whatif);
     for (uint32_t i = 0; i < q->gather.count; i++)
         arc_profile_ask(q, q->gather.active[i],
                         windowed ? &d->path.window : NULL);
-    query_await(q);
+    query_close_round(q);
 }
 
 static void on_waits_fetched(struct query *q)
 {
-    struct whatif_data *d = whatif_of(q);
+    struct whatif_data *d = whatif_data_of(q);
     free(d->arc_profile); /* the arc profiles are empty so far */
     d->arc_profile = d->waits->arc_profile;
     d->waits->arc_profile = NULL;
@@ -143,12 +144,12 @@ static void on_waits_fetched(struct query *q)
 /* Fetches the waits; the arc profiles come with them. */
 static void ask_waits(struct query *q)
 {
-    waits_fetch(q, whatif_of(q)->waits, on_waits_fetched);
+    waits_fetch(q, whatif_data_of(q)->waits, on_waits_fetched);
 }
 
 static void set_window_and_fetch_graphs(struct query *q)
 {
-    struct whatif_data *d = whatif_of(q);
+    struct whatif_data *d = whatif_data_of(q);
     weighting_set_window(q, d->ask->from_ns, d->ask->to_ns);
     d->weighting = d->path.scenarios[SCENARIO_MAIN].scenario.weighting;
     if (d->raw)
@@ -158,7 +159,7 @@ static void set_window_and_fetch_graphs(struct query *q)
 
 static void on_gathered(struct query *q)
 {
-    struct whatif_data *d = whatif_of(q);
+    struct whatif_data *d = whatif_data_of(q);
     struct ips_err err = {0};
     if (d->gathered && d->gathered(q))
         return;
@@ -168,12 +169,12 @@ static void on_gathered(struct query *q)
     if (d->ask->from_ns || d->ask->to_ns)
         d->node_bytes += WHATIF_WINDOW_BYTES;
     if (!d->arc_profile) {
-        no_memory(q);
+        fail_no_memory(q);
         return;
     }
     int rc = engine_number_nodes(q, "path", &err);
     if (rc == 0)
-        rc = query_check_memory(q, d->path.nodes * d->node_bytes, &err);
+        rc = path_check_master_memory(q, d->path.nodes * d->node_bytes, &err);
     if (rc == 0)
         rc = weighting_set_goal(q, d->ask->goal, &err);
     if (rc < 0)
@@ -184,7 +185,7 @@ static void on_gathered(struct query *q)
 
 void whatif_begin(struct query *q)
 {
-    struct whatif_data *d = whatif_of(q);
+    struct whatif_data *d = whatif_data_of(q);
     struct ips_err err = {0};
     int rc = check_and_read_whatif_ask(d->ask, d, &err);
     q->calibrate = d->path.scenarios[SCENARIO_MAIN].scenario.calibrated;
@@ -200,7 +201,7 @@ static void start_whatif(struct query *q)
 {
     struct whatif_data *d = calloc(1, sizeof(*d));
     if (!d) {
-        no_memory(q);
+        fail_no_memory(q);
         return;
     }
     q->data = d;
@@ -213,7 +214,7 @@ static void start_whatif(struct query *q)
 
 void whatif_release(struct query *q)
 {
-    struct whatif_data *d = whatif_of(q);
+    struct whatif_data *d = whatif_data_of(q);
     if (d) {
         free_arc_profiles(q);
         for (uint32_t i = 0; d->machine && i < q->gather.count; i++)
@@ -225,7 +226,7 @@ void whatif_release(struct query *q)
         free(d->slacks);
         free(d->cross_ns);
         free(d->oversubscription);
-        ips_next_release(&d->next);
+        ips_next_paths_release(&d->next);
     }
     engine_release(q);
     gather_release(q);

@@ -12,7 +12,7 @@
 #include "master/query/machine_share.h"
 #include "master/tables/procs.h"
 
-static int no_memory(struct whatif_solving *s)
+static int set_err_no_memory(struct whatif_solving *s)
 {
     return ips_err_set(s->err, IPS_E_NO_MEMORY, "no memory for a what-if");
 }
@@ -49,7 +49,8 @@ static int merge_graph_and_find_path(struct whatif_solving *s)
                          "run %s: its longest path is 0 ns: nothing to compute",
                          q->run);
     if (rc == 0)
-        rc = ips_order_make(&d->merged, &s->scenario, &s->order, s->err);
+        rc = ips_computation_order_make(&d->merged, &s->scenario, &s->order,
+                                        s->err);
     return rc;
 }
 
@@ -60,13 +61,13 @@ static int make_entities(struct whatif_solving *s)
     uint32_t n = q->gather.count, blame;
     d->machine = calloc((size_t)n + 1, sizeof(*d->machine));
     if (!d->machine)
-        return no_memory(s);
+        return set_err_no_memory(s);
     for (uint32_t i = 0; i < n; i++) {
         const struct machine_share *p = q->gather.active[i];
         const struct arc_profile *w = &d->arc_profile[i];
         const char **name = calloc((size_t)p->t.proc_count + 1, sizeof(*name));
         if (!name)
-            return no_memory(s);
+            return set_err_no_memory(s);
         for (uint32_t k = 0; k < p->t.proc_count; k++)
             name[k] = machine_share_process_name(p, k);
         d->machine[i] = (struct machine_entities){
@@ -90,7 +91,7 @@ static int make_entities(struct whatif_solving *s)
     bool clip = s->scenario.weighting != IPS_WEIGH_CPU || s->d->remake ||
                 d->path.window.is_set;
     int rc = entities_make(s->g, d->machine, n, clip, &d->t, &blame, s->err);
-    if (rc < 0 && blame != THING_NONE)
+    if (rc < 0 && blame != ENTITY_NONE)
         d->path.blame = q->gather.active[blame];
     /* d->remake has already cut its graph to the window. */
     bool cut = d->path.window.is_set && !d->remake;
@@ -105,9 +106,9 @@ static int compute_shares_and_slack(struct whatif_solving *s)
     s->share = malloc(n * sizeof(*s->share));
     s->slack = malloc(n * sizeof(*s->slack));
     if (!s->share || !s->slack)
-        return no_memory(s);
+        return set_err_no_memory(s);
     d->t_max_ns = t_max;
-    d->near_ns = ips_ppm_of(t_max, s->ask->near_ppm);
+    d->near_ns = ips_scale_by_ppm(t_max, s->ask->near_ppm);
     d->resources = ips_compute_feature_shares(s->g, &s->scenario, &d->path.est,
                                               &d->t.f, s->share);
     s->base = (struct ips_whatif_base){s->g,         &s->scenario, &s->order,
@@ -127,13 +128,13 @@ static int set_no_match_error(struct whatif_solving *s,
     const char *run = s->q->run;
     char none[PROCS_NONE_BYTES];
     struct ips_nearest near;
-    procs_none_text(gather_sample_ns(s->q), none);
+    procs_write_none_reason(gather_sample_ns(s->q), none);
     if (*e->procedure && !s->d->procedures)
         return ips_err_set(s->err, IPS_E_NOT_FOUND,
                            "no procedures in run %s: %s", run, none);
     ips_nearest_begin(&near, e->procedure);
     entities_offer_procedures(&s->d->t, &near);
-    if (!*ips_nearest_text(&near)) {
+    if (!*ips_nearest_suggestion(&near)) {
         ips_nearest_begin(&near, e->process);
         entities_offer_processes(&s->d->t, e->process, &near);
     }
@@ -144,7 +145,7 @@ static int set_no_match_error(struct whatif_solving *s,
         run, *e->procedure ? " procedure " : "", e->procedure,
         *e->process ? " process " : "", e->process,
         *e->message ? " messages " : "", e->message,
-        *e->object ? " object " : "", e->object, ips_nearest_text(&near),
+        *e->object ? " object " : "", e->object, ips_nearest_suggestion(&near),
         *e->procedure ? "procedures"
         : *e->message ? "metrics"
                       : "ls",
@@ -157,13 +158,13 @@ static int select_edit(struct whatif_solving *s, const Ips__WhatifEdit *e,
     struct entity_selector sel = {e->procedure, e->process, e->message,
                                   e->object};
     uint32_t *feature = NULL;
-    int rc = entities_choose(&s->d->t, &sel, &feature, count, s->err);
+    int rc = entities_select_features(&s->d->t, &sel, &feature, count, s->err);
     if (rc == 0 && *count == 0)
         rc = set_no_match_error(s, e);
     if (rc == 0) {
         *edits = malloc(*count * sizeof(**edits));
         if (!*edits)
-            rc = no_memory(s);
+            rc = set_err_no_memory(s);
     }
     for (uint32_t i = 0; rc == 0 && i < *count; i++)
         (*edits)[i] = (struct ips_edit){feature[i], e->ppm};
@@ -171,7 +172,7 @@ static int select_edit(struct whatif_solving *s, const Ips__WhatifEdit *e,
     return rc;
 }
 
-static int by_feature(const void *a, const void *b)
+static int compare_edits_by_feature(const void *a, const void *b)
 {
     const struct ips_edit *p = a, *q = b;
     return (p->feature > q->feature) - (p->feature < q->feature);
@@ -184,7 +185,7 @@ static void sum_features_of_edit(const struct whatif_solving *s,
                                  struct whatif_row *row)
 {
     if (count)
-        qsort(edit, count, sizeof(*edit), by_feature);
+        qsort(edit, count, sizeof(*edit), compare_edits_by_feature);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t f = edit[i].feature;
         if (i && edit[i - 1].feature == f)
@@ -205,7 +206,7 @@ static int solve_edits(struct whatif_solving *s)
     struct ips_edit **edits = calloc(n + 1, sizeof(*edits));
     struct ips_whatif *out = calloc(n + 1, sizeof(*out));
     d->edits = calloc(n + 1, sizeof(*d->edits));
-    int rc = change && edits && out && d->edits ? 0 : no_memory(s);
+    int rc = change && edits && out && d->edits ? 0 : set_err_no_memory(s);
     for (size_t i = 0; i < n && rc == 0; i++) {
         rc = select_edit(s, s->ask->edits[i], &edits[i], &change[i].count);
         change[i].edit = edits[i];
@@ -213,7 +214,7 @@ static int solve_edits(struct whatif_solving *s)
     }
     if (rc == 0) {
         edits[n] = malloc((total + 1) * sizeof(**edits));
-        rc = edits[n] ? 0 : no_memory(s);
+        rc = edits[n] ? 0 : set_err_no_memory(s);
     }
     for (size_t i = 0; i < n && rc == 0; i++) {
         memcpy(edits[n] + change[n].count, edits[i],
@@ -240,14 +241,14 @@ static int solve_edits(struct whatif_solving *s)
 
 /* ---- ranking of improvements ------------------------------------------ */
 
-static int keep_ranking(struct whatif_solving *s, struct ips_edit *edit,
-                        const struct ips_whatif *out, const uint32_t *order,
-                        size_t kept)
+static int store_ranking(struct whatif_solving *s, struct ips_edit *edit,
+                         const struct ips_whatif *out, const uint32_t *order,
+                         size_t kept)
 {
     struct whatif_data *d = s->d;
     d->ranking = calloc(kept + 1, sizeof(*d->ranking));
     if (!d->ranking)
-        return no_memory(s);
+        return set_err_no_memory(s);
     for (size_t i = 0; i < kept; i++) {
         d->ranking[i].entity = order[i];
         d->ranking[i].r = out[order[i]];
@@ -272,13 +273,13 @@ static int rank_entities(struct whatif_solving *s)
     struct ips_change *change = calloc(n + 1, sizeof(*change));
     struct ips_whatif *out = calloc(n + 1, sizeof(*out));
     uint32_t *order = calloc(n + 1, sizeof(*order));
-    int rc = edit && change && out && order ? 0 : no_memory(s);
+    int rc = edit && change && out && order ? 0 : set_err_no_memory(s);
     for (size_t i = 0; i < n && rc == 0; i++) {
         const struct entity *thing = &t->entity[i];
         for (uint32_t k = thing->first; k < thing->first + thing->count; k++)
             edit[k] = (struct ips_edit){t->member[k], s->ask->rank_ppm};
         change[i] = (struct ips_change){edit + thing->first, thing->count};
-        if (thing->kind == THING_MACHINE && t->machine_count == 1)
+        if (thing->kind == ENTITY_MACHINE && t->machine_count == 1)
             /* not ranked: everything runs on this machine */
             change[i].count = 0;
     }
@@ -290,7 +291,7 @@ static int rank_entities(struct whatif_solving *s)
         rc = ips_whatif_rank(&s->base, change, n, top, out, order, &kept,
                              s->err);
     if (rc == 0)
-        rc = keep_ranking(s, edit, out, order, kept);
+        rc = store_ranking(s, edit, out, order, kept);
     free(edit);
     free(change);
     free(out);
@@ -338,7 +339,7 @@ static int make_slacks(struct whatif_solving *s)
                        : WHATIF_ROWS_MAX;
     d->slacks = calloc((size_t)t->entity_count + 1, sizeof(*d->slacks));
     if (!d->slacks)
-        return no_memory(s);
+        return set_err_no_memory(s);
     for (uint32_t i = 0; i < t->entity_count;) {
         enum entity_kind kind = t->entity[i].kind;
         struct whatif_slack *begin = d->slacks + d->slack_count;
@@ -385,7 +386,7 @@ static int find_next_paths(struct whatif_solving *s)
     if (s->ask->by_procedure) {
         label = label_nodes(s);
         if (!label)
-            return no_memory(s);
+            return set_err_no_memory(s);
         ask.node_label = label;
     }
     int rc = ips_find_longest_paths(s->g, &s->scenario, &d->path.est, &ask,
@@ -401,7 +402,7 @@ static int find_oversubscription(struct whatif_solving *s)
     s->d->oversubscription =
         calloc((size_t)q->gather.count + 1, sizeof(*s->d->oversubscription));
     if (!s->d->oversubscription)
-        return no_memory(s);
+        return set_err_no_memory(s);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
         uint64_t cores = q->gather.active[i]->sync->cores;
         rc = ips_find_oversubscription(
@@ -414,7 +415,7 @@ static int find_oversubscription(struct whatif_solving *s)
 
 int whatif_prepare(struct query *q, struct whatif_solving *s)
 {
-    struct whatif_data *d = whatif_of(q);
+    struct whatif_data *d = whatif_data_of(q);
     *s = (struct whatif_solving){.q = q,
                                  .d = d,
                                  .ask = d->ask,
@@ -426,9 +427,9 @@ int whatif_prepare(struct query *q, struct whatif_solving *s)
     return rc == 0 ? compute_shares_and_slack(s) : rc;
 }
 
-void whatif_finish(struct whatif_solving *s)
+void whatif_release_solving(struct whatif_solving *s)
 {
-    ips_order_release(&s->order);
+    ips_computation_order_release(&s->order);
     free(s->tail);
     free(s->share);
     free(s->slack);
@@ -448,6 +449,6 @@ void whatif_solve(struct query *q)
         rc = find_next_paths(&s);
     if (rc == 0 && (s.ask->rank || s.ask->n_edits))
         rc = find_oversubscription(&s);
-    whatif_finish(&s);
+    whatif_release_solving(&s);
     (void)rc; /* on failure s.err has the reason */
 }

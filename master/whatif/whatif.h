@@ -55,7 +55,7 @@ struct whatif_data {       /* stored in query.data */
     void (*solve)(struct query *q);  /* computes; runs in the worker */
     void (*answer)(struct query *q); /* sends the answer; runs in the loop */
     struct arc_profile *arc_profile; /* [machines] arc profiles */
-    /* waits to fetch with the graph; waits_lay_on_graph() is not called for
+    /* waits to fetch with the graph; waits_place_on_graph() is not called for
      * them. NULL: none */
     struct waits *waits;
     /* The members below are the results. */
@@ -75,13 +75,13 @@ struct whatif_data {       /* stored in query.data */
     size_t slack_count;
     size_t slack_left; /* number of slack rows that are not shown */
     uint64_t near_ns;
-    struct ips_next next;
+    struct ips_next_paths next;
     /* [machines] excess of threads over cores */
     struct ips_oversubscription *oversubscription;
     bool procedures; /* arc profiles were requested and are not empty */
 };
 
-static inline struct whatif_data *whatif_of(struct query *q)
+static inline struct whatif_data *whatif_data_of(struct query *q)
 {
     return q->data;
 }
@@ -102,7 +102,7 @@ struct whatif_solving {
     const Ips__WhatifAsk *ask;
     struct ips_scenario scenario; /* scenario for the merged graph */
     const struct ips_graph *g;
-    struct ips_order order;
+    struct ips_computation_order order;
     uint64_t *tail;
     uint64_t *share;         /* [features] time of each feature on the path */
     struct ips_slack *slack; /* [features] slack of each feature */
@@ -110,10 +110,10 @@ struct whatif_solving {
     struct ips_err *err;
 };
 /* The steps with which every computation starts: merges the graph and makes
- * entities and shares (d->path.est, d->t). whatif_finish() must follow, also
- * after a failure. */
+ * entities and shares (d->path.est, d->t). whatif_release_solving() must
+ * follow, also after a failure. */
 int whatif_prepare(struct query *q, struct whatif_solving *s) IPS_MUST_USE;
-void whatif_finish(struct whatif_solving *s);
+void whatif_release_solving(struct whatif_solving *s);
 /* Limits the features to their time inside the window; sets d->window_ns. */
 int whatif_limit_to_window(struct whatif_solving *s) IPS_MUST_USE;
 /* In the loop: sends the reply. */

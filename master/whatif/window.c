@@ -56,7 +56,8 @@ static int read_window_of_machine(const struct cutting *c, uint32_t i,
 static uint64_t cross_ns_inside_window(const struct cutting *c, uint32_t node)
 {
     bool present;
-    uint64_t ns = ips_xweight(c->s->g, node, &c->s->scenario, &present);
+    uint64_t ns =
+        ips_cross_arc_weight(c->s->g, node, &c->s->scenario, &present);
     return ns_inside_window(c, node, ns);
 }
 

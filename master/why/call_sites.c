@@ -6,7 +6,7 @@
 #include "common/types.h"
 #include "master/why/facts.h"
 
-static int by_place(const void *a, const void *b)
+static int compare_waits_by_call_site(const void *a, const void *b)
 {
     const struct why_wait *p = a, *q = b;
     if (p->machine != q->machine)
@@ -20,9 +20,10 @@ static void merge_votes(struct why_ballot *b)
 {
     size_t kept = 0;
     if (b->count)
-        qsort(b->wait, b->count, sizeof(*b->wait), by_place);
+        qsort(b->wait, b->count, sizeof(*b->wait), compare_waits_by_call_site);
     for (size_t i = 0; i < b->count; i++) {
-        if (kept && by_place(&b->wait[kept - 1], &b->wait[i]) == 0)
+        if (kept &&
+            compare_waits_by_call_site(&b->wait[kept - 1], &b->wait[i]) == 0)
             b->wait[kept - 1].ns += b->wait[i].ns;
         else
             b->wait[kept++] = b->wait[i];
@@ -83,8 +84,8 @@ static uint64_t find_wait_rows_of_arc(const struct why_solving *y,
 
 /* Returns the ns of sleep in the arc into `node` whose cause is one of
  * `causes`, without the wait that the node's own cross arc ended. */
-static uint64_t slept_for(const struct why_solving *y, uint32_t node,
-                          const char *const *causes)
+static uint64_t sleep_ns_for_causes(const struct why_solving *y, uint32_t node,
+                                    const char *const *causes)
 {
     uint32_t part;
     uint64_t end, ns = 0, at = find_wait_rows_of_arc(y, node, &part, &end);
@@ -94,8 +95,8 @@ static uint64_t slept_for(const struct why_solving *y, uint32_t node,
     for (; at < end; at++) {
         if (!r->of_node[at] && is_one_of(causes, y->d->waits.cause[r->why[at]]))
             ns = ips_add_sat(
-                ns, why_within(y, ips_clock_map_ns(clock, r->end_ns[at]),
-                               r->ns[at]));
+                ns, why_ns_in_window(y, ips_clock_map_ns(clock, r->end_ns[at]),
+                                     r->ns[at]));
     }
     return ns;
 }
@@ -112,17 +113,18 @@ uint64_t why_unended_sleep_ns(const struct why_solving *y, uint32_t node)
 uint64_t why_outside_sleep_ns(const struct why_solving *y, uint32_t node)
 {
     static const char *const causes[] = {"timer", "resolve", "terminal", NULL};
-    return slept_for(y, node, causes);
+    return sleep_ns_for_causes(y, node, causes);
 }
 
 uint64_t why_untraced_sleep_ns(const struct why_solving *y, uint32_t node)
 {
     static const char *const causes[] = {"signal", "child", "spin", NULL};
-    return slept_for(y, node, causes);
+    return sleep_ns_for_causes(y, node, causes);
 }
 
-static int vote_place(const struct why_solving *y, struct why_ballot *b,
-                      uint32_t node, uint64_t ns, bool giver)
+static int add_vote_for_call_site(const struct why_solving *y,
+                                  struct why_ballot *b, uint32_t node,
+                                  uint64_t ns, bool giver)
 {
     uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
     const struct waits_rows *r = &y->d->waits.machine[part];
@@ -149,13 +151,13 @@ static int vote_place(const struct why_solving *y, struct why_ballot *b,
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns)
 {
-    return vote_place(y, b, node, ns, false);
+    return add_vote_for_call_site(y, b, node, ns, false);
 }
 
-int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
-                   uint32_t node, uint64_t ns)
+int why_vote_lock_releaser(const struct why_solving *y, struct why_ballot *b,
+                           uint32_t node, uint64_t ns)
 {
-    return vote_place(y, b, node, ns, true);
+    return add_vote_for_call_site(y, b, node, ns, true);
 }
 
 const char *why_set_most_voted_wait(const struct why_solving *y,

@@ -19,7 +19,7 @@
 
 /* time in a procedure and its callees; `steps`: number of calls between the
  * procedure and the sampled one, weighted by time */
-struct under {
+struct time_under_caller {
     double ns, steps;
 };
 
@@ -36,7 +36,7 @@ static uint64_t sum_path_by_procedure(const struct why_solving *y,
     uint64_t sum = 0;
     for (uint32_t k = 0; k < t->f.count; k++) {
         const struct entity_feature *x = &t->feature[k];
-        if (x->kind != THING_PROCEDURE)
+        if (x->kind != ENTITY_PROCEDURE)
             continue;
         path[x->procedure] = ips_add_sat(path[x->procedure], y->s.share[k]);
         sum = ips_add_sat(sum, y->s.share[k]);
@@ -45,11 +45,11 @@ static uint64_t sum_path_by_procedure(const struct why_solving *y,
 }
 
 /* Adds up the time of all pairs (leaf, caller). A first pass fills `seen`, the
- * ns of all samples in each leaf. If `only` is THING_NONE, out[] has the sums
+ * ns of all samples in each leaf. If `only` is ENTITY_NONE, out[] has the sums
  * of all callers, by caller; else those of the caller `only`, by leaf. */
 static void sum_callers_of_path(const struct why_solving *y,
                                 const uint64_t *path, uint32_t only,
-                                double *seen, struct under *out)
+                                double *seen, struct time_under_caller *out)
 {
     const struct entities *t = &y->d->w.t;
     for (int pass = 0; pass < 2; pass++) {
@@ -60,16 +60,16 @@ static void sum_callers_of_path(const struct why_solving *y,
                     entities_find_procedure(t, &w->symbol[w->leaf[i]]);
                 uint32_t by =
                     entities_find_procedure(t, &w->symbol[w->caller[i]]);
-                if (leaf == THING_NONE || by == THING_NONE)
+                if (leaf == ENTITY_NONE || by == ENTITY_NONE)
                     continue;
                 if (pass == 0) {
                     seen[leaf] += leaf == by ? (double)w->caller_ns[i] : 0;
                 } else if (path[leaf] && seen[leaf] > 0) {
                     double scale = (double)path[leaf] / seen[leaf];
-                    uint32_t to = only == THING_NONE ? by
-                                  : by == only       ? leaf
-                                                     : THING_NONE;
-                    if (to == THING_NONE)
+                    uint32_t to = only == ENTITY_NONE ? by
+                                  : by == only        ? leaf
+                                                      : ENTITY_NONE;
+                    if (to == ENTITY_NONE)
                         continue;
                     out[to].ns += (double)w->caller_ns[i] * scale;
                     out[to].steps += (double)w->caller_steps[i] * scale;
@@ -99,30 +99,33 @@ static bool is_entry_procedure(const char *name)
 
 /* Chooses the common caller and sets facts.common. Returns the number of the
  * procedure, or THING_NONE. */
-static uint32_t choose_common(struct why_solving *y, const struct under *under,
-                              uint64_t sampled)
+static uint32_t choose_common_caller(struct why_solving *y,
+                                     const struct time_under_caller *under,
+                                     uint64_t sampled)
 {
-    uint32_t best = THING_NONE;
+    uint32_t best = ENTITY_NONE;
     const struct entities *t = &y->d->w.t;
     struct why_common *c = &y->d->facts.common;
     double nearest = INFINITY, low, high;
     for (uint32_t i = 0; i < t->procedure_count; i++) {
-        const struct under *u = &under[i];
+        const struct time_under_caller *u = &under[i];
         if (u->ns * 1e6 < (double)sampled * WHY_COMMON_PPM ||
             u->steps / u->ns >= nearest ||
-            is_entry_procedure(t->procedure[i].name) || why_is_recording(y, i))
+            is_entry_procedure(t->procedure[i].name) ||
+            why_is_recording_library(y, i))
             continue;
         nearest = u->steps / u->ns;
         best = i;
         c->ns = ips_min_u64((uint64_t)u->ns, sampled);
-        why_put_procedure(y, i, c->ns, &c->location);
+        why_set_procedure_location(y, i, c->ns, &c->location);
     }
-    if (best == THING_NONE)
+    if (best == ENTITY_NONE)
         return best;
     uint64_t every = y->d->facts.sample_ns;
     c->of_ns = sampled;
-    procs_wilson((double)c->ns / (double)sampled,
-                 every ? (double)sampled / (double)every : 0, &low, &high);
+    procs_wilson_interval((double)c->ns / (double)sampled,
+                          every ? (double)sampled / (double)every : 0, &low,
+                          &high);
     c->low_ns = ips_min_u64(c->ns, (uint64_t)(low * (double)sampled));
     c->high_ns = ips_max_u64(c->ns, (uint64_t)(high * (double)sampled));
     return best;
@@ -156,8 +159,9 @@ static bool process_receives_requests(const struct why_solving *y,
 
 /* Fills facts.common.amount: the gain if all the path's time in `under` took
  * half as long. */
-static int fill_amount(struct why_solving *y, const uint64_t *path,
-                       const struct under *under)
+static int fill_gain_of_common_caller(struct why_solving *y,
+                                      const uint64_t *path,
+                                      const struct time_under_caller *under)
 {
     const struct entities *t = &y->d->w.t;
     struct why_amount *a = &y->d->facts.common.amount;
@@ -167,14 +171,14 @@ static int fill_amount(struct why_solving *y, const uint64_t *path,
     int rc = edit && votes ? 0 : no_memory(y);
     for (uint32_t k = 0; rc == 0 && k < t->f.count; k++) {
         const struct entity_feature *x = &t->feature[k];
-        if (x->kind != THING_PROCEDURE || path[x->procedure] == 0)
+        if (x->kind != ENTITY_PROCEDURE || path[x->procedure] == 0)
             continue;
         double part = under[x->procedure].ns / (double)path[x->procedure];
         uint32_t ppm = (uint32_t)(fmin(part, 1) * WHY_HALF_PPM);
         if (ppm == 0)
             continue;
         edit[n++] = (struct ips_edit){k, ppm};
-        uint64_t ns = ips_ppm_of(y->s.share[k], 2 * ppm);
+        uint64_t ns = ips_scale_by_ppm(y->s.share[k], 2 * ppm);
         votes[x->process] += ns;
         a->ns = ips_add_sat(a->ns, ns);
     }
@@ -189,7 +193,8 @@ static int fill_amount(struct why_solving *y, const uint64_t *path,
             y, set_common_caller_and_find_process(y, votes, a)))
         *a = (struct why_amount){0};
     if (rc == 0 && a->ns)
-        rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
+        rc =
+            why_compute_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
     a->samples = y->d->facts.sample_ns ? a->ns / y->d->facts.sample_ns : 0;
     free(edit);
     free(votes);
@@ -201,17 +206,18 @@ int why_find_common_caller(struct why_solving *y)
     size_t n = (size_t)y->procedures + 1;
     uint64_t *path = calloc(n, sizeof(*path));
     double *seen = calloc(n, sizeof(*seen));
-    struct under *under = calloc(n, sizeof(*under));
+    struct time_under_caller *under = calloc(n, sizeof(*under));
     int rc = path && seen && under ? 0 : no_memory(y);
     if (rc == 0) {
         uint64_t sampled = sum_path_by_procedure(y, path);
-        sum_callers_of_path(y, path, THING_NONE, seen, under);
-        uint32_t best = sampled ? choose_common(y, under, sampled) : THING_NONE;
-        if (best != THING_NONE) {
+        sum_callers_of_path(y, path, ENTITY_NONE, seen, under);
+        uint32_t best =
+            sampled ? choose_common_caller(y, under, sampled) : ENTITY_NONE;
+        if (best != ENTITY_NONE) {
             memset(seen, 0, n * sizeof(*seen));
             memset(under, 0, n * sizeof(*under));
             sum_callers_of_path(y, path, best, seen, under);
-            rc = fill_amount(y, path, under);
+            rc = fill_gain_of_common_caller(y, path, under);
         }
     }
     free(path);

@@ -47,7 +47,7 @@ struct why_data {
     struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits; /* as waits_fetch() fetched them; waits_lay_on_graph()
+    struct waits waits; /* as waits_fetch() fetched them; waits_place_on_graph()
                            is not called */
     /* owns the names in `facts` and the texts of the answer */
     struct arena a;
@@ -57,7 +57,7 @@ struct why_data {
 /* why/hang.c: sets facts.hang. */
 void why_find_hang(struct query *q);
 
-static inline struct why_data *why_of(struct query *q)
+static inline struct why_data *why_data_of(struct query *q)
 {
     return q->data;
 }
@@ -135,7 +135,7 @@ struct why_solving {
     /* the process that starts similar children one after another; one of these
      * children; their number */
     uint32_t begins, begun, children;
-    struct ips_concurrent concurrent;
+    struct ips_concurrent_activity concurrent;
     /* the features of enum why_feature; its pointers point to the next four
      * arrays */
     struct ips_features f;
@@ -150,24 +150,27 @@ struct why_solving {
 
 /* Computes the facts. Runs in the worker thread. On failure w.path.err has the
  * reason. */
-void why_solve(struct query *q);
+void why_compute_facts(struct query *q);
 
 /* why/window.c: for a query about a window, everything outside the window takes
  * no time. why_cut_to_window() reduces the columns above and the waits of the
- * merged graph to the window. why_within() returns how many of the `ns` that
- * end at `end` are in the window (all, if there is no window).
- * why_is_in_window() returns whether a moment is in it. why_clip() cuts an
- * interval to it. Times are those of `wall`. */
+ * merged graph to the window. why_ns_in_window() returns how many of the `ns`
+ * that end at `end` are in the window (all, if there is no window).
+ * why_is_in_window() returns whether a moment is in it. why_clip_to_window()
+ * cuts an interval to it. Times are those of `wall`. */
 int why_cut_to_window(struct why_solving *y) IPS_MUST_USE;
 /* Sets the facts about the window's length and CPU time; an error if no part of
  * the path is in the window. */
 int why_set_window_sums(struct why_solving *y) IPS_MUST_USE;
-uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns);
+uint64_t why_ns_in_window(const struct why_solving *y, uint64_t end,
+                          uint64_t ns);
 bool why_is_in_window(const struct why_solving *y, uint64_t at);
-void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to);
+void why_clip_to_window(const struct why_solving *y, uint64_t *from,
+                        uint64_t *to);
 /* Returns the CPU time of the chain arc into `node`, also outside the
  * window. */
-static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
+static inline uint64_t why_cpu_regardless_of_window(const struct why_solving *y,
+                                                    uint32_t node)
 {
     return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
 }
@@ -191,18 +194,18 @@ void why_vote_procedures(const struct why_solving *y, uint32_t node,
 /* Whether `name` is a C library function that moves messages or waits for them,
  * such as write() or poll(). */
 bool why_is_io_function(const char *name);
-void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
-                       struct why_location *out);
+void why_set_procedure_location(struct why_solving *y, uint32_t procedure,
+                                uint64_t ns, struct why_location *out);
 /* why/phase.c: sets facts.phase and each procedure's time in each phase. */
 int why_examine_phases(struct why_solving *y) IPS_MUST_USE;
 /* why/callers.c: sets facts.common; call it after why_find_procedures(). */
 int why_find_common_caller(struct why_solving *y) IPS_MUST_USE;
 /* why/lock_cost.c: sets facts.amount[WHY_LOCK].lock, lock_ppm, lock_cpu and
  * yields; call it before why_find_procedures(). */
-int why_lock_cost(struct why_solving *y) IPS_MUST_USE;
+int why_estimate_lock_cost(struct why_solving *y) IPS_MUST_USE;
 /* why/locks.c: sets facts.amount[WHY_LOCK], the costs of lock contention. */
 int why_fill_lock_amount(struct why_solving *y) IPS_MUST_USE;
-uint32_t why_most_votes(const uint64_t *votes, uint32_t count);
+uint32_t why_index_of_most_votes(const uint64_t *votes, uint32_t count);
 /* why/weightings.c: sets the facts t_max_cpu_ns, t_max_sched_ns and
  * total_cpu_ns. */
 int why_compute_other_weightings(struct why_solving *y) IPS_MUST_USE;
@@ -212,7 +215,7 @@ int why_find_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);
 /* Whether the procedure belongs to the recording library. Such a procedure is
  * never reported as a cause. */
-bool why_is_recording(const struct why_solving *y, uint32_t procedure);
+bool why_is_recording_library(const struct why_solving *y, uint32_t procedure);
 /* Sets *out to the process with the most votes and to the procedure of this
  * process with the most votes. */
 void why_set_most_voted_location(struct why_solving *y,
@@ -235,15 +238,15 @@ int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;
 /* Adds `ns` to the ballot, for the call site that released the lock for which
  * the thread waited in the arc into `node`. */
-int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
-                   uint32_t node, uint64_t ns) IPS_MUST_USE;
+int why_vote_lock_releaser(const struct why_solving *y, struct why_ballot *b,
+                           uint32_t node, uint64_t ns) IPS_MUST_USE;
 /* Sets *out to the call site with the most votes; returns the cause of the
  * waits there ("": there are no votes). */
 const char *why_set_most_voted_wait(const struct why_solving *y,
                                     struct why_ballot *b,
                                     struct why_location *out);
-int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
-             const struct ips_edit *edit, uint32_t count, uint64_t *gain,
-             uint64_t *bound) IPS_MUST_USE;
+int why_compute_gain(struct why_solving *y, const struct ips_whatif_base *base,
+                     const struct ips_edit *edit, uint32_t count,
+                     uint64_t *gain, uint64_t *bound) IPS_MUST_USE;
 
 #endif

@@ -7,7 +7,7 @@
 #include "master/tables/procs.h"
 #include "master/why/why.h"
 
-const char *why_ns(struct arena *a, uint64_t ns)
+const char *why_format_ns(struct arena *a, uint64_t ns)
 {
     if (ns >= 1000000000u)
         return arena_printf(a, "%.2f s", (double)ns / 1e9);
@@ -23,11 +23,11 @@ const char *why_window_text(const struct why_facts *f, struct arena *a)
     const char *phase =
         f->window_phase ? arena_printf(a, "phase %u, ", f->window_phase) : "";
     return arena_printf(a, "%s%s to %s after the run's start", phase,
-                        why_ns(a, f->from_ns),
-                        f->to_ns ? why_ns(a, f->to_ns) : "its end");
+                        why_format_ns(a, f->from_ns),
+                        f->to_ns ? why_format_ns(a, f->to_ns) : "its end");
 }
 
-const char *why_quoted(struct arena *a, const char *text)
+const char *why_quote_for_shell(struct arena *a, const char *text)
 {
     size_t len = strlen(text);
     char *out = arena_alloc(a, len * 4 + 3);
@@ -49,21 +49,22 @@ const char *why_quoted(struct arena *a, const char *text)
 
 static const char *percent_text(struct arena *a, uint64_t ns, uint64_t whole)
 {
-    return arena_printf(a, "%.0f%%", why_ppm(ns, whole) / 1e4);
+    return arena_printf(a, "%.0f%%", why_share_ppm(ns, whole) / 1e4);
 }
 
-static const char *object_of(const struct why_location *p)
+static const char *object_text_of(const struct why_location *p)
 {
     return p->object && *p->object ? p->object : "the program";
 }
 
-static const char *other_of(const struct why_finding *x)
+static const char *other_object_text_of(const struct why_finding *x)
 {
     return x->other && *x->other ? x->other : "another thread";
 }
 
 /* Returns " in f (file:12)", or "" if the procedure is not known. */
-static const char *in_procedure(struct arena *a, const struct why_location *p)
+static const char *in_procedure_text(struct arena *a,
+                                     const struct why_location *p)
 {
     if (!p->procedure || !*p->procedure)
         return "";
@@ -76,7 +77,7 @@ static const char *in_procedure(struct arena *a, const struct why_location *p)
 
 /* ---- text of each kind --------------------------------------------------- */
 
-struct saying {
+struct text_writer {
     const struct why_facts *f;
     struct arena *a;
     struct why_finding *x;
@@ -86,7 +87,7 @@ struct saying {
 
 /* Reports a lock that only samples show, because it is inside the C library or
  * its waits are too short to be recorded. */
-static void say_sampled_lock(const struct saying *s)
+static void write_sampled_lock_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     const struct why_lock_cost *c = s->m->lock;
@@ -95,49 +96,49 @@ static void say_sampled_lock(const struct saying *s)
             ? arena_printf(s->a,
                            "Lock contention: threads of %s wait for a lock "
                            "inside the C library%s, called%s.",
-                           object_of(&x->location), s->where, s->waits)
+                           object_text_of(&x->location), s->where, s->waits)
             : arena_printf(s->a,
                            "Lock contention: threads of %s want the same lock "
                            "at the same time%s.",
-                           object_of(&x->location), s->where);
+                           object_text_of(&x->location), s->where);
     x->evidence = arena_printf(
         s->a,
         "%s of the path's CPU time to take and give it (about %" PRIu64
         " samples)%s",
-        why_ns(s->a, c->ns), c->samples,
+        why_format_ns(s->a, c->ns), c->samples,
         c->unknown_ns ? arena_printf(s->a, ", %s asleep meanwhile",
-                                     why_ns(s->a, c->unknown_ns))
+                                     why_format_ns(s->a, c->unknown_ns))
                       : "");
 }
 
-static void say_lock(const struct saying *s)
+static void write_lock_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     const struct why_lock_cost *c = s->m->lock;
     x->supposes = "no lock makes a thread wait, and the work is spread over "
                   "the cores";
     if (s->m->count == 0 && c) {
-        say_sampled_lock(s);
+        write_sampled_lock_text(s);
         x->command =
             arena_printf(s->a, "ipsq procedures %s --sort total_ns", s->run);
         return;
     }
     x->text = arena_printf(
         s->a, "Lock contention: %s waits for a lock that %s holds%s.",
-        other_of(x), object_of(&x->location), s->where);
+        other_object_text_of(x), object_text_of(&x->location), s->where);
     x->evidence = arena_printf(
         s->a, "%" PRIu64 " waits for locks, %s over all threads%s%s%s",
-        s->m->count, why_ns(s->a, s->m->other_ns), *s->waits ? ", most" : "",
-        s->waits,
+        s->m->count, why_format_ns(s->a, s->m->other_ns),
+        *s->waits ? ", most" : "", s->waits,
         c && c->ns
             ? arena_printf(s->a,
                            "; %s of the path's CPU time to take and give them",
-                           why_ns(s->a, c->ns))
+                           why_format_ns(s->a, c->ns))
             : "");
     x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
 }
 
-static void say_hang(const struct saying *s)
+static void write_hang_text(const struct text_writer *s)
 {
     const struct why_hang *h = &s->f->hang;
     struct why_finding *x = s->x;
@@ -148,22 +149,22 @@ static void say_hang(const struct saying *s)
                                                      h->threads);
     x->text = h->circle
                   ? arena_printf(s->a, "Deadlock in %s: %s%s.",
-                                 object_of(&x->location), one,
-                                 in_procedure(s->a, &x->location))
+                                 object_text_of(&x->location), one,
+                                 in_procedure_text(s->a, &x->location))
                   : arena_printf(s->a,
                                  "Nothing moves in %s: every thread waits, and "
                                  "none is left that could wake another%s.",
-                                 object_of(&x->location),
-                                 in_procedure(s->a, &x->location));
+                                 object_text_of(&x->location),
+                                 in_procedure_text(s->a, &x->location));
     x->evidence = arena_printf(
         s->a, "for %s%s; times are since the run's start: %s",
-        why_ns(s->a, h->ns), h->alive ? " up to now" : " until it was killed",
-        h->waits);
+        why_format_ns(s->a, h->ns),
+        h->alive ? " up to now" : " until it was killed", h->waits);
     x->supposes = "they do not wait";
     x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
 }
 
-static void say_chatty(const struct saying *s)
+static void write_chatty_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     uint64_t count = s->m->count ? s->m->count : 1;
@@ -171,20 +172,22 @@ static void say_chatty(const struct saying *s)
         s->a,
         "%s and %s exchange many small messages, which take more time than the "
         "work.",
-        object_of(&x->location), other_of(x));
-    x->evidence = arena_printf(s->a,
-                               "%" PRIu64 " messages on the path, %" PRIu64
-                               " bytes on average, one every %s",
-                               s->m->count, s->m->bytes / count,
-                               why_ns(s->a, s->f->chatty_path_ns / count));
+        object_text_of(&x->location), other_object_text_of(x));
+    x->evidence =
+        arena_printf(s->a,
+                     "%" PRIu64 " messages on the path, %" PRIu64
+                     " bytes on average, one every %s",
+                     s->m->count, s->m->bytes / count,
+                     why_format_ns(s->a, s->f->chatty_path_ns / count));
     x->supposes = "ten messages are sent as one";
     x->command = arena_printf(
         s->a, "ipsq whatif %s --message %s --weighting wall", s->run,
-        why_quoted(s->a, arena_printf(s->a, "%s -> %s", object_of(&x->location),
-                                      other_of(x))));
+        why_quote_for_shell(s->a, arena_printf(s->a, "%s -> %s",
+                                               object_text_of(&x->location),
+                                               other_object_text_of(x))));
 }
 
-static void say_imbalance(const struct saying *s)
+static void write_imbalance_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     bool threads = x->other && x->location.object &&
@@ -193,21 +196,22 @@ static void say_imbalance(const struct saying *s)
         s->a,
         "Uneven work: %s%s is still working%s while others like it wait or "
         "have finished.",
-        threads ? "a thread of " : "", object_of(&x->location), s->where);
+        threads ? "a thread of " : "", object_text_of(&x->location), s->where);
     x->evidence = arena_printf(
         s->a,
         "%s of the path, with at most half of the cores busy while %s%s could "
         "work",
-        s->ns, threads ? "other threads of " : "", other_of(x));
+        s->ns, threads ? "other threads of " : "", other_object_text_of(x));
     x->supposes = "that part of the work is spread evenly over them";
     x->command =
         threads
-            ? arena_printf(s->a, "ipsq metrics %s --object %s --level thread",
-                           s->run, why_quoted(s->a, object_of(&x->location)))
+            ? arena_printf(
+                  s->a, "ipsq metrics %s --object %s --level thread", s->run,
+                  why_quote_for_shell(s->a, object_text_of(&x->location)))
             : arena_printf(s->a, "ipsq metrics %s --level process", s->run);
 }
 
-static void say_late(const struct saying *s)
+static void write_late_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     x->text =
@@ -215,29 +219,31 @@ static void say_late(const struct saying *s)
             ? arena_printf(s->a,
                            "%s is slow to read: it computes%s while %s is "
                            "blocked writing to it.",
-                           object_of(&x->location), s->where, other_of(x))
+                           object_text_of(&x->location), s->where,
+                           other_object_text_of(x))
             : arena_printf(
                   s->a,
                   "%s is slow to send: it computes%s while %s is blocked "
                   "receiving from it.",
-                  object_of(&x->location), s->where, other_of(x));
+                  object_text_of(&x->location), s->where,
+                  other_object_text_of(x));
     x->evidence =
         arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
     x->supposes = s->m->awaits_space ? "the reader computes half as long"
                                      : "the sender computes half as long";
     x->command = arena_printf(
         s->a, "ipsq whatif %s --process %s --faster 50%% --weighting wall",
-        s->run, why_quoted(s->a, object_of(&x->location)));
+        s->run, why_quote_for_shell(s->a, object_text_of(&x->location)));
 }
 
-static void say_one_by_one(const struct saying *s)
+static void write_sequential_children_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
-    x->text = arena_printf(s->a,
-                           "Sequential processes: %s starts %" PRIu64
-                           " processes like %s one "
-                           "after another, and nothing else runs meanwhile.",
-                           other_of(x), s->m->count, object_of(&x->location));
+    x->text = arena_printf(
+        s->a,
+        "Sequential processes: %s starts %" PRIu64 " processes like %s one "
+        "after another, and nothing else runs meanwhile.",
+        other_object_text_of(x), s->m->count, object_text_of(&x->location));
     x->evidence =
         arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
     x->supposes = "they are independent and run at the same time on all cores";
@@ -245,34 +251,34 @@ static void say_one_by_one(const struct saying *s)
         s->a, "ipsq path %s --weighting wall --by process", s->run);
 }
 
-static void say_queue(const struct saying *s)
+static void write_queue_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     x->text = arena_printf(
         s->a,
         "%s serves one request at a time%s: messages on other connections, for "
         "example from %s, wait for that thread while cores are idle.",
-        object_of(&x->location), s->where, other_of(x));
+        object_text_of(&x->location), s->where, other_object_text_of(x));
     x->evidence =
         arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
     x->supposes = "as many threads or processes serve as there are cores";
     x->command = arena_printf(s->a, "ipsq requests %s", s->run);
 }
 
-static void say_serial(const struct saying *s)
+static void write_serial_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     if (s->m->count) {
-        say_one_by_one(s);
+        write_sequential_children_text(s);
         return;
     }
     x->text = arena_printf(
         s->a, "Serial section: one thread of %s works%s while %s%s.",
-        object_of(&x->location), s->where,
+        object_text_of(&x->location), s->where,
         x->other && x->location.object &&
                 strcmp(x->other, x->location.object) == 0
             ? "its other threads wait"
-            : other_of(x),
+            : other_object_text_of(x),
         x->other && x->location.object &&
                 strcmp(x->other, x->location.object) == 0
             ? ""
@@ -286,17 +292,17 @@ static void say_serial(const struct saying *s)
 }
 
 /* Describes what the program does during most of a phase's path. */
-static const char *phase_does(const struct saying *s)
+static const char *phase_activity_text(const struct text_writer *s)
 {
     const struct why_phase *p = s->m->phase;
-    if (why_ppm(p->outside_ns, s->m->ns) >= WHY_HALF_PPM)
+    if (why_share_ppm(p->outside_ns, s->m->ns) >= WHY_HALF_PPM)
         return arena_printf(s->a, "%s waits for something not recorded",
-                            object_of(&s->x->location));
-    return arena_printf(s->a, "mostly %s%s", object_of(&s->x->location),
+                            object_text_of(&s->x->location));
+    return arena_printf(s->a, "mostly %s%s", object_text_of(&s->x->location),
                         s->where);
 }
 
-static void say_phase(const struct saying *s)
+static void write_phase_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     const struct why_phase *p = s->m->phase;
@@ -304,8 +310,8 @@ static void say_phase(const struct saying *s)
         s->a,
         "Phase %u of %u (%s to %s after the start) takes most of the time, and "
         "fewer cores are busy in it than in the rest: %s.",
-        p->number, p->phases, why_ns(s->a, p->from_ns), why_ns(s->a, p->to_ns),
-        phase_does(s));
+        p->number, p->phases, why_format_ns(s->a, p->from_ns),
+        why_format_ns(s->a, p->to_ns), phase_activity_text(s));
     x->evidence = arena_printf(
         s->a, "%s of the path (%s); %.1f cores busy, %.1f in other phases",
         s->ns, s->share, (double)p->busy_ppm / 1e6,
@@ -315,7 +321,7 @@ static void say_phase(const struct saying *s)
         arena_printf(s->a, "ipsq why %s --phase %u", s->f->run, p->number);
 }
 
-static void say_cores(const struct saying *s)
+static void write_cores_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     if (x->kind == WHY_CORES)
@@ -328,10 +334,10 @@ static void say_cores(const struct saying *s)
             s->a,
             "%s waits for CPU used by other programs, or it may not use all of "
             "the %u cores.",
-            object_of(&x->location), s->m->cores);
+            object_text_of(&x->location), s->m->cores);
     x->evidence =
         arena_printf(s->a, "%s of the path ready to run, waiting for a CPU",
-                     why_ns(s->a, s->m->other_ns));
+                     why_format_ns(s->a, s->m->other_ns));
     x->supposes = x->kind == WHY_CORES ? "a core for each thread"
                                        : "nothing else runs there";
     x->command = arena_printf(s->a, "ipsq path %s --weighting wall", s->run);
@@ -367,14 +373,14 @@ static struct cause find_cause(const char *name)
     return (struct cause){name, name ? name : "", NULL};
 }
 
-static void say_outside(const struct saying *s)
+static void write_external_wait_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     struct cause found = find_cause(s->m->cause);
     const char *cause = found.text;
     x->other = found.json ? found.json : *cause ? cause : NULL;
     x->text =
-        arena_printf(s->a, "%s waits%s%s%s%s.", object_of(&x->location),
+        arena_printf(s->a, "%s waits%s%s%s%s.", object_text_of(&x->location),
                      *cause ? ", mostly for " : "", cause, s->waits,
                      *cause ? "" : "; what ends the wait was not recorded");
     x->evidence = arena_printf(s->a, "%s of the path (%s)", s->ns, s->share);
@@ -383,7 +389,7 @@ static void say_outside(const struct saying *s)
         s->a, "ipsq path %s --weighting wall --by external", s->run);
 }
 
-static void say_transit(const struct saying *s)
+static void write_transit_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     uint64_t count = s->m->count ? s->m->count : 1;
@@ -391,13 +397,13 @@ static void say_transit(const struct saying *s)
         s->a,
         "Messages between %s and %s take long to arrive: the network or "
         "something on the way is slow.",
-        object_of(&x->location), other_of(x));
+        object_text_of(&x->location), other_object_text_of(x));
     x->evidence =
         arena_printf(s->a,
                      "%s of the path in %" PRIu64 " messages of %" PRIu64
                      " bytes on average, %s each",
                      s->ns, s->m->count, s->m->bytes / count,
-                     why_ns(s->a, s->m->ns / count));
+                     why_format_ns(s->a, s->m->ns / count));
     x->supposes = "messages take half as long";
     x->command = arena_printf(
         s->a, "ipsq path %s --weighting wall --by message", s->run);
@@ -405,17 +411,17 @@ static void say_transit(const struct saying *s)
 
 /* Reports a procedure that, with its callees, takes most of the requests'
  * time. */
-static void say_requests(const struct saying *s)
+static void write_expensive_requests_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     const char *each =
-        why_ns(s->a, s->f->common.of_ns / ips_max_u64(s->f->asked, 1));
+        why_format_ns(s->a, s->f->common.of_ns / ips_max_u64(s->f->asked, 1));
     x->text = arena_printf(
         s->a,
         "Each request to %s is expensive (%s), mostly%s and what it calls. Do "
         "less for each request (an index, a cache, another plan); no single "
         "procedure is worth optimising.",
-        object_of(&x->location), each, s->where);
+        object_text_of(&x->location), each, s->where);
     x->evidence = arena_printf(s->a,
                                "%s of the path (%s); %" PRIu64
                                " requests, %s of the path for each",
@@ -425,11 +431,11 @@ static void say_requests(const struct saying *s)
         arena_printf(s->a, "ipsq procedures %s --sort total_ns", s->run);
 }
 
-static void say_procedure(const struct saying *s)
+static void write_procedure_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     if (s->m == &s->f->common.amount) {
-        say_requests(s);
+        write_expensive_requests_text(s);
         return;
     }
     x->text = s->m->yields
@@ -437,14 +443,14 @@ static void say_procedure(const struct saying *s)
                                  "%s spins%s: it calls sched_yield() again and "
                                  "again, as threads do that wait until another "
                                  "one changes something in memory.",
-                                 object_of(&x->location), s->where)
+                                 object_text_of(&x->location), s->where)
               : s->m->reads_memory
                   ? arena_printf(s->a,
                                  "%s spins%s: it reads memory again and again "
                                  "until another thread changes it.",
-                                 object_of(&x->location), s->where)
+                                 object_text_of(&x->location), s->where)
                   : arena_printf(s->a, "%s spends its time%s.",
-                                 object_of(&x->location), s->where);
+                                 object_text_of(&x->location), s->where);
     x->evidence =
         s->m == &s->f->spinning
             ? arena_printf(s->a,
@@ -463,7 +469,7 @@ static void say_procedure(const struct saying *s)
         s->a, "ipsq path %s --weighting wall --by procedure --by line", s->run);
 }
 
-static void say_spread(const struct saying *s)
+static void write_spread_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     x->text =
@@ -498,24 +504,31 @@ void why_write_finding_texts(const struct why_facts *f, struct arena *a,
                              struct why_finding *x,
                              const struct why_amount *amount)
 {
-    static void (*const say[])(const struct saying *s) = {
-        [WHY_HANG] = say_hang,           [WHY_LOCK] = say_lock,
-        [WHY_CHATTY] = say_chatty,       [WHY_IMBALANCE] = say_imbalance,
-        [WHY_LATE] = say_late,           [WHY_SERIAL] = say_serial,
-        [WHY_QUEUE] = say_queue,         [WHY_CORES] = say_cores,
-        [WHY_BUSY] = say_cores,          [WHY_PHASE] = say_phase,
-        [WHY_OUTSIDE] = say_outside,     [WHY_TRANSIT] = say_transit,
-        [WHY_PROCEDURE] = say_procedure, [WHY_SPREAD] = say_spread};
-    const struct saying s = {.f = f,
-                             .a = a,
-                             .x = x,
-                             .m = amount,
-                             .ns = why_ns(a, amount->ns),
-                             .share =
-                                 percent_text(a, amount->ns, why_own_ns(f)),
-                             .where = in_procedure(a, &x->location),
-                             .waits = in_procedure(a, &x->wait_at),
-                             .run = why_run_and_window(f, a)};
+    static void (*const say[])(const struct text_writer *s) = {
+        [WHY_HANG] = write_hang_text,
+        [WHY_LOCK] = write_lock_text,
+        [WHY_CHATTY] = write_chatty_text,
+        [WHY_IMBALANCE] = write_imbalance_text,
+        [WHY_LATE] = write_late_text,
+        [WHY_SERIAL] = write_serial_text,
+        [WHY_QUEUE] = write_queue_text,
+        [WHY_CORES] = write_cores_text,
+        [WHY_BUSY] = write_cores_text,
+        [WHY_PHASE] = write_phase_text,
+        [WHY_OUTSIDE] = write_external_wait_text,
+        [WHY_TRANSIT] = write_transit_text,
+        [WHY_PROCEDURE] = write_procedure_text,
+        [WHY_SPREAD] = write_spread_text};
+    const struct text_writer s = {
+        .f = f,
+        .a = a,
+        .x = x,
+        .m = amount,
+        .ns = why_format_ns(a, amount->ns),
+        .share = percent_text(a, amount->ns, why_ideal_time_ns(f)),
+        .where = in_procedure_text(a, &x->location),
+        .waits = in_procedure_text(a, &x->wait_at),
+        .run = why_run_and_window(f, a)};
     say[x->kind](&s);
 }
 
@@ -523,11 +536,12 @@ void why_write_finding_texts(const struct why_facts *f, struct arena *a,
 
 struct doubt {
     struct arena *a;
-    enum why_sure sure;
+    enum why_confidence sure;
     const char *text;
 };
 
-static void add_doubt(struct doubt *d, enum why_sure at_most, const char *text)
+static void add_doubt(struct doubt *d, enum why_confidence at_most,
+                      const char *text)
 {
     d->sure = at_most < d->sure ? at_most : d->sure;
     d->text = *d->text ? arena_printf(d->a, "%s; %s", d->text, text) : text;
@@ -541,7 +555,7 @@ static uint64_t overhead_ppm(const struct why_facts *f)
     if (f->overhead_ns == UINT64_MAX)
         return 0;
     uint64_t own = ips_sub_sat(f->t_max_wall_ns, f->overhead_ns);
-    return why_ppm(f->overhead_ns, ips_max_u64(own, 1));
+    return why_share_ppm(f->overhead_ns, ips_max_u64(own, 1));
 }
 
 /* Adds a doubt if procedures were not measured, so that the findings may miss a
@@ -550,10 +564,11 @@ static uint64_t overhead_ppm(const struct why_facts *f)
 static void add_doubt_of_procedures(const struct why_facts *f, struct doubt *d)
 {
     char none[PROCS_NONE_BYTES];
-    if (f->sampled || (f->sample_ns &&
-                       why_ppm(f->path_cpu_ns, f->t_max_wall_ns) < WHY_HOT_PPM))
+    if (f->sampled ||
+        (f->sample_ns &&
+         why_share_ppm(f->path_cpu_ns, f->t_max_wall_ns) < WHY_HOT_PPM))
         return;
-    procs_none_text(f->sample_ns, none);
+    procs_write_none_reason(f->sample_ns, none);
     add_doubt(d, WHY_FAIR, arena_printf(d->a, "%s", none));
 }
 
@@ -591,10 +606,11 @@ static bool is_found_by_samples(enum why_kind kind)
     return kind == WHY_PROCEDURE || kind == WHY_SPREAD;
 }
 
-enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
-                           const struct why_finding *x,
-                           const struct why_amount *amount,
-                           const char **because)
+enum why_confidence why_rate_confidence(const struct why_facts *f,
+                                        struct arena *a,
+                                        const struct why_finding *x,
+                                        const struct why_amount *amount,
+                                        const char **because)
 {
     struct doubt d = {a, WHY_HIGH, ""};
     if (x && x->kind == WHY_HANG) {
@@ -605,13 +621,14 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
     }
     add_doubts_of_run(f, &d);
     uint64_t unknown_ns = ips_max_u64(f->path_other_ns, f->unended_ns);
-    if (!x && why_ppm(unknown_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)
+    if (!x &&
+        why_share_ppm(unknown_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)
         add_doubt(
             &d, WHY_FAIR,
             arena_printf(a,
                          "%s of the path are unattributed: what ended these "
                          "waits was not recorded",
-                         why_ns(a, unknown_ns)));
+                         why_format_ns(a, unknown_ns)));
     if (!x)
         add_doubt_of_procedures(f, &d);
     bool sampled = x && (is_found_by_samples(x->kind) ||
@@ -626,7 +643,7 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
         add_doubt(&d, WHY_FAIR,
                   arena_printf(
                       a, "what ended %s of waits on the path was not recorded",
-                      why_ns(a, f->unended_ns)));
+                      why_format_ns(a, f->unended_ns)));
     if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
         f->delay_unknown_ns > x->ns)
         add_doubt(&d, WHY_FAIR,

@@ -109,7 +109,7 @@ static void count_going_on(struct hang *h, const struct machine_share *p)
     }
 }
 
-static void link_waits_to_holders(struct hang *h)
+static void link_waits_to_awaited_threads(struct hang *h)
 {
     for (size_t i = 0; i < h->n; i++)
         for (size_t k = 0; h->v[i].call->by && k < h->n; k++)
@@ -121,7 +121,7 @@ static void link_waits_to_holders(struct hang *h)
 }
 
 /* Finds a thread in a circle of waits. Returns false if there is no circle. */
-static bool find_circle(struct hang *h, size_t *out)
+static bool find_wait_cycle(struct hang *h, size_t *out)
 {
     for (size_t i = 0; i < h->n; i++) {
         size_t at = i;
@@ -172,9 +172,10 @@ static const char *wait_text(struct hang *h, const struct blocked *b)
     else if (by)
         of = arena_printf(a, " (%s)",
                           machine_share_process_name(b->p, by->process));
-    return arena_printf(a, "%s%s waits for %s%s since %s", name_of(h, b),
-                        call_site_text(h, b), b->call->what, of,
-                        why_ns(a, ips_sub_sat(b->call->since_ns, b->start_ns)));
+    return arena_printf(
+        a, "%s%s waits for %s%s since %s", name_of(h, b), call_site_text(h, b),
+        b->call->what, of,
+        why_format_ns(a, ips_sub_sat(b->call->since_ns, b->start_ns)));
 }
 
 static const char *join_texts(struct hang *h, const size_t *which, size_t n)
@@ -215,9 +216,10 @@ static void set_hang_facts(struct hang *h, const size_t *which, size_t n,
                      .file = first->call_site->file,
                      .source_line = first->call_site->line},
         .other = n > 1 ? name_of(h, &h->v[which[1]]) : name_of(h, first)};
-    const bool is_long = circle ? x->ns >= LEAST_NS
-                                : why_ppm(x->ns, f->elapsed_ns) >= STILL_PPM &&
-                                      (!x->alive || x->ns >= STILL_LIVE_NS);
+    const bool is_long =
+        circle ? x->ns >= LEAST_NS
+               : why_share_ppm(x->ns, f->elapsed_ns) >= STILL_PPM &&
+                     (!x->alive || x->ns >= STILL_LIVE_NS);
     if (!is_long)
         x->ns = 0;
 }
@@ -239,7 +241,7 @@ static void report_deadlock(struct hang *h, size_t first)
 
 /* Whether the thread waits for a signal while a child of its process runs. Like
  * timeout(1), such a thread only waits for the child. */
-static bool only_waits(const struct blocked *b)
+static bool only_waits_for_child(const struct blocked *b)
 {
     if (strcmp(b->call->what, "a signal") != 0)
         return false;
@@ -260,7 +262,7 @@ static void report_if_all_wait(struct hang *h)
         const struct blocked *b = &h->v[i];
         const bool joins =
             b->call->within && strncmp(b->call->what, "the end", 7) == 0;
-        if (joins || only_waits(b))
+        if (joins || only_waits_for_child(b))
             continue;
         if (!b->call->within)
             return;
@@ -272,7 +274,7 @@ static void report_if_all_wait(struct hang *h)
 
 void why_find_hang(struct query *q)
 {
-    struct hang h = {.q = q, .d = why_of(q)};
+    struct hang h = {.q = q, .d = why_data_of(q)};
     const struct waits *w = &h.d->waits;
     size_t first;
     for (uint32_t i = 0; i < q->gather.count && i < w->machine_count; i++) {
@@ -284,8 +286,8 @@ void why_find_hang(struct query *q)
     }
     if (h.n == 0 || h.d->a.failed)
         return;
-    link_waits_to_holders(&h);
-    if (find_circle(&h, &first))
+    link_waits_to_awaited_threads(&h);
+    if (find_wait_cycle(&h, &first))
         report_deadlock(&h, first);
     if (h.d->facts.hang.ns == 0)
         report_if_all_wait(&h);

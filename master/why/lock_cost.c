@@ -22,7 +22,7 @@
 #define YIELDS 8u
 #define READS_MEMORY 16u
 
-struct use {
+struct lock_time {
     const struct entity_symbol *site, *caller;
     /* leaf: innermost procedure; how: bits CONTENDED to YIELDS */
     uint32_t leaf, how;
@@ -30,8 +30,8 @@ struct use {
     double path_ns;
     bool counts; /* the site has contended locks */
 };
-struct uses {
-    struct use *v;
+struct lock_times {
+    struct lock_time *v;
     size_t count;
 };
 
@@ -50,21 +50,21 @@ static int compare_symbols(const struct entity_symbol *p,
 
 static int by_site(const void *a, const void *b)
 {
-    const struct use *p = a, *q = b;
+    const struct lock_time *p = a, *q = b;
     int c = compare_symbols(p->site, q->site);
     return c ? c : compare_symbols(p->caller, q->caller);
 }
 
 static int by_caller(const void *a, const void *b)
 {
-    const struct use *p = a, *q = b;
+    const struct lock_time *p = a, *q = b;
     return compare_symbols(p->caller, q->caller);
 }
 
 /* Lists the lock times of all machines, sorted by site and caller. Leaves out
  * those whose innermost procedure occurs in no arc. Adds the times in loops
  * that read memory to y->spins instead. */
-static int list_uses(struct why_solving *y, struct uses *u)
+static int list_lock_times(struct why_solving *y, struct lock_times *u)
 {
     const struct entities *t = &y->d->w.t;
     size_t n = 0;
@@ -78,17 +78,18 @@ static int list_uses(struct why_solving *y, struct uses *u)
         for (uint64_t i = 0; i < w->locks; i++) {
             const struct arc_lock_time *x = &w->lock[i];
             uint32_t leaf = entities_find_procedure(t, &w->symbol[x->leaf]);
-            if (leaf == THING_NONE)
+            if (leaf == ENTITY_NONE)
                 continue;
             if (x->how & READS_MEMORY) {
                 y->spins[leaf] = ips_add_sat(y->spins[leaf], x->ns);
                 continue;
             }
-            u->v[u->count++] = (struct use){.site = &w->symbol[x->site],
-                                            .caller = &w->symbol[x->caller],
-                                            .leaf = leaf,
-                                            .how = x->how,
-                                            .ns = x->ns};
+            u->v[u->count++] =
+                (struct lock_time){.site = &w->symbol[x->site],
+                                   .caller = &w->symbol[x->caller],
+                                   .leaf = leaf,
+                                   .how = x->how,
+                                   .ns = x->ns};
         }
     }
     if (u->count)
@@ -108,13 +109,13 @@ static void sum_samples_by_procedure(const struct why_solving *y,
             if (w->leaf[i] != w->caller[i])
                 continue;
             uint32_t leaf = entities_find_procedure(t, &w->symbol[w->leaf[i]]);
-            if (leaf != THING_NONE)
+            if (leaf != ENTITY_NONE)
                 seen[leaf] = ips_add_sat(seen[leaf], w->caller_ns[i]);
         }
     }
 }
 
-static size_t end_of_site(const struct uses *u, size_t at)
+static size_t find_end_of_lock_site(const struct lock_times *u, size_t at)
 {
     size_t end = at;
     while (end < u->count &&
@@ -125,11 +126,12 @@ static size_t end_of_site(const struct uses *u, size_t at)
 
 /* Sets y->yields: for each procedure that yields the CPU, the site that calls
  * it most. */
-static int find_callers_of_yields(struct why_solving *y, const struct uses *u)
+static int find_callers_of_yields(struct why_solving *y,
+                                  const struct lock_times *u)
 {
     uint64_t *most = NULL;
     for (size_t i = 0; i < u->count; i++) {
-        const struct use *x = &u->v[i];
+        const struct lock_time *x = &u->v[i];
         if (!(x->how & YIELDS))
             continue;
         if (!most) {
@@ -160,19 +162,19 @@ static int find_memory_loops(struct why_solving *y, const uint64_t *seen)
     /* a single thread waits for no other */
     for (uint32_t p = 0; p < y->procedures && y->s.g->chain_count > 1; p++)
         y->reads_memory[p] =
-            y->spins[p] && why_ppm(y->spins[p], seen[p]) >= WHY_HALF_PPM;
+            y->spins[p] && why_share_ppm(y->spins[p], seen[p]) >= WHY_HALF_PPM;
     return 0;
 }
 
 /* Marks the sites that have contended locks; adds their ns to counted
  * [procedures], by innermost procedure. */
-static void mark_contended_sites(const struct why_solving *y, struct uses *u,
-                                 uint64_t *counted)
+static void mark_contended_sites(const struct why_solving *y,
+                                 struct lock_times *u, uint64_t *counted)
 {
     const uint64_t every = y->d->facts.sample_ns;
     for (size_t i = 0, end; i < u->count; i = end) {
         uint64_t all = 0, contended = 0;
-        end = end_of_site(u, i);
+        end = find_end_of_lock_site(u, i);
         for (size_t k = i; k < end; k++) {
             if (u->v[k].how & YIELDS)
                 continue;
@@ -181,7 +183,7 @@ static void mark_contended_sites(const struct why_solving *y, struct uses *u,
                 contended = ips_add_sat(contended, u->v[k].ns);
         }
         if (contended == 0 || contended < every * WHY_LOCK_PROOF ||
-            why_ppm(contended, all) < WHY_LOCK_PROOF_PPM)
+            why_share_ppm(contended, all) < WHY_LOCK_PROOF_PPM)
             continue;
         for (size_t k = i; k < end; k++) {
             if (u->v[k].how & YIELDS)
@@ -209,13 +211,14 @@ static void put_symbol(const struct entity_symbol *s, double ns,
 /* Sets the locations in `cost`: the site with the most time on the path, its
  * most frequent caller, and the site with the most time releasing contended
  * locks. */
-static void set_locations_of_cost(struct uses *u, struct why_lock_cost *cost)
+static void set_locations_of_cost(struct lock_times *u,
+                                  struct why_lock_cost *cost)
 {
     size_t best = 0, best_end = 0;
     double most = 0, most_given = 0, most_caller = 0;
     for (size_t i = 0, end; i < u->count; i = end) {
         double ns = 0, given = 0;
-        end = end_of_site(u, i);
+        end = find_end_of_lock_site(u, i);
         for (size_t k = i; k < end; k++) {
             if (!u->v[k].counts)
                 continue;
@@ -249,10 +252,11 @@ static void set_locations_of_cost(struct uses *u, struct why_lock_cost *cost)
 
 /* Whether the arc into `node` spends at least WHY_LOCK_ARC_PPM of its CPU time
  * on contended locks. */
-static bool has_lock(const struct why_solving *y, uint32_t node)
+static bool arc_has_contended_lock(const struct why_solving *y, uint32_t node)
 {
     return y->lock_cpu[node] &&
-           why_ppm(y->lock_cpu[node], y->s.g->w[node]) >= WHY_LOCK_ARC_PPM;
+           why_share_ppm(y->lock_cpu[node], y->s.g->w[node]) >=
+               WHY_LOCK_ARC_PPM;
 }
 
 /* Sets cost->unknown_ns. Waits for a lock inside the C library are not
@@ -270,7 +274,8 @@ static int sum_library_waits(const struct why_solving *y,
     for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count;
         for (uint32_t i = g->chains[c].first; i < end; i++)
-            cpu[c] = ips_add_sat(cpu[c], has_lock(y, i) ? g->w[i] : 0);
+            cpu[c] =
+                ips_add_sat(cpu[c], arc_has_contended_lock(y, i) ? g->w[i] : 0);
         uint64_t *sum = &of_process[y->process_of[c]];
         *sum = ips_add_sat(*sum, cpu[c]);
     }
@@ -278,7 +283,8 @@ static int sum_library_waits(const struct why_solving *y,
         uint32_t end = g->chains[c].first + g->chains[c].count;
         uint64_t slept = 0;
         for (uint32_t i = g->chains[c].first; i < end; i++)
-            slept = ips_add_sat(slept, has_lock(y, i) ? y->unknown[i] : 0);
+            slept = ips_add_sat(
+                slept, arc_has_contended_lock(y, i) ? y->unknown[i] : 0);
         uint64_t others = ips_sub_sat(of_process[y->process_of[c]], cpu[c]);
         cost->unknown_ns =
             ips_add_sat(cost->unknown_ns, ips_min_u64(slept, others));
@@ -301,17 +307,17 @@ static int set_lock_cpu_of_arcs(struct why_solving *y)
         const struct ips_arc_share *p = ips_arc_shares(&t->f, i, &count);
         for (uint64_t k = 0; k < count; k++) {
             const struct entity_feature *x = &t->feature[p[k].feature];
-            if (x->kind == THING_PROCEDURE)
+            if (x->kind == ENTITY_PROCEDURE)
                 ns = ips_add_sat(
-                    ns, ips_ppm_of(p[k].ns, y->lock_ppm[x->procedure]));
+                    ns, ips_scale_by_ppm(p[k].ns, y->lock_ppm[x->procedure]));
         }
         y->lock_cpu[i] = ips_min_u64(ns, g->w[i]);
     }
     return 0;
 }
 
-static int fill_cost(struct why_solving *y, struct uses *u, uint64_t *path,
-                     uint64_t *seen, uint64_t *counted)
+static int fill_cost(struct why_solving *y, struct lock_times *u,
+                     uint64_t *path, uint64_t *seen, uint64_t *counted)
 {
     const struct entities *t = &y->d->w.t;
     struct why_lock_cost *cost = arena_alloc(&y->d->a, sizeof(*cost));
@@ -321,12 +327,13 @@ static int fill_cost(struct why_solving *y, struct uses *u, uint64_t *path,
     memset(cost, 0, sizeof(*cost));
     for (uint32_t k = 0; k < t->f.count; k++) {
         const struct entity_feature *x = &t->feature[k];
-        if (x->kind == THING_PROCEDURE)
+        if (x->kind == ENTITY_PROCEDURE)
             path[x->procedure] = ips_add_sat(path[x->procedure], y->s.share[k]);
     }
     for (uint32_t p = 0; p < y->procedures; p++) {
-        y->lock_ppm[p] = why_ppm(counted[p], seen[p]);
-        cost->ns = ips_add_sat(cost->ns, ips_ppm_of(path[p], y->lock_ppm[p]));
+        y->lock_ppm[p] = why_share_ppm(counted[p], seen[p]);
+        cost->ns =
+            ips_add_sat(cost->ns, ips_scale_by_ppm(path[p], y->lock_ppm[p]));
     }
     for (size_t i = 0; i < u->count; i++) {
         uint32_t leaf = u->v[i].leaf;
@@ -342,16 +349,16 @@ static int fill_cost(struct why_solving *y, struct uses *u, uint64_t *path,
     return rc == 0 && cost->library ? sum_library_waits(y, cost) : rc;
 }
 
-int why_lock_cost(struct why_solving *y)
+int why_estimate_lock_cost(struct why_solving *y)
 {
-    struct uses u = {0};
+    struct lock_times u = {0};
     size_t n = (size_t)y->procedures + 1;
     uint64_t *path = calloc(n, sizeof(*path));
     uint64_t *seen = calloc(n, sizeof(*seen));
     uint64_t *counted = calloc(n, sizeof(*counted));
     y->spins = calloc(n, sizeof(*y->spins));
-    int rc =
-        path && seen && counted && y->spins ? list_uses(y, &u) : no_memory(y);
+    int rc = path && seen && counted && y->spins ? list_lock_times(y, &u)
+                                                 : no_memory(y);
     if (rc == 0) {
         sum_samples_by_procedure(y, seen);
         rc = find_callers_of_yields(y, &u);

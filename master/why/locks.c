@@ -13,14 +13,14 @@ static int no_memory(struct why_solving *y)
 }
 
 /* Returns the CPU time for contended locks in the arc into `node`. */
-static uint64_t lock_cpu(const struct why_solving *y, uint32_t node)
+static uint64_t lock_cpu_ns_of_arc(const struct why_solving *y, uint32_t node)
 {
     return y->lock_cpu ? y->lock_cpu[node] : 0;
 }
 
 /* Returns a lower limit of the run's length without lock contention: the
  * largest, over the machines, of CPU time divided by cores. */
-static uint64_t least_ns(const struct why_solving *y)
+static uint64_t lower_bound_of_run_ns(const struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     uint64_t least = 0;
@@ -30,8 +30,9 @@ static uint64_t least_ns(const struct why_solving *y)
             if (g->chains[c].machine != m)
                 continue;
             for (uint32_t i = 1; i < g->chains[c].count; i++)
-                cpu += ips_sub_sat(y->cpu[g->chains[c].first + i],
-                                   lock_cpu(y, g->chains[c].first + i));
+                cpu +=
+                    ips_sub_sat(y->cpu[g->chains[c].first + i],
+                                lock_cpu_ns_of_arc(y, g->chains[c].first + i));
         }
         least = ips_max_u64(least, cpu / (cores ? cores : 1));
     }
@@ -54,7 +55,7 @@ static int path_length_without_locks(struct why_solving *y, uint64_t *t_max)
         bool lock = y->resource_kind[i] == IPS_THING_LOCK;
         cut.xpred[i] = lock ? IPS_NO_NODE : g->xpred[i];
         cut.xkind[i] = lock ? IPS_X_NONE : g->xkind[i];
-        cut.w[i] = ips_sub_sat(g->w[i], lock_cpu(y, i));
+        cut.w[i] = ips_sub_sat(g->w[i], lock_cpu_ns_of_arc(y, i));
     }
     if (rc == 0)
         rc = ips_longest_path(&cut, &y->s.scenario, NULL, &est, y->s.err);
@@ -75,7 +76,8 @@ struct holds {
     uint64_t unknown_ns;
 };
 
-/* for arc_is_hold(): at most 1/HOLD_BEFORE of an arc may be before the hold */
+/* for arc_is_within_hold(): at most 1/HOLD_BEFORE of an arc may be before the
+ * hold */
 #define HOLD_BEFORE 4u
 
 /* Whether the arc into `release` is within the hold of the lock, so that its
@@ -84,8 +86,8 @@ struct holds {
  * before that moment may be outside the hold. An acquisition of a lock at the
  * start of the arc proves nothing, because that lock may have been released
  * before the end of the arc. */
-static bool arc_is_hold(const struct why_solving *y, uint32_t release,
-                        uint32_t got)
+static bool arc_is_within_hold(const struct why_solving *y, uint32_t release,
+                               uint32_t got)
 {
     const uint64_t *at = y->wall.est;
     uint64_t asked = ips_sub_sat(at[got], y->s.g->wait[got]);
@@ -97,16 +99,16 @@ static bool arc_is_hold(const struct why_solving *y, uint32_t release,
  * `got`. If the arc into `release` is within the hold, the arc's samples show
  * where the lock was held. Otherwise only the end of the arc is part of the
  * hold, and it is not known which samples belong to it. */
-static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
-                     struct holds *h)
+static int vote_for_lock_holder(struct why_solving *y, uint32_t release,
+                                uint32_t got, struct holds *h)
 {
     uint64_t wait = y->s.g->wait[got];
-    if (arc_is_hold(y, release, got)) {
+    if (arc_is_within_hold(y, release, got)) {
         why_vote_procedures(y, release, wait, y->votes[WHY_F_LOCK].procedure);
         return 0;
     }
     h->unknown_ns = ips_add_sat(h->unknown_ns, wait);
-    return why_vote_giver(y, &h->giver, got, wait);
+    return why_vote_lock_releaser(y, &h->giver, got, wait);
 }
 
 /* Counts the waits for locks, and votes for the processes that wait and those
@@ -131,7 +133,7 @@ static int count_lock_waits(struct why_solving *y, struct why_amount *a,
             v->process[y->process_of[holder]] += g->wait[i];
             v->waiter[y->process_of[c]] += g->wait[i];
             if (rc == 0 && g->xpred[i] != g->chains[holder].first)
-                rc = vote_hold(y, g->xpred[i], i, h);
+                rc = vote_for_lock_holder(y, g->xpred[i], i, h);
             a->count++;
             a->other_ns = ips_add_sat(a->other_ns, g->wait[i]);
             if (rc == 0)
@@ -174,16 +176,16 @@ static void set_location_in_library(struct why_solving *y, struct why_amount *a)
     memset(votes, 0, y->processes * sizeof(*votes));
     for (uint32_t k = 0; k < t->f.count; k++) {
         const struct entity_feature *x = &t->feature[k];
-        if (x->kind == THING_PROCEDURE)
+        if (x->kind == ENTITY_PROCEDURE)
             votes[x->process] +=
-                ips_ppm_of(y->s.share[k], y->lock_ppm[x->procedure]);
+                ips_scale_by_ppm(y->s.share[k], y->lock_ppm[x->procedure]);
     }
     a->location = a->lock->site;
     a->location.procedure_ns = 0;
     a->wait_at = a->lock->caller;
     if (y->processes)
         a->location.object = a->other =
-            why_process_name(y, why_most_votes(votes, y->processes));
+            why_process_name(y, why_index_of_most_votes(votes, y->processes));
 }
 
 int why_fill_lock_amount(struct why_solving *y)
@@ -212,13 +214,14 @@ int why_fill_lock_amount(struct why_solving *y)
         a->count = 0;
     } else {
         set_location_of_hold(y, a, &holds);
-        a->other = why_process_name(y, why_most_votes(v->waiter, y->processes));
+        a->other = why_process_name(
+            y, why_index_of_most_votes(v->waiter, y->processes));
     }
     free(holds.giver.wait);
     rc = path_length_without_locks(y, &without);
     uint64_t cut = ips_sub_sat(t_max, without);
-    a->gain_ns =
-        ips_min_u64(ips_max_u64(cut, gain), ips_sub_sat(own, least_ns(y)));
+    a->gain_ns = ips_min_u64(ips_max_u64(cut, gain),
+                             ips_sub_sat(own, lower_bound_of_run_ns(y)));
     a->bound_ns = ips_max_u64(cut, a->gain_ns);
     if (a->lock && a->lock->library) {
         a->ns = ips_add_sat(a->ns, a->lock->unknown_ns);

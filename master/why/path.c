@@ -19,7 +19,7 @@ static int no_memory(struct why_solving *y)
  * into node i, returns the ns of that sleep, else 0. (At a send, a sleep
  * without a cross arc is preemption, not a wait; at a lock, such a sleep counts
  * as unmatched.) */
-static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
+static uint64_t sleep_ended_by_unrecorded(const struct ips_graph *g, uint32_t i)
 {
     bool can = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN ||
                g->kind[i] == IPS_NODE_POLL;
@@ -38,7 +38,7 @@ static void fill_columns_of_machine(struct why_solving *y, uint32_t part)
         y->cpu[to] = raw->w[i];
         y->delay[to] = raw->delay ? raw->delay[i] : 0;
         y->bytes[to] = raw->xkind[i] == IPS_X_DATA ? len[i] : 0;
-        y->outside[to] = slept_outside(raw, i);
+        y->outside[to] = sleep_ended_by_unrecorded(raw, i);
         if (resource && raw->xlen[i] <= IPS_THING_LAST)
             y->resource_kind[to] = (uint8_t)raw->xlen[i];
     }
@@ -49,7 +49,7 @@ static void fill_columns_of_machine(struct why_solving *y, uint32_t part)
     }
 }
 
-static int make_columns(struct why_solving *y)
+static int make_graph_columns(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     uint32_t parts = y->s.q->gather.count;
@@ -93,8 +93,9 @@ static void sum_wall_path(struct why_solving *y, const struct ips_est *e,
     bool present;
     while (e->crossed[i] || i != g->chains[c].first) {
         if (e->crossed[i]) {
-            uint64_t ns = why_within(
-                y, e->est[i], ips_xweight(g, i, &y->s.scenario, &present));
+            uint64_t ns = why_ns_in_window(
+                y, e->est[i],
+                ips_cross_arc_weight(g, i, &y->s.scenario, &present));
             if (g->xkind[i] == IPS_X_EXTERNAL)
                 f->path_outside_ns += ns;
             else
@@ -105,7 +106,7 @@ static void sum_wall_path(struct why_solving *y, const struct ips_est *e,
         }
         bool idle = g->xkind[i] == IPS_X_IDLE || y->outside[i];
         /* the arc's weight in the window: its time ends at est[i - 1] + w */
-        uint64_t all = why_within(y, e->est[i - 1] + g->w[i], g->w[i]);
+        uint64_t all = why_ns_in_window(y, e->est[i - 1] + g->w[i], g->w[i]);
         uint64_t left = ips_sub_sat(all, y->cpu[i]);
         uint64_t delay = ips_min_u64(y->delay[i], left);
         uint64_t slept = idle ? g->wait[i] : why_outside_sleep_ns(y, i);
@@ -126,7 +127,7 @@ static void sum_wall_path(struct why_solving *y, const struct ips_est *e,
         delayed[y->process_of[c]] += delay;
         i--;
     }
-    f->path_before_ns = why_within(y, e->est[i], g->w[i]);
+    f->path_before_ns = why_ns_in_window(y, e->est[i], g->w[i]);
 }
 
 /* Returns the transit time of the message into node i. A message from another
@@ -159,7 +160,7 @@ static void make_quiet_graph(struct why_solving *y, struct ips_graph *g)
                           : g->xkind[base + k] == IPS_X_DATA
                               ? transit_ns(y, g, base + k)
                               : 0;
-            g->xlen[base + k] = why_within(y, y->wall.est[base + k], ns);
+            g->xlen[base + k] = why_ns_in_window(y, y->wall.est[base + k], ns);
         }
     }
     /* `xlen` of a message is now in ns, so a "byte" takes 1 ns. */
@@ -174,7 +175,7 @@ int why_replace_by_quiet_graph(struct whatif_solving *s)
     struct ips_graph *g = &y->d->w.path.merged;
     struct why_facts *f = &y->d->facts;
     struct ips_est wall = {0};
-    int rc = make_columns(y);
+    int rc = make_graph_columns(y);
     if (rc == 0)
         rc = ips_longest_path(g, &s->scenario, NULL, &wall, s->err);
     uint64_t **delayed = &y->votes[WHY_F_DELAY].process;
@@ -210,23 +211,24 @@ static int by_pair(const void *va, const void *vb)
     return (p->b > q->b) - (p->b < q->b);
 }
 
-static struct pair crossing_pair(const struct why_solving *y, uint32_t i)
+static struct pair pair_of_message(const struct why_solving *y, uint32_t i)
 {
     const struct ips_graph *g = y->s.g;
     bool present;
     uint32_t x = g->xpred[i];
     uint32_t from = y->process_of[ips_chain_of(g, x)];
     uint32_t to = y->process_of[ips_chain_of(g, i)];
-    return (struct pair){.a = from < to ? from : to,
-                         .b = from < to ? to : from,
-                         .count = 1,
-                         .bytes = y->bytes[i],
-                         .ns = ips_xweight(g, i, &y->s.scenario, &present)};
+    return (struct pair){
+        .a = from < to ? from : to,
+        .b = from < to ? to : from,
+        .count = 1,
+        .bytes = y->bytes[i],
+        .ns = ips_cross_arc_weight(g, i, &y->s.scenario, &present)};
 }
 
 /* Returns the node before i on the path, or IPS_NO_NODE; updates *chain. */
-static uint32_t path_before(const struct why_solving *y, uint32_t i,
-                            uint32_t *chain)
+static uint32_t previous_node_on_path(const struct why_solving *y, uint32_t i,
+                                      uint32_t *chain)
 {
     const struct ips_graph *g = y->s.g;
     if (y->d->w.path.est.crossed[i]) {
@@ -285,14 +287,15 @@ static int fill_transit(struct why_solving *y, const struct pair *p)
         return no_memory(y);
     for (uint32_t f = 0; f < t->f.count; f++) {
         const struct entity_feature *x = &t->feature[f];
-        if (x->kind != THING_MESSAGE ||
+        if (x->kind != ENTITY_MESSAGE ||
             !((x->process == p->a && x->to == p->b) ||
               (x->process == p->b && x->to == p->a)))
             continue;
         edit[n++] = (struct ips_edit){f, WHY_HALF_PPM};
         a->ns = ips_add_sat(a->ns, y->s.share[f]);
     }
-    int rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
+    int rc =
+        why_compute_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
     free(edit);
     a->count = p->count;
     a->bytes = p->bytes;
@@ -315,19 +318,20 @@ static int fill_chatty(struct why_solving *y)
         return no_memory(y);
     for (uint32_t f = 0; f < t->f.count; f++) {
         const struct entity_feature *x = &t->feature[f];
-        bool message = x->kind == THING_MESSAGE;
+        bool message = x->kind == ENTITY_MESSAGE;
         if (!y->chatty[x->process] ||
-            (message && (x->to >= THING_IDLE || !y->chatty[x->to])))
+            (message && (x->to >= ENTITY_IDLE || !y->chatty[x->to])))
             continue;
         uint64_t *path = &y->d->facts.chatty_path_ns;
         *path = ips_add_sat(*path, y->s.share[f]);
-        if (!message && (x->kind != THING_PROCEDURE ||
+        if (!message && (x->kind != ENTITY_PROCEDURE ||
                          !why_is_io_function(t->procedure[x->procedure].name)))
             continue;
         edit[n++] = (struct ips_edit){f, WHY_BATCH_PPM};
         a->ns = ips_add_sat(a->ns, y->s.share[f]);
     }
-    int rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
+    int rc =
+        why_compute_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
     free(edit);
     return rc;
 }
@@ -375,9 +379,9 @@ static int fill_message_amounts(struct why_solving *y, const struct pair *pair,
         chat->location.object = why_process_name(y, most->a);
         chat->other = why_process_name(y, most->b);
         rc = fill_chatty(y);
-        y->chats =
-            f->chatty_path_ns / chat->count <= WHY_CHATTY_HOP_NS &&
-            why_ppm(chat->gain_ns, y->d->w.path.est.t_max) >= WHY_CHATTY_PPM;
+        y->chats = f->chatty_path_ns / chat->count <= WHY_CHATTY_HOP_NS &&
+                   why_share_ppm(chat->gain_ns, y->d->w.path.est.t_max) >=
+                       WHY_CHATTY_PPM;
     }
     const struct pair *slow = slowest_pair(y, pair, count);
     return rc == 0 && slow ? fill_transit(y, slow) : rc;
@@ -392,7 +396,7 @@ int why_evaluate_messages(struct why_solving *y)
     int rc = 0;
     uint32_t chain = ips_chain_of(g, e->end);
     for (uint32_t i = e->end; i != IPS_NO_NODE && rc == 0;
-         i = path_before(y, i, &chain)) {
+         i = previous_node_on_path(y, i, &chain)) {
         if (!e->crossed[i] || g->xkind[i] != IPS_X_DATA ||
             !why_is_in_window(y, y->wall.est[i]))
             continue;
@@ -408,7 +412,7 @@ int why_evaluate_messages(struct why_solving *y)
                 pair = more;
             }
         }
-        pair[count++] = crossing_pair(y, i);
+        pair[count++] = pair_of_message(y, i);
     }
     if (rc == 0 && count)
         rc = fill_message_amounts(y, pair, merge_pairs(pair, count));

@@ -17,7 +17,7 @@
 struct sums {
     uint64_t path, cpu, outside;
 };
-struct looking {
+struct phase_search {
     struct why_solving *y;
     const uint64_t *end; /* [count] end of each phase */
     uint32_t count;
@@ -32,7 +32,7 @@ static int no_memory(struct why_solving *y)
 
 /* ---- assigning time to phases ----------------------------------------- */
 
-static uint32_t phase_at(const struct looking *l, uint64_t at)
+static uint32_t phase_at(const struct phase_search *l, uint64_t at)
 {
     uint32_t low = 0, high = l->count - 1;
     while (low < high) {
@@ -45,7 +45,7 @@ static uint32_t phase_at(const struct looking *l, uint64_t at)
     return low;
 }
 
-static uint64_t begin_of(const struct looking *l, uint32_t phase)
+static uint64_t begin_of_phase(const struct phase_search *l, uint32_t phase)
 {
     return phase ? l->end[phase - 1] : 0;
 }
@@ -61,15 +61,15 @@ static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
 
 /* Spreads `ns` evenly over [from, to), and returns the part of it in
  * `phase`. */
-static uint64_t ns_inside(const struct looking *l, uint32_t phase, uint64_t ns,
-                          uint64_t from, uint64_t to)
+static uint64_t ns_inside(const struct phase_search *l, uint32_t phase,
+                          uint64_t ns, uint64_t from, uint64_t to)
 {
-    why_clip(l->y, &from, &to);
+    why_clip_to_window(l->y, &from, &to);
     if (to <= from)
         return phase_at(l, from) == phase ? ns : 0;
     uint64_t end = phase + 1 == l->count ? UINT64_MAX : l->end[phase];
     uint64_t upto = ns_before(ns, from, to, end);
-    return upto - ns_before(ns, from, to, phase ? begin_of(l, phase) : 0);
+    return upto - ns_before(ns, from, to, phase ? begin_of_phase(l, phase) : 0);
 }
 
 /* An arc: its begin and end by the wall clock, and how many of its ns are on
@@ -78,7 +78,7 @@ struct arc {
     uint64_t from, to, path, cpu, outside;
 };
 
-static void add_arc(const struct looking *l, const struct arc *a)
+static void add_arc_to_phases(const struct phase_search *l, const struct arc *a)
 {
     uint32_t last = phase_at(l, a->to > a->from ? a->to - 1 : a->from);
     for (uint32_t p = phase_at(l, a->from); p <= last; p++) {
@@ -89,7 +89,7 @@ static void add_arc(const struct looking *l, const struct arc *a)
     }
 }
 
-static void sum_cpu_by_phase(const struct looking *l)
+static void sum_cpu_by_phase(const struct phase_search *l)
 {
     const struct ips_graph *g = l->y->s.g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -99,7 +99,7 @@ static void sum_cpu_by_phase(const struct looking *l)
                                   .to = l->y->wall.est[i],
                                   .cpu = l->y->cpu[i]};
             if (a.cpu)
-                add_arc(l, &a);
+                add_arc_to_phases(l, &a);
         }
     }
 }
@@ -118,7 +118,7 @@ static uint32_t path_arc(const struct why_solving *y, uint32_t node,
         return IPS_NO_NODE;
     *a = (struct arc){.from = y->wall.est[from], .to = y->wall.est[node]};
     if (crossed) {
-        a->path = ips_xweight(g, node, &y->s.scenario, &present);
+        a->path = ips_cross_arc_weight(g, node, &y->s.scenario, &present);
         a->outside = y->cross[node] == WHY_F_OUTSIDE ? a->path : 0;
         *chain = ips_chain_of(g, from);
     } else {
@@ -128,14 +128,14 @@ static uint32_t path_arc(const struct why_solving *y, uint32_t node,
     return from;
 }
 
-static void sum_path_by_phase(const struct looking *l)
+static void sum_path_by_phase(const struct phase_search *l)
 {
     uint32_t node = l->y->d->w.path.est.end, next;
     uint32_t chain = ips_chain_of(l->y->s.g, node);
     struct arc a;
     for (; (next = path_arc(l->y, node, &chain, &a)) != IPS_NO_NODE;
          node = next)
-        add_arc(l, &a);
+        add_arc_to_phases(l, &a);
 }
 
 /* ---- choosing phases -------------------------------------------------- */
@@ -148,7 +148,7 @@ static uint64_t busy_cores_ppm(uint64_t cpu, uint64_t path)
 /* Sums up the phases in which clearly more cores are busy than in `phase`. Sets
  * *ns to the length of the path in these phases, and returns the number of busy
  * cores in them, in millionths. */
-static uint64_t sum_busier_phases(const struct looking *l, uint32_t phase,
+static uint64_t sum_busier_phases(const struct phase_search *l, uint32_t phase,
                                   uint64_t *ns)
 {
     uint64_t own = busy_cores_ppm(l->s[phase].cpu, l->s[phase].path), cpu = 0;
@@ -156,7 +156,7 @@ static uint64_t sum_busier_phases(const struct looking *l, uint32_t phase,
     for (uint32_t p = 0; p < l->count; p++) {
         uint64_t theirs = ips_min_u64(busy_cores_ppm(l->s[p].cpu, l->s[p].path),
                                       l->cores * CORE);
-        if (theirs <= own || why_ppm(own, theirs) > WHY_PHASE_BUSY_PPM)
+        if (theirs <= own || why_share_ppm(own, theirs) > WHY_PHASE_BUSY_PPM)
             continue;
         *ns += l->s[p].path;
         cpu += l->s[p].cpu;
@@ -164,12 +164,13 @@ static uint64_t sum_busier_phases(const struct looking *l, uint32_t phase,
     return ips_min_u64(busy_cores_ppm(cpu, *ns), l->cores * CORE);
 }
 
-static struct why_phase describe_phase(const struct looking *l, uint32_t phase)
+static struct why_phase describe_phase(const struct phase_search *l,
+                                       uint32_t phase)
 {
     struct why_phase out = {
         .number = phase + 1,
         .phases = l->count,
-        .from_ns = begin_of(l, phase),
+        .from_ns = begin_of_phase(l, phase),
         .to_ns = l->end[phase],
         .busy_ppm = busy_cores_ppm(l->s[phase].cpu, l->s[phase].path),
         .outside_ns = l->s[phase].outside};
@@ -183,16 +184,16 @@ static struct why_phase describe_phase(const struct looking *l, uint32_t phase)
 static uint32_t phase_shrink_ppm(const struct why_phase *p)
 {
     return p->others_ppm > p->busy_ppm
-               ? CORE - why_ppm(p->busy_ppm, p->others_ppm)
+               ? CORE - why_share_ppm(p->busy_ppm, p->others_ppm)
                : 0;
 }
 static uint64_t phase_shrink_ns(const struct why_phase *p)
 {
-    return ips_ppm_of(p->amount.ns, phase_shrink_ppm(p));
+    return ips_scale_by_ppm(p->amount.ns, phase_shrink_ppm(p));
 }
 
 /* Chooses the phases that would shrink the most. Returns their number. */
-static size_t choose_phases(const struct looking *l, struct why_phase *out)
+static size_t choose_phases(const struct phase_search *l, struct why_phase *out)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < l->count; i++) {
@@ -213,7 +214,7 @@ static size_t choose_phases(const struct looking *l, struct why_phase *out)
 
 /* ---- contents of a phase ---------------------------------------------- */
 
-static enum why_kind kind_of(enum ips_concurrent_class of)
+static enum why_kind finding_kind_of_class(enum ips_concurrent_class of)
 {
     static const enum why_kind kind[IPS_BESIDE_CLASSES] = {
         [IPS_BESIDE_LOCK] = WHY_LOCK,    [IPS_BESIDE_ALIKE] = WHY_IMBALANCE,
@@ -224,7 +225,7 @@ static enum why_kind kind_of(enum ips_concurrent_class of)
 
 /* Votes for the processes and procedures of the path in this phase, and sums
  * in `named` the time that other findings already name. */
-static void vote_for_phase(const struct looking *l, uint32_t phase,
+static void vote_for_phase(const struct phase_search *l, uint32_t phase,
                            uint64_t *named, struct why_votes *v)
 {
     struct why_solving *y = l->y;
@@ -250,7 +251,7 @@ static void vote_for_phase(const struct looking *l, uint32_t phase,
     }
     for (size_t i = 0; i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        named[kind_of(p->of)] += ns_inside(
+        named[finding_kind_of_class(p->of)] += ns_inside(
             l, phase, p->ns, y->wall.est[p->node - 1], y->wall.est[p->node]);
     }
 }
@@ -266,8 +267,9 @@ static int make_votes(struct why_solving *y, struct why_votes *v)
 
 /* Makes one feature that consists of the phase's part of each arc of the
  * path. */
-static int make_feature(const struct looking *l, uint32_t phase,
-                        uint64_t *first, struct ips_arc_share **portion)
+static int make_feature_of_phase(const struct phase_search *l, uint32_t phase,
+                                 uint64_t *first,
+                                 struct ips_arc_share **portion)
 {
     const struct why_solving *y = l->y;
     uint32_t nodes = y->s.g->node_count, count = 0;
@@ -294,15 +296,16 @@ static int make_feature(const struct looking *l, uint32_t phase,
     return 0;
 }
 
-static int phase_gain(const struct looking *l, uint32_t phase, uint32_t ppm,
-                      struct why_amount *a)
+static int phase_gain(const struct phase_search *l, uint32_t phase,
+                      uint32_t ppm, struct why_amount *a)
 {
     struct why_solving *y = l->y;
     const struct ips_graph *g = y->s.g;
     struct ips_arc_share *portion = NULL;
     uint64_t *first = calloc((size_t)g->node_count + 1, sizeof(*first));
     uint64_t share = 0;
-    int rc = first ? make_feature(l, phase, first, &portion) : no_memory(y);
+    int rc =
+        first ? make_feature_of_phase(l, phase, first, &portion) : no_memory(y);
     struct ips_features f = {.count = 1,
                              .chain = y->chain_none,
                              .first = first,
@@ -316,7 +319,7 @@ static int phase_gain(const struct looking *l, uint32_t phase, uint32_t ppm,
         const struct ips_edit edit = {0, ppm};
         (void)ips_compute_feature_shares(g, &y->s.scenario, &y->d->w.path.est,
                                          &f, &share);
-        rc = why_gain(y, &b, &edit, 1, &a->gain_ns, &a->bound_ns);
+        rc = why_compute_gain(y, &b, &edit, 1, &a->gain_ns, &a->bound_ns);
     }
     free(first);
     free(portion);
@@ -325,7 +328,7 @@ static int phase_gain(const struct looking *l, uint32_t phase, uint32_t ppm,
 
 /* ---- examining all phases ----------------------------------------------- */
 
-static int fill_phase(const struct looking *l, struct why_phase *p,
+static int fill_phase(const struct phase_search *l, struct why_phase *p,
                       struct why_votes *v)
 {
     int rc = make_votes(l->y, v);
@@ -341,7 +344,8 @@ int why_examine_phases(struct why_solving *y)
 {
     struct query *q = y->s.q;
     struct why_phase *p = arena_alloc(&y->d->a, WHY_PHASES * sizeof(*p));
-    struct looking l = {.y = y, .end = q->phase_ends, .count = q->phase_count};
+    struct phase_search l = {
+        .y = y, .end = q->phase_ends, .count = q->phase_count};
     if (!p)
         return no_memory(y);
     if (l.count < 2)

@@ -29,7 +29,7 @@ static void fill_procedure_amount(struct why_solving *y,
         a->location.object = why_process_name(y, t->feature[f].process);
     }
     uint32_t number = t->feature[t->member[thing->first]].procedure;
-    why_put_procedure(y, number, a->ns, &a->location);
+    why_set_procedure_location(y, number, a->ns, &a->location);
     for (size_t i = 0; i < y->d->facts.phases; i++)
         a->phase_ns[i] = y->phase[i].procedure[number];
     for (int k = WHY_F_LOCK; k <= WHY_F_OTHER; k++)
@@ -43,7 +43,7 @@ static int ns_descending(const void *a, const void *b)
 }
 
 /* Sets the facts about how the path's CPU time is spread over procedures. */
-static int fill_spread(struct why_solving *y)
+static int fill_spread_of_cpu_time(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;
     struct why_facts *f = &y->d->facts;
@@ -54,7 +54,7 @@ static int fill_spread(struct why_solving *y)
         return no_memory(y);
     for (uint32_t k = 0; k < t->f.count; k++) {
         const struct entity_feature *x = &t->feature[k];
-        if (x->kind == THING_PROCEDURE)
+        if (x->kind == ENTITY_PROCEDURE)
             ns[x->procedure] += y->s.share[k];
     }
     qsort(ns, n, sizeof(*ns), ns_descending);
@@ -101,8 +101,9 @@ static bool is_on_path(const struct why_solving *y, uint32_t thing)
 /* Adds to order[*kept] the procedures on the path in which threads spin, if
  * they are missing. They are missing because removing the spin alone gains
  * nothing: the work for which they wait runs at the same time. */
-static void keep_spinning(const struct why_solving *y, const uint32_t *thing,
-                          size_t n, uint32_t *order, size_t *kept)
+static void keep_spinning_procedures(const struct why_solving *y,
+                                     const uint32_t *thing, size_t n,
+                                     uint32_t *order, size_t *kept)
 {
     size_t last = *kept;
     for (size_t i = 0; i < n; i++) {
@@ -172,8 +173,9 @@ static int rank_procedures(struct why_solving *y)
     int rc = edit && change && out && order && thing ? 0 : no_memory(y);
     for (uint32_t i = 0; rc == 0 && i < t->entity_count; i++) {
         const struct entity *x = &t->entity[i];
-        if (x->kind != THING_PROCEDURE ||
-            why_is_recording(y, t->feature[t->member[x->first]].procedure))
+        if (x->kind != ENTITY_PROCEDURE ||
+            why_is_recording_library(y,
+                                     t->feature[t->member[x->first]].procedure))
             continue;
         for (uint32_t k = x->first; k < x->first + x->count; k++)
             edit[k] = (struct ips_edit){t->member[k], WHY_HALF_PPM};
@@ -184,7 +186,7 @@ static int rank_procedures(struct why_solving *y)
         rc = ips_whatif_rank(&y->s.base, change, n, PROCEDURES_KEPT, out, order,
                              &kept, y->s.err);
     if (rc == 0 && n)
-        keep_spinning(y, thing, n, order, &kept);
+        keep_spinning_procedures(y, thing, n, order, &kept);
     if (rc == 0)
         rc = keep_procedures(y, thing, out, order, kept);
     free(edit);
@@ -215,7 +217,7 @@ static void find_most_spinning(struct why_solving *y)
     f->spinning.gain_ns = f->spinning.bound_ns = f->spinning.ns / 2;
     f->spinning.reads_memory = true;
     f->spinning.samples = f->sample_ns ? ns / f->sample_ns : 0;
-    why_put_procedure(y, most, f->spinning.ns, &f->spinning.location);
+    why_set_procedure_location(y, most, f->spinning.ns, &f->spinning.location);
 }
 
 int why_find_procedures(struct why_solving *y)
@@ -223,5 +225,5 @@ int why_find_procedures(struct why_solving *y)
     int rc = rank_procedures(y);
     if (rc == 0)
         find_most_spinning(y);
-    return rc == 0 ? fill_spread(y) : rc;
+    return rc == 0 ? fill_spread_of_cpu_time(y) : rc;
 }

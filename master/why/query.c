@@ -49,8 +49,8 @@ static void set_facts_from_tables(const struct query *q, struct why_facts *f)
 
 static void solve_why(struct query *q)
 {
-    set_facts_from_sync_answers(q, &why_of(q)->facts);
-    why_solve(q);
+    set_facts_from_sync_answers(q, &why_data_of(q)->facts);
+    why_compute_facts(q);
 }
 
 /* ---- making the answer -------------------------------------------------- */
@@ -78,7 +78,7 @@ static void set_facts_from_certificate(struct filling *x)
     f->clock_bound_ns = x->d->w.path.clock_bound_ns;
     f->delay_unknown_ns = weighting_unattributed_ns(x->q);
     f->open = certificate_has_live_process(x->q);
-    f->missing_machines = query_incomplete(x->q);
+    f->missing_machines = query_is_incomplete(x->q);
     f->elapsed_ns = path_command_elapsed_ns(x->q);
     f->sampled = x->d->w.procedures;
     f->exact = f->sampled && f->sample_ns == 0;
@@ -123,7 +123,7 @@ static void fill_row(const struct why_finding *from, Ips__WhyRow *to)
     to->gain_ns = from->gain_ns;
     to->bound_ns = from->bound_ns;
     to->gain_ppm = from->gain_ppm;
-    to->sure = text_or_empty(why_sure_name(from->sure));
+    to->sure = text_or_empty(why_confidence_name(from->sure));
     to->sure_why = text_or_empty(from->sure_why);
     to->object = text_or_empty(from->location.object);
     to->procedure = text_or_empty(from->location.procedure);
@@ -180,7 +180,7 @@ static void fill_certificate(struct filling *x)
         x->c.msg.clock = ips_unconst_text(weighting_clock_text(d));
     if (!x->d->w.procedures) {
         char none[PROCS_NONE_BYTES];
-        procs_none_text(x->d->facts.sample_ns, none);
+        procs_write_none_reason(x->d->facts.sample_ns, none);
         certificate_note(&x->d->a, &x->c, none);
     }
 }
@@ -226,11 +226,11 @@ static void fill_sums(struct filling *x)
     a->answers = ips_unconst_text("turnaround");
     a->shape = ips_unconst_text(x->result.service ? "service" : "batch");
     a->shape_says = text_or_empty(x->result.shape_text);
-    a->sure = text_or_empty(why_sure_name(x->result.sure));
+    a->sure = text_or_empty(why_confidence_name(x->result.sure));
     a->sure_why = text_or_empty(x->result.sure_why);
     a->elapsed_ns = f->elapsed_ns;
     a->wall_ns = f->t_max_wall_ns;
-    a->own_ns = why_own_ns(f);
+    a->own_ns = why_ideal_time_ns(f);
     a->quiet_ns = f->quiet_ns;
     a->sched_ns = f->t_max_sched_ns;
     a->cpu_ns = f->t_max_cpu_ns;
@@ -267,7 +267,7 @@ static void send_answer(struct filling *x)
 static void answer_why(struct query *q)
 {
     struct filling x = {
-        .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
+        .q = q, .d = why_data_of(q), .answer = IPS__WHY_ANSWER__INIT};
     struct ips_err err = {0};
     fill_certificate(&x);
     set_facts_from_certificate(&x);
@@ -291,10 +291,10 @@ static void answer_why(struct query *q)
 static bool answer_at_once_if_service(struct query *q)
 {
     struct filling x = {
-        .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
+        .q = q, .d = why_data_of(q), .answer = IPS__WHY_ANSWER__INIT};
     set_facts_from_tables(q, &x.d->facts);
     if (*q->request->why->answer || *q->request->why->goal ||
-        !why_serves(&x.d->facts))
+        !why_is_service(&x.d->facts))
         return false;
     certificate_fill(q, &x.d->a, &x.c);
     certificate_set_category(q, &x.d->a, &x.c, 2, "the slaves' tables");
@@ -352,8 +352,8 @@ static void start_why(struct query *q)
 static void release_why(struct query *q)
 {
     if (q->data) {
-        arena_release(&why_of(q)->a);
-        waits_release(&why_of(q)->waits);
+        arena_release(&why_data_of(q)->a);
+        waits_release(&why_data_of(q)->waits);
     }
     whatif_release(q);
 }

@@ -31,7 +31,7 @@ struct role {
     uint32_t chain;
 };
 
-static int by_text(const void *a, const void *b)
+static int compare_roles_by_text(const void *a, const void *b)
 {
     const struct role *p = a, *q = b;
     int c = strcmp(p->text, q->text);
@@ -104,12 +104,12 @@ static void role_text(const struct machine_share *p, const Ips__ThreadRow *t,
     }
 }
 
-static uint64_t chain_cpu(const struct why_solving *y, uint32_t c)
+static uint64_t cpu_ns_of_chain(const struct why_solving *y, uint32_t c)
 {
     const struct ips_chain *chain = &y->s.g->chains[c];
     uint64_t ns = 0;
     for (uint32_t i = 1; i < chain->count; i++)
-        ns = ips_add_sat(ns, why_whole_cpu(y, chain->first + i));
+        ns = ips_add_sat(ns, why_cpu_regardless_of_window(y, chain->first + i));
     return ns;
 }
 
@@ -175,7 +175,7 @@ int why_find_roles(struct why_solving *y)
     if (rc == 0)
         rc = role_texts(y, role);
     if (rc == 0)
-        qsort(role, g->chain_count, sizeof(*role), by_text);
+        qsort(role, g->chain_count, sizeof(*role), compare_roles_by_text);
     for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++) {
         if (i && strcmp(role[i].text, role[i - 1].text) != 0)
             y->role_count++;
@@ -183,14 +183,14 @@ int why_find_roles(struct why_solving *y)
     }
     y->role_count++;
     for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
-        uint64_t ns = chain_cpu(y, c);
+        uint64_t ns = cpu_ns_of_chain(y, c);
         cpu[y->role[c]] += ns;
         most[y->role[c]] = ips_max_u64(most[y->role[c]], ns);
         total += ns;
     }
     for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++)
-        y->worker[c] = cpu[y->role[c]] > ips_ppm_of(total, WORKER_PPM) &&
-                       chain_cpu(y, c) >= most[y->role[c]] / HELPER;
+        y->worker[c] = cpu[y->role[c]] > ips_scale_by_ppm(total, WORKER_PPM) &&
+                       cpu_ns_of_chain(y, c) >= most[y->role[c]] / HELPER;
     free(most);
     if (rc == 0)
         rc = mark_serving_chains(y);
@@ -228,7 +228,7 @@ void why_mark_shared_waits(struct why_solving *y)
 
 /* How long the path is in a child or its descendants while nothing else
  * works. */
-struct begun {
+struct sequential_child {
     /* processes are numbered over all machines; `role` is that of the child's
      * first thread */
     uint32_t parent, role, child;
@@ -237,7 +237,7 @@ struct begun {
 
 static int by_parent(const void *a, const void *b)
 {
-    const struct begun *p = a, *q = b;
+    const struct sequential_child *p = a, *q = b;
     if (p->parent != q->parent)
         return p->parent < q->parent ? -1 : 1;
     if (p->role != q->role)
@@ -260,9 +260,9 @@ static uint32_t parent_of(const struct why_solving *y, uint32_t process)
 
 /* Makes a row for each process with time in ns[] and for each of its ancestors.
  * Returns the number of rows. If `out` is NULL, only counts them. */
-static size_t list_begun_children(const struct why_solving *y,
-                                  const uint64_t *ns, const uint32_t *role,
-                                  struct begun *out)
+static size_t list_children_with_time(const struct why_solving *y,
+                                      const uint64_t *ns, const uint32_t *role,
+                                      struct sequential_child *out)
 {
     size_t n = 0;
     for (uint32_t p = 0; p < y->processes; p++) {
@@ -272,7 +272,8 @@ static size_t list_begun_children(const struct why_solving *y,
             if (parent == UINT32_MAX)
                 break;
             if (out)
-                out[n] = (struct begun){parent, role[child], child, ns[p]};
+                out[n] = (struct sequential_child){parent, role[child], child,
+                                                   ns[p]};
             n++;
             child = parent;
         }
@@ -283,13 +284,15 @@ static size_t list_begun_children(const struct why_solving *y,
 /* Groups children by parent and role. Returns the group with the most time,
  * among those with at least WHY_SERIAL_CHILDREN children, and sets *children to
  * their number. If there is no such group, .parent is UINT32_MAX. */
-static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
+static struct sequential_child
+children_with_most_time(struct sequential_child *b, size_t n,
+                        uint32_t *children)
 {
-    struct begun best = {.parent = UINT32_MAX};
+    struct sequential_child best = {.parent = UINT32_MAX};
     if (n)
         qsort(b, n, sizeof(*b), by_parent);
     for (size_t i = 0; i < n;) {
-        struct begun sum = {
+        struct sequential_child sum = {
             .parent = b[i].parent, .role = b[i].role, .child = b[i].child};
         uint32_t count = 0;
         size_t k = i;
@@ -309,7 +312,7 @@ static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
 
 /* Whether p or one of its ancestors has the parent and role of `of`. */
 static bool descends_from(const struct why_solving *y, const uint32_t *role,
-                          uint32_t p, const struct begun *of)
+                          uint32_t p, const struct sequential_child *of)
 {
     for (int depth = 0; depth < ROLE_DEPTH; depth++) {
         uint32_t parent = parent_of(y, p);
@@ -325,7 +328,8 @@ static bool descends_from(const struct why_solving *y, const uint32_t *role,
 /* Returns the time of the path in the children that `of` describes, and in
  * their descendants. */
 static uint64_t children_path_ns(const struct why_solving *y,
-                                 const uint32_t *role, const struct begun *of)
+                                 const uint32_t *role,
+                                 const struct sequential_child *of)
 {
     const struct ips_graph *g = y->s.g;
     const struct ips_est *e = &y->d->w.path.est;
@@ -353,7 +357,7 @@ int why_find_sequential_children(struct why_solving *y)
     const struct ips_graph *g = y->s.g;
     uint64_t *ns = calloc((size_t)y->processes + 1, sizeof(*ns));
     uint32_t *role = calloc((size_t)y->processes + 1, sizeof(*role));
-    struct begun *begun = NULL, most = {.parent = UINT32_MAX};
+    struct sequential_child *begun = NULL, most = {.parent = UINT32_MAX};
     size_t n = 0, kept = 0;
     int rc = ns && role ? 0 : no_memory(y);
     for (uint32_t c = g->chain_count; rc == 0 && c-- > 0;)
@@ -364,18 +368,19 @@ int why_find_sequential_children(struct why_solving *y)
             ns[y->process_of[p->chain]] += p->ns;
     }
     if (rc == 0) {
-        n = list_begun_children(y, ns, role, NULL);
+        n = list_children_with_time(y, ns, role, NULL);
         begun = calloc(n + 1, sizeof(*begun));
         rc = begun ? 0 : no_memory(y);
     }
     if (rc == 0) {
-        (void)list_begun_children(y, ns, role, begun);
-        most = most_begun(begun, n, &y->children);
+        (void)list_children_with_time(y, ns, role, begun);
+        most = children_with_most_time(begun, n, &y->children);
         y->begins = most.parent;
         y->begun = most.child;
         /* Below this limit the children usually run in parallel. */
         if (most.parent != UINT32_MAX &&
-            why_ppm(most.ns, children_path_ns(y, role, &most)) < WHY_SERIAL_PPM)
+            why_share_ppm(most.ns, children_path_ns(y, role, &most)) <
+                WHY_SERIAL_PPM)
             most.parent = UINT32_MAX;
     }
     for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {

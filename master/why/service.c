@@ -6,7 +6,7 @@
 
 #include "master/why/why.h"
 
-struct saying {
+struct service_explanation {
     const Ips__ServiceRow *s;
     const char *run;
     struct arena *a;
@@ -15,7 +15,8 @@ struct saying {
     const char *sure, *sure_why;
 };
 
-static Ips__WhyRow *add_finding(struct saying *y, const char *kind, char *says)
+static Ips__WhyRow *add_finding(struct service_explanation *y, const char *kind,
+                                char *says)
 {
     Ips__WhyRow *row = arena_alloc(y->a, sizeof(*row));
     if (!row || !arena_reserve(y->a, &y->to->findings, y->to->n_findings,
@@ -30,7 +31,8 @@ static Ips__WhyRow *add_finding(struct saying *y, const char *kind, char *says)
     return row;
 }
 
-static char *finding_command(const struct saying *y, const char *what)
+static char *finding_command(const struct service_explanation *y,
+                             const char *what)
 {
     return arena_printf(y->a, "ipsq %s %s", what, y->run);
 }
@@ -110,8 +112,9 @@ static void set_waiting_site(Ips__WhyRow *row, const Ips__RequestMore *m)
 /* Returns a text for the call site of a part of the time, and sets the site in
  * `row`. The site of CPU time is shown with OWN or ELSEWHERE, whichever is
  * larger. */
-static const char *set_site_and_text(struct saying *y, Ips__WhyRow *row,
-                                     int part, const uint64_t ns[PARTS])
+static const char *set_site_and_text(struct service_explanation *y,
+                                     Ips__WhyRow *row, int part,
+                                     const uint64_t ns[PARTS])
 {
     const Ips__RequestMore *m = typical_call_site(y->s, part != EXTERNAL);
     bool mine = part == OWN         ? ns[OWN] >= ns[ELSEWHERE]
@@ -126,22 +129,23 @@ static const char *set_site_and_text(struct saying *y, Ips__WhyRow *row,
     }
     set_computing_site(row, m);
     return arena_printf(y->a, "; median requests compute most%s: %s",
-                        request_site_text(y->a, m), why_ns(y->a, m->median_ns));
+                        request_site_text(y->a, m),
+                        why_format_ns(y->a, m->median_ns));
 }
 
-static void add_findings_of_parts(struct saying *y)
+static void add_findings_of_parts(struct service_explanation *y)
 {
     const Ips__RequestParts *all = y->s->all;
     uint64_t ns[PARTS], mean = all->ns / all->requests;
     compute_mean_parts(all, ns);
     for (int i = 0; i < PARTS; i++) {
-        uint32_t ppm = why_ppm(ns[i], mean);
+        uint32_t ppm = why_share_ppm(ns[i], mean);
         if (ppm < WHY_SERVICE_PART_PPM)
             continue;
         Ips__WhyRow *row = add_finding(
             y, words[i].kind,
             arena_printf(y->a, "Requests spend %s of %s (%.0f%%) %s",
-                         why_ns(y->a, ns[i]), why_ns(y->a, mean),
+                         why_format_ns(y->a, ns[i]), why_format_ns(y->a, mean),
                          (double)ppm / 1e4, words[i].what));
         if (!row)
             return;
@@ -163,12 +167,13 @@ static void add_findings_of_parts(struct saying *y)
 
 /* Returns "; 98 ms more than the median waiting (timer) in f (a.c:3)", or ""
  * if it is not known. */
-static const char *set_more_site_and_text(struct saying *y, Ips__WhyRow *row)
+static const char *set_more_site_and_text(struct service_explanation *y,
+                                          Ips__WhyRow *row)
 {
     if (y->s->n_more == 0)
         return "";
     const Ips__RequestMore *m = y->s->more[0];
-    const char *ns = why_ns(y->a, m->slow_ns - m->median_ns);
+    const char *ns = why_format_ns(y->a, m->slow_ns - m->median_ns);
     if (!*m->cause) {
         set_computing_site(row, m);
         return arena_printf(y->a, "; %s more than the median computing%s", ns,
@@ -181,7 +186,7 @@ static const char *set_more_site_and_text(struct saying *y, Ips__WhyRow *row)
 
 /* Reports where the slowest requests spend more time than those around the
  * median. */
-static void say_tail(struct saying *y)
+static void add_finding_about_slowest(struct service_explanation *y)
 {
     const Ips__RequestParts *slow = y->s->slowest, *mid = y->s->median;
     if (y->s->requests < WHY_SERVICE_MANY || !slow->requests || !mid->requests)
@@ -204,10 +209,10 @@ static void say_tail(struct saying *y)
         arena_printf(y->a,
                      "The slowest 1%% (%" PRIu64 ") take %s, %.0f times the "
                      "median of %s: %s more %s",
-                     slow->requests, why_ns(y->a, slowest),
+                     slow->requests, why_format_ns(y->a, slowest),
                      median ? (double)slowest / (double)median : 0,
-                     why_ns(y->a, median), why_ns(y->a, more[most]),
-                     words[most].what));
+                     why_format_ns(y->a, median),
+                     why_format_ns(y->a, more[most]), words[most].what));
     if (!row)
         return;
     row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
@@ -216,7 +221,7 @@ static void say_tail(struct saying *y)
     /* The gain per mean request: only the slowest 1% get faster. */
     row->gain_ns = row->bound_ns =
         (slowest - median) * slow->requests / y->s->requests;
-    row->gain_ppm = why_ppm(row->gain_ns, y->s->mean_ns);
+    row->gain_ppm = why_share_ppm(row->gain_ns, y->s->mean_ns);
     row->path_ns = slowest;
     row->object = slow->most;
     row->other = ips_unconst_text(words[most].kind);
@@ -233,10 +238,10 @@ static int by_gain(const void *a, const void *b)
     return strcmp(x->kind, y->kind);
 }
 
-static void say_latency(struct saying *y)
+static void add_latency_findings(struct service_explanation *y)
 {
     add_findings_of_parts(y);
-    say_tail(y);
+    add_finding_about_slowest(y);
     if (y->to->n_findings)
         qsort(y->to->findings, y->to->n_findings, sizeof(*y->to->findings),
               by_gain);
@@ -244,8 +249,8 @@ static void say_latency(struct saying *y)
 
 /* ---- throughput ------------------------------------------------------- */
 
-static const Ips__StationRow *station_at(const Ips__RequestsAnswer *from,
-                                         bool client, unsigned skip)
+static const Ips__StationRow *find_nth_station(const Ips__RequestsAnswer *from,
+                                               bool client, unsigned skip)
 {
     for (size_t i = 0; i < from->n_stations; i++) {
         const Ips__StationRow *s = from->stations[i];
@@ -255,11 +260,12 @@ static const Ips__StationRow *station_at(const Ips__RequestsAnswer *from,
     return NULL;
 }
 
-static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
+static void add_throughput_findings(struct service_explanation *y,
+                                    const Ips__RequestsAnswer *from)
 {
-    const Ips__StationRow *first = station_at(from, false, 0);
-    const Ips__StationRow *next = station_at(from, false, 1);
-    const Ips__StationRow *client = station_at(from, true, 0);
+    const Ips__StationRow *first = find_nth_station(from, false, 0);
+    const Ips__StationRow *next = find_nth_station(from, false, 1);
+    const Ips__StationRow *client = find_nth_station(from, true, 0);
     if (!first || first->demand_ns <= 0)
         return;
     Ips__WhyRow *row = add_finding(
@@ -267,7 +273,8 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
         arena_printf(y->a,
                      "%s is busy for %s a request, so at most %.0f requests a "
                      "second can be served",
-                     first->station, why_ns(y->a, (uint64_t)first->demand_ns),
+                     first->station,
+                     why_format_ns(y->a, (uint64_t)first->demand_ns),
                      first->bound));
     if (!row)
         return;
@@ -275,12 +282,12 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
         next ? arena_printf(y->a, "; the next limit is %s with %.0f a second",
                             next->station, next->bound)
              : "";
-    row->evidence = arena_printf(y->a,
-                                 "busy %s in %" PRIu64
-                                 " requests; %.0f a second arrived, %.0f%% "
-                                 "utilisation%s",
-                                 why_ns(y->a, first->busy_ns), y->s->requests,
-                                 y->s->rate, 100 * first->use, limit);
+    row->evidence = arena_printf(
+        y->a,
+        "busy %s in %" PRIu64 " requests; %.0f a second arrived, %.0f%% "
+        "utilisation%s",
+        why_format_ns(y->a, first->busy_ns), y->s->requests, y->s->rate,
+        100 * first->use, limit);
     row->object = first->station;
     row->command = finding_command(y, "bottleneck");
     if (!client || client->demand_ns <= first->demand_ns)
@@ -290,12 +297,13 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
         arena_printf(y->a,
                      "The client %s is busier than the service (%s a "
                      "request) and sends at most %.0f requests a second",
-                     client->station, why_ns(y->a, (uint64_t)client->demand_ns),
+                     client->station,
+                     why_format_ns(y->a, (uint64_t)client->demand_ns),
                      client->bound));
     if (!row)
         return;
     row->evidence =
-        arena_printf(y->a, "busy %s", why_ns(y->a, client->busy_ns));
+        arena_printf(y->a, "busy %s", why_format_ns(y->a, client->busy_ns));
     row->object = client->station;
     row->command = finding_command(y, "bottleneck");
 }
@@ -319,7 +327,7 @@ void why_explain_service(const Ips__RequestsAnswer *from, const char *run,
                          const char *asked, struct arena *a, Ips__WhyAnswer *to)
 {
     const Ips__ServiceRow *s = from->n_services ? from->services[0] : NULL;
-    struct saying y = {.s = s, .run = run, .a = a, .to = to};
+    struct service_explanation y = {.s = s, .run = run, .a = a, .to = to};
     bool any = s && s->requests;
     bool many = any && s->requests >= WHY_SERVICE_MANY;
     bool complete = from->certificate && from->certificate->complete;
@@ -341,12 +349,12 @@ void why_explain_service(const Ips__RequestsAnswer *from, const char *run,
         a,
         "%s of %s: %" PRIu64 " requests, %.0f a second, median %s, 99%% %s%s",
         both ? "latency and throughput" : asked, s->service, s->requests,
-        s->rate, why_ns(a, s->p50_ns), why_ns(a, s->p99_ns),
+        s->rate, why_format_ns(a, s->p50_ns), why_format_ns(a, s->p99_ns),
         both ? " (a service with unrecorded clients; --for turnaround shows "
                "where its elapsed time went)"
              : "");
     if (strcmp(asked, "throughput") != 0)
-        say_latency(&y);
+        add_latency_findings(&y);
     if (strcmp(asked, "latency") != 0)
-        say_throughput(&y, from);
+        add_throughput_findings(&y, from);
 }

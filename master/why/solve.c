@@ -41,13 +41,13 @@ void why_vote_procedures(const struct why_solving *y, uint32_t node,
     const struct ips_arc_share *p = ips_arc_shares(&t->f, node, &count);
     for (uint64_t k = 0; k < count && w; k++) {
         const struct entity_feature *x = &t->feature[p[k].feature];
-        if (x->kind == THING_PROCEDURE)
+        if (x->kind == ENTITY_PROCEDURE)
             procedure[x->procedure] +=
                 (uint64_t)((ips_u128)p[k].ns * ips_min_u64(ns, w) / w);
     }
 }
 
-uint32_t why_most_votes(const uint64_t *votes, uint32_t count)
+uint32_t why_index_of_most_votes(const uint64_t *votes, uint32_t count)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++)
@@ -63,8 +63,8 @@ const char *why_process_name(struct why_solving *y, uint32_t process)
                         t->machine[x->machine].process[x->number]);
 }
 
-void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
-                       struct why_location *out)
+void why_set_procedure_location(struct why_solving *y, uint32_t procedure,
+                                uint64_t ns, struct why_location *out)
 {
     const struct entity_symbol *s = &y->d->w.t.procedure[procedure];
     out->procedure = s->name;
@@ -74,7 +74,7 @@ void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
     out->procedure_ns = ns;
 }
 
-bool why_is_recording(const struct why_solving *y, uint32_t procedure)
+bool why_is_recording_library(const struct why_solving *y, uint32_t procedure)
 {
     return strcmp(y->d->w.t.procedure[procedure].name, IPS_RECORDING) == 0;
 }
@@ -91,9 +91,9 @@ static uint32_t most_voted_procedure(const struct why_solving *y,
     uint64_t best_votes = 0;
     for (uint32_t k = 0; k < t->f.count; k++) {
         const struct entity_feature *x = &t->feature[k];
-        if (x->kind != THING_PROCEDURE ||
+        if (x->kind != ENTITY_PROCEDURE ||
             (process != UINT32_MAX && x->process != process) ||
-            why_is_recording(y, x->procedure))
+            why_is_recording_library(y, x->procedure))
             continue;
         uint64_t votes = v->procedure[x->procedure];
         if (votes > best_votes ||
@@ -110,19 +110,19 @@ void why_set_most_voted_location(struct why_solving *y,
                                  struct why_location *out)
 {
     uint32_t process =
-        y->processes ? why_most_votes(v->process, y->processes) : 0;
+        y->processes ? why_index_of_most_votes(v->process, y->processes) : 0;
     if (!y->processes || !v->process[process])
         process = UINT32_MAX;
     else
         out->object = why_process_name(y, process);
     uint32_t p = most_voted_procedure(y, v, process);
     if (p != UINT32_MAX)
-        why_put_procedure(y, p, v->procedure[p], out);
+        why_set_procedure_location(y, p, v->procedure[p], out);
 }
 
-int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
-             const struct ips_edit *edit, uint32_t count, uint64_t *gain,
-             uint64_t *bound)
+int why_compute_gain(struct why_solving *y, const struct ips_whatif_base *base,
+                     const struct ips_edit *edit, uint32_t count,
+                     uint64_t *gain, uint64_t *bound)
 {
     const struct ips_change change = {edit, count};
     struct ips_whatif out = {0};
@@ -157,7 +157,7 @@ static int find_concurrent_activity(struct why_solving *y)
                                            .serves = y->serves,
                                            .cores = cores,
                                            .machine_count = n};
-    int rc = ips_find_concurrent(&ask, &y->concurrent, y->s.err);
+    int rc = ips_find_concurrent_activity(&ask, &y->concurrent, y->s.err);
     struct why_amount *a = &y->d->facts.amount[WHY_CORES];
     a->threads = y->concurrent.peak;
     a->cores = n ? cores[y->concurrent.peak_machine] : 0;
@@ -172,7 +172,8 @@ struct filling { /* state of filling y->arc_share, by node */
     bool failed;
 };
 
-static void put_feature(struct filling *f, enum why_feature of, uint64_t ns)
+static void append_feature_share(struct filling *f, enum why_feature of,
+                                 uint64_t ns)
 {
     struct why_solving *y = f->y;
     if (ns == 0 || f->failed)
@@ -201,14 +202,14 @@ static int by_node(const void *a, const void *b)
 static void put_features_of_arc(struct filling *f, uint32_t i, size_t *at)
 {
     struct why_solving *y = f->y;
-    const struct ips_concurrent *b = &y->concurrent;
+    const struct ips_concurrent_activity *b = &y->concurrent;
     uint64_t left = y->s.g->w[i] - y->outside[i];
     for (; *at < b->count && b->share[*at].node == i; ++*at) {
         uint64_t ns = ips_min_u64(b->share[*at].ns, left);
-        put_feature(f, (enum why_feature)b->share[*at].of, ns);
+        append_feature_share(f, (enum why_feature)b->share[*at].of, ns);
         left -= ns;
     }
-    put_feature(f, WHY_F_OUTSIDE, y->outside[i]);
+    append_feature_share(f, WHY_F_OUTSIDE, y->outside[i]);
 }
 
 static int make_features(struct why_solving *y)
@@ -256,7 +257,7 @@ static int make_features(struct why_solving *y)
 
 /* Counts the waits for unrecorded causes on the quiet path by process, call
  * site and cause. */
-static int vote_outside(struct why_solving *y)
+static int vote_for_external_waits(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_OUTSIDE];
     struct why_ballot ballot = {0};
@@ -271,7 +272,7 @@ static int vote_outside(struct why_solving *y)
         if (!e->crossed[i])
             ns = y->outside[i];
         else if (y->cross[i] == WHY_F_OUTSIDE)
-            ns = ips_xweight(g, i, &y->s.scenario, &present);
+            ns = ips_cross_arc_weight(g, i, &y->s.scenario, &present);
         votes[y->process_of[c]] += ns;
         if (ns)
             rc = why_vote_wait(y, &ballot, i, ns);
@@ -285,7 +286,7 @@ static int vote_outside(struct why_solving *y)
 
 /* Drops waits between processes that exchange small messages: the CHATTY
  * finding explains them. */
-static void drop_chatter(struct why_solving *y)
+static void drop_chatty_waits(struct why_solving *y)
 {
     size_t kept = 0;
     for (size_t i = 0; i < y->concurrent.count; i++) {
@@ -314,7 +315,8 @@ static void vote_for_concurrent(struct why_solving *y)
 
 /* Whether process `w`, which waits `ns` for its peers, waits mostly for space
  * to send. */
-static bool waits_for_room(const struct why_solving *y, uint32_t w, uint64_t ns)
+static bool waits_mostly_for_send_space(const struct why_solving *y, uint32_t w,
+                                        uint64_t ns)
 {
     uint64_t room = 0;
     for (size_t i = 0; i < y->concurrent.count; i++) {
@@ -337,18 +339,20 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
         return 0;
     why_set_most_voted_location(y, &y->votes[of], &a->location);
     if (y->processes) {
-        uint32_t w = why_most_votes(y->votes[of].waiter, y->processes);
+        uint32_t w = why_index_of_most_votes(y->votes[of].waiter, y->processes);
         a->other_ns = y->votes[of].waiter[w];
         if (a->other_ns)
             a->other = why_process_name(y, w);
-        a->awaits_space = of == WHY_F_PEER && waits_for_room(y, w, a->other_ns);
+        a->awaits_space =
+            of == WHY_F_PEER && waits_mostly_for_send_space(y, w, a->other_ns);
     }
-    return why_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
+    return why_compute_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }
 
 /* Returns the share, in ppm, of a feature's time that would be saved if its
  * work were spread over all threads that wait. */
-static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
+static uint32_t time_saved_by_spreading_ppm(const struct why_solving *y,
+                                            enum why_feature of)
 {
     uint64_t ns = 0, spread = 0;
     for (size_t i = 0; i < y->concurrent.count; i++) {
@@ -360,8 +364,9 @@ static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
     return ns ? (uint32_t)((ips_u128)spread * IPS_WHATIF_GONE / ns) : 0;
 }
 
-static int fill_one_by_one(struct why_solving *y,
-                           const struct ips_whatif_base *b, uint32_t ppm)
+static int fill_sequential_children(struct why_solving *y,
+                                    const struct ips_whatif_base *b,
+                                    uint32_t ppm)
 {
     struct why_amount *a = &y->d->facts.one_by_one;
     int rc = fill_feature(y, b, WHY_F_ALONE, a, ppm);
@@ -380,11 +385,11 @@ static int fill_features(struct why_solving *y)
     b.share = y->ns;
     (void)ips_compute_feature_shares(y->s.g, &y->s.scenario, &y->d->w.path.est,
                                      &y->f, y->ns);
-    uint32_t alike = spread_ppm(y, WHY_F_ALIKE);
-    uint32_t other = spread_ppm(y, WHY_F_OTHER);
-    uint32_t alone = spread_ppm(y, WHY_F_ALONE);
-    uint32_t locks = spread_ppm(y, WHY_F_LOCK);
-    uint32_t queue = spread_ppm(y, WHY_F_QUEUE);
+    uint32_t alike = time_saved_by_spreading_ppm(y, WHY_F_ALIKE);
+    uint32_t other = time_saved_by_spreading_ppm(y, WHY_F_OTHER);
+    uint32_t alone = time_saved_by_spreading_ppm(y, WHY_F_ALONE);
+    uint32_t locks = time_saved_by_spreading_ppm(y, WHY_F_LOCK);
+    uint32_t queue = time_saved_by_spreading_ppm(y, WHY_F_QUEUE);
     struct why_amount *kind = y->d->facts.amount;
     int rc =
         locks ? fill_feature(y, &b, WHY_F_LOCK, &kind[WHY_LOCK], locks) : 0;
@@ -393,7 +398,7 @@ static int fill_features(struct why_solving *y)
     if (rc == 0 && other)
         rc = fill_feature(y, &b, WHY_F_OTHER, &kind[WHY_SERIAL], other);
     if (rc == 0 && alone)
-        rc = fill_one_by_one(y, &b, alone);
+        rc = fill_sequential_children(y, &b, alone);
     if (rc == 0 && queue)
         rc = fill_feature(y, &b, WHY_F_QUEUE, &kind[WHY_QUEUE], queue);
     if (rc == 0)
@@ -475,12 +480,12 @@ static void release_solving(struct why_solving *y)
     free(y->arc_share);
     free(y->chain_none);
     free(y->cross);
-    whatif_finish(&y->s);
+    whatif_release_solving(&y->s);
 }
 
-void why_solve(struct query *q)
+void why_compute_facts(struct query *q)
 {
-    struct why_solving y = {.d = why_of(q)};
+    struct why_solving y = {.d = why_data_of(q)};
     y.d->w.remake = why_replace_by_quiet_graph;
     y.d->facts.t_max_cpu_ns = y.d->facts.t_max_sched_ns = UINT64_MAX;
     int rc = whatif_prepare(q, &y.s);
@@ -495,14 +500,14 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = find_concurrent_activity(&y);
     if (rc == 0) {
-        drop_chatter(&y);
+        drop_chatty_waits(&y);
         rc = why_find_sequential_children(&y);
     }
     if (rc == 0)
         rc = make_features(&y);
     if (rc == 0) {
         vote_for_concurrent(&y);
-        rc = vote_outside(&y);
+        rc = vote_for_external_waits(&y);
     }
     if (rc == 0) {
         rc = fill_features(&y);
@@ -513,7 +518,7 @@ void why_solve(struct query *q)
         rc = why_examine_phases(&y);
     }
     if (rc == 0)
-        rc = why_lock_cost(&y);
+        rc = why_estimate_lock_cost(&y);
     if (rc == 0)
         rc = why_find_procedures(&y);
     if (rc == 0)

@@ -18,20 +18,20 @@ const char *why_kind_name(enum why_kind kind)
     return names[kind];
 }
 
-const char *why_sure_name(enum why_sure sure)
+const char *why_confidence_name(enum why_confidence sure)
 {
     static const char *const names[] = {"low", "fair", "high"};
     return names[sure];
 }
 
-uint32_t why_ppm(uint64_t ns, uint64_t whole)
+uint32_t why_share_ppm(uint64_t ns, uint64_t whole)
 {
     if (whole == 0)
         return 0;
     return ns >= whole ? 1000000u : (uint32_t)((ips_u128)ns * 1000000 / whole);
 }
 
-uint64_t why_own_ns(const struct why_facts *f)
+uint64_t why_ideal_time_ns(const struct why_facts *f)
 {
     /* Oversubscription is an estimate, so it is limited: without other programs
      * the run would not have taken longer. */
@@ -46,13 +46,13 @@ uint64_t why_own_ns(const struct why_facts *f)
 static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                          const struct why_amount *a)
 {
-    return why_ppm(a->gain_ns,
-                   kind == WHY_BUSY ? f->t_max_wall_ns : why_own_ns(f));
+    return why_share_ppm(a->gain_ns, kind == WHY_BUSY ? f->t_max_wall_ns
+                                                      : why_ideal_time_ns(f));
 }
 
 /* ---- the rules ---------------------------------------------------------- */
 
-static bool is_same(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
     return a && b && *a && strcmp(a, b) == 0;
 }
@@ -75,10 +75,10 @@ static bool is_chatty(const struct why_facts *f)
 static bool is_phase_finding(const struct why_facts *f,
                              const struct why_phase *p)
 {
-    uint64_t own = why_own_ns(f);
-    return why_ppm(p->amount.ns, own) >= WHY_PHASE_PPM &&
-           why_ppm(p->others_ns, own) >= WHY_PHASE_REST_PPM &&
-           why_ppm(p->busy_ppm, p->others_ppm) <= WHY_PHASE_BUSY_PPM;
+    uint64_t own = why_ideal_time_ns(f);
+    return why_share_ppm(p->amount.ns, own) >= WHY_PHASE_PPM &&
+           why_share_ppm(p->others_ns, own) >= WHY_PHASE_REST_PPM &&
+           why_share_ppm(p->busy_ppm, p->others_ppm) <= WHY_PHASE_BUSY_PPM;
 }
 
 /* Whether an amount of this kind may become a finding, apart from its gain. */
@@ -119,18 +119,19 @@ static bool is_each_request_expensive(const struct why_facts *f)
     const struct why_common *c = &f->common;
     return c->amount.ns > 0 && !f->windowed && f->asked > 0 &&
            c->of_ns / f->asked >= WHY_REQUEST_NS &&
-           why_ppm(c->low_ns, c->of_ns) >= WHY_COMMON_PPM &&
-           why_ppm(c->amount.named_ns, c->amount.ns) < WHY_NAMED_PPM &&
-           why_ppm(c->amount.ns, why_own_ns(f)) >= WHY_HOT_PPM;
+           why_share_ppm(c->low_ns, c->of_ns) >= WHY_COMMON_PPM &&
+           why_share_ppm(c->amount.named_ns, c->amount.ns) < WHY_NAMED_PPM &&
+           why_share_ppm(c->amount.ns, why_ideal_time_ns(f)) >= WHY_HOT_PPM;
 }
 
 static bool is_spread(const struct why_facts *f)
 {
-    uint64_t first = 0, own = why_own_ns(f);
+    uint64_t first = 0, own = why_ideal_time_ns(f);
     for (size_t i = 0; i < f->procedures; i++)
         first = ips_max_u64(first, f->procedure[i].ns);
-    return f->sampled && why_ppm(f->sampled_ns, own) >= WHY_SPREAD_CPU_PPM &&
-           why_ppm(first, own) < WHY_SPREAD_PPM &&
+    return f->sampled &&
+           why_share_ppm(f->sampled_ns, own) >= WHY_SPREAD_CPU_PPM &&
+           why_share_ppm(first, own) < WHY_SPREAD_PPM &&
            f->top_ns < f->sampled_ns / 2;
 }
 
@@ -174,22 +175,23 @@ static int by_gain(const void *a, const void *b)
 }
 
 /* Whether a finding of another kind already names this procedure. */
-static bool is_named(const struct list *l, const struct why_amount *a)
+static bool other_finding_names_procedure(const struct list *l,
+                                          const struct why_amount *a)
 {
     for (size_t i = 0; i < l->count; i++) {
         const struct why_location *p = &l->item[i].amount->location;
         const struct why_phase *in = l->item[i].amount->phase;
         uint64_t ns = in ? a->phase_ns[in - l->f->phase] : a->named_ns;
         if (l->item[i].kind != WHY_PROCEDURE &&
-            why_ppm(ns, a->ns) >= WHY_NAMED_PPM &&
-            is_same(p->procedure, a->location.procedure) &&
-            is_same(p->module, a->location.module))
+            why_share_ppm(ns, a->ns) >= WHY_NAMED_PPM &&
+            is_same_text(p->procedure, a->location.procedure) &&
+            is_same_text(p->module, a->location.module))
             return true;
     }
     return false;
 }
 
-static bool has_lock(const struct list *l)
+static bool finding_has_lock(const struct list *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         if (l->item[i].kind == WHY_LOCK)
@@ -206,11 +208,11 @@ static bool is_phase_explained(const struct list *l, const struct why_phase *p)
         bool again = i && l->item[i].kind == l->item[i - 1].kind;
         ns = ips_add_sat(ns, again ? 0 : p->named_ns[l->item[i].kind]);
     }
-    return why_ppm(ns, p->amount.ns) >= WHY_NAMED_PPM;
+    return why_share_ppm(ns, p->amount.ns) >= WHY_NAMED_PPM;
 }
 
-static struct why_finding finding_of(const struct list *l,
-                                     const struct candidate *c)
+static struct why_finding finding_of_candidate(const struct list *l,
+                                               const struct candidate *c)
 {
     const struct why_amount *a = c->amount;
     struct why_finding x = {.kind = c->kind,
@@ -222,14 +224,14 @@ static struct why_finding finding_of(const struct list *l,
                             .gain_ns = a->gain_ns,
                             .bound_ns = ips_max_u64(a->bound_ns, a->gain_ns),
                             .gain_ppm =
-                                why_ppm(a->gain_ns, l->f->t_max_wall_ns)};
+                                why_share_ppm(a->gain_ns, l->f->t_max_wall_ns)};
     if (a->phase) {
         x.phase = a->phase->number;
         x.from_ns = a->phase->from_ns;
         x.to_ns = a->phase->to_ns;
     }
     why_write_finding_texts(l->f, l->a, &x, a);
-    x.sure = why_how_sure(l->f, l->a, &x, a, &x.sure_why);
+    x.sure = why_rate_confidence(l->f, l->a, &x, a, &x.sure_why);
     return x;
 }
 
@@ -257,12 +259,12 @@ static void choose_procedures(struct list *l, bool chatty,
     bool hot = false;
     for (size_t i = 0; i < f->procedures; i++) {
         const struct why_amount *a = &f->procedure[i];
-        hot = hot || why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM;
-        if ((chatty && a->call) || (a->lock_code && has_lock(l)) ||
-            is_named(l, a))
+        hot = hot || why_share_ppm(a->ns, why_ideal_time_ns(f)) >= WHY_HOT_PPM;
+        if ((chatty && a->call) || (a->lock_code && finding_has_lock(l)) ||
+            other_finding_names_procedure(l, a))
             continue;
         if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
-            why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM)
+            why_share_ppm(a->ns, why_ideal_time_ns(f)) >= WHY_HOT_PPM)
             add_candidate(l, WHY_PROCEDURE, a);
         else
             update_nearest(nearest, make_candidate(f, WHY_PROCEDURE, a));
@@ -298,10 +300,10 @@ static void choose_findings(struct list *l, struct candidate *nearest)
     choose_procedures(l, chatty, nearest);
 }
 
-bool why_serves(const struct why_facts *f)
+bool why_is_service(const struct why_facts *f)
 {
     return f->asked_outside >= WHY_SERVICE_ASKED &&
-           why_ppm(f->asked_outside, f->asked) >= WHY_SERVICE_ASKED_PPM;
+           why_share_ppm(f->asked_outside, f->asked) >= WHY_SERVICE_ASKED_PPM;
 }
 
 static void set_service_and_shape_text(const struct why_facts *f,
@@ -310,18 +312,18 @@ static void set_service_and_shape_text(const struct why_facts *f,
 {
     static const char ask[] = "--for latency shows what single requests wait "
                               "for, --for throughput what limits their rate";
-    const char *elapsed = why_ns(a, f->t_max_wall_ns);
-    out->service =
-        why_serves(f) ||
-        (f->accepted > 0 &&
-         why_ppm(f->path_outside_ns, f->t_max_wall_ns) >= WHY_SERVICE_IDLE_PPM);
+    const char *elapsed = why_format_ns(a, f->t_max_wall_ns);
+    out->service = why_is_service(f) ||
+                   (f->accepted > 0 &&
+                    why_share_ppm(f->path_outside_ns, f->t_max_wall_ns) >=
+                        WHY_SERVICE_IDLE_PPM);
     if (f->windowed)
         out->shape_text = arena_printf(
             a,
             "turnaround: where %s of this window went, with the rest of the "
             "run taking no time (%s)",
             elapsed, why_window_text(f, a));
-    else if (why_serves(f))
+    else if (why_is_service(f))
         out->shape_text = arena_printf(
             a,
             "turnaround: where %s up to the goal went. This is a service "
@@ -333,7 +335,7 @@ static void set_service_and_shape_text(const struct why_facts *f,
             "turnaround: where %s up to the goal went. This looks like a "
             "service (connections accepted: %u; %s spent waiting for something "
             "not recorded): %s",
-            elapsed, f->accepted, why_ns(a, f->path_outside_ns), ask);
+            elapsed, f->accepted, why_format_ns(a, f->path_outside_ns), ask);
     else if (f->accepted)
         out->shape_text = arena_printf(
             a,
@@ -362,13 +364,13 @@ bool why_apply_rules(const struct why_facts *f, struct arena *a,
     if (is_spread(f))
         add_candidate(&l, WHY_SPREAD, &f->amount[WHY_SPREAD]);
     for (size_t i = 0; i < l.count && i < WHY_TOP; i++)
-        out->finding[out->count++] = finding_of(&l, &l.item[i]);
+        out->finding[out->count++] = finding_of_candidate(&l, &l.item[i]);
     out->left_out = l.count - out->count;
     if (nearest.amount && nearest.amount->gain_ns) {
-        out->nearest = finding_of(&l, &nearest);
+        out->nearest = finding_of_candidate(&l, &nearest);
         out->has_nearest = true;
     }
-    out->sure = why_how_sure(f, a, NULL, NULL, &out->sure_why);
+    out->sure = why_rate_confidence(f, a, NULL, NULL, &out->sure_why);
     set_service_and_shape_text(f, a, out);
     return !a->failed;
 }

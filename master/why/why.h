@@ -6,7 +6,7 @@
  *
  *  - A finding needs evidence: a gain, confirmed by a what-if, of at least
  *    WHY_LEAST_PPM of the time that the run would have taken without other
- *    programs (why_own_ns()).
+ *    programs (why_ideal_time_ns()).
  *  - The list is ranked by gain. Findings of equal gain are in the order of the
  *    enum: the kind that says more about the cause comes first.
  *  - A procedure that another finding names as its location gets no finding.
@@ -288,8 +288,8 @@ struct why_facts {
 
 /* ---- findings ------------------------------------------------------------ */
 
-enum why_sure { WHY_LOW, WHY_FAIR, WHY_HIGH };
-const char *why_sure_name(enum why_sure sure);
+enum why_confidence { WHY_LOW, WHY_FAIR, WHY_HIGH };
+const char *why_confidence_name(enum why_confidence sure);
 
 struct why_finding {
     enum why_kind kind;
@@ -305,7 +305,7 @@ struct why_finding {
     uint32_t phase;    /* PHASE: number of the phase; else 0 */
     /* PHASE: its begin and end, since the run started */
     uint64_t from_ns, to_ns;
-    enum why_sure sure;
+    enum why_confidence sure;
     const char *sure_why; /* reason for the confidence; "" if `sure` is high */
 };
 struct why_findings {
@@ -315,8 +315,8 @@ struct why_findings {
      * is too small */
     struct why_finding nearest;
     bool has_nearest;
-    size_t left_out;    /* number of findings beyond WHY_TOP */
-    enum why_sure sure; /* confidence in the answer as a whole */
+    size_t left_out;          /* number of findings beyond WHY_TOP */
+    enum why_confidence sure; /* confidence in the answer as a whole */
     const char *sure_why;
     bool service;           /* the program is a service, not a batch program */
     const char *shape_text; /* which question was answered, and why */
@@ -325,7 +325,7 @@ struct why_findings {
 /* Whether the program serves clients that are not part of the run. Such a
  * program runs until it is stopped, so a breakdown of its elapsed time is not
  * meaningful. Reads only `asked` and `asked_outside`. */
-bool why_serves(const struct why_facts *f);
+bool why_is_service(const struct why_facts *f);
 
 /* Applies all rules and fills *out. False: no memory (a->failed). */
 bool why_apply_rules(const struct why_facts *f, struct arena *a,
@@ -337,22 +337,23 @@ void why_write_finding_texts(const struct why_facts *f, struct arena *a,
                              const struct why_amount *amount);
 /* Returns the confidence in a finding, or in the whole answer if x is NULL.
  * Sets *because to the reason. */
-enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
-                           const struct why_finding *x,
-                           const struct why_amount *amount,
-                           const char **because);
+enum why_confidence why_rate_confidence(const struct why_facts *f,
+                                        struct arena *a,
+                                        const struct why_finding *x,
+                                        const struct why_amount *amount,
+                                        const char **because);
 /* Returns a text such as "1.23 s". */
-const char *why_ns(struct arena *a, uint64_t ns);
+const char *why_format_ns(struct arena *a, uint64_t ns);
 /* Returns arguments for commands: the run and, if there is one, the window. */
 const char *why_run_and_window(const struct why_facts *f, struct arena *a);
 /* Returns a text such as "phase 2, 1.20 s to 3.00 s after the run's start". */
 const char *why_window_text(const struct why_facts *f, struct arena *a);
 /* Returns `text` quoted for a shell. */
-const char *why_quoted(struct arena *a, const char *text);
+const char *why_quote_for_shell(struct arena *a, const char *text);
 /* Returns how long the run would have taken without other programs on its
  * machines. Shares and gains are relative to it. */
-uint64_t why_own_ns(const struct why_facts *f);
+uint64_t why_ideal_time_ns(const struct why_facts *f);
 /* Returns ns / whole in ppm, at most a million. */
-uint32_t why_ppm(uint64_t ns, uint64_t whole);
+uint32_t why_share_ppm(uint64_t ns, uint64_t whole);
 
 #endif

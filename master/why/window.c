@@ -40,7 +40,8 @@ static uint64_t ns_within(const struct path_window *w, uint64_t end,
     return ips_sub_sat(ns, ips_min_u64(past, since)) - ips_sub_sat(ns, since);
 }
 
-uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns)
+uint64_t why_ns_in_window(const struct why_solving *y, uint64_t end,
+                          uint64_t ns)
 {
     return window_of(y)->is_set ? ns_within(window_of(y), end, ns) : ns;
 }
@@ -51,7 +52,8 @@ bool why_is_in_window(const struct why_solving *y, uint64_t at)
     return !w->is_set || (at > w->from_ns && (!w->to_ns || at <= w->to_ns));
 }
 
-void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to)
+void why_clip_to_window(const struct why_solving *y, uint64_t *from,
+                        uint64_t *to)
 {
     const struct path_window *w = window_of(y);
     if (!w->is_set)
@@ -72,7 +74,8 @@ static uint64_t spread_ns_in_window(const struct path_window *w, uint64_t ns,
 
 /* Reads how much CPU time inside the window the slave of `part` reports for
  * each arc. */
-static int read_cpu(struct why_solving *y, uint32_t part, uint64_t *in)
+static int read_cpu_inside_window(struct why_solving *y, uint32_t part,
+                                  uint64_t *in)
 {
     const struct arc_profile *p = &y->d->w.arc_profile[part];
     uint32_t base = y->d->w.path.node_base[part];
@@ -87,7 +90,7 @@ static int read_cpu(struct why_solving *y, uint32_t part, uint64_t *in)
     return 0;
 }
 
-static void cut_arc(struct why_solving *y, uint32_t i, uint64_t in)
+static void cut_arc_to_window(struct why_solving *y, uint32_t i, uint64_t in)
 {
     const struct path_window *w = window_of(y);
     struct ips_graph *g = &y->d->w.path.merged;
@@ -113,7 +116,7 @@ int why_cut_to_window(struct why_solving *y)
     if (rc == 0)
         memcpy(y->all_cpu, y->cpu, n * sizeof(*y->cpu));
     for (uint32_t i = 0; rc == 0 && i < y->s.q->gather.count; i++) {
-        rc = read_cpu(y, i, in);
+        rc = read_cpu_inside_window(y, i, in);
         if (rc < 0)
             y->d->w.path.blame = y->s.q->gather.active[i];
     }
@@ -121,7 +124,7 @@ int why_cut_to_window(struct why_solving *y)
         uint32_t first = g->chains[c].first;
         for (uint32_t i = first; i < first + g->chains[c].count; i++) {
             if (i > first)
-                cut_arc(y, i, in[i]);
+                cut_arc_to_window(y, i, in[i]);
             if (g->wait)
                 g->wait[i] =
                     ns_within(window_of(y), y->wall.est[i], g->wait[i]);

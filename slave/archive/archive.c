@@ -26,7 +26,7 @@ static int archive_path(const char *dir, char out[IPS_PATH_BYTES],
 
 /* Returns the offset at which the last complete block of a truncated file
  * ends. */
-static uint64_t end_of_whole_blocks(int fd, uint64_t size)
+static uint64_t find_end_of_whole_blocks(int fd, uint64_t size)
 {
     struct slave_block b;
     uint64_t at = 0;
@@ -59,7 +59,7 @@ int slave_archive_open(struct slave_archive *a, const char *dir,
     uint64_t size = (uint64_t)st.st_size;
     if (size < committed) {
         *missing = committed - size;
-        committed = end_of_whole_blocks(fd, size);
+        committed = find_end_of_whole_blocks(fd, size);
     }
     if (size > committed && ftruncate(fd, (off_t)committed) < 0) {
         rc = ips_err_errno(err, "cut %s", path);
@@ -231,10 +231,10 @@ struct unpacking {
 static int call_seen_for_frames(const struct unpacking *u, const uint8_t *data,
                                 size_t len, struct ips_err *err)
 {
-    const struct slave_archive_unpack m = {data, len};
+    const struct slave_unpacked_archive m = {data, len};
     const struct slave_frame *f;
     int rc = 0;
-    for (size_t at = 0; rc == 0 && (f = slave_archive_next(&m, &at));)
+    for (size_t at = 0; rc == 0 && (f = slave_archive_next_frame(&m, &at));)
         rc = u->seen(u->arg, f, err);
     return rc;
 }
@@ -260,8 +260,9 @@ static int unpack_checked_blocks(const struct unpacking *u, uint8_t *out,
     return rc;
 }
 
-static int unpack_all(const struct unpacking *u,
-                      struct slave_archive_unpack *out, struct ips_err *err)
+static int verify_and_unpack_blocks(const struct unpacking *u,
+                                    struct slave_unpacked_archive *out,
+                                    struct ips_err *err)
 {
     struct slave_block b;
     size_t raw = 0;
@@ -300,12 +301,12 @@ int slave_archive_open_for_reading(const char *dir)
 
 int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
                               uint64_t committed,
-                              struct slave_archive_unpack *out,
+                              struct slave_unpacked_archive *out,
                               slave_frame_seen *seen, void *arg,
                               struct ips_err *err)
 {
     struct stat st;
-    *out = (struct slave_archive_unpack){0};
+    *out = (struct slave_unpacked_archive){0};
     if (committed <= from)
         return 0;
     int own = fd < 0 ? open_archive(dir, err) : -1, rc = 0;
@@ -326,12 +327,13 @@ int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
     if (own >= 0)
         close(own);
     if (rc == 0)
-        rc = unpack_all(&(struct unpacking){.data = p,
-                                            .from = (size_t)from,
-                                            .len = (size_t)committed,
-                                            .seen = seen,
-                                            .arg = arg},
-                        out, err);
+        rc = verify_and_unpack_blocks(
+            &(struct unpacking){.data = p,
+                                .from = (size_t)from,
+                                .len = (size_t)committed,
+                                .seen = seen,
+                                .arg = arg},
+            out, err);
     if (p != MAP_FAILED)
         munmap(p, (size_t)committed);
     if (rc < 0)
@@ -339,21 +341,22 @@ int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
     return rc;
 }
 
-int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
-                         struct slave_archive_unpack *out, struct ips_err *err)
+int slave_unpacked_archive(const char *dir, int fd, uint64_t committed,
+                           struct slave_unpacked_archive *out,
+                           struct ips_err *err)
 {
     return slave_archive_unpack_from(dir, fd, 0, committed, out, NULL, NULL,
                                      err);
 }
 
-void slave_archive_free_unpacked(struct slave_archive_unpack *m)
+void slave_archive_free_unpacked(struct slave_unpacked_archive *m)
 {
     ips_free_large((void *)(uintptr_t)m->data);
-    *m = (struct slave_archive_unpack){0};
+    *m = (struct slave_unpacked_archive){0};
 }
 
 const struct slave_frame *
-slave_archive_next(const struct slave_archive_unpack *m, size_t *at)
+slave_archive_next_frame(const struct slave_unpacked_archive *m, size_t *at)
 {
     if (*at >= m->length)
         return NULL;

@@ -108,7 +108,7 @@ int slave_repack_recover(const char *dir, uint64_t committed,
                          struct ips_err *err) IPS_MUST_USE;
 
 /* The committed frames of an archive, unpacked in memory (common/large.h). */
-struct slave_archive_unpack {
+struct slave_unpacked_archive {
     const uint8_t *data; /* NULL: no frames */
     size_t length;
 };
@@ -116,22 +116,22 @@ struct slave_archive_unpack {
  * `fd` or, if it is -1, from DIR/archive; about 20 ns a record. IPS_E_CORRUPT:
  * damaged (the message has the offset); IPS_E_VERSION: of an earlier
  * version. */
-int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
-                         struct slave_archive_unpack *out,
-                         struct ips_err *err) IPS_MUST_USE;
+int slave_unpacked_archive(const char *dir, int fd, uint64_t committed,
+                           struct slave_unpacked_archive *out,
+                           struct ips_err *err) IPS_MUST_USE;
 /* slave_archive_unpack_from() calls such a function for each frame right after
  * it unpacked the frame, while the frame is in the CPU's cache. A negative
  * result ends the unpacking with that error. */
 typedef int slave_frame_seen(void *arg, const struct slave_frame *f,
                              struct ips_err *err);
-/* Unpacks like slave_archive_unpack(), but only the bytes [from, committed); a
- * block must begin at `from`. `seen` may be NULL. */
+/* Unpacks like slave_unpacked_archive(), but only the bytes [from, committed);
+ * a block must begin at `from`. `seen` may be NULL. */
 int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
                               uint64_t committed,
-                              struct slave_archive_unpack *out,
+                              struct slave_unpacked_archive *out,
                               slave_frame_seen *seen, void *arg,
                               struct ips_err *err) IPS_MUST_USE;
-void slave_archive_free_unpacked(struct slave_archive_unpack *m);
+void slave_archive_free_unpacked(struct slave_unpacked_archive *m);
 
 /* Opens DIR/archive for reading. Returns the descriptor, which the caller
  * closes; -1: the file cannot be opened. */
@@ -139,6 +139,6 @@ int slave_archive_open_for_reading(const char *dir);
 
 /* Returns the frame at offset *at and moves *at past it; NULL: the end. */
 const struct slave_frame *
-slave_archive_next(const struct slave_archive_unpack *m, size_t *at);
+slave_archive_next_frame(const struct slave_unpacked_archive *m, size_t *at);
 
 #endif

@@ -96,12 +96,12 @@ static void encode_ordered_frames(struct slave_pack *p, uint32_t count,
             const uint8_t *rec = (const uint8_t *)(p->order[k] + 1);
             for (uint32_t at = 0; at < p->order[k]->bytes;) {
                 uint32_t word;
-                at +=
-                    (uint32_t)pack_calls(c, rec + at, p->order[k]->bytes - at);
+                at += (uint32_t)pack_encode_calls(c, rec + at,
+                                                  p->order[k]->bytes - at);
                 if (at == p->order[k]->bytes)
                     break;
                 memcpy(&word, rec + at, sizeof(word));
-                pack_record(c, rec + at, (word >> 8 & 0xff) * 8);
+                pack_encode_record(c, rec + at, (word >> 8 & 0xff) * 8);
                 at += (word >> 8 & 0xff) * 8;
             }
         }
@@ -219,9 +219,9 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
     for (int i = 0; i < PACK_COLUMNS; i++)
         p->coder.column[i] =
             (struct pack_bytes){.data = p->columns + (size_t)i * COLUMN_BYTES};
-    pack_begin(&p->coder, mult_q32);
+    pack_start_block(&p->coder, mult_q32);
     encode_ordered_frames(p, count, &out->raw_bytes);
-    pack_end(&p->coder);
+    pack_flush_bits(&p->coder);
     return compress_columns(p, out, err);
 }
 
@@ -229,13 +229,13 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
 
 /* Sets the columns to their parts of p->plain, which holds `plain` bytes.
  * Returns 0 or IPS_E_CORRUPT. */
-static int find_columns(struct slave_pack *p, size_t plain)
+static int locate_columns(struct slave_pack *p, size_t plain)
 {
     struct pack_coder *c = &p->coder;
     struct pack_bytes head = {.data = p->plain, .len = plain};
     bool bad = false;
     size_t left = plain;
-    pack_begin(c, pack_get_number(&head, &bad));
+    pack_start_block(c, pack_get_number(&head, &bad));
     for (int i = 0; i < PACK_COLUMNS; i++) {
         size_t len = pack_get_number(&head, &bad);
         if (len > left)
@@ -290,7 +290,7 @@ int slave_pack_decode(struct slave_pack *p, const struct slave_packed *in,
                                          in->data, in->bytes);
     int rc = n == 0 || ZSTD_isError(n) || n != in->plain_bytes
                  ? IPS_E_CORRUPT
-                 : find_columns(p, n);
+                 : locate_columns(p, n);
     uint8_t *to = out;
     for (size_t left = in->raw_bytes, used = 0; rc == 0 && left;
          left -= used, to += used)

@@ -13,30 +13,32 @@
 #define SHORT_WORDS 4u
 
 /* A number, split into its length in bits and the bits below the highest. */
-struct sized {
+struct split_number {
     uint64_t low;
     unsigned lows; /* number of bits in `low` */
     uint8_t byte;
 };
 
-static inline struct sized make_sized(uint64_t v, unsigned flag)
+static inline struct split_number split_number_by_size(uint64_t v,
+                                                       unsigned flag)
 {
     unsigned lows = 63 - (unsigned)__builtin_clzll(v | 1);
-    return (struct sized){.low = v & ((1ULL << lows) - 1),
-                          .lows = lows,
-                          .byte =
-                              (uint8_t)(lows + (v != 0) + (flag ? 0x80 : 0))};
+    return (struct split_number){
+        .low = v & ((1ULL << lows) - 1),
+        .lows = lows,
+        .byte = (uint8_t)(lows + (v != 0) + (flag ? 0x80 : 0))};
 }
 
-static inline struct sized split_predicted_cpu(uint64_t now, uint64_t before,
-                                               uint64_t ticks,
-                                               uint64_t mult_q32)
+static inline struct split_number split_predicted_cpu(uint64_t now,
+                                                      uint64_t before,
+                                                      uint64_t ticks,
+                                                      uint64_t mult_q32)
 {
     uint64_t ran = (uint64_t)((ips_u128)ticks * mult_q32 >> 32);
     uint64_t if_ran = pack_zigzag(now - before - ran),
              if_not = pack_zigzag(now - before);
     bool not = if_not < if_ran;
-    return make_sized(not ? if_not : if_ran, not );
+    return split_number_by_size(not ? if_not : if_ran, not );
 }
 
 /* Coder state while consecutive calls are encoded. Only inlined functions take
@@ -104,8 +106,8 @@ store_encoder_state(struct pack_coder *c, const struct run *r)
     c->link = r->link;
 }
 
-static inline __attribute__((always_inline)) uint8_t *put_value(uint8_t *p,
-                                                                uint64_t v)
+static inline __attribute__((always_inline)) uint8_t *append_varint(uint8_t *p,
+                                                                    uint64_t v)
 {
     for (; v >= 0x80; v >>= 7)
         *p++ = (uint8_t)(v | 0x80);
@@ -116,7 +118,7 @@ static inline __attribute__((always_inline)) uint8_t *put_value(uint8_t *p,
 /* Appends the low `lows` bits of `low` to the column of bits; `lows` is at most
  * 64 - r->acc_bits. */
 static inline __attribute__((always_inline)) void
-put_low(struct run *r, uint64_t low, unsigned lows)
+append_low_bits(struct run *r, uint64_t low, unsigned lows)
 {
     r->acc |= low << r->acc_bits; /* acc_bits is below 8 here */
     r->acc_bits += lows;
@@ -127,68 +129,68 @@ put_low(struct run *r, uint64_t low, unsigned lows)
 }
 
 /* Appends the low bits of four numbers: in one step if they fit. */
-static inline __attribute__((always_inline)) void
-put_lows(struct run *r, const struct sized *x, const struct sized *y,
-         const struct sized *z, const struct sized *u)
+static inline __attribute__((always_inline)) void append_low_bits_of_four(
+    struct run *r, const struct split_number *x, const struct split_number *y,
+    const struct split_number *z, const struct split_number *u)
 {
     unsigned lows = x->lows + y->lows + z->lows + u->lows;
     if (lows + r->acc_bits <= 63) {
         uint64_t low = u->low << z->lows | z->low;
         low = low << y->lows | y->low;
-        put_low(r, low << x->lows | x->low, lows);
+        append_low_bits(r, low << x->lows | x->low, lows);
         return;
     }
-    const struct sized *all[] = {x, y, z, u};
+    const struct split_number *all[] = {x, y, z, u};
     for (int i = 0; i < 4; i++) {
         unsigned first = all[i]->lows > 32 ? 32 : all[i]->lows;
-        put_low(r, all[i]->low & ((1ULL << first) - 1), first);
-        put_low(r, all[i]->low >> first, all[i]->lows - first);
+        append_low_bits(r, all[i]->low & ((1ULL << first) - 1), first);
+        append_low_bits(r, all[i]->low >> first, all[i]->lows - first);
     }
 }
 
 /* Encodes the head of a record; `k`: index of the head's low word in
  * c->kind. */
 static inline __attribute__((always_inline)) void
-put_head(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
-         uint32_t k)
+encode_record_head(struct run *r, struct pack_coder *c, uint32_t type,
+                   uint32_t a, uint32_t k)
 {
     uint64_t *then =
         &c->successor[pack_hash(type, r->type, r->link) % PACK_SUCCESSORS];
     uint32_t likely = *then ? (uint32_t)(*then - 1) : r->link;
     *then = (uint64_t)a + 1;
     *r->kind++ = (uint8_t)k;
-    r->a = put_value(r->a, pack_half_difference(a, likely));
+    r->a = append_varint(r->a, pack_half_difference(a, likely));
     r->type = type;
 }
 
 /* Encodes the address in word `i` of a record. */
 static inline __attribute__((always_inline)) void
-put_site(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
-         uint64_t i, uint64_t site)
+encode_call_site(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
+                 uint64_t i, uint64_t site)
 {
     uint64_t *after = &c->successor[pack_hash(type, a, r->at_site ^ i << 56) %
                                     PACK_SUCCESSORS];
     bool other = site != *after;
     *r->site++ = other;
     if (other) {
-        r->site = put_value(r->site, pack_zigzag(site - r->near));
+        r->site = append_varint(r->site, pack_zigzag(site - r->near));
         r->near = *after = site;
     }
     r->at_site = site;
 }
 
 static inline __attribute__((always_inline)) void
-put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
+encode_call_record(struct run *r, struct pack_coder *c, const uint64_t *w,
+                   uint32_t k)
 {
     uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
-    put_head(r, c, type, a, k);
-    const struct sized t = make_sized(pack_zigzag(w[1] - r->last_t), 0),
-                       t_ret = make_sized(pack_zigzag(w[2] - w[1]), 0),
-                       x = split_predicted_cpu(w[3], r->cpu_now,
-                                               w[1] - r->cpu_t, c->mult_q32),
-                       y = split_predicted_cpu(w[4], w[3], w[2] - w[1],
-                                               c->mult_q32);
+    encode_record_head(r, c, type, a, k);
+    const struct split_number
+        t = split_number_by_size(pack_zigzag(w[1] - r->last_t), 0),
+        t_ret = split_number_by_size(pack_zigzag(w[2] - w[1]), 0),
+        x = split_predicted_cpu(w[3], r->cpu_now, w[1] - r->cpu_t, c->mult_q32),
+        y = split_predicted_cpu(w[4], w[3], w[2] - w[1], c->mult_q32);
     uint64_t five = pack_zigzag(w[5] - last[5]);
     uint32_t low = pack_half_difference(w[7], last[7]),
              high = pack_half_difference(w[7] >> 32, last[7] >> 32);
@@ -197,11 +199,11 @@ put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     *r->t_ret++ = t_ret.byte;
     *r->cpu++ = x.byte;
     *r->cpu_ret++ = y.byte;
-    put_lows(r, &t, &t_ret, &x, &y);
-    r->five = put_value(r->five, five);
-    put_site(r, c, type, a, 6, w[6]);
-    r->seven = put_value(r->seven, low);
-    r->seven = put_value(r->seven, high);
+    append_low_bits_of_four(r, &t, &t_ret, &x, &y);
+    r->five = append_varint(r->five, five);
+    encode_call_site(r, c, type, a, 6, w[6]);
+    r->seven = append_varint(r->seven, low);
+    r->seven = append_varint(r->seven, high);
     r->record_t = w[1];
     r->last_t = r->cpu_t = w[2];
     r->cpu_now = w[4];
@@ -210,29 +212,30 @@ put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
 
 /* Encodes a SEND_SHORT or RECV_SHORT. */
 static inline __attribute__((always_inline)) void
-put_short_message(struct run *r, struct pack_coder *c, const uint64_t *w,
-                  uint32_t k)
+encode_short_message(struct run *r, struct pack_coder *c, const uint64_t *w,
+                     uint32_t k)
 {
     uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
-    put_head(r, c, type, a, k);
-    const struct sized t = make_sized(pack_zigzag(w[1] - r->last_t), 0);
+    encode_record_head(r, c, type, a, k);
+    const struct split_number t =
+        split_number_by_size(pack_zigzag(w[1] - r->last_t), 0);
     uint32_t low = pack_half_difference(w[2], last[2]),
              high = pack_half_difference(w[2] >> 32, last[2] >> 32);
     memcpy(last + 1, w + 1, (SHORT_WORDS - 1) * sizeof(*w));
     *r->t++ = t.byte;
     unsigned first = t.lows > 32 ? 32 : t.lows;
-    put_low(r, t.low & ((1ULL << first) - 1), first);
+    append_low_bits(r, t.low & ((1ULL << first) - 1), first);
     if (t.lows > 32)
-        put_low(r, t.low >> 32, t.lows - 32);
-    r->two = put_value(r->two, low);
-    r->two = put_value(r->two, high);
-    put_site(r, c, type, a, 3, w[3]);
+        append_low_bits(r, t.low >> 32, t.lows - 32);
+    r->two = append_varint(r->two, low);
+    r->two = append_varint(r->two, high);
+    encode_call_site(r, c, type, a, 3, w[3]);
     r->record_t = r->last_t = w[1];
     r->link = a;
 }
 
-size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes)
+size_t pack_encode_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes)
 {
     size_t at = 0;
     struct run r = load_encoder_state(c);
@@ -247,11 +250,11 @@ size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes)
         if (count == CALL_WORDS && pack_is_call(type) &&
             bytes - at >= sizeof(w)) {
             memcpy(w, rec + at, sizeof(w));
-            put_call(&r, c, w, k);
+            encode_call_record(&r, c, w, k);
         } else if (count == SHORT_WORDS &&
                    (type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT)) {
             memcpy(w, rec + at, SHORT_WORDS * sizeof(*w));
-            put_short_message(&r, c, w, k);
+            encode_short_message(&r, c, w, k);
         } else {
             break;
         }

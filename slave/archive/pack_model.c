@@ -91,12 +91,14 @@ uint64_t pack_get_number(struct pack_bytes *b, bool *bad)
     return 0;
 }
 
-static void put_value(struct pack_coder *c, enum pack_column column, uint64_t v)
+static void append_number(struct pack_coder *c, enum pack_column column,
+                          uint64_t v)
 {
     pack_put_number(&c->column[column], v);
 }
 
-static uint64_t get_value(struct pack_coder *c, enum pack_column column)
+static uint64_t read_number_of_column(struct pack_coder *c,
+                                      enum pack_column column)
 {
     return pack_get_number(&c->column[column], &c->bad);
 }
@@ -106,11 +108,11 @@ static uint8_t get_byte(struct pack_coder *c, enum pack_column column)
     return next_byte(&c->column[column], &c->bad);
 }
 
-static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
+static void append_bits(struct pack_coder *c, uint64_t v, unsigned bits)
 {
     struct pack_bytes *b = &c->column[PACK_BITS];
     if (bits > 32) {
-        put_bits(c, v & UINT32_MAX, 32);
+        append_bits(c, v & UINT32_MAX, 32);
         v >>= 32;
         bits -= 32;
     }
@@ -157,18 +159,18 @@ static uint64_t get_bits(struct pack_coder *c, unsigned bits)
 
 /* Writes a number as its length in bits, with `flag` as one more bit, and the
  * bits below its highest. */
-static void put_sized(struct pack_coder *c, enum pack_column column, uint64_t v,
-                      unsigned flag)
+static void append_sized_number(struct pack_coder *c, enum pack_column column,
+                                uint64_t v, unsigned flag)
 {
     unsigned bits = v ? 64 - (unsigned)__builtin_clzll(v) : 0;
     struct pack_bytes *b = &c->column[column];
     b->data[b->len++] = (uint8_t)(bits | flag << 7);
     if (bits > 1)
-        put_bits(c, v & ~(1ULL << (bits - 1)), bits - 1);
+        append_bits(c, v & ~(1ULL << (bits - 1)), bits - 1);
 }
 
-static uint64_t get_sized(struct pack_coder *c, enum pack_column column,
-                          unsigned *flag)
+static uint64_t read_sized_number(struct pack_coder *c, enum pack_column column,
+                                  unsigned *flag)
 {
     uint8_t byte = get_byte(c, column);
     unsigned bits = byte & 0x7f;
@@ -184,21 +186,23 @@ static uint64_t get_sized(struct pack_coder *c, enum pack_column column,
 
 /* ---- words ---- */
 
-ALWAYS_INLINE void code_stamp(struct pack_coder *c, bool enc,
-                              enum pack_column col, uint64_t from, uint64_t *w)
+ALWAYS_INLINE void encode_or_decode_stamp(struct pack_coder *c, bool enc,
+                                          enum pack_column col, uint64_t from,
+                                          uint64_t *w)
 {
     unsigned flag = 0;
     if (enc)
-        put_sized(c, col, pack_zigzag(*w - from), 0);
+        append_sized_number(c, col, pack_zigzag(*w - from), 0);
     else
-        *w = from + decode_zigzag(get_sized(c, col, &flag));
+        *w = from + decode_zigzag(read_sized_number(c, col, &flag));
 }
 
 /* Encodes or decodes CPU time. It is predicted either as if the thread had run
  * since its CPU time was last known, or as if it had not; the flag says
  * which. */
-ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
-                            enum pack_column col, uint64_t t, uint64_t *w)
+ALWAYS_INLINE void encode_or_decode_cpu(struct pack_coder *c, bool enc,
+                                        enum pack_column col, uint64_t t,
+                                        uint64_t *w)
 {
     uint64_t ran = (uint64_t)((ips_u128)(t - c->cpu_t) * c->mult_q32 >> 32);
     unsigned flag = 0;
@@ -206,9 +210,9 @@ ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
         uint64_t if_ran = pack_zigzag(*w - c->cpu - ran),
                  if_not = pack_zigzag(*w - c->cpu);
         flag = if_not < if_ran;
-        put_sized(c, col, flag ? if_not : if_ran, flag);
+        append_sized_number(c, col, flag ? if_not : if_ran, flag);
     } else {
-        uint64_t v = decode_zigzag(get_sized(c, col, &flag));
+        uint64_t v = decode_zigzag(read_sized_number(c, col, &flag));
         *w = c->cpu + (flag ? 0 : ran) + v;
     }
     c->cpu = *w;
@@ -217,45 +221,48 @@ ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
 
 /* Encodes or decodes an address. The prediction is the address that was coded
  * last with the same `key`, a hash of the context. */
-ALWAYS_INLINE void code_address(struct pack_coder *c, bool enc,
-                                enum pack_column col, uint32_t key, uint64_t *w)
+ALWAYS_INLINE void encode_or_decode_address(struct pack_coder *c, bool enc,
+                                            enum pack_column col, uint32_t key,
+                                            uint64_t *w)
 {
     uint64_t *after = &c->successor[key % PACK_SUCCESSORS];
     if (enc) {
-        put_value(c, col, *w != *after);
+        append_number(c, col, *w != *after);
         if (*w == *after)
             return;
-        put_value(c, col, pack_zigzag(*w - c->near));
+        append_number(c, col, pack_zigzag(*w - c->near));
     } else {
         uint8_t other = get_byte(c, col);
         if (other == 0) {
             *w = *after;
             return;
         }
-        *w = c->near + decode_zigzag(get_value(c, col));
+        *w = c->near + decode_zigzag(read_number_of_column(c, col));
     }
     c->near = *after = *w;
 }
 
-ALWAYS_INLINE void code_difference(struct pack_coder *c, bool enc,
-                                   enum pack_column col, uint64_t from,
-                                   uint64_t *w)
+ALWAYS_INLINE void encode_or_decode_difference(struct pack_coder *c, bool enc,
+                                               enum pack_column col,
+                                               uint64_t from, uint64_t *w)
 {
     if (enc)
-        put_value(c, col, pack_zigzag(*w - from));
+        append_number(c, col, pack_zigzag(*w - from));
     else
-        *w = from + decode_zigzag(get_value(c, col));
+        *w = from + decode_zigzag(read_number_of_column(c, col));
 }
 
-ALWAYS_INLINE void code_halves(struct pack_coder *c, bool enc,
-                               enum pack_column col, uint64_t from, uint64_t *w)
+ALWAYS_INLINE void encode_or_decode_halves(struct pack_coder *c, bool enc,
+                                           enum pack_column col, uint64_t from,
+                                           uint64_t *w)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64; shift += 32) {
         if (enc)
-            put_value(c, col, pack_half_difference(*w >> shift, from >> shift));
+            append_number(c, col,
+                          pack_half_difference(*w >> shift, from >> shift));
         else
-            v |= (((uint32_t)decode_zigzag(get_value(c, col)) +
+            v |= (((uint32_t)decode_zigzag(read_number_of_column(c, col)) +
                    (from >> shift)) &
                   UINT32_MAX)
                  << shift;
@@ -264,7 +271,8 @@ ALWAYS_INLINE void code_halves(struct pack_coder *c, bool enc,
         *w = v;
 }
 
-ALWAYS_INLINE void code_text(struct pack_coder *c, bool enc, uint64_t *w)
+ALWAYS_INLINE void encode_or_decode_text(struct pack_coder *c, bool enc,
+                                         uint64_t *w)
 {
     struct pack_bytes *b = &c->column[PACK_TEXT];
     if (enc) {
@@ -281,25 +289,28 @@ ALWAYS_INLINE void code_text(struct pack_coder *c, bool enc, uint64_t *w)
 
 /* ---- records ---- */
 
-/* Does the same as code_words() for the roles "tRCDLSH" of the most frequent
- * records, without its unpredictable switch statement. */
-ALWAYS_INLINE void code_call_words(struct pack_coder *c, bool enc, uint64_t *w,
-                                   uint32_t type, uint32_t a, uint64_t *last)
+/* Does the same as encode_or_decode_words() for the roles "tRCDLSH" of the most
+ * frequent records, without its unpredictable switch statement. */
+ALWAYS_INLINE void encode_or_decode_call_words(struct pack_coder *c, bool enc,
+                                               uint64_t *w, uint32_t type,
+                                               uint32_t a, uint64_t *last)
 {
-    code_stamp(c, enc, PACK_T, c->last_t, &w[1]);
+    encode_or_decode_stamp(c, enc, PACK_T, c->last_t, &w[1]);
     c->record_t = last[1] = w[1];
-    code_stamp(c, enc, PACK_T_RET, w[1], &w[2]);
+    encode_or_decode_stamp(c, enc, PACK_T_RET, w[1], &w[2]);
     c->last_t = last[2] = w[2];
-    code_cpu(c, enc, PACK_CPU, w[1], &w[3]);
+    encode_or_decode_cpu(c, enc, PACK_CPU, w[1], &w[3]);
     last[3] = w[3];
-    code_cpu(c, enc, PACK_CPU_RET, w[2], &w[4]);
+    encode_or_decode_cpu(c, enc, PACK_CPU_RET, w[2], &w[4]);
     last[4] = w[4];
-    code_difference(c, enc, (enum pack_column)(PACK_WORD + 5), last[5], &w[5]);
+    encode_or_decode_difference(c, enc, (enum pack_column)(PACK_WORD + 5),
+                                last[5], &w[5]);
     last[5] = w[5];
-    code_address(c, enc, PACK_SITE, pack_hash(type, a, c->site ^ 6ULL << 56),
-                 &w[6]);
+    encode_or_decode_address(c, enc, PACK_SITE,
+                             pack_hash(type, a, c->site ^ 6ULL << 56), &w[6]);
     c->site = last[6] = w[6];
-    code_halves(c, enc, (enum pack_column)(PACK_WORD + 7), last[7], &w[7]);
+    encode_or_decode_halves(c, enc, (enum pack_column)(PACK_WORD + 7), last[7],
+                            &w[7]);
     last[7] = w[7];
 }
 
@@ -395,8 +406,8 @@ static uint64_t decode_halves_unchecked(struct pack_coder *c,
            (uint32_t)((uint32_t)from + low);
 }
 
-/* Decodes a short send or receive like code_words(), without checks for the
- * columns' ends. */
+/* Decodes a short send or receive like encode_or_decode_words(), without checks
+ * for the columns' ends. */
 static void decode_short_unchecked(struct pack_coder *c, uint64_t *w,
                                    uint32_t type, uint32_t a, uint64_t *last)
 {
@@ -412,7 +423,8 @@ static void decode_short_unchecked(struct pack_coder *c, uint64_t *w,
     c->bad |= bad;
 }
 
-/* Decodes a call like code_call_words(), without checks for the columns' ends.
+/* Decodes a call like encode_or_decode_call_words(), without checks for the
+ * columns' ends.
  */
 static void decode_call_unchecked(struct pack_coder *c, uint64_t *w,
                                   uint32_t type, uint32_t a, uint64_t *last)
@@ -436,8 +448,8 @@ static void decode_call_unchecked(struct pack_coder *c, uint64_t *w,
     c->bad |= bad;
 }
 
-ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
-                              unsigned count)
+ALWAYS_INLINE void encode_or_decode_words(struct pack_coder *c, bool enc,
+                                          uint64_t *w, unsigned count)
 {
     uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     const char *role = roles[type] ? roles[type] : other_roles;
@@ -448,7 +460,7 @@ ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
         if (!enc && c->sure == 0)
             count_calls_that_surely_fit(c);
         if (enc || c->sure == 0) {
-            code_call_words(c, enc, w, type, a, last);
+            encode_or_decode_call_words(c, enc, w, type, a, last);
         } else {
             decode_call_unchecked(c, w, type, a, last);
             c->sure--;
@@ -473,41 +485,41 @@ ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
         switch (*role) {
         case 't':
         case 'T':
-            code_stamp(c, enc, PACK_T, c->last_t, &w[i]);
+            encode_or_decode_stamp(c, enc, PACK_T, c->last_t, &w[i]);
             c->last_t = c->record_t = w[i];
             break;
         case 'P':
-            code_stamp(c, enc, PACK_T, c->record_t, &w[i]);
+            encode_or_decode_stamp(c, enc, PACK_T, c->record_t, &w[i]);
             break;
         case 'R':
-            code_stamp(c, enc, PACK_T_RET, w[1], &w[i]);
+            encode_or_decode_stamp(c, enc, PACK_T_RET, w[1], &w[i]);
             c->last_t = w[i];
             break;
         case 'C':
-            code_cpu(c, enc, PACK_CPU, w[1], &w[i]);
+            encode_or_decode_cpu(c, enc, PACK_CPU, w[1], &w[i]);
             break;
         case 'D':
-            code_cpu(c, enc, PACK_CPU_RET, w[2], &w[i]);
+            encode_or_decode_cpu(c, enc, PACK_CPU_RET, w[2], &w[i]);
             break;
         case 'S':
-            code_address(
+            encode_or_decode_address(
                 c, enc, PACK_SITE,
                 pack_hash(type, by_a ? a : 0, c->site ^ (uint64_t)i << 56),
                 &w[i]);
             c->site = w[i];
             break;
         case 'F':
-            code_address(c, enc, PACK_STACK, pack_hash(type, 1, w[i - 1]),
-                         &w[i]);
+            encode_or_decode_address(c, enc, PACK_STACK,
+                                     pack_hash(type, 1, w[i - 1]), &w[i]);
             break;
         case 'X':
-            code_text(c, enc, &w[i]);
+            encode_or_decode_text(c, enc, &w[i]);
             break;
         case 'H':
-            code_halves(c, enc, col, *like, &w[i]);
+            encode_or_decode_halves(c, enc, col, *like, &w[i]);
             break;
         default: /* role L */
-            code_difference(c, enc, col, *like, &w[i]);
+            encode_or_decode_difference(c, enc, col, *like, &w[i]);
             break;
         }
         *like = w[i];
@@ -516,7 +528,8 @@ ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
     }
 }
 
-ALWAYS_INLINE void code_head(struct pack_coder *c, bool enc, uint64_t *w)
+ALWAYS_INLINE void encode_or_decode_head(struct pack_coder *c, bool enc,
+                                         uint64_t *w)
 {
     uint32_t word = (uint32_t)*w;
     struct pack_bytes *b = &c->column[PACK_KIND];
@@ -528,7 +541,7 @@ ALWAYS_INLINE void code_head(struct pack_coder *c, bool enc, uint64_t *w)
                 k++;
         b->data[b->len++] = (uint8_t)k; /* k == kinds: a new kind */
         if (k == c->kinds) {
-            put_value(c, PACK_FRAMES, word);
+            append_number(c, PACK_FRAMES, word);
             if (c->kinds < PACK_KINDS)
                 c->kind[c->kinds++] = word;
         }
@@ -538,7 +551,7 @@ ALWAYS_INLINE void code_head(struct pack_coder *c, bool enc, uint64_t *w)
         if (k < c->kinds) {
             word = c->kind[k];
         } else {
-            word = (uint32_t)get_value(c, PACK_FRAMES);
+            word = (uint32_t)read_number_of_column(c, PACK_FRAMES);
             c->bad |= k > c->kinds;
             if (c->kinds < PACK_KINDS)
                 c->kind[c->kinds++] = word;
@@ -549,11 +562,11 @@ ALWAYS_INLINE void code_head(struct pack_coder *c, bool enc, uint64_t *w)
         &c->successor[pack_hash(type, c->type, c->link) % PACK_SUCCESSORS];
     uint32_t likely = *after ? (uint32_t)(*after - 1) : c->link;
     if (enc)
-        put_value(
+        append_number(
             c, PACK_A,
             (uint32_t)pack_zigzag((uint64_t)(int64_t)(int32_t)(a - likely)));
     else
-        a = likely + (uint32_t)decode_zigzag(get_value(c, PACK_A));
+        a = likely + (uint32_t)decode_zigzag(read_number_of_column(c, PACK_A));
     *after = (uint64_t)a + 1;
     *w = (uint64_t)a << 32 | word;
 }
@@ -565,7 +578,7 @@ ALWAYS_INLINE void remember_type_and_channel(struct pack_coder *c,
     c->link = pack_likely_next_channel(w, count);
 }
 
-void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
+void pack_encode_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
 {
     uint64_t w[IPS_REC_MAX_BYTES / 8];
     unsigned count = (unsigned)(bytes / 8);
@@ -574,8 +587,8 @@ void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
         memcpy(w, rec, CALL_WORDS * sizeof(*w));
     else
         memcpy(w, rec, bytes);
-    code_head(c, true, w);
-    code_words(c, true, w, count);
+    encode_or_decode_head(c, true, w);
+    encode_or_decode_words(c, true, w, count);
     remember_type_and_channel(c, w, count);
 }
 
@@ -583,11 +596,11 @@ size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room)
 {
     uint64_t w[256]; /* the 8-bit length of a record allows at most 255 words */
     w[0] = w[1] = w[2] = 0;
-    code_head(c, false, w);
+    encode_or_decode_head(c, false, w);
     unsigned count = (unsigned)w[0] >> 8 & 0xffu;
     if (c->bad || count < 2 || count * sizeof(*w) > room)
         return 0;
-    code_words(c, false, w, count);
+    encode_or_decode_words(c, false, w, count);
     remember_type_and_channel(c, w, count);
     if (c->bad)
         return 0;
@@ -600,7 +613,7 @@ size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room)
     return count * sizeof(*w);
 }
 
-void pack_begin(struct pack_coder *c, uint64_t mult_q32)
+void pack_start_block(struct pack_coder *c, uint64_t mult_q32)
 {
     memset(&c->last_t, 0, sizeof(*c) - offsetof(struct pack_coder, last_t));
     c->acc = c->bit = 0;
@@ -609,7 +622,7 @@ void pack_begin(struct pack_coder *c, uint64_t mult_q32)
     c->mult_q32 = mult_q32;
 }
 
-void pack_end(struct pack_coder *c)
+void pack_flush_bits(struct pack_coder *c)
 {
     struct pack_bytes *b = &c->column[PACK_BITS];
     if (c->acc_bits)

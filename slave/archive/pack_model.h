@@ -112,14 +112,15 @@ static inline bool pack_is_call(uint32_t type)
 /* pack_call.c: encodes the calls at the start of `rec`, up to the first record
  * that is no call or whose kind is new in this block. Returns the number of
  * bytes encoded. */
-size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes);
+size_t pack_encode_calls(struct pack_coder *c, const uint8_t *rec,
+                         size_t bytes);
 
-void pack_begin(struct pack_coder *c, uint64_t mult_q32);
+void pack_start_block(struct pack_coder *c, uint64_t mult_q32);
 /* Encodes one record of `bytes` bytes, a multiple of 8 and at least 16. */
-void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes);
+void pack_encode_record(struct pack_coder *c, const uint8_t *rec, size_t bytes);
 /* Decodes one record. Returns its size in bytes; 0: the input is invalid, or
  * the record has more than `room` bytes. */
 size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room);
-void pack_end(struct pack_coder *c); /* encoding: writes the last bits */
+void pack_flush_bits(struct pack_coder *c); /* encoding: writes the last bits */
 
 #endif

@@ -23,7 +23,7 @@ struct slave_record_queue *slave_record_queue_new(unsigned rooms)
     return h;
 }
 
-static void free_list(struct slave_record_queue *h, struct slave_batch *b)
+static void free_batches(struct slave_record_queue *h, struct slave_batch *b)
 {
     while (b) {
         struct slave_batch *next = b->next;
@@ -130,8 +130,8 @@ void slave_record_queue_seal(struct slave_record_queue *h)
 void slave_record_queue_clear(struct slave_record_queue *h)
 {
     (void)pthread_mutex_lock(&h->lock);
-    free_list(h, h->first);
-    free_list(h, h->unused);
+    free_batches(h, h->first);
+    free_batches(h, h->unused);
     h->first = h->last = h->unused = NULL;
     (void)pthread_mutex_unlock(&h->lock);
 }

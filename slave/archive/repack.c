@@ -23,7 +23,7 @@ struct slave_repack {
     char dir[IPS_PATH_BYTES];
 };
 
-static void new_path(const char *dir, char *out, size_t size)
+static void format_new_archive_path(const char *dir, char *out, size_t size)
 {
     snprintf(out, size, "%s/archive.new", dir);
 }
@@ -35,7 +35,7 @@ void slave_repack_free(struct slave_repack *r)
         return;
     slave_archive_close(&r->to);
     if (r->dir[0]) {
-        new_path(r->dir, path, sizeof(path));
+        format_new_archive_path(r->dir, path, sizeof(path));
         (void)unlink(path);
     }
     free(r->frames);
@@ -59,7 +59,7 @@ struct slave_repack *slave_repack_new(const struct slave_archive *a,
         ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
         return NULL;
     }
-    new_path(dir, path, sizeof(path));
+    format_new_archive_path(dir, path, sizeof(path));
     r->to.fd =
         open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (r->to.fd < 0) {
@@ -71,8 +71,9 @@ struct slave_repack *slave_repack_new(const struct slave_archive *a,
     return r;
 }
 
-static int flush_pack(struct slave_repack *r, struct slave_pack *pack,
-                      uint64_t mult, struct ips_err *err)
+static int stage_collected_frames(struct slave_repack *r,
+                                  struct slave_pack *pack, uint64_t mult,
+                                  struct ips_err *err)
 {
     int rc = slave_archive_stage(&r->to, pack, mult, r->frames, r->len, err);
     r->len = 0;
@@ -91,7 +92,7 @@ int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
         struct slave_packed p;
         rc = slave_archive_read_block(a, r->at, r->packed, &p, err);
         if (rc == 0 && r->len + p.raw_bytes > SLAVE_PACK_RAW_MAX)
-            rc = flush_pack(r, pack, mult_q32, err);
+            rc = stage_collected_frames(r, pack, mult_q32, err);
         if (rc == 0)
             rc = slave_pack_decode(pack, &p, r->frames + r->len, err);
         r->len += p.raw_bytes;
@@ -99,7 +100,7 @@ int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
     }
     if (rc < 0 || r->at < r->from_length)
         return rc;
-    rc = flush_pack(r, pack, mult_q32, err);
+    rc = stage_collected_frames(r, pack, mult_q32, err);
     if (rc == 0)
         rc = slave_archive_sync(&r->to, err);
     slave_archive_commit(&r->to);
@@ -116,7 +117,7 @@ int slave_repack_replace_archive(struct slave_repack *r,
 {
     char old[IPS_PATH_BYTES + 16], new[IPS_PATH_BYTES + 16];
     snprintf(old, sizeof(old), "%s/archive", r->dir);
-    new_path(r->dir, new, sizeof(new));
+    format_new_archive_path(r->dir, new, sizeof(new));
     int rc = rename(new, old) < 0 ? ips_err_errno(err, "rename %s", new) : 0;
     /* with an empty `dir` slave_repack_free() does not remove archive.new: if
      * the rename failed, the slave's next start repeats it */
@@ -136,7 +137,7 @@ int slave_repack_recover(const char *dir, uint64_t committed,
     char old[IPS_PATH_BYTES + 16], new[IPS_PATH_BYTES + 16];
     struct stat st;
     snprintf(old, sizeof(old), "%s/archive", dir);
-    new_path(dir, new, sizeof(new));
+    format_new_archive_path(dir, new, sizeof(new));
     if (stat(new, &st) < 0)
         return 0;
     if ((uint64_t)st.st_size == committed)

@@ -1,7 +1,7 @@
 /*
- * A small hash map with chaining. The caller embeds a struct slave_link in each
- * entry and owns the entries; the map owns only its buckets. The map compares
- * hashes; the caller compares keys. Not thread-safe.
+ * A small hash map with chaining. The caller embeds a struct
+ * slave_hashmap_entry in each entry and owns the entries; the map owns only its
+ * buckets. The map compares hashes; the caller compares keys. Not thread-safe.
  */
 #ifndef IPS_SLAVE_BASE_HASHMAP_H
 #define IPS_SLAVE_BASE_HASHMAP_H
@@ -10,28 +10,28 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-struct slave_link {
-    struct slave_link *next;
+struct slave_hashmap_entry {
+    struct slave_hashmap_entry *next;
     uint64_t hash;
 };
 struct slave_hashmap {
-    struct slave_link **bucket;
+    struct slave_hashmap_entry **bucket;
     /* number of buckets: a power of two; 0 before the first put */
     size_t buckets;
     size_t count;
 };
 
 /* Doubles the number of buckets, if there is memory. */
-static inline void slave_hashmap_reserve(struct slave_hashmap *m)
+static inline void slave_hashmap_double_buckets(struct slave_hashmap *m)
 {
     size_t n = m->buckets ? m->buckets * 2 : 64;
-    struct slave_link **fresh = calloc(n, sizeof(*fresh));
+    struct slave_hashmap_entry **fresh = calloc(n, sizeof(*fresh));
     if (!fresh)
         return; /* out of memory: keep the small table, with longer chains */
     for (size_t i = 0; i < m->buckets; i++) {
-        struct slave_link *l = m->bucket[i];
+        struct slave_hashmap_entry *l = m->bucket[i];
         while (l) {
-            struct slave_link *next = l->next;
+            struct slave_hashmap_entry *next = l->next;
             l->next = fresh[l->hash & (n - 1)];
             fresh[l->hash & (n - 1)] = l;
             l = next;
@@ -45,10 +45,11 @@ static inline void slave_hashmap_reserve(struct slave_hashmap *m)
 /* Adds `l` with this hash. Returns 0, or -1 if there is no memory for the first
  * buckets. */
 static inline int slave_hashmap_put(struct slave_hashmap *m,
-                                    struct slave_link *l, uint64_t hash)
+                                    struct slave_hashmap_entry *l,
+                                    uint64_t hash)
 {
     if (m->count >= m->buckets)
-        slave_hashmap_reserve(m);
+        slave_hashmap_double_buckets(m);
     if (!m->buckets)
         return -1;
     l->hash = hash;
@@ -60,28 +61,28 @@ static inline int slave_hashmap_put(struct slave_hashmap *m,
 
 /* Returns the first entry with this hash in the chain that starts at `l`, or
  * NULL. */
-static inline struct slave_link *slave_hashmap_skip(struct slave_link *l,
-                                                    uint64_t hash)
+static inline struct slave_hashmap_entry *
+slave_hashmap_next_match(struct slave_hashmap_entry *l, uint64_t hash)
 {
     while (l && l->hash != hash)
         l = l->next;
     return l;
 }
 
-/* Returns the first entry with this hash, or NULL; slave_hashmap_skip(l->next,
- * hash) gives the next one. */
-static inline struct slave_link *
-slave_hashmap_first(const struct slave_hashmap *m, uint64_t hash)
+/* Returns the first entry with this hash, or NULL;
+ * slave_hashmap_next_match(l->next, hash) gives the next one. */
+static inline struct slave_hashmap_entry *
+slave_hashmap_find_first(const struct slave_hashmap *m, uint64_t hash)
 {
     if (!m->buckets)
         return NULL;
-    return slave_hashmap_skip(m->bucket[hash & (m->buckets - 1)], hash);
+    return slave_hashmap_next_match(m->bucket[hash & (m->buckets - 1)], hash);
 }
 
-static inline void slave_hashmap_del(struct slave_hashmap *m,
-                                     struct slave_link *l)
+static inline void slave_hashmap_remove(struct slave_hashmap *m,
+                                        struct slave_hashmap_entry *l)
 {
-    struct slave_link **p = &m->bucket[l->hash & (m->buckets - 1)];
+    struct slave_hashmap_entry **p = &m->bucket[l->hash & (m->buckets - 1)];
     while (*p && *p != l)
         p = &(*p)->next;
     if (*p) {

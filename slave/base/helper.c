@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-FILE *slave_helper_input(struct ips_err *err)
+FILE *slave_helper_create_input(struct ips_err *err)
 {
     int fd = memfd_create("ips-helper", MFD_CLOEXEC);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
@@ -54,8 +54,8 @@ static int spawn_helper_process(const char *program, char *mode, int in,
     return rc;
 }
 
-int slave_helper_run(const char *program, const char *mode, FILE *input,
-                     pid_t *pid, int *out, struct ips_err *err)
+int slave_helper_start(const char *program, const char *mode, FILE *input,
+                       pid_t *pid, int *out, struct ips_err *err)
 {
     int ends[2] = {-1, -1};
     char own[32];

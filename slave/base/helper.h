@@ -13,15 +13,15 @@
 
 #include "common/err.h"
 
-/* Makes an anonymous file (memfd) for the helper's input; slave_helper_run()
+/* Makes an anonymous file (memfd) for the helper's input; slave_helper_start()
  * lets the helper read the file from its start. NULL with *err set on
  * failure. */
-FILE *slave_helper_input(struct ips_err *err);
+FILE *slave_helper_create_input(struct ips_err *err);
 /* Starts `program MODE` with the file `input` as its standard input. Closes
  * `input` in any case. *out is the read end of a pipe with the helper's
  * output. */
-int slave_helper_run(const char *program, const char *mode, FILE *input,
-                     pid_t *pid, int *out, struct ips_err *err) IPS_MUST_USE;
+int slave_helper_start(const char *program, const char *mode, FILE *input,
+                       pid_t *pid, int *out, struct ips_err *err) IPS_MUST_USE;
 /* Waits until the helper ends and returns its status, as waitpid() reports it.
  * `end`: kill the helper first, because it might not end by itself. */
 int slave_helper_wait(pid_t pid, int end);

@@ -24,7 +24,7 @@ static inline void slave_intern_release(struct slave_intern *t)
     *t = (struct slave_intern){0};
 }
 
-static inline bool slave_intern_reserve(struct slave_intern *t)
+static inline bool slave_intern_double(struct slave_intern *t)
 {
     uint32_t room = t->capacity ? t->capacity * 2 : 256;
     if (room > UINT32_MAX / 4)
@@ -53,12 +53,12 @@ static inline bool slave_intern_reserve(struct slave_intern *t)
  * true. If there is none, sets *fresh and returns a new number, under which the
  * caller then stores the item. UINT32_MAX: out of memory. */
 static inline uint32_t
-slave_intern_number(struct slave_intern *t, uint64_t hash,
-                    bool (*same)(const void *arg, uint32_t number),
-                    const void *arg, bool *fresh)
+slave_intern_find_or_add(struct slave_intern *t, uint64_t hash,
+                         bool (*same)(const void *arg, uint32_t number),
+                         const void *arg, bool *fresh)
 {
     *fresh = false;
-    if (t->count >= t->capacity / 2 && !slave_intern_reserve(t))
+    if (t->count >= t->capacity / 2 && !slave_intern_double(t))
         return UINT32_MAX;
     uint32_t at = (uint32_t)hash & (t->capacity - 1);
     for (; t->slot[at]; at = (at + 1) & (t->capacity - 1)) {

@@ -19,7 +19,7 @@ int slave_lock_make_pool_directory(const char *pool, struct ips_err *err)
         /* Set the mode despite the umask: root's pool needs its execute bits,
          * so that programs of other users in a run can reach their files. */
         mode_t mode = geteuid() == 0 ? 0711 : 0700;
-        int rc = ips_path_make(pool, mode, err);
+        int rc = ips_path_make_directories(pool, mode, err);
         if (rc < 0)
             return ips_err_wrap(err, rc, "pool");
         if (chmod(pool, mode) < 0 || lstat(pool, &st) < 0)
@@ -49,8 +49,8 @@ static int open_lock(const char *pool, const char *name, struct ips_err *err)
 
 /* If this process is in the initial pid namespace, takes a second lock on the
  * file. Recorded programs in the initial namespace find that lock, and so know
- * their namespace (ips_pidns, agent/record/quota.c). */
-static void lock_as_initial_namespace(int fd)
+ * their namespace (ips_pid_namespace_inode, agent/record/quota.c). */
+static void mark_initial_pid_namespace(int fd)
 {
     struct stat st;
     const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -59,14 +59,15 @@ static void lock_as_initial_namespace(int fd)
         (void)!fcntl(fd, F_SETLK, &lock);
 }
 
-int slave_lock_take(const char *pool, struct ips_lock *out, struct ips_err *err)
+int slave_lock_take_drain_lock(const char *pool, struct ips_lock *out,
+                               struct ips_err *err)
 {
     /* Retries, because ipsrun and recorded programs take this lock for a moment
      * to see whether a slave runs. */
     int rc = ips_lock_directory(pool, IPS_POOL_SLAVE_LOCK, "--pool", 300, NULL,
                                 out, err);
     if (rc == 0)
-        lock_as_initial_namespace(out->file_fd);
+        mark_initial_pid_namespace(out->file_fd);
     return rc;
 }
 

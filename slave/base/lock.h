@@ -21,8 +21,8 @@ int slave_lock_make_pool_directory(const char *pool,
 
 /* Takes slave.lock; waits up to 0.3 s for it. IPS_E_BUSY: another slave holds
  * it; the message names its pid. ips_lock_release() releases it. */
-int slave_lock_take(const char *pool, struct ips_lock *out,
-                    struct ips_err *err) IPS_MUST_USE;
+int slave_lock_take_drain_lock(const char *pool, struct ips_lock *out,
+                               struct ips_err *err) IPS_MUST_USE;
 
 /* Takes pool.lock without waiting. While it is held, no run can be created or
  * joined. Returns the lock's descriptor (close() releases the lock), or -1 if

@@ -17,12 +17,12 @@ enum slave_sched_class slave_sched_class_choose(enum slave_sched_class now,
     static const unsigned enter_nice = 250, enter_normal = 500;
     unsigned down = 50;
     if (waited_for)
-        return SLAVE_LEVEL_NORMAL;
-    if (fill >= enter_normal - (now == SLAVE_LEVEL_NORMAL ? down : 0))
-        return SLAVE_LEVEL_NORMAL;
-    if (fill >= enter_nice - (now >= SLAVE_LEVEL_NICE ? down : 0))
-        return SLAVE_LEVEL_NICE;
-    return SLAVE_LEVEL_IDLE;
+        return SLAVE_SCHED_NORMAL;
+    if (fill >= enter_normal - (now == SLAVE_SCHED_NORMAL ? down : 0))
+        return SLAVE_SCHED_NORMAL;
+    if (fill >= enter_nice - (now >= SLAVE_SCHED_NICE ? down : 0))
+        return SLAVE_SCHED_NICE;
+    return SLAVE_SCHED_IDLE;
 }
 
 struct loop {
@@ -35,10 +35,10 @@ static void *run_loop(void *arg)
     const struct loop *l = arg;
     const struct sched_param none = {0};
     /* On Linux these calls apply to the calling thread only. */
-    if (l->sched_class == SLAVE_LEVEL_IDLE &&
+    if (l->sched_class == SLAVE_SCHED_IDLE &&
         sched_setscheduler(0, SCHED_IDLE, &none) < 0)
         ips_log_debug("SCHED_IDLE: %s", strerror(errno));
-    if (l->sched_class == SLAVE_LEVEL_NICE &&
+    if (l->sched_class == SLAVE_SCHED_NICE &&
         setpriority(PRIO_PROCESS, (id_t)gettid(), 10) < 0)
         ips_log_debug("nice 10: %s", strerror(errno));
     (void)event_base_loop(l->base, EVLOOP_NO_EXIT_ON_EMPTY);
@@ -50,9 +50,9 @@ void slave_sched_class_run_loop(struct event_base *base,
 {
     struct loop l = {base, level};
     pthread_t thread;
-    if (level == SLAVE_LEVEL_NORMAL ||
+    if (level == SLAVE_SCHED_NORMAL ||
         pthread_create(&thread, NULL, run_loop, &l) != 0) {
-        l.sched_class = SLAVE_LEVEL_NORMAL;
+        l.sched_class = SLAVE_SCHED_NORMAL;
         (void)run_loop(&l);
         return;
     }

@@ -17,9 +17,9 @@
 struct event_base;
 
 enum slave_sched_class {
-    SLAVE_LEVEL_IDLE,
-    SLAVE_LEVEL_NICE,
-    SLAVE_LEVEL_NORMAL
+    SLAVE_SCHED_IDLE,
+    SLAVE_SCHED_NICE,
+    SLAVE_SCHED_NORMAL
 };
 
 /* Chooses the scheduling class; has no side effects. `now`: the current class.

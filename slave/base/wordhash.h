@@ -33,7 +33,7 @@ static inline uint64_t slave_wordhash(uint64_t seed, const void *data,
     return h;
 }
 
-static inline void slave_wordhash_step(uint64_t *h, const unsigned char *p)
+static inline void slave_wordhash_add_word(uint64_t *h, const unsigned char *p)
 {
     uint64_t w;
     memcpy(&w, p, sizeof(w));
@@ -50,10 +50,10 @@ static inline uint64_t slave_wordhash_long(uint64_t seed, const void *data,
     const unsigned char *p = (const unsigned char *)data;
     uint64_t a = seed, b = seed + 1, c = seed + 2, d = seed + 3;
     for (; len >= 32; len -= 32, p += 32) {
-        slave_wordhash_step(&a, p);
-        slave_wordhash_step(&b, p + 8);
-        slave_wordhash_step(&c, p + 16);
-        slave_wordhash_step(&d, p + 24);
+        slave_wordhash_add_word(&a, p);
+        slave_wordhash_add_word(&b, p + 8);
+        slave_wordhash_add_word(&c, p + 16);
+        slave_wordhash_add_word(&d, p + 24);
     }
     const uint64_t all[4] = {a, b, c, d};
     return slave_wordhash(slave_wordhash(seed, all, sizeof(all)), p, len);

@@ -12,7 +12,7 @@
 
 /* After this many seconds without a job, the worker frees the memory that it
  * keeps for the arrays of later jobs. */
-#define TIDY_S 1
+#define IDLE_BEFORE_FREE_S 1
 
 struct queue {
     struct slave_job *head, **tail;
@@ -65,8 +65,8 @@ static void release_job(struct slave_work *w, struct slave_job *job)
     free(job);
 }
 
-/* Waits for a job; the caller holds the lock. If no job comes for TIDY_S, frees
- * the memory kept for the arrays of later jobs. */
+/* Waits for a job; the caller holds the lock. If no job comes for
+ * IDLE_BEFORE_FREE_S, frees the memory kept for the arrays of later jobs. */
 static void wait_for_job_or_free_cache(struct slave_work *w)
 {
     struct timespec until;
@@ -75,7 +75,7 @@ static void wait_for_job_or_free_cache(struct slave_work *w)
         return;
     }
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += TIDY_S;
+    until.tv_sec += IDLE_BEFORE_FREE_S;
     if (pthread_cond_timedwait(&w->more, &w->lock, &until) == ETIMEDOUT) {
         w->untidy = false;
         (void)ips_large_unmap_reusable();
@@ -170,7 +170,7 @@ void slave_work_stop(struct slave_work *w)
     free(w);
 }
 
-void slave_work_give(struct slave_work *w, struct slave_job *job)
+void slave_work_enqueue(struct slave_work *w, struct slave_job *job)
 {
     pthread_mutex_lock(&w->lock);
     queue_put(&w->todo, job);
@@ -178,7 +178,7 @@ void slave_work_give(struct slave_work *w, struct slave_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
-void slave_work_drop(struct slave_work *w, struct slave_job *job)
+void slave_work_enqueue_release(struct slave_work *w, struct slave_job *job)
 {
     pthread_mutex_lock(&w->lock);
     job->next = w->drop;
@@ -187,7 +187,7 @@ void slave_work_drop(struct slave_work *w, struct slave_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
-uint64_t slave_work_current_id(struct slave_work *w)
+uint64_t slave_work_running_request(struct slave_work *w)
 {
     pthread_mutex_lock(&w->lock);
     uint64_t id = w->at;

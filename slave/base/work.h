@@ -43,7 +43,7 @@ struct slave_job {
     /* the job is parked until mail comes or `wait_fd` is readable */
     bool waiting;
     /* mailbox for messages to other slaves (cm_box.h), or NULL */
-    struct slave_box *box;
+    struct slave_mailbox *box;
     void (*step)(struct slave_job *job, struct slave_graphs *graphs);
     void (*release)(struct slave_job *job, struct slave_graphs *graphs);
     /* Members that `step` sets: */
@@ -69,12 +69,12 @@ int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
  * were given to the worker, and frees `w`. */
 void slave_work_stop(struct slave_work *w);
 
-/* Both give a job to the worker: slave_work_give for its next step,
- * slave_work_drop to release and free it. */
-void slave_work_give(struct slave_work *w, struct slave_job *job);
-void slave_work_drop(struct slave_work *w, struct slave_job *job);
+/* Both give a job to the worker: slave_work_enqueue for its next step,
+ * slave_work_enqueue_release to release and free it. */
+void slave_work_enqueue(struct slave_work *w, struct slave_job *job);
+void slave_work_enqueue_release(struct slave_work *w, struct slave_job *job);
 /* Returns the id of the request whose step is running; 0: none. */
-uint64_t slave_work_current_id(struct slave_work *w);
+uint64_t slave_work_running_request(struct slave_work *w);
 /* Returns a job whose step has finished, which belongs to the loop again, or
  * NULL. */
 struct slave_job *slave_work_take_finished(struct slave_work *w);

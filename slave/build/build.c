@@ -31,7 +31,7 @@ void *b_calloc(size_t count, size_t size, struct ips_err *err)
 int b_run_passes(struct build *b)
 {
     b_set_progress(b, B_BUILT_READ);
-    int rc = b_scan(b);
+    int rc = b_scan_all_streams(b);
     if (rc == 0)
         rc = b_make_processes_and_chains(b);
     if (rc == 0)
@@ -48,9 +48,9 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_join_local_peers(b);
     if (rc == 0)
-        rc = b_sync_match(b);
+        rc = b_match_sync_records(b);
     if (rc == 0)
-        rc = b_match_found_files(b);
+        rc = b_match_awaited_files(b);
     if (rc == 0)
         rc = b_make_nodes(b);
     if (rc == 0)
@@ -60,7 +60,7 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_complete_unfinished_sends(b);
     if (rc == 0)
-        rc = b_match(b);
+        rc = b_match_streams(b);
     b_set_progress(b, B_BUILT_MATCH);
     if (rc == 0)
         rc = b_match_datagrams(b);
@@ -75,10 +75,10 @@ int b_run_passes(struct build *b)
     b_make_signal_arcs(b);
     b_make_job_stop_arcs(b);
     b_make_sync_arcs(b);
-    b_make_found_file_arcs(b);
+    b_make_awaited_file_arcs(b);
     if (b->incremental)
         b_incremental_save_arcs(b, true);
-    b_set_end_coords(b);
+    b_set_coords_of_end_nodes(b);
     b_limit_coords_by_clock(b);
     rc = b_mark_far_ends(b);
     if (rc == 0)
@@ -87,21 +87,21 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b->incremental ? 0 : b_break_cycles(b);
     if (rc == 0)
-        rc = b_bend_times_and_fit_waits(b);
+        rc = b_order_times_and_waits(b);
     if (rc == 0)
         rc = b_make_tables(b);
     if (rc == 0)
-        rc = b_list_unended(b);
+        rc = b_list_unended_waits(b);
     b_set_progress(b, B_BUILT_ALL);
     /* an incremental build calls ips_built_set_peers() for each copy of its
      * result */
     if (rc < 0 || b->incremental)
         return rc;
-    rc = b_keep_peer_data(b, b->out);
+    rc = b_store_peer_data(b, b->out);
     return rc < 0 ? rc : ips_built_set_peers(b->out, NULL, 0, b->err);
 }
 
-void b_release(struct build *b)
+void b_free_build(struct build *b)
 {
     ips_free_large(b->streams);
     ips_free_large(b->images);
@@ -163,14 +163,14 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);
     struct build b = {.in = in, .out = out, .err = err};
-    int rc = b_waits_begin(&b);
+    int rc = b_init_wait_rows(&b);
     if (rc == 0)
         rc = b_run_passes(&b);
     if (rc == 0)
-        rc = b_waits_finish(&b);
+        rc = b_finish_wait_rows(&b);
     if (rc == 0 && in->waits)
         rc = b_make_lock_rows(&b);
-    b_release(&b);
+    b_free_build(&b);
     if (rc < 0) {
         ips_built_release(out);
         return ips_err_wrap(err, rc, "build of %u streams", in->stream_count);

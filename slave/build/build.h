@@ -30,7 +30,7 @@ struct ips_stream_in {
     /* header of the stream's first segment, with `begun` zeroed */
     struct ips_segment_header head;
     /* the call that the thread is in, or was in when the stream ended */
-    struct ips_begun begun;
+    struct ips_current_call begun;
     const struct ips_chunk *chunks; /* in the order of writing */
     uint32_t chunk_count;
     uint64_t lost[IPS_LOST_COUNT]; /* lost records of all segments of the
@@ -311,7 +311,7 @@ struct ips_built {
     uint32_t goal_node;
     bool open;
     /* private data that ips_built_set_peers() needs */
-    struct ips_build_more *more;
+    struct ips_built_peer_data *more;
 };
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,

@@ -42,12 +42,12 @@ static void list_arc_for_wall(struct build *b, uint32_t v)
 }
 
 /* Returns the time between the two ends of node v's cross arc, ns. */
-static uint64_t arc_time(const struct ips_graph *g, uint32_t v)
+static uint64_t arc_time_ns(const struct ips_graph *g, uint32_t v)
 {
     return ips_sub_sat(g->t_ns[v], g->t_ns[g->xpred[v]]);
 }
 
-static bool between_threads(const struct ips_graph *g, uint32_t v)
+static bool is_arc_between_threads(const struct ips_graph *g, uint32_t v)
 {
     return g->xpred[v] != IPS_NO_NODE && g->xkind[v] != IPS_X_EXTERNAL &&
            g->xkind[v] != IPS_X_IDLE;
@@ -67,12 +67,12 @@ static void limit_source_coord(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t u = g->xpred[v];
-    if (!between_threads(g, v) || !is_arc_source_movable(g, v))
+    if (!is_arc_between_threads(g, v) || !is_arc_source_movable(g, v))
         return;
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
-    uint64_t room = ips_sub_sat(arc_time(g, v), after);
+    uint64_t room = ips_sub_sat(arc_time_ns(g, v), after);
     uint64_t most = ips_add_sat(b->cpu_at[u], room);
-    if (b_final(b, u))
+    if (b_is_final_node(b, u))
         b->broken |= most < b->coord[u];
     else
         g->w[u] = ips_min_u64(g->w[u], most);
@@ -86,13 +86,13 @@ static void limit_target_coord(struct build *b, uint32_t v)
         return;
     list_arc_for_wall(b, v);
     b->backwards |= g->t_ns[u] >= g->t_ns[v];
-    if (!between_threads(g, v))
+    if (!is_arc_between_threads(g, v))
         return;
-    uint64_t before = ips_sub_sat(b_coord(b, u), b->cpu_at[u]);
-    uint64_t time = arc_time(g, v);
+    uint64_t before = ips_sub_sat(b_get_coord(b, u), b->cpu_at[u]);
+    uint64_t time = arc_time_ns(g, v);
     if (before > time && g->kind[u] == IPS_NODE_END &&
         g->xkind[v] == IPS_X_SIGNAL) {
-        if (b_final(b, u))
+        if (b_is_final_node(b, u))
             b->broken = true;
         else
             g->w[u] = b->cpu_at[u] + time;
@@ -113,8 +113,8 @@ static void limit_target_coord(struct build *b, uint32_t v)
 /* Calls f for every node of chain c with a cross arc that pass `match` did not
  * make. Only few nodes have one, so nodes without one are skipped eight at a
  * time. */
-static void each_arc_of(struct build *b, uint32_t c,
-                        void (*f)(struct build *, uint32_t))
+static void for_each_arc_of_chain(struct build *b, uint32_t c,
+                                  void (*f)(struct build *, uint32_t))
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t end = g->chains[c].first + g->chains[c].count;
@@ -132,15 +132,15 @@ static void each_arc_of(struct build *b, uint32_t c,
     }
 }
 
-static void each_arc(struct build *b, void (*f)(struct build *, uint32_t))
+static void for_each_arc(struct build *b, void (*f)(struct build *, uint32_t))
 {
     for (uint32_t c = 0; c < b->out->g.chain_count; c++)
-        each_arc_of(b, c, f);
+        for_each_arc_of_chain(b, c, f);
 }
 
 void b_limit_coords_by_clock(struct build *b)
 {
     b->arcs.n = 0;
-    each_arc(b, limit_source_coord);
-    each_arc(b, limit_target_coord);
+    for_each_arc(b, limit_source_coord);
+    for_each_arc(b, limit_target_coord);
 }

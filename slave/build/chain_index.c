@@ -23,7 +23,7 @@ static int compare_chains_by_thread(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-uint32_t *slave_chain_index(const struct ips_built *b)
+uint32_t *slave_sort_chains_by_thread(const struct ips_built *b)
 {
     uint32_t n = b->g.chain_count;
     uint32_t *index = malloc(((size_t)n + 1) * sizeof(*index));
@@ -36,8 +36,9 @@ uint32_t *slave_chain_index(const struct ips_built *b)
     return index;
 }
 
-uint32_t slave_chain_of(const struct ips_built *b, const uint32_t *index,
-                        const struct ips_segment_header *h, uint64_t stamp_ns)
+uint32_t slave_chain_of_stream(const struct ips_built *b, const uint32_t *index,
+                               const struct ips_segment_header *h,
+                               uint64_t stamp_ns)
 {
     uint32_t low = 0, high = b->g.chain_count, best = IPS_NONE;
     while (low < high) {
@@ -64,19 +65,20 @@ uint32_t slave_chain_of(const struct ips_built *b, const uint32_t *index,
 
 static int compare_stream_places(const void *va, const void *vb)
 {
-    const struct slave_stream_place *a = va, *b = vb;
+    const struct slave_stream_with_chain *a = va, *b = vb;
     CMP3(a->chain, b->chain);
     CMP3(a->begin_ns, b->begin_ns);
     CMP3(a->stream, b->stream);
     return 0;
 }
 
-struct slave_stream_place *slave_stream_order(const struct ips_build_input *in,
-                                              const struct ips_built *b,
-                                              struct ips_err *err)
+struct slave_stream_with_chain *
+slave_sort_streams_by_chain(const struct ips_build_input *in,
+                            const struct ips_built *b, struct ips_err *err)
 {
-    struct slave_stream_place *p = b_calloc(in->stream_count, sizeof(*p), err);
-    uint32_t *index = slave_chain_index(b);
+    struct slave_stream_with_chain *p =
+        b_calloc(in->stream_count, sizeof(*p), err);
+    uint32_t *index = slave_sort_chains_by_thread(b);
     if (p && !index) {
         ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
         ips_free_large(p);
@@ -85,8 +87,8 @@ struct slave_stream_place *slave_stream_order(const struct ips_build_input *in,
     for (uint32_t i = 0; p && i < in->stream_count; i++) {
         const struct ips_segment_header *h = &in->streams[i].head;
         uint64_t begin = b_clock_ns(&h->clock, h->stream_stamp);
-        p[i] = (struct slave_stream_place){slave_chain_of(b, index, h, begin),
-                                           i, begin};
+        p[i] = (struct slave_stream_with_chain){
+            slave_chain_of_stream(b, index, h, begin), i, begin};
     }
     free(index);
     if (p && in->stream_count)
@@ -94,12 +96,12 @@ struct slave_stream_place *slave_stream_order(const struct ips_build_input *in,
     return p;
 }
 
-bool slave_chain_in(const struct ips_built *b, const char *machine,
-                    const char *object, uint32_t chain)
+bool slave_chain_is_in(const struct ips_built *b, const char *machine,
+                       const char *object, uint32_t chain)
 {
     char own[256];
     if (chain == IPS_NONE)
-        return ips_object_parts(object) <= 1 &&
+        return ips_object_count_parts(object) <= 1 &&
                ips_object_matches_machine(object, machine);
     const struct ips_proc *p = &b->procs[b->g.chains[chain].process];
     snprintf(own, sizeof(own), "/%s/%s/%u", machine, p->name,

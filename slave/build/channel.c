@@ -13,7 +13,7 @@ enum end_class { CLASS_PIPE = 1, CLASS_COOKIE, CLASS_INODE, CLASS_USER };
 
 /* ---- channel ids ---- */
 
-static int cmp_chan(const void *va, const void *vb)
+static int compare_chans_by_id(const void *va, const void *vb)
 {
     const struct b_chan *a = va, *b = vb;
     CMP3(a->image, b->image);
@@ -29,7 +29,7 @@ static void sort_chans(struct build *b)
     for (uint32_t i = 0; i < b->chans.n; i++)
         b->chans.v[i].image = b->streams[b->chans.v[i].stream].image;
     if (b->chans.n)
-        qsort(b->chans.v, b->chans.n, sizeof(*b->chans.v), cmp_chan);
+        qsort(b->chans.v, b->chans.n, sizeof(*b->chans.v), compare_chans_by_id);
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->chans.n; i++) {
         const struct b_chan *c = &b->chans.v[i];
@@ -47,7 +47,7 @@ static void sort_chans(struct build *b)
     b->chans.n = n;
 }
 
-struct b_chan *b_chan_search(const struct build *b, uint32_t image, uint32_t id)
+struct b_chan *b_search_chan(const struct build *b, uint32_t image, uint32_t id)
 {
     const struct b_image *im = &b->images[image];
     struct b_chan *v = b->chans.v + im->first_chan;
@@ -67,7 +67,7 @@ struct b_chan *b_chan_search(const struct build *b, uint32_t image, uint32_t id)
 /* ---- ends ---- */
 
 /* Adds an end (zeroed, without peer) and stores its index in *end. */
-static int add_end(struct build *b, uint32_t *end)
+static int append_channel_end(struct build *b, uint32_t *end)
 {
     uint32_t n = b->out->end_count;
     if (n == b->end_capacity) {
@@ -99,24 +99,25 @@ static int add_end(struct build *b, uint32_t *end)
     return 0;
 }
 
-bool b_addr_any(const struct ips_addr *a)
+bool b_is_wildcard_addr(const struct ips_addr *a)
 {
     static const uint8_t v4_any[16] = {[10] = 0xff, [11] = 0xff};
     static const uint8_t v6_any[16];
     return memcmp(a->addr, v4_any, 16) == 0 || memcmp(a->addr, v6_any, 16) == 0;
 }
 
-bool b_addr_loopback(const struct ips_addr *a)
+bool b_is_loopback_addr(const struct ips_addr *a)
 {
     static const uint8_t v4[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
     static const uint8_t v6[16] = {[15] = 1};
     return memcmp(a->addr, v4, 13) == 0 || memcmp(a->addr, v6, 16) == 0;
 }
 
-bool b_addr_same_netns(const struct ips_addr *a, const struct ips_addr *b)
+bool b_is_within_netns(const struct ips_addr *a, const struct ips_addr *b)
 {
-    return b_addr_loopback(a) || b_addr_loopback(b) ||
-           (memcmp(a->addr, b->addr, sizeof(a->addr)) == 0 && !b_addr_any(a));
+    return b_is_loopback_addr(a) || b_is_loopback_addr(b) ||
+           (memcmp(a->addr, b->addr, sizeof(a->addr)) == 0 &&
+            !b_is_wildcard_addr(a));
 }
 
 struct identity {
@@ -126,7 +127,7 @@ struct identity {
     uint8_t class;
 };
 
-static struct identity identity_of(const struct build *b, uint32_t index)
+static struct identity identity_of_chan(const struct build *b, uint32_t index)
 {
     const struct b_chan *c = &b->chans.v[index];
     struct ips_rec_chan r;
@@ -186,7 +187,7 @@ static void add_chan_to_end(struct build *b, uint32_t end,
     }
     if (r.kind == IPS_CHAN_UDP || r.kind == IPS_CHAN_UNIX_DGRAM)
         e->datagram = true;
-    if (r.local.port && (!e->laddr.port || b_addr_any(&e->laddr)))
+    if (r.local.port && (!e->laddr.port || b_is_wildcard_addr(&e->laddr)))
         e->laddr = r.local;
     if (r.remote.port)
         e->raddr = r.remote;
@@ -209,7 +210,7 @@ static int add_pipe_side(struct build *b, uint32_t pair[2], uint32_t side,
 {
     uint32_t *end = &pair[side == IPS_SIDE_WRITE];
     if (*end == IPS_NONE) {
-        int rc = add_end(b, end);
+        int rc = append_channel_end(b, end);
         if (rc < 0)
             return rc;
         b->out->ends[*end].side = (uint8_t)side;
@@ -256,7 +257,7 @@ static int make_socket_end(struct build *b, const struct identity *id,
                            uint32_t n)
 {
     uint32_t end;
-    int rc = add_end(b, &end);
+    int rc = append_channel_end(b, &end);
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < n; i++) {
@@ -275,7 +276,7 @@ int b_make_ends(struct build *b)
     if (!ids)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)
-        ids[i] = identity_of(b, i);
+        ids[i] = identity_of_chan(b, i);
     qsort(ids, n, sizeof(*ids), cmp_identity);
     int rc = 0;
     for (uint32_t i = 0, next; i < n && rc == 0; i = next) {
@@ -292,13 +293,13 @@ int b_make_ends(struct build *b)
 
 /* ---- flows of datagram sockets ---- */
 
-static bool same_addr(const struct ips_addr *a, const struct ips_addr *b)
+static bool is_same_addr(const struct ips_addr *a, const struct ips_addr *b)
 {
     return a->port == b->port && memcmp(a->addr, b->addr, 16) == 0;
 }
 
-static uint32_t flow_slot(const struct build *b, uint32_t end,
-                          const struct ips_addr *remote)
+static uint32_t find_flow_slot(const struct build *b, uint32_t end,
+                               const struct ips_addr *remote)
 {
     uint64_t h = ips_fnv1a(IPS_FNV_SEED, &end, sizeof(end));
     h = ips_fnv1a(h, &remote->port, sizeof(remote->port));
@@ -306,7 +307,7 @@ static uint32_t flow_slot(const struct build *b, uint32_t end,
     uint32_t mask = b->flow_capacity - 1, i = (uint32_t)(h ^ h >> 32) & mask;
     for (; b->flows[i]; i = (i + 1) & mask) {
         const struct b_end *e = &b->ends[b->flows[i] - 1];
-        if (e->socket == end && same_addr(&e->raddr, remote))
+        if (e->socket == end && is_same_addr(&e->raddr, remote))
             break;
     }
     return i;
@@ -325,7 +326,7 @@ static int reserve_flow(struct build *b)
         if (!old[i])
             continue;
         const struct b_end *e = &b->ends[old[i] - 1];
-        b->flows[flow_slot(b, e->socket, &e->raddr)] = old[i];
+        b->flows[find_flow_slot(b, e->socket, &e->raddr)] = old[i];
     }
     ips_free_large(old);
     return b->flows ? 0 : IPS_E_NO_MEMORY;
@@ -340,17 +341,17 @@ int b_find_or_add_flow(struct build *b, uint32_t end,
         return 0;
     if (!base->raddr.port)
         base->raddr = *remote; /* the end is the socket's first flow */
-    if (same_addr(&base->raddr, remote))
+    if (is_same_addr(&base->raddr, remote))
         return 0;
     int rc = reserve_flow(b);
     if (rc < 0)
         return rc;
-    uint32_t slot = flow_slot(b, end, remote), made;
+    uint32_t slot = find_flow_slot(b, end, remote), made;
     if (b->flows[slot]) {
         *flow = b->flows[slot] - 1;
         return 0;
     }
-    rc = add_end(b, &made);
+    rc = append_channel_end(b, &made);
     if (rc < 0)
         return rc;
     base = &b->ends[end];

@@ -24,8 +24,8 @@
 #define READ_BLOCKS_NS 100000u
 #define READ_LONG_NS 25000u
 
-static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
-                        const uint8_t *p)
+static uint64_t probe_cost_of_record_ps(const struct ips_control *c,
+                                        uint32_t type, const uint8_t *p)
 {
     switch (type) {
     case IPS_REC_SEND:
@@ -33,38 +33,38 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
     case IPS_REC_RECVCALL:
     case IPS_REC_BLOCK:
     case IPS_REC_JOIN:
-        return ips_probe_ps(c, IPS_PROBE_CALL);
+        return ips_probe_cost_ps(c, IPS_PROBE_CALL);
     case IPS_REC_FORK: {
         struct ips_rec_fork r;
         memcpy(&r, p, sizeof(r));
         bool spawns = r.kind == IPS_FORK_VFORK || r.kind == IPS_FORK_SPAWN ||
                       r.kind == IPS_FORK_POPEN || r.kind == IPS_FORK_SYSTEM;
-        return ips_add_sat(ips_probe_ps(c, IPS_PROBE_CALL),
-                           spawns ? ips_probe_ps(c, IPS_PROBE_SPAWN) : 0);
+        return ips_add_sat(ips_probe_cost_ps(c, IPS_PROBE_CALL),
+                           spawns ? ips_probe_cost_ps(c, IPS_PROBE_SPAWN) : 0);
     }
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
-        return ips_probe_ps(c, IPS_PROBE_SYNC);
+        return ips_probe_cost_ps(c, IPS_PROBE_SYNC);
     case IPS_REC_SAMPLE:
-        return ips_probe_ps(c, IPS_PROBE_SAMPLE);
+        return ips_probe_cost_ps(c, IPS_PROBE_SAMPLE);
     case IPS_REC_STACK:
-        return ips_probe_ps(c, IPS_PROBE_STACK);
+        return ips_probe_cost_ps(c, IPS_PROBE_STACK);
     case IPS_REC_START: {
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
         bool spare = h.word >> 16 & IPS_REC_F_SPARE;
         if (h.a == IPS_START_KNOWN)
-            return ips_probe_ps(c, IPS_PROBE_CALL);
+            return ips_probe_cost_ps(c, IPS_PROBE_CALL);
         if (h.a == IPS_START_IMAGE)
-            return ips_probe_ps(c, spare ? IPS_PROBE_SPARE_IMAGE
-                                         : IPS_PROBE_IMAGE);
-        return ips_probe_ps(c, h.a != IPS_START_FORK ? IPS_PROBE_THREAD
-                               : spare               ? IPS_PROBE_SPARE_FORK
-                                                     : IPS_PROBE_FORK);
+            return ips_probe_cost_ps(c, spare ? IPS_PROBE_SPARE_IMAGE
+                                              : IPS_PROBE_IMAGE);
+        return ips_probe_cost_ps(c, h.a != IPS_START_FORK ? IPS_PROBE_THREAD
+                                    : spare               ? IPS_PROBE_SPARE_FORK
+                                                          : IPS_PROBE_FORK);
     }
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
-        return ips_probe_ps(c, IPS_PROBE_PROC) / 2;
+        return ips_probe_cost_ps(c, IPS_PROBE_PROC) / 2;
     case IPS_REC_RUNDELAY: { /* the record states how long it took itself */
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
@@ -76,16 +76,16 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
         return ips_add_sat(
             (uint64_t)r.h.a * 1000,
             ips_min_u64(r.calls, UINT32_MAX) *
-                ips_min_u64(ips_probe_ps(c, IPS_PROBE_FILE), UINT32_MAX));
+                ips_min_u64(ips_probe_cost_ps(c, IPS_PROBE_FILE), UINT32_MAX));
     }
     case IPS_REC_COUNT: {
         struct ips_rec_count r;
         memcpy(&r, p, sizeof(r));
         return ips_min_u64(r.calls, UINT32_MAX) *
-               ips_min_u64(ips_probe_ps(c, IPS_PROBE_COUNT), UINT32_MAX);
+               ips_min_u64(ips_probe_cost_ps(c, IPS_PROBE_COUNT), UINT32_MAX);
     }
     default:
-        return ips_probe_ps(c, IPS_PROBE_EVENT);
+        return ips_probe_cost_ps(c, IPS_PROBE_EVENT);
     }
 }
 
@@ -97,8 +97,8 @@ struct span {
                        their own */
 };
 
-static struct span span_of(const struct b_stream *s, uint32_t type,
-                           const uint8_t *p)
+static struct span decode_call_span(const struct b_stream *s, uint32_t type,
+                                    const uint8_t *p)
 {
     struct {
         struct ips_rec_head h;
@@ -115,7 +115,7 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
         memcpy(&io, p, sizeof(io));
     /* A record of tries covers several calls, which have records of their own:
      * their cost is counted there. */
-    if ((type == IPS_REC_BLOCK && b_is_of_tries(io.op)) ||
+    if ((type == IPS_REC_BLOCK && b_is_retry_record(io.op)) ||
         (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_LISTEN))
         return (struct span){0};
     uint64_t t = b_stamp_to_ns(&s->clock, r.h.word, r.h.t);
@@ -166,21 +166,22 @@ static uint64_t add_call_costs_ps(const struct build *b, struct b_stream *s,
 {
     const struct ips_control *c = b->in->control;
     if (v->blocked)
-        ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_BLOCK));
+        ps = ips_add_sat(ps, ips_probe_cost_ps(c, IPS_PROBE_BLOCK));
     if (v->is && b_check_cold_call(s, v->t, v->t_ret))
-        ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_COLD));
+        ps = ips_add_sat(ps, ips_probe_cost_ps(c, IPS_PROBE_COLD));
     if (v->is && simulate_clock_reading(b, s, v))
-        ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_READ));
+        ps = ips_add_sat(ps, ips_probe_cost_ps(c, IPS_PROBE_READ));
     return ps;
 }
 
-static uint64_t record_ps(const struct build *b, struct b_stream *s,
-                          uint32_t type, const uint8_t *p)
+static uint64_t recording_cost_of_record_ps(const struct build *b,
+                                            struct b_stream *s, uint32_t type,
+                                            const uint8_t *p)
 {
-    struct span v = span_of(s, type, p);
-    uint64_t ps = kind_ps(b->in->control, type, p);
+    struct span v = decode_call_span(s, type, p);
+    uint64_t ps = probe_cost_of_record_ps(b->in->control, type, p);
     if (type == IPS_REC_BLOCK && !v.blocked)
-        ps = ips_probe_ps(b->in->control, IPS_PROBE_POLL);
+        ps = ips_probe_cost_ps(b->in->control, IPS_PROBE_POLL);
     ps = ips_add_sat(ps, v.tries * ips_min_u64(ps, UINT32_MAX));
     return add_call_costs_ps(b, s, &v, ps);
 }
@@ -197,15 +198,15 @@ uint64_t b_simulate_io_cost_ps(const struct build *b, struct b_stream *s,
                      .blocked =
                          b_blocked_ns(t, t_ret, cpu, cpu_ret) >= B_BLOCKED_NS};
     return add_call_costs_ps(b, s, &v,
-                             ips_probe_ps(b->in->control, IPS_PROBE_CALL));
+                             ips_probe_cost_ps(b->in->control, IPS_PROBE_CALL));
 }
 
 /* Whether the record is the START of an image that starts a chain. The agent
  * started before that record. So the cost of its start is in the arc into the
  * node of the image's start; without such a node it is before the chain,
  * where the graph has no arc. */
-static bool begins_chain(const struct b_chain *c, const struct build *b,
-                         const struct b_stream *s, uint32_t type)
+static bool is_first_image_start(const struct b_chain *c, const struct build *b,
+                                 const struct b_stream *s, uint32_t type)
 {
     return type == IPS_REC_START && s == &b->streams[c->first_stream] &&
            s->start_kind == IPS_START_IMAGE;
@@ -217,10 +218,10 @@ void b_add_record_cost(struct build *b, uint32_t chain, struct b_stream *s,
     const struct b_chain *c = &b->chains[chain];
     if (!b->in->control || s->task)
         return;
-    uint64_t ps = record_ps(b, s, type, p);
+    uint64_t ps = recording_cost_of_record_ps(b, s, type, p);
     b->cost_ps = ips_add_sat(b->cost_ps, ps);
     b->out->counts.overhead_ns = b->cost_ps / 1000;
-    if (!begins_chain(c, b, s, type))
+    if (!is_first_image_start(c, b, s, type))
         b->probe_ps = ips_add_sat(b->probe_ps, ps);
     else if (c->image_aux != IPS_NO_NODE)
         b->out->g.probe[c->image_aux] =

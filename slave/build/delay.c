@@ -51,7 +51,7 @@ static uint64_t max_call_delay_ns(const struct build *b, uint32_t i)
     return ips_sub_sat(b->off[i], b->out->g.wait[i]);
 }
 
-static uint64_t part_of(uint64_t ns, uint64_t share, uint64_t all)
+static uint64_t proportional_share(uint64_t ns, uint64_t share, uint64_t all)
 {
     return all ? (uint64_t)((ips_u128)ns * share / all) : 0;
 }
@@ -73,16 +73,18 @@ static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
     uint64_t early = ips_min_u64(ns, gaps);
     uint64_t late = ips_min_u64(ns - early, sleeps), born = 0;
     for (uint32_t i = from; i < to; i++) {
-        uint64_t wake = part_of(late, max_wake_delay_ns(b, i, first), sleeps);
-        g->delay[i] = part_of(early, off_cpu_gap_ns(b, i, first), gaps) +
-                      part_of(late, max_call_delay_ns(b, i), sleeps);
+        uint64_t wake =
+            proportional_share(late, max_wake_delay_ns(b, i, first), sleeps);
+        g->delay[i] =
+            proportional_share(early, off_cpu_gap_ns(b, i, first), gaps) +
+            proportional_share(late, max_call_delay_ns(b, i), sleeps);
         if (!b_may_have_far_peer(b, i)) { /* the send may be on another machine:
                                              its time is not known here */
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
-        /* chain_delays() adds this delay to the next arc; from here on, `off`
-         * is used for nothing else */
+        /* distribute_delays_of_chain() adds this delay to the next arc; from
+         * here on, `off` is used for nothing else */
         b->off[i] = wake;
         if (i == first)
             born = wake; /* delay before the thread first ran */
@@ -94,7 +96,7 @@ static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
     return ns - early - late;
 }
 
-static void add_unknown(struct build *b, uint32_t c, uint64_t ns)
+static void add_unknown_delay(struct build *b, uint32_t c, uint64_t ns)
 {
     uint64_t *sum = &b->out->counts.delay_unknown_ns;
     struct ips_thread_row *row = &b->out->threads[c];
@@ -107,7 +109,7 @@ static void add_unknown_gaps(struct build *b, uint32_t c, uint32_t from,
 {
     uint32_t first = b->out->g.chains[c].first;
     for (uint32_t i = from; i < to; i++) {
-        add_unknown(b, c, off_cpu_gap_ns(b, i, first));
+        add_unknown_delay(b, c, off_cpu_gap_ns(b, i, first));
         b->off[i] = 0;
     }
 }
@@ -126,14 +128,14 @@ static void process_last_window(struct build *b, uint32_t c, uint32_t from,
     uint64_t gap = off_cpu_gap_ns(b, from, first);
     uint64_t later = ips_sub_sat(b->out->g.t_ns[from], t);
     uint64_t rest = distribute_delay(b, c, from, from + 1, left);
-    add_unknown(b, c, ips_min_u64(later, ips_sub_sat(gap, left - rest)));
+    add_unknown_delay(b, c, ips_min_u64(later, ips_sub_sat(gap, left - rest)));
     add_unknown_gaps(b, c, from + 1, end);
 }
 
 /* Returns the next reading of the chain, or NULL, and moves *w after it. Only
  * the last stream of a chain may still get records. */
-static const struct b_delay *next_reading(const struct build *b,
-                                          struct b_window *w)
+static const struct b_delay *next_delay_reading(const struct build *b,
+                                                struct b_delay_span *w)
 {
     for (;;) {
         const struct b_stream *s = &b->streams[w->stream];
@@ -155,20 +157,20 @@ static bool is_delay_sum_zero_at_start(const struct build *b, uint32_t c)
            kind == IPS_START_THREAD;
 }
 
-struct b_window b_first_delay_window(const struct build *b, uint32_t c)
+struct b_delay_span b_first_delay_window(const struct build *b, uint32_t c)
 {
-    return (struct b_window){.node = b->out->g.chains[c].first,
-                             .stream = b->chains[c].first_stream,
-                             .has_base = is_delay_sum_zero_at_start(b, c)};
+    return (struct b_delay_span){.node = b->out->g.chains[c].first,
+                                 .stream = b->chains[c].first_stream,
+                                 .has_base = is_delay_sum_zero_at_start(b, c)};
 }
 
 /* Returns the first window to process of a chain. In an incremental build,
  * first restores the sums that the earlier windows added. */
-static struct b_window resume_first_window(struct build *b, uint32_t c)
+static struct b_delay_span resume_first_window(struct build *b, uint32_t c)
 {
     if (!b->from)
         return b_first_delay_window(b, c);
-    struct b_window w = b->from[c].window;
+    struct b_delay_span w = b->from[c].window;
     struct ips_thread_row *row = &b->out->threads[c];
     row->delay_ns = w.delay_ns;
     row->woken_ns = w.woken_ns;
@@ -181,8 +183,8 @@ static struct b_window resume_first_window(struct build *b, uint32_t c)
 
 /* Saves the sums at the start of window `w`, after the earlier windows were
  * processed. */
-static void save_window_state(struct build *b, uint32_t c, struct b_window *w,
-                              uint64_t dealt)
+static void save_window_state(struct build *b, uint32_t c,
+                              struct b_delay_span *w, uint64_t dealt)
 {
     const struct ips_thread_row *row = &b->out->threads[c];
     w->delay_ns = row->delay_ns;
@@ -192,21 +194,21 @@ static void save_window_state(struct build *b, uint32_t c, struct b_window *w,
     b_incremental_add_window(b, c, w);
 }
 
-static void chain_delays(struct build *b, uint32_t c)
+static void distribute_delays_of_chain(struct build *b, uint32_t c)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    struct b_window w = resume_first_window(b, c);
-    const struct b_delay *d = next_reading(b, &w);
+    struct b_delay_span w = resume_first_window(b, c);
+    const struct b_delay *d = next_delay_reading(b, &w);
     uint32_t i = w.node;
     b->chains[c].read_delays = d || w.read;
     if (!d && !w.read) {
-        add_unknown(b, c, b->chains[c].unknown_ns);
+        add_unknown_delay(b, c, b->chains[c].unknown_ns);
         return;
     }
     /* the first reading of a chain changes all its nodes */
     b->broken |= w.node != b_first_open_node(b, c);
-    for (; d; d = next_reading(b, &w)) {
+    for (; d; d = next_delay_reading(b, &w)) {
         uint64_t before = b->out->counts.delay_ns;
         uint32_t to = i;
         while (to < end && g->t_ns[to] <= d->t)
@@ -236,5 +238,5 @@ static void chain_delays(struct build *b, uint32_t c)
 void b_distribute_run_delays(struct build *b)
 {
     for (uint32_t c = 0; c < b->out->g.chain_count; c++)
-        chain_delays(b, c);
+        distribute_delays_of_chain(b, c);
 }

@@ -92,14 +92,14 @@ int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
 
 /* ---- matching ---- */
 
-struct ref {
+struct datagram_ref {
     uint64_t key, t;
     uint32_t index;
 };
 
 static int cmp_ref(const void *va, const void *vb)
 {
-    const struct ref *a = va, *b = vb;
+    const struct datagram_ref *a = va, *b = vb;
     CMP3(a->key, b->key);
     CMP3(a->t, b->t);
     CMP3(a->index, b->index);
@@ -108,7 +108,8 @@ static int cmp_ref(const void *va, const void *vb)
 
 /* Returns a key that is equal for the send and the receive of one datagram: a
  * hash of kind, port, length and payload hash. */
-static uint64_t match_key(const struct build *b, const struct b_dgram *d)
+static uint64_t datagram_match_key(const struct build *b,
+                                   const struct b_dgram *d)
 {
     uint8_t kind = b->out->ends[d->end].kind;
     uint64_t port = 0;
@@ -118,18 +119,20 @@ static uint64_t match_key(const struct build *b, const struct b_dgram *d)
     return ips_fnv1a(IPS_FNV_SEED, parts, sizeof(parts));
 }
 
-static bool addr_fits(const struct ips_addr *a, const struct ips_addr *b)
+static bool is_addr_compatible(const struct ips_addr *a,
+                               const struct ips_addr *b)
 {
     if (a->port && b->port && a->port != b->port)
         return false;
-    return !a->port || !b->port || b_addr_any(a) || b_addr_any(b) ||
+    return !a->port || !b->port || b_is_wildcard_addr(a) ||
+           b_is_wildcard_addr(b) ||
            memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
 
 /* Whether `s` and `r` can be the same datagram, judging by kind, time and
  * addresses. */
-static bool addresses_fit(const struct build *b, const struct b_dgram *s,
-                          const struct b_dgram *r)
+static bool may_be_same_datagram(const struct build *b, const struct b_dgram *s,
+                                 const struct b_dgram *r)
 {
     const struct b_end *from = &b->ends[s->end], *to = &b->ends[r->end];
     if (b->out->ends[s->end].kind != b->out->ends[r->end].kind ||
@@ -138,10 +141,10 @@ static bool addresses_fit(const struct build *b, const struct b_dgram *s,
     if (b->out->ends[s->end].kind == IPS_CHAN_UDP) {
         /* a receive has the source address, a send not always */
         const struct ips_addr *source = r->remote.port ? &r->remote : &s->local;
-        if (b_addr_same_netns(&s->remote, source) && from->netns != to->netns)
+        if (b_is_within_netns(&s->remote, source) && from->netns != to->netns)
             return false;
-        return addr_fits(&s->remote, &r->local) &&
-               addr_fits(&s->local, &r->remote);
+        return is_addr_compatible(&s->remote, &r->local) &&
+               is_addr_compatible(&s->local, &r->remote);
     }
     if (from->peer_ino)
         return from->peer_ino == to->ino;
@@ -153,7 +156,8 @@ static bool addresses_fit(const struct build *b, const struct b_dgram *s,
 static bool may_match(const struct build *b, const struct b_dgram *s,
                       const struct b_dgram *r)
 {
-    return s->len == r->len && s->hash == r->hash && addresses_fit(b, s, r);
+    return s->len == r->len && s->hash == r->hash &&
+           may_be_same_datagram(b, s, r);
 }
 
 /* Whether the datagram was sent to a multicast group, or broadcast. Prefix
@@ -172,7 +176,7 @@ static bool is_sent_to_many(const struct b_dgram *d)
 
 /* Returns the end of the socket that `end` belongs to: `end` may be one of the
  * socket's flows. */
-static uint32_t socket_of(const struct build *b, uint32_t end)
+static uint32_t socket_end_of_flow(const struct build *b, uint32_t end)
 {
     return b->ends[end].socket == IPS_NONE ? end : b->ends[end].socket;
 }
@@ -183,7 +187,7 @@ static void join_datagram(struct build *b, struct b_dgram *s, struct b_dgram *r,
     s->twin = r_index;
     r->twin = s_index;
     if (!r->first)
-        b_cross(b, r->node, s->node, IPS_X_DATA, r->bytes);
+        b_set_cross(b, r->node, s->node, IPS_X_DATA, r->bytes);
     uint32_t pair[2] = {s->end, r->end};
     for (int i = 0; i < 2; i++) {
         struct ips_end *row = &b->out->ends[pair[i]];
@@ -199,7 +203,7 @@ static void join_datagram(struct build *b, struct b_dgram *s, struct b_dgram *r,
  * matched before. */
 struct match {
     struct build *b;
-    const struct ref *send, *recv;
+    const struct datagram_ref *send, *recv;
     uint32_t sends, recvs;
     /* [dgrams.n] by receive: the receive of the same datagram that was matched
      * before; IPS_NONE: none */
@@ -211,9 +215,9 @@ static bool already_received(const struct match *m, const struct b_dgram *s,
                              const struct b_dgram *r)
 {
     const struct build *b = m->b;
-    uint32_t to = socket_of(b, r->end);
+    uint32_t to = socket_end_of_flow(b, r->end);
     for (uint32_t i = s->twin; i != IPS_NONE; i = m->next[i])
-        if (socket_of(b, b->dgrams.v[i].end) == to)
+        if (socket_end_of_flow(b, b->dgrams.v[i].end) == to)
             return true;
     return false;
 }
@@ -260,7 +264,7 @@ static bool match_multicast_receive(const struct match *m, uint32_t k,
     return true;
 }
 
-static void match_all(const struct match *m)
+static void match_whole_datagrams(const struct match *m)
 {
     struct build *b = m->b;
     uint32_t head = 0, group = 0; /* head: first send that is not matched;
@@ -299,7 +303,7 @@ static void match_all(const struct match *m)
 
 /* Recovers the hash of the payload alone from d->hash, which also covers the
  * length: FNV-1a can be inverted byte by byte. */
-static uint64_t payload_hash(const struct b_dgram *d)
+static uint64_t recover_payload_hash(const struct b_dgram *d)
 {
     uint64_t inverse = 1, hash = d->hash;
     /* each step doubles the number of correct bits */
@@ -311,20 +315,21 @@ static uint64_t payload_hash(const struct b_dgram *d)
 }
 
 /* Whether the receive may have the first bytes of datagram `s`. */
-static bool may_be_cut(const struct build *b, const struct b_dgram *s,
-                       const struct b_dgram *r)
+static bool may_be_truncated_receive(const struct build *b,
+                                     const struct b_dgram *s,
+                                     const struct b_dgram *r)
 {
     if (r->cut == IPS_CUT_KNOWN ? s->len != r->len : s->len <= r->len)
         return false;
     if (r->cut == IPS_CUT_MAYBE && r->len >= HASHED_BYTES &&
-        payload_hash(s) != payload_hash(r))
+        recover_payload_hash(s) != recover_payload_hash(r))
         return false;
-    return !is_sent_to_many(s) && addresses_fit(b, s, r);
+    return !is_sent_to_many(s) && may_be_same_datagram(b, s, r);
 }
 
 static int cmp_time(const void *va, const void *vb)
 {
-    const struct ref *a = va, *b = vb;
+    const struct datagram_ref *a = va, *b = vb;
     CMP3(a->t, b->t);
     CMP3(a->index, b->index);
     return 0;
@@ -334,7 +339,9 @@ static int cmp_time(const void *va, const void *vb)
  * of their datagram with the remaining sends, in order of time. A receive gets
  * the first possible send, because a socket delivers datagrams in the order
  * they arrived. */
-static void match_cut(const struct match *m, struct ref *send, struct ref *recv)
+static void match_truncated_datagrams(const struct match *m,
+                                      struct datagram_ref *send,
+                                      struct datagram_ref *recv)
 {
     struct build *b = m->b;
     uint32_t sends = 0, recvs = 0;
@@ -343,9 +350,9 @@ static void match_cut(const struct match *m, struct ref *send, struct ref *recv)
         if (d->twin != IPS_NONE)
             continue;
         if (d->dir == B_SEND)
-            send[sends++] = (struct ref){0, d->t, i};
+            send[sends++] = (struct datagram_ref){0, d->t, i};
         else if (d->cut != IPS_CUT_NOT)
-            recv[recvs++] = (struct ref){0, d->t_ret, i};
+            recv[recvs++] = (struct datagram_ref){0, d->t_ret, i};
     }
     if (!recvs || !sends)
         return;
@@ -362,7 +369,7 @@ static void match_cut(const struct match *m, struct ref *send, struct ref *recv)
             if (s->twin != IPS_NONE)
                 continue;
             tried++;
-            if (!may_be_cut(b, s, r))
+            if (!may_be_truncated_receive(b, s, r))
                 continue;
             if (best == IPS_NONE)
                 best = send[k].index;
@@ -378,7 +385,7 @@ static void match_cut(const struct match *m, struct ref *send, struct ref *recv)
 
 /* ---- positions for a match on another machine ---- */
 
-static int cmp_same(const void *va, const void *vb, void *arg)
+static int compare_equal_datagrams(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     const struct b_dgram *x = &b->dgrams.v[*(const uint32_t *)va];
@@ -400,7 +407,7 @@ static int set_datagram_positions(struct build *b)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)
         v[i] = i;
-    qsort_r(v, n, sizeof(*v), cmp_same, b);
+    qsort_r(v, n, sizeof(*v), compare_equal_datagrams, b);
     uint64_t nth = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct b_dgram *d = &b->dgrams.v[v[i]];
@@ -435,8 +442,8 @@ int b_match_datagrams(struct build *b)
     uint32_t n = b->dgrams.n, sends = 0, recvs = 0;
     if (n == 0)
         return 0;
-    struct ref *send = b_calloc(n, sizeof(*send), b->err);
-    struct ref *recv = b_calloc(n, sizeof(*recv), b->err);
+    struct datagram_ref *send = b_calloc(n, sizeof(*send), b->err);
+    struct datagram_ref *recv = b_calloc(n, sizeof(*recv), b->err);
     uint32_t *next = b_calloc(n, sizeof(*next), b->err);
     int rc = IPS_E_NO_MEMORY;
     if (!send || !recv || !next)
@@ -445,15 +452,17 @@ int b_match_datagrams(struct build *b)
     for (uint32_t i = 0; i < n; i++) {
         const struct b_dgram *d = &b->dgrams.v[i];
         if (d->dir == B_SEND)
-            send[sends++] = (struct ref){match_key(b, d), d->t, i};
+            send[sends++] =
+                (struct datagram_ref){datagram_match_key(b, d), d->t, i};
         else
-            recv[recvs++] = (struct ref){match_key(b, d), d->t_ret, i};
+            recv[recvs++] =
+                (struct datagram_ref){datagram_match_key(b, d), d->t_ret, i};
     }
     qsort(send, sends, sizeof(*send), cmp_ref);
     qsort(recv, recvs, sizeof(*recv), cmp_ref);
     struct match m = {b, send, recv, sends, recvs, next};
-    match_all(&m);
-    match_cut(&m, send, recv);
+    match_whole_datagrams(&m);
+    match_truncated_datagrams(&m, send, recv);
     rc = set_datagram_positions(b);
     if (rc == 0)
         decide_local_receives(b);

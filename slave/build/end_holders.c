@@ -26,7 +26,7 @@ struct holding { /* the hold of one process on one end */
     bool is_held, listed;
 };
 
-struct play {
+struct hold_replay {
     struct build *b;
     B_ARRAY(struct holding) all;
     uint32_t *table; /* hash table by (proc, end): index in `all`, plus 1 */
@@ -35,7 +35,8 @@ struct play {
     uint32_t inherited;
 };
 
-static uint32_t slot_of(const struct play *p, uint32_t proc, uint32_t end)
+static uint32_t find_holding_slot(const struct hold_replay *p, uint32_t proc,
+                                  uint32_t end)
 {
     uint64_t h = ((uint64_t)proc << 32 | end) * 0x9e3779b97f4a7c15ull;
     uint32_t mask = p->capacity - 1, i = (uint32_t)(h >> 32) & mask;
@@ -47,7 +48,7 @@ static uint32_t slot_of(const struct play *p, uint32_t proc, uint32_t end)
     return i;
 }
 
-static int reserve_table(struct play *p)
+static int reserve_table(struct hold_replay *p)
 {
     if ((p->all.n + 1) * 2 <= p->capacity)
         return 0;
@@ -57,18 +58,19 @@ static int reserve_table(struct play *p)
     if (!p->table)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < p->all.n; i++)
-        p->table[slot_of(p, p->all.v[i].proc, p->all.v[i].end)] = i + 1;
+        p->table[find_holding_slot(p, p->all.v[i].proc, p->all.v[i].end)] =
+            i + 1;
     return 0;
 }
 
 /* Finds or adds the holding of (proc, end); stores its index in *at. */
-static int find_or_add_holding(struct play *p, uint32_t proc, uint32_t end,
-                               uint32_t *at)
+static int find_or_add_holding(struct hold_replay *p, uint32_t proc,
+                               uint32_t end, uint32_t *at)
 {
     int rc = reserve_table(p);
     if (rc < 0)
         return rc;
-    uint32_t slot = slot_of(p, proc, end);
+    uint32_t slot = find_holding_slot(p, proc, end);
     if (p->table[slot]) {
         *at = p->table[slot] - 1;
         return 0;
@@ -83,7 +85,7 @@ static int find_or_add_holding(struct play *p, uint32_t proc, uint32_t end,
     return 0;
 }
 
-static void hold_end(struct play *p, uint32_t at)
+static void hold_end(struct hold_replay *p, uint32_t at)
 {
     struct holding *h = &p->all.v[at];
     if (h->is_held)
@@ -97,7 +99,7 @@ static void hold_end(struct play *p, uint32_t at)
     }
 }
 
-static int release_end(struct play *p, struct holding *h, uint64_t t,
+static int release_end(struct hold_replay *p, struct holding *h, uint64_t t,
                        uint32_t node)
 {
     struct build *b = p->b;
@@ -105,7 +107,7 @@ static int release_end(struct play *p, struct holding *h, uint64_t t,
     if (rc < 0)
         return rc;
     b->releases.v[b->releases.n++] =
-        (struct b_release){.t = t, .end = h->end, .node = node};
+        (struct b_free_build){.t = t, .end = h->end, .node = node};
     if (h->is_held)
         b->ends[h->end].holders--;
     h->is_held = false;
@@ -122,7 +124,7 @@ static bool is_chan_without_cloexec(const struct b_chan *c)
     return !(r.flags & IPS_CHAN_CLOEXEC);
 }
 
-static int hold_named_ends(struct play *p, const struct b_hold *e)
+static int hold_named_ends(struct hold_replay *p, const struct b_hold_event *e)
 {
     struct b_chan *c = &p->b->chans.v[e->arg];
     uint32_t ends[2] = {c->end_recv,
@@ -142,7 +144,7 @@ static int hold_named_ends(struct play *p, const struct b_hold *e)
     return 0;
 }
 
-static void record_shutdown(struct build *b, const struct b_hold *e,
+static void record_shutdown(struct build *b, const struct b_hold_event *e,
                             const struct b_chan *c)
 {
     bool sends = e->how != IPS_CLOSE_SHUT_RD && c->end_send != IPS_NONE;
@@ -157,7 +159,7 @@ static void record_shutdown(struct build *b, const struct b_hold *e,
     }
 }
 
-static int handle_close(struct play *p, const struct b_hold *e)
+static int handle_close(struct hold_replay *p, const struct b_hold_event *e)
 {
     struct build *b = p->b;
     struct b_chan *c = &b->chans.v[e->arg];
@@ -192,7 +194,8 @@ static int handle_close(struct play *p, const struct b_hold *e)
     return 0;
 }
 
-static int inherit_ends_at_fork(struct play *p, const struct b_hold *e)
+static int inherit_ends_at_fork(struct hold_replay *p,
+                                const struct b_hold_event *e)
 {
     uint32_t child = e->arg;
     for (uint32_t i = p->list[e->proc]; i != IPS_NONE; i = p->all.v[i].next) {
@@ -212,7 +215,8 @@ static int inherit_ends_at_fork(struct play *p, const struct b_hold *e)
 
 /* Handles an exec or the end of a process: releases the ends that it held,
  * except those that an unrecorded program after the exec may have inherited. */
-static int release_ends_at_exec_or_exit(struct play *p, const struct b_hold *e)
+static int release_ends_at_exec_or_exit(struct hold_replay *p,
+                                        const struct b_hold_event *e)
 {
     const struct b_proc *proc = &p->b->procs[e->proc];
     bool goes_on = e->kind == B_HOLD_EXEC &&
@@ -236,7 +240,7 @@ static int release_ends_at_exec_or_exit(struct play *p, const struct b_hold *e)
 
 /* ---- order of events ---- */
 
-static int append_hold_event(struct build *b, const struct b_hold *e)
+static int append_hold_event(struct build *b, const struct b_hold_event *e)
 {
     int rc = B_MORE(b->holds, b->err);
     if (rc < 0)
@@ -259,10 +263,10 @@ static int add_hold_events(struct build *b)
         const struct b_chan *c = &b->chans.v[i];
         if (is_stream_end(b, c->end_recv) || is_stream_end(b, c->end_send))
             rc = append_hold_event(
-                b, &(struct b_hold){.t = c->t,
-                                    .proc = b->images[c->image].proc,
-                                    .arg = i,
-                                    .kind = B_HOLD_CHAN});
+                b, &(struct b_hold_event){.t = c->t,
+                                          .proc = b->images[c->image].proc,
+                                          .arg = i,
+                                          .kind = B_HOLD_CHAN});
     }
     for (uint32_t p = 0; p < b->out->proc_count && rc == 0; p++) {
         const struct b_proc *proc = &b->procs[p];
@@ -271,25 +275,26 @@ static int add_hold_events(struct build *b)
          * children inherit here. */
         if (row->parent != IPS_NONE && !proc->spawned)
             rc = append_hold_event(
-                b, &(struct b_hold){.t = proc->fork == IPS_NONE
-                                             ? row->start_ns
-                                             : b->forks.v[proc->fork].t,
-                                    .proc = row->parent,
-                                    .arg = p,
-                                    .kind = B_HOLD_FORK});
+                b, &(struct b_hold_event){.t = proc->fork == IPS_NONE
+                                                   ? row->start_ns
+                                                   : b->forks.v[proc->fork].t,
+                                          .proc = row->parent,
+                                          .arg = p,
+                                          .kind = B_HOLD_FORK});
         if (rc == 0 && !row->open)
             rc = append_hold_event(
-                b, &(struct b_hold){.t = proc->last_ns,
-                                    .proc = p,
-                                    .node = b_end_node(b, proc->end_chain),
-                                    .kind = B_HOLD_END});
+                b, &(struct b_hold_event){
+                       .t = proc->last_ns,
+                       .proc = p,
+                       .node = b_get_end_node(b, proc->end_chain),
+                       .kind = B_HOLD_END});
     }
     return rc;
 }
 
 static int cmp_hold(const void *va, const void *vb)
 {
-    const struct b_hold *a = va, *b = vb;
+    const struct b_hold_event *a = va, *b = vb;
     CMP3(a->t, b->t);
     CMP3(a->kind, b->kind);
     CMP3(a->seq, b->seq);
@@ -298,14 +303,14 @@ static int cmp_hold(const void *va, const void *vb)
 
 static int cmp_release(const void *va, const void *vb)
 {
-    const struct b_release *a = va, *b = vb;
+    const struct b_free_build *a = va, *b = vb;
     CMP3(a->end, b->end);
     CMP3(a->t, b->t);
     CMP3(a->node, b->node);
     return 0;
 }
 
-static int replay_hold_events(struct play *p)
+static int replay_hold_events(struct hold_replay *p)
 {
     struct build *b = p->b;
     int rc = 0;
@@ -319,7 +324,7 @@ static int replay_hold_events(struct play *p)
         p->all.v[at].traffic = k + 1;
     }
     for (uint32_t i = 0; i < b->holds.n && rc == 0; i++) {
-        const struct b_hold *e = &b->holds.v[i];
+        const struct b_hold_event *e = &b->holds.v[i];
         switch ((enum b_hold_kind)e->kind) {
         case B_HOLD_CHAN:
             rc = hold_named_ends(p, e);
@@ -356,7 +361,7 @@ static void index_releases_and_set_closed(struct build *b)
 
 int b_find_end_releases(struct build *b)
 {
-    struct play p = {.b = b};
+    struct hold_replay p = {.b = b};
     int rc = add_hold_events(b);
     if (rc < 0)
         return rc;
@@ -380,7 +385,7 @@ uint32_t b_find_release_before(const struct build *b, uint32_t end,
                                uint64_t t_ns, uint32_t sleeper, bool eof)
 {
     const struct b_end *e = &b->ends[end];
-    const struct b_release *v = b->releases.v + e->first_release;
+    const struct b_free_build *v = b->releases.v + e->first_release;
     if (eof && e->shut_ns <= t_ns)
         return e->shut_node;
     uint32_t low = 0, high = e->release_count;

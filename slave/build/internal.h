@@ -25,7 +25,7 @@
  *            caused an end-of-file
  *   match    makes the cross arcs from sends to receives; if an unrecorded
  *            process also writes or reads: build/shared.c
- *   finish   sets the coordinates of END nodes (b_set_end_coords)
+ *   finish   sets the coordinates of END nodes (b_set_coords_of_end_nodes)
  *   causal   moves coordinates until no local arc needs more time than the
  *            clock allows
  *   far      finds the ends whose peer may be on another machine
@@ -96,14 +96,14 @@ struct b_walk {
     const struct ips_stream_in *in;
     uint32_t chunk;
     size_t at;
-    struct slave_proc_line proc_line;
+    struct slave_record_expander proc_line;
 };
 /* The smallest size, in bytes, of a record of each type; 0 for unknown types.
  */
 extern const uint16_t b_rec_min[256];
 
 /* Whether the stream may have records of this type. */
-static inline bool b_may_have(const struct ips_stream_in *in, uint8_t type)
+static inline bool b_may_have_type(const struct ips_stream_in *in, uint8_t type)
 {
     return !in->types || in->types[type / 64] >> type % 64 & 1;
 }
@@ -177,11 +177,11 @@ struct build {
     B_ARRAY(struct b_sync) syncs;
     B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct b_retry) retries;
-    B_ARRAY(struct b_made) mades;
+    B_ARRAY(struct b_created_file) mades;
     B_ARRAY(struct b_nap_run) nap_runs;
     B_ARRAY(struct ips_unended) unended; /* in order of creation */
     bool unended_failed;
-    B_ARRAY(struct b_vain) vains;
+    B_ARRAY(struct b_failed_child_wait) vains;
     B_ARRAY(struct b_unfinished_send) unfinished_sends;
     B_ARRAY(struct b_packet) packets;
     /* in order of creation; b_make_poll_arcs() sorts them by end and time of
@@ -196,10 +196,10 @@ struct build {
      * `used_top` is the greatest id in use. `uses` collects the channels that
      * each stream uses. */
     uint8_t *used;
-    B_ARRAY(struct b_use) uses;
+    B_ARRAY(struct b_channel_use) uses;
     /* [early_count], by end: state of the receives that are matched while nodes
      * are made (build/plain/early.c) */
-    struct inflow *early;
+    struct match_cursor *early;
     uint32_t used_top, early_count;
     B_ARRAY(struct b_kill) kills;
     B_ARRAY(struct b_signal_taken) takings;
@@ -209,7 +209,7 @@ struct build {
     uint32_t end_capacity;
     B_ARRAY(struct b_block) blocks;
     /* slabs for sends: of B_SLAB_OPS slots each, of slab_ops the last one */
-    B_ARRAY(struct b_op *) slabs;
+    B_ARRAY(struct b_send *) slabs;
     uint32_t slab_ops, slab_used; /* the last slab's slots; its slots in use */
     B_ARRAY(struct b_long_read) long_reads;
     struct b_read *reads;
@@ -217,9 +217,9 @@ struct build {
     B_ARRAY(struct b_event) events;
     uint64_t cost_ps;  /* overhead of all threads, ps */
     uint64_t probe_ps; /* overhead since the last node, not yet in g.probe */
-    B_ARRAY(struct b_ext) exts;
-    B_ARRAY(struct b_hold) holds;
-    B_ARRAY(struct b_release) releases;
+    B_ARRAY(struct b_external) exts;
+    B_ARRAY(struct b_hold_event) holds;
+    B_ARRAY(struct b_free_build) releases;
     B_ARRAY(struct ips_remote_out) outs;
     /* For each row of out->traffic: time of the last operation. */
     B_ARRAY(uint64_t) traffic_last;
@@ -250,10 +250,10 @@ struct build {
      * predecessor; `arcs`: nodes whose cross arcs pass `match` did not make. */
     bool bends;
     B_ARRAY(uint32_t) arcs;
-    B_ARRAY(struct b_fitted) fitted;
+    B_ARRAY(struct b_corrected_wait) fitted;
     /* [end_count], by sending end: how far find_send_time() (build/weights.c)
      * has walked the sends */
-    struct b_sending *asked;
+    struct b_send_cursor *asked;
     B_ARRAY(struct b_delay) delays;
     /* slots of the fast path (build/plain.h); NULL: this build does not use
      * it */
@@ -263,8 +263,8 @@ struct build {
     /* NULL unless the build continues with more records later
      * (build/incremental/grow.h). */
     struct b_incremental *incremental;
-    struct b_from *from; /* [chain_count] where the passes after pass `node`
-                            start; NULL: at the first node of each chain */
+    /* [chain_count] where the passes after pass `node` start, or NULL */
+    struct b_resume_point *from;
     uint64_t *coord; /* [node_capacity] coordinates, before they became weights;
                         only in an incremental build */
     bool tables;     /* only tables are wanted, no graph */
@@ -281,8 +281,8 @@ static inline void b_set_progress(const struct build *b, unsigned permille)
 }
 
 /* Data that the build keeps for ips_built_set_peers(). */
-struct ips_build_more {
-    struct b_ext *exts;
+struct ips_built_peer_data {
+    struct b_external *exts;
     uint32_t ext_count;
     struct ips_remote_out *outs; /* connects, sends and closes of ends without
                                     a local peer, sorted by (end, pos) */
@@ -294,39 +294,40 @@ struct ips_build_more {
 
 /* ---- sends of an end ---- */
 
-static inline struct b_op *b_op_at(const struct build *b, uint32_t place)
+static inline struct b_send *b_send_at(const struct build *b, uint32_t place)
 {
     return b->slabs.v[place / B_SLAB_OPS] + place % B_SLAB_OPS;
 }
 /* Iterates over the sends of an end, in order; op is NULL at the end. */
-struct b_sending {
-    struct b_op *op, *end;    /* current send; end of its block */
-    uint32_t position, block; /* slot of the send (b_op_at); the next block */
+struct b_send_cursor {
+    struct b_send *op, *end;  /* current send; end of its block */
+    uint32_t position, block; /* slot of the send (b_send_at); the next block */
     uint32_t now;             /* the block of `op` */
 };
-void b_next_block(const struct build *b, struct b_sending *s);
-static inline struct b_sending b_first_send(const struct build *b,
-                                            const struct b_end *e)
+void b_next_block(const struct build *b, struct b_send_cursor *s);
+static inline struct b_send_cursor b_first_send(const struct build *b,
+                                                const struct b_end *e)
 {
-    struct b_sending s = {.block = e->sends.first};
+    struct b_send_cursor s = {.block = e->sends.first};
     b_next_block(b, &s);
     return s;
 }
-static inline void b_next_send(const struct build *b, struct b_sending *s)
+static inline void b_next_send(const struct build *b, struct b_send_cursor *s)
 {
     s->position++;
     if (++s->op == s->end)
         b_next_block(b, s);
 }
-/* Makes room for a send of `e`. b_new_send() adds a send and sets *op to it. */
+/* Makes room for a send of `e`. b_add_send() adds one and sets *op to it. */
 int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
-static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
+static inline int b_add_send(struct build *b, struct b_end *e,
+                             struct b_send **op)
 {
     int rc = e->sends.capacity ? 0 : b_more_sends(b, e);
     if (rc < 0)
         return rc;
     struct b_block *k = &b->blocks.v[e->sends.last];
-    *op = b_op_at(b, k->at + k->n++);
+    *op = b_send_at(b, k->at + k->n++);
     e->sends.n++;
     e->sends.capacity--;
     return 0;
@@ -334,14 +335,14 @@ static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 
 /* ---- passes ---- */
 
-void b_release(struct build *b); /* build.c */
+void b_free_build(struct build *b); /* build.c */
 int b_run_passes(struct build *b) IPS_MUST_USE;
 /* build/scan.c: scans the records after `walk` of a stream that was scanned
  * before. Sets b->broken if a record is of a kind that cannot be added later
  * (build/incremental/grow.h) or the stream has ended. Adds new readings of the
  * run delay to b->delays. */
-int b_scan_more(struct build *b, uint32_t stream,
-                struct b_walk *walk) IPS_MUST_USE;
+int b_scan_new(struct build *b, uint32_t stream,
+               struct b_walk *walk) IPS_MUST_USE;
 void b_sum_guesses_and_losses(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
@@ -357,11 +358,11 @@ int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
  * arcs; then also saves the arcs that no later record changes. */
 void b_incremental_save_arcs(struct build *b, bool done);
 void b_incremental_add_window(struct build *b, uint32_t chain,
-                              const struct b_window *w);
+                              const struct b_delay_span *w);
 void b_incremental_add_bent_node(struct build *b, uint32_t node, uint32_t by);
 void b_incremental_mark_released(struct build *b, uint32_t traffic);
-void b_incremental_add_preempted_send(struct build *b, const struct b_op *send,
-                                      uint64_t slept);
+void b_incremental_add_preempted(struct build *b, const struct b_send *send,
+                                 uint64_t slept);
 struct b_read *b_incremental_add_read(struct build *b,
                                       uint32_t end) IPS_MUST_USE;
 /* Sets *row to the traffic row of (end, process); false: there is none. */
@@ -380,31 +381,30 @@ const struct ips_spun *b_incremental_get_final_spun(const struct build *b,
 /* build/plain/early.c: adds the stream's channels to b->uses, clears b->used.
  */
 int b_collect_channel_uses(struct build *b, uint32_t stream) IPS_MUST_USE;
-int b_early_begin(struct build *b) IPS_MUST_USE; /* before pass `node` */
+int b_init_early_match(struct build *b) IPS_MUST_USE; /* before pass `node` */
 /* Returns the sends that the receives of chain `c` at end `to` are matched with
  * while their nodes are made; NULL if pass `match` has to match them. */
-struct inflow *b_get_early_inflow(struct build *b, uint32_t to, uint32_t c);
+struct match_cursor *b_early_inflow(struct build *b, uint32_t to, uint32_t c);
 /* From now on, receives at end `to` are left to pass `match`. */
-void b_early_no_more(struct build *b, uint32_t to);
+void b_stop_early_match(struct build *b, uint32_t to);
 
 /* build/retry.c: these functions collect repeated tries in b->retries.
- * b_scan_tries() is for a record that moves bytes or waits, from `t` to
+ * b_scan_retry_record() is for a record that moves bytes or waits, from `t` to
  * `t_ret`; the others are for the JOIN or ACQUIRE that is added next. */
-int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
-                 const struct ips_rec_io *r, uint64_t t,
-                 uint64_t t_ret) IPS_MUST_USE;
-/* Adds naps to b->nap_runs. Call it for each BLOCK and any record after a
- * nap. */
+int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
+                        const struct ips_rec_io *r, uint64_t t,
+                        uint64_t t_ret) IPS_MUST_USE;
+/* Adds naps to b->nap_runs. For each BLOCK and any record after a nap. */
 int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
-int b_match_found_files(struct build *b) IPS_MUST_USE; /* before pass `node` */
-void b_make_found_file_arcs(struct build *b);
-void b_scan_tried_join(struct build *b, const struct b_stream *s, uint64_t t);
-int b_scan_tried_acquire(struct build *b, const struct b_stream *s,
+int b_match_awaited_files(struct build *b) IPS_MUST_USE; /* before `node` */
+void b_make_awaited_file_arcs(struct build *b);
+void b_scan_retried_join(struct build *b, const struct b_stream *s, uint64_t t);
+int b_scan_retry_acquire(struct build *b, const struct b_stream *s,
                          const struct ips_rec_sync *r, uint64_t t,
                          uint64_t t_ret) IPS_MUST_USE;
 
-int b_scan(struct build *b) IPS_MUST_USE; /* build/scan.c */
+int b_scan_all_streams(struct build *b) IPS_MUST_USE; /* build/scan.c */
 int b_make_processes_and_chains(struct build *b)
     IPS_MUST_USE;                                         /* build/process.c */
 int b_link_forks_and_joins(struct build *b) IPS_MUST_USE; /* build/link.c */
@@ -428,26 +428,26 @@ int b_scan_module(struct build *b, uint32_t stream, uint64_t t,
                   const uint8_t *p, uint32_t len) IPS_MUST_USE;
 /* Returns the name of the runtime of a MODULE record; NULL: no such runtime. */
 const char *b_runtime_of_module(const uint8_t *p, uint32_t len);
-int b_make_ends(struct build *b) IPS_MUST_USE;        /* build/channel.c */
-int b_join_local_peers(struct build *b) IPS_MUST_USE; /* build/peer.c */
-int b_sync_match(struct build *b) IPS_MUST_USE;       /* build/sync.c */
-int b_make_nodes(struct build *b) IPS_MUST_USE;       /* build/node.c */
+int b_make_ends(struct build *b) IPS_MUST_USE;          /* build/channel.c */
+int b_join_local_peers(struct build *b) IPS_MUST_USE;   /* build/peer.c */
+int b_match_sync_records(struct build *b) IPS_MUST_USE; /* build/sync.c */
+int b_make_nodes(struct build *b) IPS_MUST_USE;         /* build/node.c */
 /* Compares the objects of two records, as for qsort. Read and write locks of
  * one rwlock are the same object. */
 int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y);
-bool b_sync_got(const struct b_sync *s);
+bool b_has_obtained_lock(const struct b_sync *s);
 /* Values of `value` in an ACQUIRE (agent/preload/sync.h): the lock was obtained
  * after repeated tries; the lock was free. */
 #define B_SYNC_TRIED 2
 #define B_SYNC_WAS_FREE 3
 /* Whether `s` shows how a wait for a condition obtained the mutex again. */
-bool b_sync_after_cond(const struct b_sync *s);
+bool b_is_mutex_after_cond_wait(const struct b_sync *s);
 void b_make_sync_arcs(struct build *b);    /* build/sync.c */
 void b_find_process_ends(struct build *b); /* build/process_ends.c */
 int b_find_end_releases(struct build *b) IPS_MUST_USE; /* build/end_holders.c */
 /* build/unfinished.c */
 int b_complete_unfinished_sends(struct build *b) IPS_MUST_USE;
-int b_match(struct build *b) IPS_MUST_USE; /* build/match.c */
+int b_match_streams(struct build *b) IPS_MUST_USE; /* build/match.c */
 void b_add_record_cost(struct build *b, uint32_t chain, struct b_stream *s,
                        uint32_t type, const uint8_t *p); /* build/cost.c */
 /* Returns the recording overhead, in ps, of a plain send or receive. */
@@ -476,29 +476,29 @@ int b_match_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
 int b_make_poll_arcs(struct build *b) IPS_MUST_USE;  /* build/poll.c */
 void b_restore_packet_bytes(struct build *b);        /* build/match.c */
 void b_make_lifetime_arcs(struct build *b);          /* build/match.c */
-void b_set_end_coords(struct build *b);              /* build/process_ends.c */
+void b_set_coords_of_end_nodes(struct build *b);     /* build/process_ends.c */
 void b_limit_coords_by_clock(struct build *b);       /* build/causal.c */
 int b_make_weights(struct build *b) IPS_MUST_USE;    /* build/weights.c */
 /* After all chains have weights: adds up the CPU time of each process. If `sum`
  * (CPU times with spinning, lengths of cross arcs) is too large for the path
  * algorithms, clamps the weights; an incremental build sets b->broken. */
 void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum);
-int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE; /* build/sync_node.c */
-int b_list_unended(struct build *b) IPS_MUST_USE;      /* build/spin.c */
-int b_break_cycles(struct build *b) IPS_MUST_USE;      /* build/order.c */
-int b_bend_times_and_fit_waits(struct build *b) IPS_MUST_USE; /* build/wall.c */
-void b_distribute_run_delays(struct build *b); /* build/delay.c */
-struct b_window b_first_delay_window(const struct build *b, uint32_t chain);
+int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE;  /* build/sync_node.c */
+int b_list_unended_waits(struct build *b) IPS_MUST_USE; /* build/spin.c */
+int b_break_cycles(struct build *b) IPS_MUST_USE;       /* build/order.c */
+int b_order_times_and_waits(struct build *b) IPS_MUST_USE; /* build/wall.c */
+void b_distribute_run_delays(struct build *b);             /* build/delay.c */
+struct b_delay_span b_first_delay_window(const struct build *b, uint32_t chain);
 int b_make_tables(struct build *b) IPS_MUST_USE;   /* build/table.c */
 int b_mark_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: fills out->more; copies the data that an incremental build
  * still needs itself. */
-int b_keep_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
-/* build/waits.c; b_waits_drop() needs b->notes (rows of waits wanted). */
-int b_waits_begin(struct build *b) IPS_MUST_USE;
+int b_store_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
+/* build/waits.c; b_drop_wait_rows() needs b->notes (rows are wanted). */
+int b_init_wait_rows(struct build *b) IPS_MUST_USE;
 int b_make_lock_rows(struct build *b) IPS_MUST_USE; /* build/locks.c */
-int b_waits_finish(struct build *b) IPS_MUST_USE;
-void b_waits_drop(struct build *b, uint32_t arc);
+int b_finish_wait_rows(struct build *b) IPS_MUST_USE;
+void b_drop_wait_rows(struct build *b, uint32_t arc);
 
 /* ---- shared helpers ---- */
 
@@ -509,34 +509,34 @@ static inline bool b_is_poll_with_result(const struct ips_rec_io *r)
            !r->err;
 }
 /* Whether this BLOCK is a poll that an eventfd or a message queue ended. */
-static inline bool b_is_poll_of_object(const struct ips_rec_io *r)
+static inline bool b_is_poll_ended_by_object(const struct ips_rec_io *r)
 {
     return b_is_poll_with_result(r) &&
            (ips_ready_is_eventfd(r->ready) || ips_ready_is_queue(r->ready));
 }
 /* Whether this SIGNAL is a notification by mq_notify() for a queue. */
-static inline bool b_is_notice(int32_t code, uint64_t value)
+static inline bool b_is_mq_notify_signal(int32_t code, uint64_t value)
 {
     return code == SI_MESGQ && value;
 }
 /* Whether an incremental build leaves a poll with this `ready` to a whole
  * build: the event that ended such a poll is searched for before nodes are
  * made. */
-static inline bool b_ready_needs_search(uint32_t ready)
+static inline bool b_is_poll_cause_searched(uint32_t ready)
 {
     return IPS_READY_KIND(ready) == IPS_READY_EVENTFD ||
            ips_ready_is_queue(ready) || ips_ready_is_signalfd(ready);
 }
 /* Whether a BLOCK with this `op` describes repeated tries, or the event that
  * lets them succeed. Such a BLOCK is no wait itself. */
-static inline bool b_is_of_tries(uint16_t op)
+static inline bool b_is_retry_record(uint16_t op)
 {
     return op == IPS_OP_RETRY || op == IPS_OP_FOUND || op == IPS_OP_MADE;
 }
 /* Returns the channel bound to `id` in `image`, or NULL. */
-struct b_chan *b_chan_search(const struct build *b, uint32_t image,
+struct b_chan *b_search_chan(const struct build *b, uint32_t image,
                              uint32_t id);
-static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
+static inline struct b_chan *b_find_chan(const struct build *b, uint32_t image,
                                          uint32_t id)
 {
     const struct b_image *im = &b->images[image];
@@ -545,20 +545,20 @@ static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
         if (c->id == id)
             return c;
     }
-    return b_chan_search(b, image, id);
+    return b_search_chan(b, image, id);
 }
 /* Sets *flow to the end that represents the datagrams between socket end `end`
  * and address `remote`. Adds that end if there is none. */
 int b_find_or_add_flow(struct build *b, uint32_t end,
                        const struct ips_addr *remote,
                        uint32_t *flow) IPS_MUST_USE;
-bool b_addr_loopback(const struct ips_addr *a);
+bool b_is_loopback_addr(const struct ips_addr *a);
 /* Whether traffic between the two addresses stays in one network namespace.
  * This holds if one is a loopback address, or if both are equal. Other
  * addresses may be routed between namespaces, or exist in several namespaces by
  * chance. */
-bool b_addr_same_netns(const struct ips_addr *a, const struct ips_addr *b);
-bool b_addr_any(const struct ips_addr *a);
+bool b_is_within_netns(const struct ips_addr *a, const struct ips_addr *b);
+bool b_is_wildcard_addr(const struct ips_addr *a);
 /* Returns how long the thread was off the CPU between the readings (t0, cpu0)
  * and (t, cpu), less the `off` ns that it slept in calls. All in ns. */
 static inline __attribute__((always_inline)) uint64_t
@@ -581,9 +581,9 @@ b_add_unknown_gap(struct b_gaps *gaps, uint64_t t, uint64_t cpu, uint64_t off)
  * are the time and the CPU time of its thread at the same moment (the call of a
  * send or fork, the return of a receive or wait). The scan counted the nodes,
  * so there is space. */
-static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
-                              uint64_t coord, uint64_t t_ns, uint64_t cpu_at,
-                              uint32_t site)
+static inline uint32_t b_add_node(struct build *b, enum ips_node_kind kind,
+                                  uint64_t coord, uint64_t t_ns,
+                                  uint64_t cpu_at, uint32_t site)
 {
     const struct ips_graph *g = &b->out->g;
     uint8_t *kinds = g->kind,
@@ -616,19 +616,19 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     b->nodes = i + 1;
     return i;
 }
-/* Like b_node(), for a node at the call of an operation that then slept `slept`
- * ns: that sleep belongs to the next node. */
+/* Like b_add_node(), for a node at the call of an operation that then slept
+ * `slept` ns: that sleep belongs to the next node. */
 static inline uint32_t b_node_at_call(struct build *b, enum ips_node_kind kind,
                                       uint64_t coord, uint64_t t_ns,
                                       uint64_t slept, uint32_t site)
 {
     b->off_ns = ips_sub_sat(b->off_ns, slept);
-    uint32_t i = b_node(b, kind, coord, t_ns, coord, site);
+    uint32_t i = b_add_node(b, kind, coord, t_ns, coord, site);
     b->off_ns = slept;
     return i;
 }
-static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
-                           enum ips_xkind kind, uint64_t xlen)
+static inline void b_set_cross(struct build *b, uint32_t node, uint32_t xpred,
+                               enum ips_xkind kind, uint64_t xlen)
 {
     struct ips_graph *g = &b->out->g;
     if (node == IPS_NO_NODE || xpred == IPS_NO_NODE || node == xpred)
@@ -647,7 +647,7 @@ static inline bool b_may_have_far_peer(const struct build *b, uint32_t i)
 }
 /* Upper limit of times, ns: only damaged stamps exceed it. */
 #define B_LATEST (1ULL << 61)
-static inline uint64_t b_moved(uint64_t t, int64_t by)
+static inline uint64_t b_shift_time(uint64_t t, int64_t by)
 {
     /* Times of sends move forwards, those of receives backwards, so a branch on
      * the sign would be mispredicted. A sum in range did not wrap around. */
@@ -676,16 +676,16 @@ static inline uint32_t b_first_open_node(const struct build *b, uint32_t chain)
 {
     return b->from ? b->from[chain].node : b->out->g.chains[chain].first;
 }
-static inline bool b_final(const struct build *b, uint32_t node)
+static inline bool b_is_final_node(const struct build *b, uint32_t node)
 {
     return b->from && node < b->from[ips_chain_of(&b->out->g, node)].node;
 }
 /* Returns a node's coordinate. In a final node g.w is the weight already. */
-static inline uint64_t b_coord(const struct build *b, uint32_t node)
+static inline uint64_t b_get_coord(const struct build *b, uint32_t node)
 {
-    return b_final(b, node) ? b->coord[node] : b->out->g.w[node];
+    return b_is_final_node(b, node) ? b->coord[node] : b->out->g.w[node];
 }
-static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
+static inline uint32_t b_get_end_node(const struct build *b, uint32_t chain)
 {
     const struct ips_chain *c = &b->out->g.chains[chain];
     return c->first + c->count - 1;

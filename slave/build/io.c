@@ -10,7 +10,7 @@ decode_io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
                    struct interval *v)
 {
     b_decode_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
-    v->chan = b_chan_find(m->b, m->s->image, r->h.a);
+    v->chan = b_find_chan(m->b, m->s->image, r->h.a);
     if (v->chan)
         v->end = send ? v->chan->end_send : v->chan->end_recv;
 }
@@ -20,9 +20,9 @@ decode_io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
 static inline int count_traffic(struct maker *m, const struct interval *v,
                                 uint64_t len, enum b_dir dir)
 {
-    struct tally *y = &m->tally[dir];
+    struct traffic_tally *y = &m->tally[dir];
     if (!y->messages || y->end != v->end) {
-        int rc = b_next_tally(m, v->end, dir);
+        int rc = b_start_tally(m, v->end, dir);
         if (rc < 0)
             return rc;
     }
@@ -44,9 +44,9 @@ static inline void note_end_times(struct maker *m, const struct interval *v)
 
 /* ---- pending waits ---- */
 
-void b_count_pending_as_idle(struct maker *m)
+void b_end_pending_wait(struct maker *m)
 {
-    b_keep_poll_node(m);
+    b_end_wait_at_poll_node(m);
     if (!m->wait.pending)
         return;
     m->wait.pending = false;
@@ -55,7 +55,7 @@ void b_count_pending_as_idle(struct maker *m)
         return;
     m->b->out->counts.idle++;
     b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
-    b_add_unended(m, m->wait.arc, m->wait.blocked_ns, false);
+    b_add_unended_wait(m, m->wait.arc, m->wait.blocked_ns, false);
     if (m->b->notes)
         b_waits_add_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
@@ -63,16 +63,16 @@ void b_count_pending_as_idle(struct maker *m)
 /* Whether the pending poll waited for this receive. m->wait.ready, if known, is
  * the channel that the poll reported; before an accept it is the listening
  * socket. */
-static inline bool waited_for_receive(const struct maker *m,
-                                      const struct ips_rec_io *r,
-                                      const struct interval *v)
+static inline bool is_receive_of_pending_poll(const struct maker *m,
+                                              const struct ips_rec_io *r,
+                                              const struct interval *v)
 {
     uint32_t ready = m->wait.ready;
     if (!m->wait.pending)
         return false;
     if (ready == 0 || ready == r->h.a)
         return true;
-    const struct b_chan *c = b_chan_find(m->b, m->s->image, ready);
+    const struct b_chan *c = b_find_chan(m->b, m->s->image, ready);
     if (!c)
         return false;
     if (r->op == IPS_OP_ACCEPT)
@@ -97,15 +97,15 @@ static inline int add_send(struct maker *m, const struct ips_rec_io *r,
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[v->end];
-    struct b_op *op;
-    int rc = b_new_send(b, e, &op);
+    struct b_send *op;
+    int rc = b_add_send(b, e, &op);
     if (rc < 0)
         return rc;
     if (e->sends.n == 1)
         e->send_op_chain = m->chain;
     e->send_many |= e->send_op_chain != m->chain;
     e->send_blocked |= v->blocked;
-    *op = (struct b_op){
+    *op = (struct b_send){
         .t = v->t,
         .t_ret = v->t_ret,
         .len = e->packets
@@ -119,8 +119,8 @@ static inline int add_send(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static inline int add_read(struct maker *m, const struct ips_rec_io *r,
-                           const struct interval *v, uint32_t node)
+static inline int add_byte_receive(struct maker *m, const struct ips_rec_io *r,
+                                   const struct interval *v, uint32_t node)
 {
     struct build *b = m->b;
     struct ips_graph *g = &b->out->g;
@@ -170,8 +170,8 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     return rc;
 }
 
-static int add_event(struct maker *m, const struct interval *v, uint32_t node,
-                     enum b_event_kind kind, uint32_t ext)
+static int add_eof_accept(struct maker *m, const struct interval *v,
+                          uint32_t node, enum b_event_kind kind, uint32_t ext)
 {
     struct build *b = m->b;
     int rc = B_MORE(b->events, b->err);
@@ -185,10 +185,10 @@ static int add_event(struct maker *m, const struct interval *v, uint32_t node,
     return 0;
 }
 
-/* Adds a struct b_ext for a receive whose sender may not be on this machine,
- * and stores its index in *ext; IPS_NONE: the sender is on this machine. */
+/* Adds a struct b_external for a receive whose sender may not be on this
+ * machine, and stores its index in *ext; IPS_NONE: the sender is on it. */
 static inline __attribute__((always_inline)) int
-add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
+append_external(struct maker *m, const struct interval *v, uint32_t node,
                 uint64_t pos, uint64_t len, uint64_t slept, uint32_t *ext)
 {
     struct build *b = m->b;
@@ -204,7 +204,7 @@ add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
      * end. On an accepted connection the thread is a server: the bytes are a
      * new request, and its last send answered the previous one. */
     bool asked = e->send_chain == m->chain && !b->out->ends[v->end].accepted;
-    b->exts.v[b->exts.n++] = (struct b_ext){
+    b->exts.v[b->exts.n++] = (struct b_external){
         .pos = pos,
         .len = len,
         .reply_ns = asked ? ips_sub_sat(v->t_ret, e->send_t) : 0,
@@ -221,7 +221,7 @@ int b_add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
                       uint64_t len, uint64_t slept)
 {
     uint32_t ext;
-    return add_ext_receive(m, v, node, 0, len, slept, &ext);
+    return append_external(m, v, node, 0, len, slept, &ext);
 }
 
 static inline void set_last_send_of_end(struct maker *m,
@@ -252,11 +252,11 @@ static int add_broken_channel_node(struct maker *m, const struct interval *v)
 {
     if (v->end == IPS_NONE || m->b->ends[v->end].datagram)
         return 0;
-    uint32_t node = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret,
-                           v->end),
+    uint32_t node = b_add_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret,
+                               v->end),
              ext;
-    int rc = add_ext_receive(m, v, node, IPS_POS_EOF, 0, 0, &ext);
-    return rc < 0 ? rc : add_event(m, v, node, B_BROKEN, ext);
+    int rc = append_external(m, v, node, IPS_POS_EOF, 0, 0, &ext);
+    return rc < 0 ? rc : add_eof_accept(m, v, node, B_BROKEN, ext);
 }
 
 int b_on_send(struct maker *m, const uint8_t *p)
@@ -288,14 +288,14 @@ int b_on_send(struct maker *m, const uint8_t *p)
         node =
             b_node_at_call(b, IPS_NODE_SEND, v.cpu, v.t, v.blocked_ns, v.end);
         uint32_t z =
-            b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
+            b_add_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
         b->out->g.wait[z] = v.blocked_ns;
     } else {
-        node = b_node(b, IPS_NODE_SEND, v.cpu_ret, v.t, v.cpu, v.end);
+        node = b_add_node(b, IPS_NODE_SEND, v.cpu_ret, v.t, v.cpu, v.end);
     }
     if (v.end == IPS_NONE)
         return 0;
-    b_plain_put_sends(m, v.end);
+    b_flush_plain_sends(m, v.end);
     set_last_send_of_end(m, &v, node);
     rc = count_traffic(m, &v, (uint64_t)r.result, B_SEND);
     if (rc < 0)
@@ -314,12 +314,12 @@ static inline int add_bytes_receive(struct maker *m, const struct ips_rec_io *r,
     uint32_t ext = IPS_NONE;
     int rc = count_traffic(m, v, (uint64_t)r->result, B_RECV);
     if (rc == 0)
-        rc = add_ext_receive(m, v, node, 0, (uint64_t)r->result, slept, &ext);
+        rc = append_external(m, v, node, 0, (uint64_t)r->result, slept, &ext);
     if (rc < 0)
         return rc;
     if (datagram)
         return b_add_dgram(m, r, v, node, B_RECV, ext);
-    return add_read(m, r, v, node);
+    return add_byte_receive(m, r, v, node);
 }
 
 static int add_empty_receive(struct maker *m, const struct ips_rec_io *r,
@@ -328,11 +328,11 @@ static int add_empty_receive(struct maker *m, const struct ips_rec_io *r,
 {
     bool accept = r->op == IPS_OP_ACCEPT;
     uint32_t ext;
-    int rc = add_ext_receive(m, v, node, accept ? IPS_POS_SYN : IPS_POS_EOF, 0,
+    int rc = append_external(m, v, node, accept ? IPS_POS_SYN : IPS_POS_EOF, 0,
                              slept, &ext);
     if (rc < 0 || m->b->out->ends[v->end].kind == IPS_CHAN_USER)
         return rc;
-    return add_event(m, v, node, accept ? B_ACCEPT : B_EOF, ext);
+    return add_eof_accept(m, v, node, accept ? B_ACCEPT : B_EOF, ext);
 }
 
 int b_on_recv(struct maker *m, const uint8_t *p)
@@ -353,8 +353,8 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     struct spin spin = {0};
     if (m->spin.elapsed_ns)
         spin = b_pop_spin_before(m, &v);
-    if (!waited_for_receive(m, &r, &v)) {
-        b_keep_poll_node(m);
+    if (!is_receive_of_pending_poll(m, &r, &v)) {
+        b_end_wait_at_poll_node(m);
     } else if (b_merge_poll_into_receive(m, &v)) {
         slept += m->wait.blocked_ns;
         b_take_over_pending_wait(m, &v, IPS_WAIT_PEER, &spin);
@@ -365,7 +365,8 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         rc = b_find_or_add_flow(b, v.end, &m->dgram.remote, &v.end);
     if (rc < 0)
         return rc;
-    uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
+    uint32_t node =
+        b_add_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
     b->out->g.wait[node] = slept;
     rc = spin.burnt ? b_subtract_spin_at_node(m, node, &spin) : 0;
     if (rc < 0)
@@ -390,7 +391,7 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                      v.blocked_ns);
     b_add_unended_call(m, &v, r.err);
-    b_count_pending_as_idle(m);
+    b_end_pending_wait(m);
     return r.err == ECONNRESET || r.err == EPIPE
                ? add_broken_channel_node(m, &v)
                : 0;
@@ -409,10 +410,10 @@ static int make_external_wait_nodes(struct maker *m, const struct interval *v,
     int rc = b_add_job_stop_within(m);
     if (rc < 0)
         return rc;
-    uint32_t z =
-        b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
+    uint32_t z = b_add_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret,
+                            v->cpu_ret, IPS_NONE);
     m->b->out->g.wait[z] = v->blocked_ns;
-    b_cross(m->b, z, a, IPS_X_EXTERNAL, asleep);
+    b_set_cross(m->b, z, a, IPS_X_EXTERNAL, asleep);
     m->b->out->counts.external++;
     b_count_wait(m, cause, v->blocked_ns);
     return 0;
@@ -445,7 +446,7 @@ static int on_disk(struct maker *m, const struct interval *v)
  * the same call site, or if several channels were ready. */
 static void count_choice(struct maker *m, const struct ips_rec_io *r)
 {
-    struct chosen *c = NULL;
+    struct last_poll_choice *c = NULL;
     if (r->result <= 0 || r->err || r->ready == 0)
         return;
     for (uint32_t k = 0; k < CHOSEN_KEPT && !c; k++)
@@ -454,7 +455,7 @@ static void count_choice(struct maker *m, const struct ips_rec_io *r)
     bool other = c && c->ready != r->ready;
     if (!c)
         c = &m->chosen[m->chosen_next++ % CHOSEN_KEPT];
-    *c = (struct chosen){r->site, r->ready};
+    *c = (struct last_poll_choice){r->site, r->ready};
     m->row->choices += other || r->result > 1;
 }
 
@@ -466,8 +467,8 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     count_choice(m, r);
     /* The outer epoll reported that an inner epoll is ready; this poll of the
      * inner epoll shows which channel is ready. */
-    if (b_polled_epoll(m) && r->result > 0) {
-        struct wait *w = &m->wait;
+    if (b_is_nested_epoll_pending(m) && r->result > 0) {
+        struct pending *w = &m->wait;
         if ((y = b_pop_polled_signal(m, r))) {
             w->pending = false;
             v->cpu = ips_min_u64(v->cpu, w->cpu);
@@ -488,13 +489,13 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
      * wait: the program only asks again what is ready. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
         return 0;
-    b_count_pending_as_idle(m);
+    b_end_pending_wait(m);
     if (!v->blocked && !spin.elapsed_ns)
         return 0;
     if (r->err == ECONNRESET) { /* only a receive with MSG_PEEK, recorded as a
                                    poll, fails with this error */
         b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
-        v->chan = b_chan_find(m->b, m->s->image, r->ready);
+        v->chan = b_find_chan(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;
         b_add_unended_call(m, v, r->err);
         return add_broken_channel_node(m, v);
@@ -520,16 +521,16 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         if (v->blocked)
             b_count_wait(m, IPS_WAIT_CHILD, v->blocked_ns);
     } else {
-        m->wait = (struct wait){.pending = true,
-                                .fresh = true,
-                                .cpu = v->cpu,
-                                .cpu_ret = v->cpu_ret,
-                                .t = v->t,
-                                .t_ret = v->t_ret,
-                                .blocked_ns = v->blocked ? v->blocked_ns : 0,
-                                .ready = r->ready,
-                                .arc = m->b->nodes,
-                                .spin = spin};
+        m->wait = (struct pending){.pending = true,
+                                   .fresh = true,
+                                   .cpu = v->cpu,
+                                   .cpu_ret = v->cpu_ret,
+                                   .t = v->t,
+                                   .t_ret = v->t_ret,
+                                   .blocked_ns = v->blocked ? v->blocked_ns : 0,
+                                   .ready = r->ready,
+                                   .arc = m->b->nodes,
+                                   .spin = spin};
         b_make_poll_node(m, r);
     }
     return 0;
@@ -568,7 +569,7 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
         b_count_wait(m, cause, v->blocked_ns);
     if (r->err || r->result < 0) {
         b_add_unended_call(m, v, r->err);
-        b_count_pending_as_idle(m);
+        b_end_pending_wait(m);
     } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a ||
                                    (ips_ready_is_signalfd(m->wait.ready) &&
                                     r->op == IPS_OP_SIGNALFD))) {
@@ -601,13 +602,13 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
     if (rc < 0)
         return rc;
     uint32_t node =
-        b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+        b_add_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
     b->out->g.wait[node] = v->blocked_ns;
     b->vains.v[b->vains.n++] =
-        (struct b_vain){.t_ret = v->t_ret,
-                        .node = node,
-                        .proc = m->proc,
-                        .pid = IPS_READY_NUMBER(r->ready)};
+        (struct b_failed_child_wait){.t_ret = v->t_ret,
+                                     .node = node,
+                                     .proc = m->proc,
+                                     .pid = IPS_READY_NUMBER(r->ready)};
     return 0;
 }
 
@@ -620,8 +621,9 @@ static struct b_sync *pop_polled_sync(struct maker *m,
     struct b_sync *s = &b->syncs.v[m->next_sync];
     uint64_t t = b_stamp_to_ns(&m->s->clock, r->h.word, r->h.t);
     uint64_t t_ret = b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret);
-    if (!b_is_poll_of_object(r) || m->next_sync >= b->syncs.n || !s->polled ||
-        s->stream != m->s - b->streams || s->t_ret != ips_max_u64(t, t_ret))
+    if (!b_is_poll_ended_by_object(r) || m->next_sync >= b->syncs.n ||
+        !s->polled || s->stream != m->s - b->streams ||
+        s->t_ret != ips_max_u64(t, t_ret))
         return NULL;
     m->next_sync++;
     return s;
@@ -632,18 +634,18 @@ int b_on_block(struct maker *m, const uint8_t *p)
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
-    if (b_is_of_tries(r.op)) {
-        b_make_tries_nodes(m, &r);
+    if (b_is_retry_record(r.op)) {
+        b_make_file_event_node(m, &r);
         return 0;
     }
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_sync *object = pop_polled_sync(m, &r);
     if (object) {
         count_choice(m, &r);
-        if (v.blocked && !b_polled_epoll(m))
+        if (v.blocked && !b_is_nested_epoll_pending(m))
             /* not after a nested epoll: this poll shows why the outer epoll
              * returned, so the pending wait continues */
-            b_count_pending_as_idle(m);
+            b_end_pending_wait(m);
         return b_on_event_wait(m, object, &v);
     }
     enum ips_wait_cause cause = b_cause_of_op(r.op);
@@ -682,7 +684,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
     default:
         if (r.result > 0 && !m->wait.ready) /* the poll waited for what this
                                                call read, not for a channel */
-            b_count_pending_as_idle(m);
+            b_end_pending_wait(m);
         b_add_unended_call(m, &v, r.err);
         break;
     }

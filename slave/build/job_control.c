@@ -50,7 +50,7 @@ struct sweep {
     uint32_t stopped_count;
 };
 
-static int cmp_change(const void *va, const void *vb)
+static int compare_stop_changes(const void *va, const void *vb)
 {
     const struct change *x = va, *y = vb;
     CMP3(x->t, y->t);
@@ -59,7 +59,7 @@ static int cmp_change(const void *va, const void *vb)
     return 0;
 }
 
-static int cmp_stop(const void *va, const void *vb)
+static int compare_job_stops(const void *va, const void *vb)
 {
     const struct b_job_stop *x = va, *y = vb;
     CMP3(x->proc, y->proc);
@@ -138,7 +138,7 @@ static int end_stop(struct sweep *s, uint32_t k, const struct change *c)
     return 0;
 }
 
-static int on_cont(struct sweep *s, const struct change *c)
+static int end_stops_by_sigcont(struct sweep *s, const struct change *c)
 {
     int rc = 0;
     for (uint32_t k = s->stopped_count; k-- > 0 && rc == 0;) {
@@ -166,11 +166,12 @@ static void on_stop_notification(struct sweep *s, const struct change *c)
         s->b->kills.v[y->kill].is_taken = true;
 }
 
-static int sweep_changes(struct sweep *s)
+static int apply_stop_changes(struct sweep *s)
 {
     int rc = 0;
     if (s->changes.n)
-        qsort(s->changes.v, s->changes.n, sizeof(*s->changes.v), cmp_change);
+        qsort(s->changes.v, s->changes.n, sizeof(*s->changes.v),
+              compare_stop_changes);
     for (uint32_t i = 0; i < s->changes.n && rc == 0; i++) {
         const struct change *c = &s->changes.v[i];
         switch ((enum change_kind)c->kind) {
@@ -182,7 +183,7 @@ static int sweep_changes(struct sweep *s)
             s->state[c->proc].stop_kill = c->which;
             break;
         case GOES_ON:
-            rc = on_cont(s, c);
+            rc = end_stops_by_sigcont(s, c);
             break;
         case SEEN:
             on_stop_notification(s, c);
@@ -198,7 +199,7 @@ static void prepare_stop_nodes(struct build *b)
 {
     struct b_job_stop *v = b->job_stops.v;
     if (b->job_stops.n)
-        qsort(v, b->job_stops.n, sizeof(*v), cmp_stop);
+        qsort(v, b->job_stops.n, sizeof(*v), compare_job_stops);
     for (uint32_t i = 0; i < b->job_stops.n; i++) {
         struct b_proc *p = &b->procs[v[i].proc];
         if (p->stop_count++ == 0)
@@ -237,7 +238,7 @@ int b_find_job_stops(struct build *b, const uint32_t *by_pid)
     }
     for (uint32_t i = 0; i < n; i++)
         s.state[i] = (struct state){UINT64_MAX, IPS_NONE, IPS_NONE};
-    rc = sweep_changes(&s);
+    rc = apply_stop_changes(&s);
     if (rc == 0)
         prepare_stop_nodes(b);
 out:
@@ -327,7 +328,7 @@ static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
         return rc;
     uint64_t others = b->off_ns;
     b->off_ns = slept;
-    uint32_t node = b_node(b, IPS_NODE_AUX, cpu, t, cpu, IPS_NONE);
+    uint32_t node = b_add_node(b, IPS_NODE_AUX, cpu, t, cpu, IPS_NONE);
     b->off_ns = others;
     b->out->g.wait[node] = slept;
     b->job_stopped.v[b->job_stopped.n++] =
@@ -341,7 +342,7 @@ static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
     uint32_t signal_node = m->signal_node;
     m->signal_node = IPS_NO_NODE;
     b_waits_add_row(m, IPS_WAIT_SIGNAL, ns, stop->until);
-    rc = b_waits_finish_record(m, 0, NULL, 0, node);
+    rc = b_complete_wait_rows(m, 0, NULL, 0, node);
     m->signal_node = signal_node;
     return rc;
 }
@@ -456,6 +457,6 @@ void b_subtract_job_stop(struct maker *m, struct interval *v)
 void b_make_job_stop_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->job_stopped.n; i++)
-        b_cross(b, b->job_stopped.v[i].node,
-                b->kills.v[b->job_stopped.v[i].kill].node, IPS_X_SIGNAL, 0);
+        b_set_cross(b, b->job_stopped.v[i].node,
+                    b->kills.v[b->job_stopped.v[i].kill].node, IPS_X_SIGNAL, 0);
 }

@@ -18,22 +18,22 @@ struct links {
     uint32_t *fork_proc; /* process of each fork */
 };
 
-static uint32_t fork_image(const struct build *b, uint32_t f)
+static uint32_t image_of_fork(const struct build *b, uint32_t f)
 {
     return b->streams[b->forks.v[f].stream].image;
 }
 
-static int cmp_seq(const void *va, const void *vb, void *arg)
+static int compare_forks_by_seq(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
-    CMP3(fork_image(b, i), fork_image(b, k));
+    CMP3(image_of_fork(b, i), image_of_fork(b, k));
     CMP3(b->forks.v[i].seq, b->forks.v[k].seq);
     CMP3(i, k);
     return 0;
 }
 
-static int cmp_pid(const void *va, const void *vb, void *arg)
+static int compare_forks_by_pid(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
@@ -53,25 +53,26 @@ static int cmp_forks_by_process(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-static const struct ips_segment_header *image_head(const struct build *b,
-                                                   uint32_t image)
+static const struct ips_segment_header *header_of_image(const struct build *b,
+                                                        uint32_t image)
 {
     return &b->streams[b->images[image].first_stream].in->head;
 }
 
-static int cmp_image(const void *va, const void *vb, void *arg)
+static int compare_images_by_stamp_and_pid(const void *va, const void *vb,
+                                           void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
-    const struct ips_segment_header *x = image_head(b, i),
-                                    *y = image_head(b, k);
+    const struct ips_segment_header *x = header_of_image(b, i),
+                                    *y = header_of_image(b, k);
     CMP3(x->image_stamp, y->image_stamp);
     CMP3(x->pid, y->pid);
     CMP3(i, k);
     return 0;
 }
 
-static int cmp_proc(const void *va, const void *vb, void *arg)
+static int compare_processes_by_pid(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
@@ -83,13 +84,14 @@ static int cmp_proc(const void *va, const void *vb, void *arg)
 /* ---- look-ups ---- */
 
 /* Returns the FORK of `image` with number `seq`, or IPS_NONE. */
-static uint32_t fork_of_seq(const struct links *l, uint32_t image, uint64_t seq)
+static uint32_t find_fork_by_seq(const struct links *l, uint32_t image,
+                                 uint64_t seq)
 {
     const struct build *b = l->b;
     uint32_t low = 0, high = b->forks.n;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2, f = l->by_seq[mid];
-        uint32_t im = fork_image(b, f);
+        uint32_t im = image_of_fork(b, f);
         if (im < image || (im == image && b->forks.v[f].seq < seq))
             low = mid + 1;
         else
@@ -98,19 +100,20 @@ static uint32_t fork_of_seq(const struct links *l, uint32_t image, uint64_t seq)
     if (low == b->forks.n)
         return IPS_NONE;
     uint32_t f = l->by_seq[low];
-    return fork_image(b, f) == image && b->forks.v[f].seq == seq ? f : IPS_NONE;
+    return image_of_fork(b, f) == image && b->forks.v[f].seq == seq ? f
+                                                                    : IPS_NONE;
 }
 
 /* Returns the image that began at raw stamp `stamp`, or IPS_NONE. If several
  * did, prefers one with `pid` and `pidns`, then one with `pid`. */
-static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
-                               uint32_t pid, uint64_t pidns)
+static uint32_t find_image_by_stamp(const struct links *l, uint64_t stamp,
+                                    uint32_t pid, uint64_t pidns)
 {
     const struct build *b = l->b;
     uint32_t low = 0, high = b->image_count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (image_head(b, l->images[mid])->image_stamp < stamp)
+        if (header_of_image(b, l->images[mid])->image_stamp < stamp)
             low = mid + 1;
         else
             high = mid;
@@ -118,7 +121,7 @@ static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
     uint32_t best = IPS_NONE;
     bool is_pid = false;
     for (; low < b->image_count; low++) {
-        const struct ips_segment_header *h = image_head(b, l->images[low]);
+        const struct ips_segment_header *h = header_of_image(b, l->images[low]);
         if (h->image_stamp != stamp || (best != IPS_NONE && h->pid > pid))
             break;
         if (h->pid == pid && h->pidns == pidns)
@@ -148,15 +151,15 @@ static uint32_t find_end_of_pid_forks(const struct links *l, uint32_t pid,
     return low;
 }
 
-static bool makes_process(const struct b_fork *f)
+static bool is_process_fork(const struct b_fork *f)
 {
     return !f->failed && f->kind != IPS_FORK_THREAD && f->kind != IPS_FORK_TASK;
 }
 
 /* Returns the latest FORK at t or before whose child had `pid`, if it is not
  * linked to a child yet; else IPS_NONE. */
-static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
-                            uint64_t t)
+static uint32_t find_unlinked_fork_by_pid(const struct links *l, uint32_t pid,
+                                          uint64_t pidns, uint64_t t)
 {
     const struct build *b = l->b;
     for (uint32_t k = find_end_of_pid_forks(l, pid, t), tried = 0;
@@ -167,7 +170,7 @@ static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
             break;
         if (b->streams[f->stream].in->head.pidns != pidns)
             continue;
-        if (makes_process(f) && f->child == IPS_NONE)
+        if (is_process_fork(f) && f->child == IPS_NONE)
             return i;
         if (f->child != IPS_NONE)
             break; /* This fork's child had the pid, so the children of older
@@ -178,8 +181,8 @@ static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
 
 /* Returns the process that had `pid` at t, the latest that began at t or
  * before; or IPS_NONE. */
-static uint32_t proc_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
-                            uint64_t t)
+static uint32_t find_process_by_pid(const struct links *l, uint32_t pid,
+                                    uint64_t pidns, uint64_t t)
 {
     const struct build *b = l->b;
     uint32_t low = 0, high = b->out->proc_count;
@@ -208,7 +211,7 @@ static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
     uint32_t p = b->out->g.chains[chain].process;
     b->forks.v[f].child = chain;
     b->chains[chain].fork = f;
-    if (makes_process(&b->forks.v[f])) {
+    if (is_process_fork(&b->forks.v[f])) {
         b->forks.v[f].child_proc = p;
         b->procs[p].fork = f;
     }
@@ -228,7 +231,7 @@ static uint32_t find_open_popen_fork(const struct links *l, uint32_t parent,
         const struct b_fork *f = &b->forks.v[i];
         if (l->fork_proc[i] != parent || f->t > t)
             break;
-        bool open = makes_process(f) && f->pid == 0 && f->child == IPS_NONE &&
+        bool open = is_process_fork(f) && f->pid == 0 && f->child == IPS_NONE &&
                     (f->kind == IPS_FORK_POPEN || f->kind == IPS_FORK_SYSTEM) &&
                     f->done_ns >= t;
         if (open)
@@ -254,7 +257,8 @@ static void prepare_popen_search(struct links *l)
         const struct b_join *join = &b->joins.v[j];
         if (join->kind != IPS_JOIN_SYSTEM)
             continue;
-        uint32_t f = fork_of_seq(l, b->streams[join->stream].image, join->seq);
+        uint32_t f =
+            find_fork_by_seq(l, b->streams[join->stream].image, join->seq);
         if (f != IPS_NONE)
             b->forks.v[f].done_ns = join->t_ret;
     }
@@ -266,9 +270,9 @@ static void link_thread(struct links *l, uint32_t chain)
     const struct b_stream *s = &b->streams[b->chains[chain].first_stream];
     if (s->fork_seq == 0)
         return;
-    uint32_t f = fork_of_seq(l, s->image, s->fork_seq);
+    uint32_t f = find_fork_by_seq(l, s->image, s->fork_seq);
     if (f == IPS_NONE || b->forks.v[f].failed ||
-        b->forks.v[f].child != IPS_NONE || makes_process(&b->forks.v[f]))
+        b->forks.v[f].child != IPS_NONE || is_process_fork(&b->forks.v[f]))
         return;
     link_child_to_fork(b, f, chain);
 }
@@ -281,20 +285,20 @@ static uint32_t find_fork_and_parent(struct links *l,
     uint32_t f = IPS_NONE;
     if (s->start_kind == IPS_START_FORK) {
         uint32_t image =
-            image_of_stamp(l, s->parent_image, s->ppid, row->pidns);
+            find_image_by_stamp(l, s->parent_image, s->ppid, row->pidns);
         if (image != IPS_NONE) {
             *parent = b->images[image].proc;
             if (s->fork_seq)
-                f = fork_of_seq(l, image, s->fork_seq);
-            if (f != IPS_NONE && (!makes_process(&b->forks.v[f]) ||
+                f = find_fork_by_seq(l, image, s->fork_seq);
+            if (f != IPS_NONE && (!is_process_fork(&b->forks.v[f]) ||
                                   b->forks.v[f].child != IPS_NONE))
                 f = IPS_NONE;
         }
     }
     if (f == IPS_NONE)
-        f = fork_of_pid(l, row->pid, row->pidns, row->start_ns);
+        f = find_unlinked_fork_by_pid(l, row->pid, row->pidns, row->start_ns);
     if (f == IPS_NONE && *parent == IPS_NONE && s->ppid)
-        *parent = proc_of_pid(l, s->ppid, row->pidns, row->start_ns);
+        *parent = find_process_by_pid(l, s->ppid, row->pidns, row->start_ns);
     if (f == IPS_NONE && s->start_kind == IPS_START_IMAGE &&
         *parent != IPS_NONE)
         f = find_open_popen_fork(l, *parent, row->start_ns);
@@ -317,7 +321,8 @@ static void link_process(struct links *l, uint32_t p)
     /* A process whose parent is untraced becomes the child of the process that
      * forked that parent. */
     if (parent == IPS_NONE && s->ppid) {
-        uint32_t g = fork_of_pid(l, s->ppid, row->pidns, row->start_ns);
+        uint32_t g =
+            find_unlinked_fork_by_pid(l, s->ppid, row->pidns, row->start_ns);
         parent = g == IPS_NONE ? IPS_NONE : l->fork_proc[g];
     }
     /* Processes are numbered in order of start, so this leaves no cycle. */
@@ -329,8 +334,8 @@ static void link_process(struct links *l, uint32_t p)
 
 /* Returns the latest FORK by process `proc`, at t or before, whose child had
  * `pid`; or IPS_NONE. */
-static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
-                            uint64_t t)
+static uint32_t find_fork_of_waited_child(const struct links *l, uint32_t proc,
+                                          uint32_t pid, uint64_t t)
 {
     const struct build *b = l->b;
     for (uint32_t k = find_end_of_pid_forks(l, pid, t), tried = 0;
@@ -339,7 +344,7 @@ static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
         const struct b_fork *f = &b->forks.v[i];
         if (f->pid != pid)
             break;
-        if (makes_process(f) && l->fork_proc[i] == proc)
+        if (is_process_fork(f) && l->fork_proc[i] == proc)
             return i;
     }
     return IPS_NONE;
@@ -349,8 +354,8 @@ static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
  * IPS_NONE. Tasks are the last streams of an image, in order of start. That is
  * nearly the order of their numbers, so the search tries only a few streams
  * near `number`. */
-static uint32_t task_of_number(const struct build *b, uint32_t image,
-                               uint32_t number)
+static uint32_t find_task_chain(const struct build *b, uint32_t image,
+                                uint32_t number)
 {
     const struct b_image *im = &b->images[image];
     uint32_t tasks = im->task_count;
@@ -371,25 +376,27 @@ static void link_join(struct links *l, struct b_join *j)
     uint32_t proc = b->images[s->image].proc, f = IPS_NONE;
     switch (j->kind) {
     case IPS_JOIN_WAIT:
-        f = j->pid ? fork_waited(l, proc, j->pid, j->t_ret) : IPS_NONE;
+        f = j->pid ? find_fork_of_waited_child(l, proc, j->pid, j->t_ret)
+                   : IPS_NONE;
         if (f != IPS_NONE)
             j->child_proc = b->forks.v[f].child_proc;
         else if (j->pid)
-            j->child_proc = proc_of_pid(l, j->pid, s->in->head.pidns, j->t_ret);
+            j->child_proc =
+                find_process_by_pid(l, j->pid, s->in->head.pidns, j->t_ret);
         break;
     case IPS_JOIN_SYSTEM:
-        f = fork_of_seq(l, s->image, j->seq);
+        f = find_fork_by_seq(l, s->image, j->seq);
         if (f != IPS_NONE)
             j->child_proc = b->forks.v[f].child_proc;
         break;
     case IPS_JOIN_THREAD:
     case IPS_JOIN_TASK:
-        f = j->seq ? fork_of_seq(l, s->image, j->seq) : IPS_NONE;
-        if (f != IPS_NONE && !makes_process(&b->forks.v[f])) {
+        f = j->seq ? find_fork_by_seq(l, s->image, j->seq) : IPS_NONE;
+        if (f != IPS_NONE && !is_process_fork(&b->forks.v[f])) {
             j->child = b->forks.v[f].child;
             j->unrecorded = !b->forks.v[f].failed && j->child == IPS_NONE;
         } else if (j->kind == IPS_JOIN_TASK)
-            j->child = task_of_number(b, s->image, j->pid);
+            j->child = find_task_chain(b, s->image, j->pid);
         break;
     default:
         break;
@@ -415,7 +422,7 @@ static uint32_t *make_index_array(uint32_t n, struct ips_err *err)
     return v;
 }
 
-static int index_all(struct links *l)
+static int make_link_indexes(struct links *l)
 {
     struct build *b = l->b;
     uint32_t n = b->forks.n;
@@ -429,19 +436,21 @@ static int index_all(struct links *l)
         !l->images || !l->procs)
         return IPS_E_NO_MEMORY;
     for (uint32_t f = 0; f < n; f++)
-        l->fork_proc[f] = b->images[fork_image(b, f)].proc;
-    qsort_r(l->by_seq, n, sizeof(uint32_t), cmp_seq, b);
-    qsort_r(l->by_pid, n, sizeof(uint32_t), cmp_pid, b);
+        l->fork_proc[f] = b->images[image_of_fork(b, f)].proc;
+    qsort_r(l->by_seq, n, sizeof(uint32_t), compare_forks_by_seq, b);
+    qsort_r(l->by_pid, n, sizeof(uint32_t), compare_forks_by_pid, b);
     qsort_r(l->by_proc, n, sizeof(uint32_t), cmp_forks_by_process, l);
-    qsort_r(l->images, b->image_count, sizeof(uint32_t), cmp_image, b);
-    qsort_r(l->procs, b->out->proc_count, sizeof(uint32_t), cmp_proc, b);
+    qsort_r(l->images, b->image_count, sizeof(uint32_t),
+            compare_images_by_stamp_and_pid, b);
+    qsort_r(l->procs, b->out->proc_count, sizeof(uint32_t),
+            compare_processes_by_pid, b);
     return 0;
 }
 
 int b_link_forks_and_joins(struct build *b)
 {
     struct links l = {.b = b};
-    int rc = index_all(&l);
+    int rc = make_link_indexes(&l);
     if (rc == 0) {
         prepare_popen_search(&l);
         for (uint32_t c = 0; c < b->out->g.chain_count; c++) {

@@ -70,7 +70,7 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
 
 /* Returns the time at which the thread had obtained the lock, or released
  * it. */
-static uint64_t moment_of(const struct b_sync *s)
+static uint64_t time_of_acquire_or_release(const struct b_sync *s)
 {
     return s->release ? s->t : s->t_ret;
 }
@@ -84,13 +84,13 @@ static int compare_syncs_by_object(const void *va, const void *vb, void *arg)
     if (c)
         return c;
     CMP3(chain_of(b, x), chain_of(b, y));
-    CMP3(moment_of(x), moment_of(y));
+    CMP3(time_of_acquire_or_release(x), time_of_acquire_or_release(y));
     CMP3(i, k);
     return 0;
 }
 
-static bool is_before(const struct ips_lock_row *x,
-                      const struct ips_lock_row *y)
+static bool is_lock_row_before(const struct ips_lock_row *x,
+                               const struct ips_lock_row *y)
 {
     return x->node < y->node || (x->node == y->node && x->w < y->w);
 }
@@ -102,14 +102,14 @@ static void keep_row_order(const struct ips_lock_row *last,
                            struct ips_lock_row *row)
 {
     row->t = ips_max_u64(row->t, last->t);
-    if (!is_before(row, last))
+    if (!is_lock_row_before(row, last))
         return;
     row->node = last->node + (last->w == IPS_LOCK_AT_NODE);
     row->w = last->w == IPS_LOCK_AT_NODE ? 0 : last->w;
 }
 
-static int put_row(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
-                   bool gives, uint32_t units)
+static int append_lock_row(struct locks *l, uint64_t t, uint32_t node,
+                           uint64_t w, bool gives, uint32_t units)
 {
     struct ips_wait_rows *o = l->out;
     struct ips_lock_row row = {
@@ -137,14 +137,15 @@ static int put_row_within_arc(struct locks *l, const struct b_sync *s,
     uint32_t last = c->first + c->count - 1;
     uint32_t i = s->next < last ? ips_max_u32(s->next, c->first + 1) : last;
     uint64_t w = ips_min_u64(ips_sub_sat(s->cpu, l->cpu[i - 1]), g->w[i]);
-    return put_row(l, moment_of(s), i, w, s->release, units);
+    return append_lock_row(l, time_of_acquire_or_release(s), i, w, s->release,
+                           units);
 }
 
 /* Adds a row for a lock that the chain took at time t, or at the end of its
  * last wait that was over at `asked`, if that is later. If the chain began
  * after t, it takes the lock at its start. */
-static int put_guessed_hold_start(struct locks *l, uint32_t chain, uint64_t t,
-                                  uint64_t asked)
+static int append_estimated_hold_start(struct locks *l, uint32_t chain,
+                                       uint64_t t, uint64_t asked)
 {
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain];
@@ -162,7 +163,7 @@ static int put_guessed_hold_start(struct locks *l, uint32_t chain, uint64_t t,
         cut = (struct ips_replay_cut){.node = i + 1};
         break;
     }
-    return put_row(l, t, cut.node, cut.w, false, 1);
+    return append_lock_row(l, t, cut.node, cut.w, false, 1);
 }
 
 /* Whether the record has a node at which the row can be. Only the lock may
@@ -183,8 +184,8 @@ static int put_record_row(struct locks *l, const struct b_sync *s,
                           uint32_t units)
 {
     if (has_node_timed_by_lock(l, s))
-        return put_row(l, moment_of(s), s->node, IPS_LOCK_AT_NODE, s->release,
-                       units);
+        return append_lock_row(l, time_of_acquire_or_release(s), s->node,
+                               IPS_LOCK_AT_NODE, s->release, units);
     return put_row_within_arc(l, s, units);
 }
 
@@ -245,7 +246,7 @@ static int add_holder_rows_of_chain(struct locks *l, const uint32_t *order,
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         const struct b_sync *s = &v[order[k]];
         if (!s->release) {
-            if (b_sync_got(s))
+            if (b_has_obtained_lock(s))
                 had = is_retaken_after_timeout(l, order[k]) ? NULL : s;
             continue;
         }
@@ -253,9 +254,9 @@ static int add_holder_rows_of_chain(struct locks *l, const uint32_t *order,
             rc = put_record_row(l, had, 1);
         } else if (s->used) {
             uint64_t asked = ips_min_u64(l->asked[order[k]], s->t);
-            rc = put_guessed_hold_start(l, chain_of(l->b, s),
-                                        estimate_hold_start(l, asked, s->t),
-                                        asked);
+            rc = append_estimated_hold_start(
+                l, chain_of(l->b, s), estimate_hold_start(l, asked, s->t),
+                asked);
         }
         if (rc == 0 && (had || s->used))
             rc = put_record_row(l, s, 1);
@@ -270,7 +271,7 @@ static bool has_single_holder(const struct b_sync *s)
            s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
 }
 
-static bool of_file(const struct b_sync *s)
+static bool is_file_lock(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
 }
@@ -294,7 +295,7 @@ static int add_single_holder_rows(struct locks *l, const uint32_t *order,
     const struct b_sync *v = l->b->syncs.v;
     int rc = 0;
     for (uint32_t k = 0; k < n; k++)
-        if (of_file(&v[order[k]]) && l->went[order[k]] > 1)
+        if (is_file_lock(&v[order[k]]) && l->went[order[k]] > 1)
             return 0;
     list_release_times(l, order, n);
     for (uint32_t k = 0, next; k < n && rc == 0; k = next) {
@@ -311,7 +312,7 @@ static int compare_syncs_by_moment(const void *va, const void *vb, void *arg)
 {
     const struct b_sync *v = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
-    CMP3(moment_of(&v[i]), moment_of(&v[k]));
+    CMP3(time_of_acquire_or_release(&v[i]), time_of_acquire_or_release(&v[k]));
     CMP3(v[k].release, v[i].release);
     CMP3(i, k);
     return 0;
@@ -330,7 +331,7 @@ static uint32_t count_units_at_begin(const struct locks *l,
         const struct b_sync *s = &v[sorted[k]];
         if (s->release)
             have++;
-        else if (!b_sync_got(s) || s->polled || s->notified)
+        else if (!b_has_obtained_lock(s) || s->polled || s->notified)
             continue;
         else if (have)
             have--;
@@ -351,7 +352,8 @@ static int add_all_semaphore_rows(struct locks *l, const uint32_t *order,
         const struct b_sync *s = &v[order[k]];
         if (!k || chain_of(l->b, s) != chain_of(l->b, &v[order[k - 1]]))
             l->chain_begin = l->out->lock_count;
-        if (!s->release && (!b_sync_got(s) || s->polled || s->notified))
+        if (!s->release &&
+            (!b_has_obtained_lock(s) || s->polled || s->notified))
             continue;
         rc = put_record_row(l, s, units);
     }
@@ -373,7 +375,8 @@ static int add_semaphore_rows(struct locks *l, const uint32_t *order,
                         : g->xkind[s->node] != IPS_X_RESOURCE ||
                               l->went[s->cause] != 1))
             continue;
-        rc = put_row(l, moment_of(s), s->node, IPS_LOCK_AT_NODE, s->release, 0);
+        rc = append_lock_row(l, time_of_acquire_or_release(s), s->node,
+                             IPS_LOCK_AT_NODE, s->release, 0);
     }
     return rc;
 }
@@ -389,7 +392,7 @@ enum { GATE = 0, UNITS = 1 };
 /* limit of the readers at once, because a writer needs a row for each */
 #define READERS_MAX 64u
 
-static bool is_read(const struct b_sync *s)
+static bool is_read_lock(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_RDLOCK;
 }
@@ -403,7 +406,7 @@ static uint32_t count_readers_at_once(const struct locks *l,
     uint32_t threads = 0, now = 0, most = 0, last = IPS_NONE;
     for (uint32_t k = 0; k < n; k++) {
         const struct b_sync *s = &v[order[k]];
-        if (!is_read(s) || s->release || chain_of(l->b, s) == last)
+        if (!is_read_lock(s) || s->release || chain_of(l->b, s) == last)
             continue;
         last = chain_of(l->b, s);
         threads++;
@@ -412,7 +415,7 @@ static uint32_t count_readers_at_once(const struct locks *l,
     qsort_r(l->sorted, n, sizeof(*l->sorted), compare_syncs_by_moment, v);
     for (uint32_t k = 0; k < n; k++) {
         const struct b_sync *s = &v[l->sorted[k]];
-        if (!is_read(s) || (!s->release && !b_sync_got(s)))
+        if (!is_read_lock(s) || (!s->release && !b_has_obtained_lock(s)))
             continue;
         now = s->release ? now - (now > 0) : now + 1;
         most = ips_max_u32(most, now);
@@ -426,15 +429,15 @@ static int put_following_row(struct locks *l, uint64_t t, bool gives,
 {
     const struct ips_lock_row *last = &l->out->lock[l->out->lock_count - 1];
     bool at_node = last->w == IPS_LOCK_AT_NODE;
-    return put_row(l, t, last->node + at_node, at_node ? 0 : last->w, gives,
-                   units);
+    return append_lock_row(l, t, last->node + at_node, at_node ? 0 : last->w,
+                           gives, units);
 }
 
 static int put_rwlock_rows(struct locks *l, const struct b_sync *s,
                            uint32_t readers)
 {
-    uint32_t count = is_read(s) ? 1 : readers;
-    uint64_t t = moment_of(s);
+    uint32_t count = is_read_lock(s) ? 1 : readers;
+    uint64_t t = time_of_acquire_or_release(s);
     l->lock_number = s->release ? UNITS : GATE;
     int rc = put_record_row(l, s, s->release ? readers : 1);
     l->lock_number = UNITS;
@@ -455,10 +458,10 @@ static int add_rwlock_rows_of_chain(struct locks *l, const uint32_t *order,
     uint32_t left[2] = {0, 0}, has[2] = {0, 0};
     int rc = 0;
     for (uint32_t k = 0; k < n; k++)
-        left[is_read(&v[order[k]])] += v[order[k]].release;
+        left[is_read_lock(&v[order[k]])] += v[order[k]].release;
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         const struct b_sync *s = &v[order[k]];
-        bool kind = is_read(s);
+        bool kind = is_read_lock(s);
         if (s->release) {
             left[kind]--;
             if (!has[kind])
@@ -466,7 +469,7 @@ static int add_rwlock_rows_of_chain(struct locks *l, const uint32_t *order,
                            */
             has[kind]--;
         } else {
-            if (!b_sync_got(s) || has[kind] >= left[kind])
+            if (!b_has_obtained_lock(s) || has[kind] >= left[kind])
                 continue;
             has[kind]++;
         }
@@ -527,9 +530,9 @@ static int add_rows_of_object(struct locks *l, const uint32_t *order,
 /* Returns when the thread of v[i] asked for the lock. After a wait for a
  * condition, that is when the signal came: before the signal, other threads
  * needed the mutex to send it. */
-static uint64_t asked_at(const struct b_sync *v, uint32_t i)
+static uint64_t lock_request_ns(const struct b_sync *v, uint32_t i)
 {
-    if (!b_sync_after_cond(&v[i]) || !i || v[i - 1].cause == IPS_NONE)
+    if (!b_is_mutex_after_cond_wait(&v[i]) || !i || v[i - 1].cause == IPS_NONE)
         return v[i].t;
     return ips_max_u64(v[i].t, v[v[i - 1].cause].t);
 }
@@ -542,7 +545,7 @@ static void collect_waiters_by_release(struct locks *l)
         uint32_t r = v[i].cause;
         if (v[i].release || r == IPS_NONE)
             continue;
-        l->asked[r] = ips_min_u64(l->asked[r], asked_at(v, i));
+        l->asked[r] = ips_min_u64(l->asked[r], lock_request_ns(v, i));
         l->went[r]++;
     }
 }

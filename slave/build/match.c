@@ -5,16 +5,16 @@
 
 /* ---- order of sends ---- */
 
-static int cmp_send(const void *va, const void *vb)
+static int compare_sends_by_return(const void *va, const void *vb)
 {
-    const struct b_op *x = va, *y = vb;
+    const struct b_send *x = va, *y = vb;
     CMP3(x->t_ret, y->t_ret);
     CMP3(x->t, y->t);
     CMP3(x->node, y->node);
     return 0;
 }
 
-void b_next_block(const struct build *b, struct b_sending *s)
+void b_next_block(const struct build *b, struct b_send_cursor *s)
 {
     s->op = s->end = NULL;
     if (s->block == IPS_NONE)
@@ -22,14 +22,14 @@ void b_next_block(const struct build *b, struct b_sending *s)
     const struct b_block *k = &b->blocks.v[s->block];
     s->now = s->block;
     s->position = k->at;
-    s->op = b_op_at(b, k->at);
+    s->op = b_send_at(b, k->at);
     s->end = s->op + k->n;
     s->block = k->next;
     if (k->next != IPS_NONE)
-        __builtin_prefetch(b_op_at(b, b->blocks.v[k->next].at), 1);
+        __builtin_prefetch(b_send_at(b, b->blocks.v[k->next].at), 1);
 }
 
-static int new_slab(struct build *b)
+static int allocate_send_slab(struct build *b)
 {
     int rc = B_MORE(b->slabs, b->err);
     if (rc < 0)
@@ -42,7 +42,7 @@ static int new_slab(struct build *b)
     b->slab_used = 0;
     if ((b->slabs.n + 1) * (uint64_t)B_SLAB_OPS > IPS_NO_NODE)
         return ips_err_set(b->err, IPS_E_LIMIT, "more than 2^32 sends");
-    struct b_op *v = ips_alloc_large(b->slab_ops, sizeof(*v));
+    struct b_send *v = ips_alloc_large(b->slab_ops, sizeof(*v));
     if (!v)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u sends", b->slab_ops);
     b->slabs.v[b->slabs.n++] = v;
@@ -55,7 +55,7 @@ int b_more_sends(struct build *b, struct b_end *e)
     uint32_t ops = s->n < 4 ? 4 : s->n < B_BLOCK_OPS ? s->n : B_BLOCK_OPS;
     int rc = B_MORE(b->blocks, b->err);
     if (rc == 0 && (!b->slabs.n || b->slab_ops - b->slab_used < ops))
-        rc = new_slab(b);
+        rc = allocate_send_slab(b);
     if (rc < 0)
         return rc;
     uint32_t k = b->blocks.n++;
@@ -73,13 +73,13 @@ int b_more_sends(struct build *b, struct b_end *e)
 
 static int sort_sends(struct build *b, struct b_end *e)
 {
-    struct b_op *v = b_calloc(e->sends.n, sizeof(*v), b->err);
-    struct b_sending s = b_first_send(b, e);
+    struct b_send *v = b_calloc(e->sends.n, sizeof(*v), b->err);
+    struct b_send_cursor s = b_first_send(b, e);
     if (!v)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
         v[i] = *s.op;
-    qsort(v, e->sends.n, sizeof(*v), cmp_send);
+    qsort(v, e->sends.n, sizeof(*v), compare_sends_by_return);
     s = b_first_send(b, e);
     for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
         *s.op = v[i];
@@ -90,19 +90,19 @@ static int sort_sends(struct build *b, struct b_end *e)
 /* Puts the sends of an end in order of return. Sends of one chain are in that
  * order already. If sends of different threads overlap in time, their order is
  * a guess and counts as ambiguous. */
-static int order_sends(struct build *b, struct b_end *e)
+static int sort_sends_if_needed(struct build *b, struct b_end *e)
 {
     bool ordered = true;
     uint64_t last = 0;
     if (!e->send_many)
         return 0;
-    struct b_sending s = b_first_send(b, e);
+    struct b_send_cursor s = b_first_send(b, e);
     for (; s.op && ordered; b_next_send(b, &s)) {
         ordered = last <= s.op->t_ret;
         last = s.op->t_ret;
     }
     int rc = ordered ? 0 : sort_sends(b, e);
-    const struct b_op *before = NULL;
+    const struct b_send *before = NULL;
     s = b_first_send(b, e);
     for (; s.op && rc == 0; before = s.op, b_next_send(b, &s))
         if (before && before->chain != s.op->chain && before->t_ret > s.op->t)
@@ -114,12 +114,12 @@ static int order_sends(struct build *b, struct b_end *e)
 
 /* The processes that moved bytes through an end (each once, at most `max`).
  * not_one: some operation moved more than one byte, or none. */
-struct users {
+struct pipe_users {
     uint32_t *procs, n, max;
     bool not_one;
 };
 
-static void add_one_byte_user(const struct build *b, struct users *u,
+static void add_one_byte_user(const struct build *b, struct pipe_users *u,
                               uint32_t chain, uint64_t len)
 {
     uint32_t p = b->out->g.chains[chain].process, k = 0;
@@ -140,8 +140,8 @@ static uint32_t find_token_writers(const struct build *b, uint32_t from,
                                    uint32_t *procs)
 {
     const struct b_end *e = &b->ends[from];
-    struct users u = {.procs = procs, .max = USERS_MAX};
-    struct b_sending s = b_first_send(b, e);
+    struct pipe_users u = {.procs = procs, .max = USERS_MAX};
+    struct b_send_cursor s = b_first_send(b, e);
     for (bool first = true; s.op && !u.not_one; first = false) {
         add_one_byte_user(b, &u, s.op->chain, first ? 1 : s.op->len);
         b_next_send(b, &s);
@@ -156,11 +156,11 @@ static bool may_carry_tokens(const struct build *b, uint32_t from, uint32_t to)
            find_token_writers(b, from, give) > 1;
 }
 
-bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
+bool b_does_pipe_carry_tokens(const struct build *b, uint32_t from, uint32_t to)
 {
     const struct b_end *e = &b->ends[to];
     uint32_t give[USERS_MAX], take[USERS_MAX] = {0}, both = 0;
-    struct users u = {.procs = take, .max = USERS_MAX};
+    struct pipe_users u = {.procs = take, .max = USERS_MAX};
     if (b->out->ends[to].kind != IPS_CHAN_PIPE)
         return false;
     uint32_t givers = find_token_writers(b, from, give);
@@ -181,7 +181,7 @@ bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
  * needed if several threads read, if a send of the peer blocked, for a pipe
  * that may carry tokens, if some processes are not recorded, and in an
  * incremental build. */
-static bool wants_list(const struct build *b, uint32_t i)
+static bool needs_receive_list(const struct build *b, uint32_t i)
 {
     const struct b_end *e = &b->ends[i];
     if (e->datagram || !e->read_count)
@@ -192,14 +192,15 @@ static bool wants_list(const struct build *b, uint32_t i)
                          may_carry_tokens(b, from, i)));
 }
 
-struct lister {
+struct receive_lister {
     struct build *b;
     /* [end_count] where the end's next receive is added in b->reads */
     uint32_t *at;
     uint32_t ext, long_read;
 };
 
-static void list_node(struct lister *l, uint32_t i, uint32_t chain)
+static void list_receive_of_node(struct receive_lister *l, uint32_t i,
+                                 uint32_t chain)
 {
     struct build *b = l->b;
     const struct ips_graph *g = &b->out->g;
@@ -226,7 +227,7 @@ static void list_node(struct lister *l, uint32_t i, uint32_t chain)
         b->reads[l->at[end]++] = r;
 }
 
-static int cmp_read(const void *va, const void *vb)
+static int compare_receives_by_return(const void *va, const void *vb)
 {
     const struct b_read *x = va, *y = vb;
     CMP3(x->t_ret, y->t_ret);
@@ -235,25 +236,26 @@ static int cmp_read(const void *va, const void *vb)
     return 0;
 }
 
-static void order_reads(struct build *b, const struct b_end *e)
+static void sort_receives_if_needed(struct build *b, const struct b_end *e)
 {
     struct b_read *v = b->reads + e->first_read;
     for (uint32_t i = 1; i < e->read_count; i++)
         if (v[i - 1].t_ret > v[i].t_ret) {
-            qsort(v, e->read_count, sizeof(*v), cmp_read);
+            qsort(v, e->read_count, sizeof(*v), compare_receives_by_return);
             return;
         }
 }
 
-static int list_reads(struct build *b)
+static int list_receives(struct build *b)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t ends = b->out->end_count, n = 0;
-    struct lister l = {.b = b, .at = b_calloc(ends, sizeof(*l.at), b->err)};
+    struct receive_lister l = {.b = b,
+                               .at = b_calloc(ends, sizeof(*l.at), b->err)};
     if (!l.at)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < ends; i++) {
-        b->ends[i].listed = wants_list(b, i);
+        b->ends[i].listed = needs_receive_list(b, i);
         l.at[i] = b->ends[i].first_read = n;
         n += b->ends[i].listed ? b->ends[i].read_count : 0;
     }
@@ -263,11 +265,11 @@ static int list_reads(struct build *b)
         for (; i < end; i++)
             if (g->kind[i] == IPS_NODE_RECV && g->site[i] != IPS_NONE &&
                 b->ends[g->site[i]].listed)
-                list_node(&l, i, c);
+                list_receive_of_node(&l, i, c);
     }
     for (uint32_t i = 0; b->reads && i < ends; i++)
         if (b->ends[i].listed && b->ends[i].read_many)
-            order_reads(b, &b->ends[i]);
+            sort_receives_if_needed(b, &b->ends[i]);
     ips_free_large(l.at);
     return n && !b->reads ? IPS_E_NO_MEMORY : 0;
 }
@@ -289,7 +291,7 @@ static int set_ext_positions(struct build *b)
         }
     }
     for (uint32_t i = 0; i < b->exts.n; i++) {
-        struct b_ext *x = &b->exts.v[i];
+        struct b_external *x = &b->exts.v[i];
         const struct b_end *e = &b->ends[x->end];
         if (!x->len || e->datagram || e->local || e->listed)
             continue;
@@ -302,9 +304,10 @@ static int set_ext_positions(struct build *b)
 
 /* ---- one direction of a local channel ---- */
 
-static struct inflow resume_inflow_of_end(const struct build *b, uint32_t to)
+static struct match_cursor resume_inflow_of_end(const struct build *b,
+                                                uint32_t to)
 {
-    struct inflow f = b_begin_inflow(b, to);
+    struct match_cursor f = b_init_match_cursor(b, to);
     if (to < b->early_count && b->early[to].early)
         f = b->early[to];
     f.whole = b->out->ends[b->out->ends[to].peer_end].closed;
@@ -312,18 +315,18 @@ static struct inflow resume_inflow_of_end(const struct build *b, uint32_t to)
     return f;
 }
 
-static int match_listed(struct build *b, uint32_t to)
+static int match_listed_receives(struct build *b, uint32_t to)
 {
-    struct inflow f = resume_inflow_of_end(b, to);
+    struct match_cursor f = resume_inflow_of_end(b, to);
     const struct b_end *e = &b->ends[to];
     const struct b_read *before = NULL;
-    const struct b_op *before_send = NULL;
-    bool tokens = b_carries_tokens(b, b->out->ends[to].peer_end, to);
-    if (b->careful && !tokens && b_is_shared(b, to))
+    const struct b_send *before_send = NULL;
+    bool tokens = b_does_pipe_carry_tokens(b, b->out->ends[to].peer_end, to);
+    if (b->careful && !tokens && b_has_unrecorded_user(b, to))
         return b_match_shared(b, to);
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
-        struct b_op *send = find_sender_or_count(b, &f, r->len);
+        struct b_send *send = find_send_or_count_unmatched(b, &f, r->len);
         if (!send || tokens)
             clear_send_of_receive(b, r->node);
         if (!send)
@@ -331,8 +334,8 @@ static int match_listed(struct build *b, uint32_t to)
         if (tokens) {
             bool waited = b->out->g.wait[r->node] > 0;
             if (waited)
-                b_cross(b, r->node, send->node, IPS_X_RESOURCE,
-                        IPS_THING_TOKEN);
+                b_set_cross(b, r->node, send->node, IPS_X_RESOURCE,
+                            IPS_THING_TOKEN);
             b->out->counts.order_dependent += waited;
             continue;
         }
@@ -343,7 +346,7 @@ static int match_listed(struct build *b, uint32_t to)
             b->out->counts.ambiguous++;
         before_send = send;
         before = r;
-        link_send(b, &f, send, r->node);
+        set_send_of_receive(b, &f, send, r->node);
     }
     return 0;
 }
@@ -351,11 +354,11 @@ static int match_listed(struct build *b, uint32_t to)
 /* Matches receive `v` of `len` bytes in the common case of
  * b_whole_message_xkind(). False: it is another case, and nothing was changed.
  */
-static inline bool match_whole_message(struct build *b, struct inflow *f,
+static inline bool match_whole_message(struct build *b, struct match_cursor *f,
                                        uint32_t v, uint64_t len)
 {
     const struct ips_graph *g = &b->out->g;
-    const struct b_op *send = f->send.op;
+    const struct b_send *send = f->send.op;
     if (f->read != f->sent || !send || ++send == f->send.end ||
         send->len != len)
         return false;
@@ -397,7 +400,7 @@ static uint64_t unmatched_receive_bits(const uint8_t *kind,
 }
 
 /* Matches all receives that are not listed, in the order of their nodes. */
-static void match_unlisted_receives(struct build *b, struct inflow *flows)
+static void match_unlisted_receives(struct build *b, struct match_cursor *flows)
 {
     const struct ips_graph *g = &b->out->g;
     const bool general = b->in->general;
@@ -410,10 +413,10 @@ static void match_unlisted_receives(struct build *b, struct inflow *flows)
             uint64_t len = g->xlen[i];
             if (!len || g->site[i] == IPS_NONE || !flows[g->site[i]].open)
                 continue;
-            struct inflow *f = &flows[g->site[i]];
+            struct match_cursor *f = &flows[g->site[i]];
             if (!general && match_whole_message(b, f, i, len))
                 continue;
-            struct b_op *send = find_sender_or_count(b, f, len);
+            struct b_send *send = find_send_or_count_unmatched(b, f, len);
             if (!send) {
                 clear_send_of_receive(b, i);
                 continue;
@@ -427,9 +430,10 @@ static void match_unlisted_receives(struct build *b, struct inflow *flows)
     }
 }
 
-static int match_data(struct build *b)
+static int match_all_receives(struct build *b)
 {
-    struct inflow *flows = b_calloc(b->out->end_count, sizeof(*flows), b->err);
+    struct match_cursor *flows =
+        b_calloc(b->out->end_count, sizeof(*flows), b->err);
     bool any = false;
     int rc = 0;
     if (!flows)
@@ -438,7 +442,7 @@ static int match_data(struct build *b)
         if (!b->ends[to].local || b->ends[to].datagram)
             continue;
         if (b->ends[to].listed)
-            rc = match_listed(b, to);
+            rc = match_listed_receives(b, to);
         else if (b->ends[to].read_count)
             flows[to] = resume_inflow_of_end(b, to);
         any |= flows[to].open;
@@ -451,7 +455,7 @@ static int match_data(struct build *b)
 
 /* The send did not wait but was preempted: gives it the coordinate of a send
  * that did not block, and subtracts its wait from the thread's row. */
-static void mark_send_preempted(struct build *b, struct b_op *send)
+static void mark_send_preempted(struct build *b, struct b_send *send)
 {
     struct ips_graph *g = &b->out->g;
     struct ips_thread_row *row = &b->out->threads[send->chain];
@@ -461,9 +465,9 @@ static void mark_send_preempted(struct build *b, struct b_op *send)
         ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
     row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
     if (b->notes)
-        b_waits_drop(b, send->node + 1);
+        b_drop_wait_rows(b, send->node + 1);
     if (b->incremental)
-        b_incremental_add_preempted_send(b, send, slept);
+        b_incremental_add_preempted(b, send, slept);
     g->w[send->node] = g->w[send->node + 1];
     send->past_cpu_ns = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
@@ -476,9 +480,9 @@ void b_match_blocked_sends(struct build *b, struct b_full_sends *k)
     const struct b_read *reads = k->reads;
     uint32_t r = 0, got = 0;
     uint64_t read = k->read, sent = k->sent;
-    struct b_sending s = k->send;
+    struct b_send_cursor s = k->send;
     for (; s.op; b_next_send(b, &s)) {
-        struct b_op *send = s.op;
+        struct b_send *send = s.op;
         sent = ips_add_sat(sent, send->len);
         for (; got < k->count && reads[got].t_ret <= send->t; got++)
             read = ips_add_sat(read, reads[got].len);
@@ -495,11 +499,11 @@ void b_match_blocked_sends(struct build *b, struct b_full_sends *k)
         if (ips_sub_sat(b_clamp_pos(sent), b_clamp_pos(read)) <= k->always)
             mark_send_preempted(b, send);
         else if (last != IPS_NO_NODE)
-            b_cross(b, send->node + 1, last, IPS_X_ROOM, 0);
+            b_set_cross(b, send->node + 1, last, IPS_X_ROOM, 0);
     }
 }
 
-void b_mark_far_sends_preempted(struct build *b, struct b_sending s)
+void b_mark_remote_sends_preempted(struct build *b, struct b_send_cursor s)
 {
     for (; s.op; b_next_send(b, &s))
         if (s.op->blocked && s.op->len <= B_ROOM_ALWAYS_BYTES)
@@ -530,25 +534,25 @@ static void match_blocked_sends(struct build *b)
         if (b->ends[i].local && b->ends[peer].send_blocked)
             match_blocked_sends_of_end(b, peer, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_mark_far_sends_preempted(b, b_first_send(b, &b->ends[i]));
+            b_mark_remote_sends_preempted(b, b_first_send(b, &b->ends[i]));
     }
 }
 
-int b_match(struct build *b)
+int b_match_streams(struct build *b)
 {
     int rc = 0;
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++)
-        rc = order_sends(b, &b->ends[i]);
+        rc = sort_sends_if_needed(b, &b->ends[i]);
     if (rc == 0)
-        rc = list_reads(b);
+        rc = list_receives(b);
     if (rc == 0)
         rc = set_ext_positions(b);
     if (rc < 0)
         return rc;
-    /* must run before match_data(): it sets coordinates of sends, which arcs
-     * may lower further */
+    /* must run before match_all_receives(): it sets coordinates of sends, which
+     * arcs may lower further */
     match_blocked_sends(b);
-    rc = match_data(b);
+    rc = match_all_receives(b);
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++) {
         b->out->ends[i].sent_bytes =
             ips_add_sat(b->out->ends[i].sent_bytes, b->ends[i].sent_before);
@@ -572,7 +576,7 @@ void b_restore_packet_bytes(struct build *b)
 
 /* Returns the chain of `node` if the thread slept in the node's call, else
  * IPS_NONE. */
-static uint32_t sleeper_of(const struct build *b, uint32_t node)
+static uint32_t chain_if_node_slept(const struct build *b, uint32_t node)
 {
     const struct ips_graph *g = &b->out->g;
     return g->wait[node] ? ips_chain_of(g, node) : IPS_NONE;
@@ -587,11 +591,11 @@ bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
         return false;
     if (ips_chain_of(&b->out->g, e->deaf_node) !=
         ips_chain_of(&b->out->g, node))
-        b_cross(b, node, e->deaf_node, IPS_X_LIFETIME, 0);
+        b_set_cross(b, node, e->deaf_node, IPS_X_LIFETIME, 0);
     return true;
 }
 
-static void match_event(struct build *b, const struct b_event *e)
+static void make_eof_or_accept_arc(struct build *b, const struct b_event *e)
 {
     uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
     /* for a peer that is not local, ips_built_set_peers() makes the arc */
@@ -604,11 +608,12 @@ static void match_event(struct build *b, const struct b_event *e)
     switch ((enum b_event_kind)e->kind) {
     case B_ACCEPT:
         node = b->ends[from].connect_node;
-        b_cross(b, e->node, node, IPS_X_DATA, 0);
+        b_set_cross(b, e->node, node, IPS_X_DATA, 0);
         break;
     case B_EOF:
     case B_BROKEN:
-        node = b_find_release_before(b, from, e->t_ret, sleeper_of(b, e->node),
+        node = b_find_release_before(b, from, e->t_ret,
+                                     chain_if_node_slept(b, e->node),
                                      e->kind == B_EOF);
         if (e->kind == B_EOF &&
             b_link_own_shutdown(b, e->node, e->end, e->t_ret, node))
@@ -619,7 +624,7 @@ static void match_event(struct build *b, const struct b_event *e)
             node = b->releases.v[b->ends[from].first_release].node;
             b->out->counts.ambiguous++;
         }
-        b_cross(b, e->node, node, IPS_X_LIFETIME, 0);
+        b_set_cross(b, e->node, node, IPS_X_LIFETIME, 0);
         break;
     }
     if (node == IPS_NO_NODE) {
@@ -633,7 +638,7 @@ static void match_event(struct build *b, const struct b_event *e)
 void b_make_event_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->events.n; i++)
-        match_event(b, &b->events.v[i]);
+        make_eof_or_accept_arc(b, &b->events.v[i]);
 }
 
 /* ---- processes and threads ---- */
@@ -643,21 +648,23 @@ static void link_fork_and_exec(struct build *b, const struct b_fork *f)
     if (f->child == IPS_NONE || f->node == IPS_NO_NODE)
         return;
     const struct b_chain *c = &b->chains[f->child];
-    b_cross(b, b->out->g.chains[f->child].first, f->node, IPS_X_LIFETIME, 0);
+    b_set_cross(b, b->out->g.chains[f->child].first, f->node, IPS_X_LIFETIME,
+                0);
     if (f->kind != IPS_FORK_VFORK && f->kind != IPS_FORK_SPAWN &&
         f->kind != IPS_FORK_POPEN)
         return;
     if (c->image_aux != IPS_NO_NODE)
-        b_cross(b, f->node + 1, c->image_aux, IPS_X_LIFETIME, 0);
+        b_set_cross(b, f->node + 1, c->image_aux, IPS_X_LIFETIME, 0);
     else if (b->procs[f->child_proc].last_ns <= f->t_ret)
-        b_cross(b, f->node + 1,
-                b_end_node(b, b->procs[f->child_proc].end_chain),
-                IPS_X_LIFETIME, 0);
+        b_set_cross(b, f->node + 1,
+                    b_get_end_node(b, b->procs[f->child_proc].end_chain),
+                    IPS_X_LIFETIME, 0);
 }
 
 /* Makes the arc of a wait for children that failed with ECHILD: from the child
  * that ended last before the wait returned. */
-static void link_failed_wait(struct build *b, const struct b_vain *x)
+static void link_failed_wait(struct build *b,
+                             const struct b_failed_child_wait *x)
 {
     uint32_t last = IPS_NONE;
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
@@ -670,8 +677,8 @@ static void link_failed_wait(struct build *b, const struct b_vain *x)
             last = i;
     }
     if (last != IPS_NONE)
-        b_cross(b, x->node, b_end_node(b, b->procs[last].end_chain),
-                IPS_X_LIFETIME, 0);
+        b_set_cross(b, x->node, b_get_end_node(b, b->procs[last].end_chain),
+                    IPS_X_LIFETIME, 0);
 }
 
 void b_make_lifetime_arcs(struct build *b)
@@ -683,6 +690,7 @@ void b_make_lifetime_arcs(struct build *b)
     for (uint32_t i = 0; i < b->joins.n; i++) {
         const struct b_join *j = &b->joins.v[i];
         if (j->child != IPS_NONE && j->ended)
-            b_cross(b, j->node, b_end_node(b, j->child), IPS_X_LIFETIME, 0);
+            b_set_cross(b, j->node, b_get_end_node(b, j->child), IPS_X_LIFETIME,
+                        0);
     }
 }

@@ -9,8 +9,8 @@
 /* How far the receives of one end have come in the sends of its peer: `send` is
  * the current send, `sent` the number of bytes up to its end, and `read` the
  * number of bytes received. */
-struct inflow {
-    struct b_sending send;
+struct match_cursor {
+    struct b_send_cursor send;
     uint64_t read, sent;
     bool whole;  /* the peer is closed, so a missing send was never recorded */
     bool open;   /* receives of this end are visited in the order of nodes */
@@ -24,13 +24,14 @@ struct inflow {
 
 /* Returns the state before the first receive of end `to`; `whole` and `open`
  * are not known while nodes are made. */
-static inline struct inflow b_begin_inflow(const struct build *b, uint32_t to)
+static inline struct match_cursor b_init_match_cursor(const struct build *b,
+                                                      uint32_t to)
 {
     const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
-    struct inflow f = {.send = b_first_send(b, e),
-                       .read = b->ends[to].recv_before,
-                       .sent = e->sent_before,
-                       .memory = b_is_end_in_memory(b, to)};
+    struct match_cursor f = {.send = b_first_send(b, e),
+                             .read = b->ends[to].recv_before,
+                             .sent = e->sent_before,
+                             .memory = b_is_end_in_memory(b, to)};
     if (f.send.op)
         f.sent = ips_add_sat(f.sent, f.send.op->len);
     return f;
@@ -38,8 +39,9 @@ static inline struct inflow b_begin_inflow(const struct build *b, uint32_t to)
 
 /* Advances *f by a receive of `len` bytes. Returns the send that wrote the last
  * of these bytes; NULL: it was not recorded (yet). */
-static inline struct b_op *b_find_sender(const struct build *b,
-                                         struct inflow *f, uint64_t len)
+static inline struct b_send *b_find_send_of_receive(const struct build *b,
+                                                    struct match_cursor *f,
+                                                    uint64_t len)
 {
     f->read = ips_add_sat(f->read, len);
     while (f->send.op && b_clamp_pos(f->sent) < b_clamp_pos(f->read)) {
@@ -47,7 +49,7 @@ static inline struct b_op *b_find_sender(const struct build *b,
         if (f->send.op)
             f->sent = ips_add_sat(f->sent, f->send.op->len);
     }
-    struct b_op *op = f->send.op;
+    struct b_send *op = f->send.op;
     if (op &&
         b_clamp_pos(f->read) > ips_sub_sat(b_clamp_pos(f->sent), op->len)) {
         __builtin_prefetch(op + 4, 1);
@@ -56,12 +58,13 @@ static inline struct b_op *b_find_sender(const struct build *b,
     return NULL;
 }
 
-/* Like b_find_sender(), and counts a receive without a send as unmatched or
- * pending. */
-static inline struct b_op *find_sender_or_count(struct build *b,
-                                                struct inflow *f, uint64_t len)
+/* Like b_find_send_of_receive(), and counts a receive without a send as
+ * unmatched or pending. */
+static inline struct b_send *
+find_send_or_count_unmatched(struct build *b, struct match_cursor *f,
+                             uint64_t len)
 {
-    struct b_op *op = b_find_sender(b, f, len);
+    struct b_send *op = b_find_send_of_receive(b, f, len);
     if (op)
         return op;
     if (f->whole)
@@ -80,8 +83,9 @@ static inline void clear_send_of_receive(struct build *b, uint32_t node)
 /* Makes the arc from `send`, the current one of `f`, to receive `v`, and limits
  * the coordinate of the send (build/causal.c has the rule). b_make_weights()
  * limits that of the receive, when all receives of the send are known. */
-static inline void link_send(struct build *b, const struct inflow *f,
-                             struct b_op *send, uint32_t v)
+static inline void set_send_of_receive(struct build *b,
+                                       const struct match_cursor *f,
+                                       struct b_send *send, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
@@ -90,7 +94,7 @@ static inline void link_send(struct build *b, const struct inflow *f,
     g->xpred[v] = f->send.position;
     if (room >= send->past_cpu_ns)
         return;
-    if (b_final(b, send->node)) {
+    if (b_is_final_node(b, send->node)) {
         b->broken = true;
         return;
     }
@@ -105,10 +109,10 @@ struct b_matched {
     uint8_t xkind;
 };
 
-/* Does in a whole build what link_send() does, for a receive of `len` bytes at
- * coordinate `coord` that slept for `wait`: limits the coordinate of the send,
- * and returns the columns of the receive. If no other receive depends on
- * `send`, the coordinate of `send` is final now. Then the coordinate of the
+/* Does in a whole build what set_send_of_receive() does, for a receive of `len`
+ * bytes at coordinate `coord` that slept for `wait`: limits the coordinate of
+ * the send, and returns the columns of the receive. If no other receive depends
+ * on `send`, the coordinate of `send` is final now. Then the coordinate of the
  * receive is limited at once, and b_make_weights() need not load the send,
  * whose cache line is loaded here anyway.
  *
@@ -116,8 +120,8 @@ struct b_matched {
  * if its CPU after the arc does not fit into the time between send and receive
  * at all; b_limit_receive_coord() has the general case. */
 static inline struct b_matched
-b_link_receive_at_once(struct build *b, const struct inflow *f,
-                       struct b_op *send, uint64_t t_ns, uint64_t cpu_at,
+b_link_receive_at_once(struct build *b, const struct match_cursor *f,
+                       struct b_send *send, uint64_t t_ns, uint64_t cpu_at,
                        uint64_t coord, uint64_t wait, uint64_t len)
 {
     uint64_t after = ips_sub_sat(cpu_at, coord);
@@ -153,7 +157,7 @@ b_link_receive_at_once(struct build *b, const struct inflow *f,
  * arc; 0: it is not the common case. Whether a receive slept is unpredictable,
  * so there is no branch on it. */
 static inline __attribute__((always_inline)) uint8_t
-b_whole_message_xkind(const struct b_op *send, uint64_t t_ns, uint64_t after,
+b_whole_message_xkind(const struct b_send *send, uint64_t t_ns, uint64_t after,
                       uint64_t wait, uint64_t read, bool memory)
 {
     uint64_t sent = send->t + send->past_cpu_ns, latest = t_ns - after;
@@ -170,7 +174,7 @@ b_whole_message_xkind(const struct b_op *send, uint64_t t_ns, uint64_t after,
 /* Returns the coordinate of a receive, limited so that its CPU after the arc
  * fits into the time since `send`, whose coordinate is limited already
  * (build/causal.c). */
-static inline uint64_t b_limit_receive_coord(const struct b_op *send,
+static inline uint64_t b_limit_receive_coord(const struct b_send *send,
                                              uint64_t coord, uint64_t t_ns,
                                              uint64_t cpu_at)
 {
@@ -182,25 +186,27 @@ static inline uint64_t b_limit_receive_coord(const struct b_op *send,
 /* Whether the pipe carries tokens (make's jobserver), not data: at least two
  * processes write single bytes to it, and read single bytes from it. Which
  * token a process gets is incidental. */
-bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
+bool b_does_pipe_carry_tokens(const struct build *b, uint32_t from,
+                              uint32_t to);
 
 /* build/shared.c, for a run with processes that are not recorded: returns
  * whether the clock contradicts that `send` wrote the last byte of `r`. `send`
  * NULL: no known send wrote it; `whole`: no send can come later. */
-bool b_is_doubtful(const struct build *b, const struct b_read *r,
-                   const struct b_op *send, bool whole);
-/* b_is_shared() returns whether an unrecorded process wrote or read the stream,
- * too. The receives of end `to` must be listed. If so, b_match_shared() matches
- * the receives whose sends are certain, and b_link_shared_poll(), called later,
- * makes the arc to a poll. */
-bool b_is_shared(struct build *b, uint32_t to);
+bool b_does_clock_contradict_match(const struct build *b,
+                                   const struct b_read *r,
+                                   const struct b_send *send, bool whole);
+/* b_has_unrecorded_user() returns whether an unrecorded process wrote or read
+ * the stream, too. The receives of end `to` must be listed. If so,
+ * b_match_shared() matches the receives whose sends are certain, and
+ * b_link_shared_poll(), called later, makes the arc to a poll. */
+bool b_has_unrecorded_user(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
 void b_link_shared_poll(struct build *b, const struct b_poll *p);
 
 /* Input of b_match_blocked_sends(): the sends of one end, and the receives of
  * the other. */
 struct b_full_sends {
-    struct b_sending send; /* the first send */
+    struct b_send_cursor send; /* the first send */
     /* number of bytes sent before `send`, and number read before reads[0] */
     uint64_t sent, read;
     const struct b_read *reads; /* in order of return */
@@ -218,6 +224,6 @@ void b_match_blocked_sends(struct build *b, struct b_full_sends *k);
 /* For a channel whose other end is on another machine: marks the blocked sends
  * of at most B_ROOM_ALWAYS_BYTES as preempted, from `send` on. Only the length
  * decides, because it is not known here how much the other end has read. */
-void b_mark_far_sends_preempted(struct build *b, struct b_sending send);
+void b_mark_remote_sends_preempted(struct build *b, struct b_send_cursor send);
 
 #endif

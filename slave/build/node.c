@@ -46,13 +46,13 @@ static int add_hold_event(struct maker *m, enum b_hold_kind kind, uint64_t t,
     int rc = B_MORE(b->holds, b->err);
     if (rc < 0)
         return rc;
-    b->holds.v[b->holds.n] = (struct b_hold){.t = t,
-                                             .proc = m->proc,
-                                             .arg = arg,
-                                             .node = node,
-                                             .seq = b->holds.n,
-                                             .kind = (uint8_t)kind,
-                                             .how = (uint8_t)how};
+    b->holds.v[b->holds.n] = (struct b_hold_event){.t = t,
+                                                   .proc = m->proc,
+                                                   .arg = arg,
+                                                   .node = node,
+                                                   .seq = b->holds.n,
+                                                   .kind = (uint8_t)kind,
+                                                   .how = (uint8_t)how};
     b->holds.n++;
     return 0;
 }
@@ -63,13 +63,13 @@ static int on_close(struct maker *m, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     struct build *b = m->b;
     uint64_t t = b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t);
-    const struct b_chan *c = b_chan_find(b, m->s->image, r.h.a);
+    const struct b_chan *c = b_find_chan(b, m->s->image, r.h.a);
     if (!c || r.how < IPS_CLOSE_FD || r.how > IPS_CLOSE_SHUT_RDWR)
         return 0;
     uint32_t end = c->end_send != IPS_NONE ? c->end_send : c->end_recv;
     if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen)
         return 0;
-    uint32_t node = b_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, end);
+    uint32_t node = b_add_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, end);
     return add_hold_event(m, B_HOLD_CLOSE, t, (uint32_t)(c - b->chans.v), node,
                           r.how);
 }
@@ -81,13 +81,13 @@ static int on_exec(struct maker *m, const uint8_t *p)
     uint64_t t = b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t);
     if (!m->s->exec_last || t != m->s->exec_ns)
         return 0; /* the exec failed */
-    uint32_t node = b_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
+    uint32_t node = b_add_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
     return add_hold_event(m, B_HOLD_EXEC, t, m->s->image, node, 0);
 }
 
 /* Whether the parent sleeps in a fork of this kind until the child executes its
  * program. */
-static bool fork_waits(uint8_t kind)
+static bool is_parent_blocked_in_fork(uint8_t kind)
 {
     return kind == IPS_FORK_VFORK || kind == IPS_FORK_SPAWN ||
            kind == IPS_FORK_POPEN;
@@ -99,14 +99,14 @@ static void on_fork(struct maker *m)
     struct b_fork *f = &b->forks.v[m->next_fork++];
     if (f->failed)
         return;
-    if (fork_waits(f->kind)) {
+    if (is_parent_blocked_in_fork(f->kind)) {
         uint64_t slept = b_blocked_ns(f->t, f->t_ret, f->cpu, f->cpu_ret);
         if (slept >= B_BLOCKED_NS)
             b_count_wait(m, IPS_WAIT_CHILD, slept);
-        f->node = b_node(b, IPS_NODE_FORK, f->cpu, f->t, f->cpu, IPS_NONE);
+        f->node = b_add_node(b, IPS_NODE_FORK, f->cpu, f->t, f->cpu, IPS_NONE);
         b->off_ns = slept;
-        uint32_t z =
-            b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, f->cpu_ret, IPS_NONE);
+        uint32_t z = b_add_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret,
+                                f->cpu_ret, IPS_NONE);
         b->out->g.wait[z] = slept;
         return;
     }
@@ -118,7 +118,7 @@ static void on_fork(struct maker *m)
         coord =
             ips_min_u64(coord, ips_add_sat(f->cpu, ips_sub_sat(start, f->t)));
     }
-    f->node = b_node(b, IPS_NODE_FORK, coord, f->t, f->cpu, IPS_NONE);
+    f->node = b_add_node(b, IPS_NODE_FORK, coord, f->t, f->cpu, IPS_NONE);
 }
 
 static void on_join(struct maker *m, const uint8_t *p)
@@ -130,7 +130,8 @@ static void on_join(struct maker *m, const uint8_t *p)
     struct b_join *j = &m->b->joins.v[m->next_join++];
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
-    j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
+    j->node =
+        b_add_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
     m->b->out->g.wait[j->node] = v.blocked ? v.blocked_ns : 0;
 }
 
@@ -140,10 +141,11 @@ static void on_kill(struct maker *m)
 {
     struct b_kill *k = &m->b->kills.v[m->next_kill++];
     if (k->is_taken)
-        k->node = b_node(m->b, IPS_NODE_AUX, k->cpu, k->t, k->cpu, IPS_NONE);
+        k->node =
+            b_add_node(m->b, IPS_NODE_AUX, k->cpu, k->t, k->cpu, IPS_NONE);
 }
 
-static bool from_timer(const struct b_signal_taken *y)
+static bool is_timer_signal(const struct b_signal_taken *y)
 {
     bool often = y->sig == SIGALRM || y->sig == SIGVTALRM || y->sig == SIGPROF;
     return y->code == SI_TIMER || (y->code == SI_KERNEL && often);
@@ -152,9 +154,10 @@ static bool from_timer(const struct b_signal_taken *y)
 /* Whether a wait that signal `y` ended needs no arc: a timer or a process
  * outside of the run sent the signal, so the thread waited for no recorded
  * thread. */
-static bool needs_no_arc(const struct build *b, const struct b_signal_taken *y)
+static bool is_wake_without_arc(const struct build *b,
+                                const struct b_signal_taken *y)
 {
-    return from_timer(y) || (y->outside && !b->careful);
+    return is_timer_signal(y) || (y->outside && !b->careful);
 }
 
 /* If `y` is the signal of mq_notify: advances m->next_sync past its b_sync, and
@@ -162,7 +165,7 @@ static bool needs_no_arc(const struct build *b, const struct b_signal_taken *y)
 static struct b_sync *pop_matched_notice(struct maker *m,
                                          const struct b_signal_taken *y)
 {
-    if (!b_is_notice(y->code, y->value))
+    if (!b_is_mq_notify_signal(y->code, y->value))
         return NULL;
     struct b_sync *s = &m->b->syncs.v[m->next_sync++];
     return s->cause != IPS_NONE ? s : NULL;
@@ -180,7 +183,7 @@ static uint32_t make_signal_node(struct maker *m,
         return b_make_signal_poll_node(m, y, coord, slept);
     if (y->kill == IPS_NONE && y->child == IPS_NONE && !notice)
         return IPS_NO_NODE;
-    uint32_t node = b_node(b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
+    uint32_t node = b_add_node(b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
     b->out->g.wait[node] = slept;
     if (notice)
         notice->node = node;
@@ -199,14 +202,14 @@ static void on_signal(struct maker *m)
     if (y->node != IPS_NO_NODE) {
         /* nothing to add: the cross arc of y->node says what the thread waited
          * for */
-    } else if (y->t == m->sigwait_ret && !needs_no_arc(m->b, y)) {
-        b_add_unended(m, m->b->nodes, m->sigwait_slept, false);
+    } else if (y->t == m->sigwait_ret && !is_wake_without_arc(m->b, y)) {
+        b_add_unended_wait(m, m->b->nodes, m->sigwait_slept, false);
     }
     if (m->taken_count == TAKEN_KEPT) /* drop the oldest */
         memmove(m->taken_signal, m->taken_signal + 1,
                 --m->taken_count * sizeof(*m->taken_signal));
     m->taken_signal[m->taken_count++] = (struct taken_signal){
-        .t = y->t, .node = y->node, .no_arc = needs_no_arc(m->b, y)};
+        .t = y->t, .node = y->node, .no_arc = is_wake_without_arc(m->b, y)};
 }
 
 /* If `r` is a poll of a signalfd that no read followed, returns its entry of
@@ -232,10 +235,11 @@ void b_on_polled_signal(struct maker *m, const struct interval *v,
     struct build *b = m->b;
     b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
     if (y->kill == IPS_NONE && y->child == IPS_NONE) {
-        b_add_unended(m, b->nodes, v->blocked_ns, false);
+        b_add_unended_wait(m, b->nodes, v->blocked_ns, false);
         return;
     }
-    y->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+    y->node =
+        b_add_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
     b->out->g.wait[y->node] = v->blocked_ns;
 }
 
@@ -281,8 +285,8 @@ static void on_lost(struct maker *m, const uint8_t *p)
 /* Consumes and returns up to `most` ns of the run delay that the kernel counted
  * from the last reading before `from` to the first after `t`. The thread was
  * ready to run during that time, and did not wait for a page. */
-static uint64_t take_run_delay(struct maker *m, uint64_t from, uint64_t t,
-                               uint64_t most)
+static uint64_t consume_run_delay(struct maker *m, uint64_t from, uint64_t t,
+                                  uint64_t most)
 {
     const struct b_stream *s = m->s;
     const struct b_delay *d = m->b->delays.v + s->first_delay;
@@ -336,17 +340,18 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     since = ips_max_u64(since, m->lost_ns);
     slept = ips_min_u64(slept, ips_sub_sat(t, since));
     since = ips_max_u64(since, b->out->g.t_ns[before]);
-    slept -= take_run_delay(m, since, t, slept);
+    slept -= consume_run_delay(m, since, t, slept);
     if (slept > (uint64_t)r.h.a * PAGE_NS_MAX)
         slept = 0;
-    uint32_t call = b_node(b, IPS_NODE_AUX, r.cpu, t - slept, r.cpu, IPS_NONE);
+    uint32_t call =
+        b_add_node(b, IPS_NODE_AUX, r.cpu, t - slept, r.cpu, IPS_NONE);
     if (slept < B_BLOCKED_NS)
         return; /* too short for a wait: `call` only marks where the time of the
                    next PAGEFAULT begins */
     b->off_ns = slept;
-    uint32_t ret = b_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
+    uint32_t ret = b_add_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
     b->out->g.wait[ret] = slept;
-    b_cross(b, ret, call, IPS_X_EXTERNAL, slept);
+    b_set_cross(b, ret, call, IPS_X_EXTERNAL, slept);
     b->out->counts.external++;
     b_add_wait(m, IPS_WAIT_DISK, slept);
     if (b->notes)
@@ -358,7 +363,7 @@ static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
 {
     int rc = 0;
     if (m->wait.pending && rules_out_receive(type))
-        b_keep_poll_node(m);
+        b_end_wait_at_poll_node(m);
     switch (type) {
     case IPS_REC_SEND:
         rc = b_on_send(m, p);
@@ -417,7 +422,7 @@ static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
 
 /* Makes the START node and, for a spawned child, the node at which its image
  * started. */
-static void begin_chain(struct maker *m)
+static void make_start_nodes(struct maker *m)
 {
     struct build *b = m->b;
     struct b_chain *c = &b->chains[m->chain];
@@ -426,18 +431,18 @@ static void begin_chain(struct maker *m)
     bool known = c->fork != IPS_NONE || s->start_kind == IPS_START_FORK ||
                  s->start_kind == IPS_START_THREAD;
     c->base = known ? 0 : s->start_kind ? s->start_cpu : s->first_cpu;
-    b_node(b, IPS_NODE_START, c->base, start, c->base, IPS_NONE);
+    b_add_node(b, IPS_NODE_START, c->base, start, c->base, IPS_NONE);
     if (c->fork == IPS_NONE || s->start_kind != IPS_START_IMAGE)
         return;
     const struct b_fork *f = &b->forks.v[c->fork];
-    if (fork_waits(f->kind))
+    if (is_parent_blocked_in_fork(f->kind))
         c->image_aux =
-            b_node(b, IPS_NODE_AUX,
-                   ips_min_u64(s->start_cpu, ips_sub_sat(f->t_ret, f->t)),
-                   start, s->start_cpu, IPS_NONE);
+            b_add_node(b, IPS_NODE_AUX,
+                       ips_min_u64(s->start_cpu, ips_sub_sat(f->t_ret, f->t)),
+                       start, s->start_cpu, IPS_NONE);
 }
 
-int b_stream_nodes(struct maker *m, struct b_walk *walk)
+int b_make_stream_nodes(struct maker *m, struct b_walk *walk)
 {
     struct build *b = m->b;
     uint32_t type, len;
@@ -445,7 +450,7 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
     bool stops = m->job_stop.next < m->job_stop.end;
     bool plain = b->plain && !stops;
     for (;;) {
-        int plainly = plain ? b_plain_nodes(m, walk) : 0;
+        int plainly = plain ? b_make_plain_nodes(m, walk) : 0;
         if (plainly < 0)
             return plainly;
         p = b_next_record(walk, &type, &len);
@@ -462,7 +467,7 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
         if (!b->tables)
             b_add_record_cost(b, m->chain, m->s, type, p);
         if (rc == 0 && b->notes)
-            rc = b_waits_finish_record(m, type, p, len, before);
+            rc = b_complete_wait_rows(m, type, p, len, before);
         if (rc < 0)
             return rc;
     }
@@ -487,24 +492,24 @@ static int make_nodes_of_stream(struct maker *m, uint32_t stream,
     m->job_stop.t = 0;
     m->have_dgram = false;
     if (m->b->notes)
-        b_waits_begin_stream(m);
-    return b_stream_nodes(m, walk);
+        b_init_wait_rows_of_stream(m);
+    return b_make_stream_nodes(m, walk);
 }
 
 static int finish_pending_wait(struct maker *m)
 {
-    b_count_pending_as_idle(m);
-    return m->b->notes ? b_waits_finish_record(m, 0, NULL, 0, m->b->nodes) : 0;
+    b_end_pending_wait(m);
+    return m->b->notes ? b_complete_wait_rows(m, 0, NULL, 0, m->b->nodes) : 0;
 }
 
-int b_chain_nodes(struct maker *m, struct b_walk *walk)
+int b_make_chain_nodes(struct maker *m, struct b_walk *walk)
 {
     struct build *b = m->b;
     const struct b_chain *c = &b->chains[m->chain];
     b->out->g.chains[m->chain].first = b->nodes;
     b->off_ns = b->probe_ps = 0;
     b->gaps = (struct b_gaps){.t = UINT64_MAX}; /* no gap before START */
-    begin_chain(m);
+    make_start_nodes(m);
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
         memset(walk, 0, sizeof(*walk));
         int rc = make_nodes_of_stream(m, i, walk);
@@ -538,7 +543,7 @@ int b_make_chain_end(struct maker *m)
     m->row->end_ns = last_ns;
     m->row->ended = b->streams[c->last_stream].end_kind != 0;
     c->cpu_known = last_cpu;
-    b_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
+    b_add_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;
     c->unknown_ns = b->gaps.unknown_ns;
     return 0;
@@ -569,8 +574,8 @@ int b_make_nodes(struct build *b)
     if (!b->cpu_at || !g->wait || (offs && !b->off) || !g->probe)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_capacity);
-    int rc = b_plain_begin(b);
-    rc = rc < 0 ? rc : b_early_begin(b);
+    int rc = b_init_plain_slots(b);
+    rc = rc < 0 ? rc : b_init_early_match(b);
     if (rc < 0)
         return rc;
     if (b->incremental)
@@ -579,7 +584,7 @@ int b_make_nodes(struct build *b)
         struct maker m;
         struct b_walk walk;
         b_init_chain_maker(b, c, &m);
-        rc = b_chain_nodes(&m, &walk);
+        rc = b_make_chain_nodes(&m, &walk);
         if (rc == 0)
             rc = b_make_chain_end(&m);
         if (rc < 0)

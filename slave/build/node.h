@@ -21,7 +21,7 @@ struct spin {
 
 /* A poll, select or epoll that blocked, or was repeated in a spin, and whose
  * cause is not known yet. */
-struct wait {
+struct pending {
     bool pending;
     bool fresh; /* the current record began the wait (for build/waits.c) */
     uint64_t cpu, blocked_ns;
@@ -52,7 +52,7 @@ struct taken_signal {
 /* The last CHOSEN_KEPT call sites of polls, and for each the channel that ended
  * the last poll there. */
 #define CHOSEN_KEPT 8u
-struct chosen {
+struct last_poll_choice {
     uint64_t site;
     uint32_t ready;
 };
@@ -72,7 +72,7 @@ struct maker_job_stop {
 
 /* The thread's consecutive operations on one end in one direction. They are
  * added to the tables when the thread uses another end. */
-struct tally {
+struct traffic_tally {
     uint32_t end, row; /* row: index in out->traffic */
     uint64_t messages, bytes, t, t_ret;
 };
@@ -89,7 +89,7 @@ struct maker {
     /* return of the last call; a later call counts as returning at this time or
      * later */
     uint64_t last_ret;
-    struct wait wait;
+    struct pending wait;
     /* the spinning in the record directly before (a BLOCK with op SPIN); else
      * zero */
     struct spin spin;
@@ -98,7 +98,7 @@ struct maker {
     struct taken_signal taken_signal[TAKEN_KEPT];
     uint32_t taken_count;
     struct maker_job_stop job_stop;
-    struct chosen chosen[CHOSEN_KEPT];
+    struct last_poll_choice chosen[CHOSEN_KEPT];
     uint32_t chosen_next;
     uint32_t signal_node; /* node of the signal that ended the current call */
     struct run_delay {
@@ -117,7 +117,7 @@ struct maker {
     /* If a call moved several datagrams: all its DGRAM records, unchanged. */
     const uint8_t *dgrams[B_DGRAMS_OF_CALL];
     uint32_t dgram_bytes[B_DGRAMS_OF_CALL], dgram_count;
-    struct tally tally[2]; /* by enum b_dir */
+    struct traffic_tally tally[2]; /* by enum b_dir */
 };
 
 /* An interval record (one with call and return) with corrected times. */
@@ -134,8 +134,8 @@ struct interval {
 /* build/waits.c; to be called only if rows of single waits are wanted
  * (b->notes). b_waits_add_row() adds a wait of `ns` that ended at end_ns.
  * b_waits_add_pending() adds the wait of the pending poll; `taken`: the current
- * record takes over this wait. b_waits_begin_stream() starts a stream.
- * b_waits_finish_record() is called after every record, with the number of
+ * record takes over this wait. b_init_wait_rows_of_stream() starts a stream.
+ * b_complete_wait_rows() is called after every record, with the number of
  * nodes before the record. */
 void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      uint64_t end_ns);
@@ -145,9 +145,9 @@ void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
  * thread waited for. */
 void b_waits_add_release(struct maker *m, uint32_t node, uint64_t site,
                          uint64_t t_ns);
-void b_waits_begin_stream(struct maker *m);
-int b_waits_finish_record(struct maker *m, uint32_t type, const uint8_t *p,
-                          uint32_t len, uint32_t nodes_before) IPS_MUST_USE;
+void b_init_wait_rows_of_stream(struct maker *m);
+int b_complete_wait_rows(struct maker *m, uint32_t type, const uint8_t *p,
+                         uint32_t len, uint32_t nodes_before) IPS_MUST_USE;
 
 static inline void b_add_wait(struct maker *m, enum ips_wait_cause cause,
                               uint64_t ns)
@@ -168,12 +168,12 @@ int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
                 const struct interval *v, uint32_t node, uint8_t dir,
                 uint32_t ext) IPS_MUST_USE;
 
-/* build/node.c: b_chain_nodes() makes the nodes of a chain, except END;
- * b_stream_nodes() makes those of a stream's records from `walk` on;
+/* build/node.c: b_make_chain_nodes() makes the nodes of a chain, except END;
+ * b_make_stream_nodes() makes those of a stream's records from `walk` on;
  * b_make_chain_end() makes END. */
 void b_init_chain_maker(struct build *b, uint32_t chain, struct maker *m);
-int b_chain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
-int b_stream_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
+int b_make_chain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
+int b_make_stream_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 int b_make_chain_end(struct maker *m) IPS_MUST_USE;
 
 /* If a signal ended the sleep of call `v`: notes this in *v, and gives the node
@@ -227,25 +227,26 @@ static inline void b_decode_interval(struct maker *m, uint32_t word, uint64_t t,
 
 /* Returns the part of a call, in ns, that b_decode_interval() did not add to
  * off_ns. */
-static inline uint64_t b_awake_ns(const struct interval *v)
+static inline uint64_t b_get_unblocked_ns(const struct interval *v)
 {
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
 }
 
 /* build/traffic.c: b_flush_tallies() adds both tallies to the tables, and
- * b_add_tally() adds one. b_next_tally() adds the tally of a direction, and
+ * b_add_tally() adds one. b_start_tally() adds the tally of a direction, and
  * starts the next. b_find_or_add_traffic_row() finds or adds the row of the
  * maker's process on `end`. b_add_window_traffic() adds one operation, if a
  * time window is wanted. */
 void b_flush_tallies(struct maker *m);
-void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir);
-int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
+void b_add_tally(struct maker *m, const struct traffic_tally *y,
+                 enum b_dir dir);
+int b_start_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
 int b_find_or_add_traffic_row(struct maker *m, uint32_t end,
                               uint32_t *index) IPS_MUST_USE;
 void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
                           const struct interval *v, uint64_t len, bool send);
-/* build/io.c: adds a struct b_ext for a receive of bytes, if the sender may be
- * on another machine. */
+/* build/io.c: adds a struct b_external for a receive of bytes, if the
+ * sender may be on another machine. */
 int b_add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
                       uint64_t len, uint64_t slept) IPS_MUST_USE;
 /* build/io.c: each function handles one record of the type in its name. */
@@ -276,15 +277,16 @@ static inline bool b_is_ready_signal(const struct b_signal_taken *y)
 }
 /* build/spin.c: notes that the thread slept `ns` in the arc into node `arc` and
  * that the event that woke it left no arc; see struct ips_unended. */
-void b_add_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
-/* Adds the sleep of call `v` like b_add_unended(), unless a signal from a
+void b_add_unended_wait(struct maker *m, uint32_t arc, uint64_t ns,
+                        bool by_node);
+/* Adds the sleep of call `v` like b_add_unended_wait(), unless a signal from a
  * recorded sender, from a timer or from outside of the run, or the call's own
  * timeout, ended it. `err`: error of the call; 0: none. */
 void b_add_unended_call(struct maker *m, const struct interval *v,
                         uint32_t err);
 /* Ends the pending wait, if there is one. The poll's node keeps the wait;
  * without a node, the wait counts as a poll after which nothing was read. */
-void b_count_pending_as_idle(struct maker *m);
+void b_end_pending_wait(struct maker *m);
 
 /* build/poll.c: called when the poll `r` reports what the pending wait waited
  * for. If that is an end of a stream, the wait gets a node. */
@@ -295,19 +297,19 @@ void b_make_poll_node(struct maker *m, const struct ips_rec_io *r);
 bool b_merge_poll_into_receive(struct maker *m, const struct interval *v);
 /* If the pending poll has a node: the node keeps the wait, which is no longer
  * pending. */
-void b_keep_poll_node(struct maker *m);
+void b_end_wait_at_poll_node(struct maker *m);
 
 /* Whether the pending wait was for an epoll nested in the one that slept. */
-static inline bool b_polled_epoll(const struct maker *m)
+static inline bool b_is_nested_epoll_pending(const struct maker *m)
 {
     return m->wait.pending && m->wait.ready == IPS_READY_EPOLL;
 }
 
-/* build/retry.c: b_make_tries_nodes() makes the nodes of BLOCKs with op MADE or
- * FOUND. b_count_if_nap() returns whether the sleep `v` is a nap between tries:
- * either a recorded thread let the last try succeed, or the tries test a
- * condition that no record shows. It counts such a nap. */
-void b_make_tries_nodes(struct maker *m, const struct ips_rec_io *r);
+/* build/retry.c: b_make_file_event_node() makes the nodes of BLOCKs with op
+ * MADE or FOUND. b_count_if_nap() returns whether the sleep `v` is a nap
+ * between tries: either a recorded thread let the last try succeed, or the
+ * tries test a condition that no record shows. It counts such a nap. */
+void b_make_file_event_node(struct maker *m, const struct ips_rec_io *r);
 bool b_count_if_nap(struct maker *m, const struct interval *v);
 
 /* Functions of build/spin.c. */

@@ -12,7 +12,7 @@
  * waiting chains are dropped. */
 #define CAREFUL 1000u
 
-struct run {
+struct cycle_search {
     struct build *b;
     struct ips_graph *g;
     uint32_t *waiter; /* [node] first chain that waits for the node; DONE: the
@@ -20,12 +20,12 @@ struct run {
     uint32_t *next;   /* [chain] next waiter of the same node */
     uint32_t *at;     /* [chain] next node to run */
     uint32_t *ready;  /* stack of the chains that can continue */
-    /* [chain] last round in which break_circle() visited it */
+    /* [chain] last round in which break_one_cycle() visited it */
     uint32_t *seen;
     uint32_t ready_count, unfinished, dropped;
 };
 
-static void run_chain(struct run *r, uint32_t c)
+static void visit_chain_nodes(struct cycle_search *r, uint32_t c)
 {
     const struct ips_graph *g = r->g;
     uint32_t end = g->chains[c].first + g->chains[c].count;
@@ -48,13 +48,13 @@ static void run_chain(struct run *r, uint32_t c)
     r->unfinished--;
 }
 
-static bool is_finished(const struct run *r, uint32_t c)
+static bool is_chain_visited(const struct cycle_search *r, uint32_t c)
 {
     return r->at[c] == r->g->chains[c].first + r->g->chains[c].count;
 }
 
 /* Ends the wait of chain c by dropping its arc. */
-static void drop_waiting_arc(struct run *r, uint32_t c)
+static void drop_waiting_arc(struct cycle_search *r, uint32_t c)
 {
     struct ips_graph *g = r->g;
     uint32_t i = r->at[c], x = g->xpred[i];
@@ -72,7 +72,7 @@ static void drop_waiting_arc(struct run *r, uint32_t c)
 
 /* Follows the waits from chain c to a cycle, and drops the arc of the cycle
  * that goes back furthest in time. */
-static void break_circle(struct run *r, uint32_t c, uint32_t round)
+static void break_one_cycle(struct cycle_search *r, uint32_t c, uint32_t round)
 {
     const struct ips_graph *g = r->g;
     while (r->seen[c] != round) {
@@ -93,24 +93,24 @@ static void break_circle(struct run *r, uint32_t c, uint32_t round)
     drop_waiting_arc(r, worst);
 }
 
-static void run_all(struct run *r)
+static void visit_all_chains(struct cycle_search *r)
 {
     uint32_t chains = r->g->chain_count, from = 0;
     for (uint32_t c = chains; c > 0; c--)
         r->ready[r->ready_count++] = c - 1;
     for (;;) {
         while (r->ready_count)
-            run_chain(r, r->ready[--r->ready_count]);
+            visit_chain_nodes(r, r->ready[--r->ready_count]);
         if (r->unfinished == 0)
             return;
         if (r->dropped < CAREFUL) {
-            while (is_finished(r, from))
+            while (is_chain_visited(r, from))
                 from++;
-            break_circle(r, from, r->dropped + 1);
+            break_one_cycle(r, from, r->dropped + 1);
             continue;
         }
         for (uint32_t c = 0; c < chains; c++)
-            if (!is_finished(r, c))
+            if (!is_chain_visited(r, c))
                 drop_waiting_arc(r, c);
     }
 }
@@ -122,7 +122,7 @@ int b_break_cycles(struct build *b)
      * chains take at least 1 ns */
     if (!b->backwards)
         return 0;
-    struct run r = {.b = b, .g = g, .unfinished = g->chain_count};
+    struct cycle_search r = {.b = b, .g = g, .unfinished = g->chain_count};
     r.waiter = ips_calloc_large((size_t)g->node_count + 1, sizeof(*r.waiter));
     r.next = b_calloc(g->chain_count, sizeof(*r.next), b->err);
     r.at = b_calloc(g->chain_count, sizeof(*r.at), b->err);
@@ -137,7 +137,7 @@ int b_break_cycles(struct build *b)
     memset(r.waiter, 0xff, ((size_t)g->node_count + 1) * sizeof(*r.waiter));
     for (uint32_t c = 0; c < g->chain_count; c++)
         r.at[c] = g->chains[c].first;
-    run_all(&r);
+    visit_all_chains(&r);
 out:
     ips_free_large(r.waiter);
     ips_free_large(r.next);

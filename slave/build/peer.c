@@ -3,7 +3,7 @@
  * build/dgram.c. */
 #include "slave/build/internal.h"
 
-static void join_ends(struct build *b, uint32_t x, uint32_t y)
+static void set_local_peers(struct build *b, uint32_t x, uint32_t y)
 {
     b->ends[x].local = b->ends[y].local = true;
     b->out->ends[x].peer = b->out->ends[y].peer = IPS_PEER_LOCAL;
@@ -22,7 +22,7 @@ struct entry {
     uint8_t side;
 };
 
-static int cmp_entry(const void *va, const void *vb)
+static int compare_peer_entries(const void *va, const void *vb)
 {
     const struct entry *a = va, *b = vb;
     int c = memcmp(a->key, b->key, sizeof(a->key));
@@ -37,8 +37,8 @@ static int cmp_entry(const void *va, const void *vb)
  * network namespaces, a peer could belong to any of them: then marks them
  * uncertain and returns true. They are joined neither here nor with an end on
  * another machine. */
-static bool mark_if_uncertain(struct build *b, const struct entry *v,
-                              uint32_t n)
+static bool mark_if_several_netns(struct build *b, const struct entry *v,
+                                  uint32_t n)
 {
     uint32_t others = 0;
     for (uint32_t i = 0; i + 1 < n && !others; i++)
@@ -52,11 +52,11 @@ static bool mark_if_uncertain(struct build *b, const struct entry *v,
  * side that is not joined yet. `in_turn`: with the earliest such entry, because
  * a listener accepts connections in order. Otherwise with the latest one,
  * because only the latest use of a TCP 4-tuple can still be open. */
-static void join_entries(struct build *b, struct entry *v, uint32_t n,
-                         bool in_turn)
+static void join_peer_entries(struct build *b, struct entry *v, uint32_t n,
+                              bool in_turn)
 {
     if (n)
-        qsort(v, n, sizeof(*v), cmp_entry);
+        qsort(v, n, sizeof(*v), compare_peer_entries);
     /* v[head, tail) are not joined yet; all are of one side */
     uint32_t head = 0, tail = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -64,11 +64,11 @@ static void join_entries(struct build *b, struct entry *v, uint32_t n,
             head = tail = i;
         struct entry e = v[i];
         if (tail > head && v[head].side != e.side &&
-            mark_if_uncertain(b, v + head, tail - head)) {
+            mark_if_several_netns(b, v + head, tail - head)) {
             b->ends[e.end].uncertain = true;
             b->out->counts.ambiguous++;
         } else if (tail > head && v[head].side != e.side)
-            join_ends(b, in_turn ? v[head++].end : v[--tail].end, e.end);
+            set_local_peers(b, in_turn ? v[head++].end : v[--tail].end, e.end);
         else
             v[tail++] = e;
     }
@@ -76,7 +76,7 @@ static void join_entries(struct build *b, struct entry *v, uint32_t n,
 
 /* ---- Unix sockets ---- */
 
-static int cmp_ino(const void *va, const void *vb, void *arg)
+static int compare_ends_by_inode(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t x = *(const uint32_t *)va, y = *(const uint32_t *)vb;
@@ -86,7 +86,8 @@ static int cmp_ino(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-static void join_inodes(struct build *b, const uint32_t *v, uint32_t n)
+static void join_unix_ends_by_peer_inode(struct build *b, const uint32_t *v,
+                                         uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint64_t want = b->ends[v[i]].peer_ino;
@@ -105,7 +106,7 @@ static void join_inodes(struct build *b, const uint32_t *v, uint32_t n)
              low++, tried++) {
             if (v[low] == v[i] || b->ends[v[low]].local)
                 continue;
-            join_ends(b, v[i], v[low]);
+            set_local_peers(b, v[i], v[low]);
             break;
         }
     }
@@ -135,7 +136,7 @@ static uint32_t make_unix_entries(const struct build *b, const uint32_t *v,
 
 /* ---- TCP and USER channels ---- */
 
-static void put_addr(uint8_t *out, const struct ips_addr *a)
+static void copy_addr_to_key(uint8_t *out, const struct ips_addr *a)
 {
     memcpy(out, &a->port, 2);
     memcpy(out + 2, a->addr, 16);
@@ -150,8 +151,8 @@ static uint32_t make_tcp_entries(const struct build *b, struct entry *out)
             !e->laddr.port || !e->raddr.port)
             continue;
         uint8_t l[18], r[18];
-        put_addr(l, &e->laddr);
-        put_addr(r, &e->raddr);
+        copy_addr_to_key(l, &e->laddr);
+        copy_addr_to_key(r, &e->raddr);
         int order = memcmp(l, r, sizeof(l));
         if (order == 0)
             continue; /* connected to itself */
@@ -160,7 +161,7 @@ static uint32_t make_tcp_entries(const struct build *b, struct entry *out)
             .first_ns = b->out->ends[i].first_ns, .end = i, .side = order > 0};
         memcpy(k->key, order < 0 ? l : r, 18);
         memcpy(k->key + 18, order < 0 ? r : l, 18);
-        if (b_addr_same_netns(&e->raddr, &e->laddr))
+        if (b_is_within_netns(&e->raddr, &e->laddr))
             memcpy(k->key + 36, &e->netns, 8);
         else
             k->netns = e->netns;
@@ -182,7 +183,7 @@ static uint32_t make_user_entries(struct build *b, struct entry *out)
         memcpy(k->key, &b->ends[i].name_hash, 8);
     }
     if (count)
-        qsort(out, count, sizeof(*out), cmp_entry);
+        qsort(out, count, sizeof(*out), compare_peer_entries);
     return count;
 }
 
@@ -214,7 +215,7 @@ static void join_user_ends(struct build *b, const struct entry *v, uint32_t n)
             w = find_entry_of_side(b, v, i, next, IPS_SIDE_WRITE, r);
         }
         if (w < next && r < next)
-            join_ends(b, v[w].end, v[r].end);
+            set_local_peers(b, v[w].end, v[r].end);
     }
 }
 
@@ -229,7 +230,7 @@ int b_mark_far_ends(struct build *b)
         const struct b_end *e = &b->ends[i];
         struct ips_end *row = &b->out->ends[i];
         bool inet = row->kind == IPS_CHAN_TCP || row->kind == IPS_CHAN_UDP;
-        bool named = inet && e->raddr.port && !b_addr_any(&e->raddr);
+        bool named = inet && e->raddr.port && !b_is_wildcard_addr(&e->raddr);
         if (!e->local && !e->listen && !e->uncertain &&
             (row->kind == IPS_CHAN_USER || named))
             row->peer = IPS_PEER_UNKNOWN;
@@ -256,10 +257,11 @@ int b_join_local_peers(struct build *b)
         if (b->out->ends[i].kind == IPS_CHAN_UNIX && !b->ends[i].listen)
             v[units++] = i;
     if (units)
-        qsort_r(v, units, sizeof(*v), cmp_ino, b);
-    join_inodes(b, v, units);
-    join_entries(b, entries, make_unix_entries(b, v, units, entries), true);
-    join_entries(b, entries, make_tcp_entries(b, entries), false);
+        qsort_r(v, units, sizeof(*v), compare_ends_by_inode, b);
+    join_unix_ends_by_peer_inode(b, v, units);
+    join_peer_entries(b, entries, make_unix_entries(b, v, units, entries),
+                      true);
+    join_peer_entries(b, entries, make_tcp_entries(b, entries), false);
     uint32_t users = make_user_entries(b, entries);
     join_user_ends(b, entries, users);
     rc = 0;

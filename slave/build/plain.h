@@ -48,8 +48,8 @@ static inline uint32_t b_load32(const uint8_t *p)
 /* Decodes the record at `p`, with `left` bytes in the chunk, into *r. Returns
  * false if it is not plain. */
 static inline __attribute__((always_inline)) bool
-b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
-             const struct ips_clock *clock)
+b_decode_plain_record(struct b_plain *r, const uint8_t *p, size_t left,
+                      const struct ips_clock *clock)
 {
     if (left < sizeof(struct ips_rec_io))
         return false;
@@ -82,9 +82,10 @@ b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
         t_ret = ips_add_sat(
             t, b_load32(p + offsetof(struct ips_rec_io_short, took)));
         r->send = what == B_IO_WORD(SEND_SHORT, ips_rec_io_short);
-        r->cpu = slave_baseline_cpu(clock, r->baseline_t, r->baseline_cpu, t);
-        r->cpu_ret =
-            slave_baseline_cpu(clock, r->baseline_t, r->baseline_cpu, t_ret);
+        r->cpu =
+            slave_cpu_from_baseline(clock, r->baseline_t, r->baseline_cpu, t);
+        r->cpu_ret = slave_cpu_from_baseline(clock, r->baseline_t,
+                                             r->baseline_cpu, t_ret);
         r->bytes = sizeof(struct ips_rec_io_short);
         word = 0;
     } else {
@@ -97,7 +98,7 @@ b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
 
 /* Like b_blocked_ns(), for a plain record, in which neither clock runs
  * backwards. */
-static inline uint64_t b_plain_slept(const struct b_plain *r)
+static inline uint64_t b_get_plain_blocked_ns(const struct b_plain *r)
 {
     return ips_sub_sat(r->t_ret - r->t, r->cpu_ret - r->cpu);
 }
@@ -115,8 +116,8 @@ b_plain_mark_used(uint8_t *used, uint32_t *top, uint32_t id, bool receive)
 /* Scans the plain records from `walk` to the end of its chunk or to the first
  * other record. Sets `received` if one of them is a receive. Returns false if
  * there was no plain record. */
-bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
-                  bool *received);
+bool b_scan_plain_records(struct build *b, struct b_stream *s,
+                          struct b_walk *walk, bool *received);
 
 /* Traffic of one thread on one end in one direction while one stream is read.
  * The slot's sums are added to the tables once, when the slot is freed, and not
@@ -135,10 +136,10 @@ struct b_plain_slot {
      * receives that are matched when they are made (`flow`): the next send of
      * the peer, whose bytes begin where those of the earlier receives end, and
      * the end of its block. */
-    struct b_op *op, *last;
-    struct inflow *flow; /* the state of the end without the slot's receives;
-                            NULL: pass `match` matches them */
-    uint64_t read;       /* bytes read before the slot's receives */
+    struct b_send *op, *last;
+    struct match_cursor *flow; /* the state of the end without the
+                            slot's receives; NULL: pass `match` matches them */
+    uint64_t read;             /* bytes read before the slot's receives */
 };
 #define B_PLAIN_SLOTS 128u
 struct b_plain_slots {
@@ -152,13 +153,13 @@ struct b_plain_slots {
 
 struct maker;
 /* Allocates b->plain if this build may use the fast path. */
-int b_plain_begin(struct build *b) IPS_MUST_USE;
+int b_init_plain_slots(struct build *b) IPS_MUST_USE;
 /* Makes the nodes of the plain records from `walk` to the end of its chunk or
  * to the first other record. */
-int b_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
+int b_make_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 /* Adds the sends of `end` that a slot holds to the end's blocks, so that the
  * general path may add one. */
-void b_plain_put_sends(struct maker *m, uint32_t end);
+void b_flush_plain_sends(struct maker *m, uint32_t end);
 /* Called when a receive of `end` takes the general path: no later receive of
  * that end is matched when it is made. */
 void b_plain_stop_early_match(struct maker *m, uint32_t end);

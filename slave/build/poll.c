@@ -20,7 +20,7 @@
 
 /* ---- nodes ---- */
 
-static bool is_stream(const struct build *b, uint32_t end)
+static bool is_stream_end_with_polls(const struct build *b, uint32_t end)
 {
     return end != IPS_NONE && !b->ends[end].datagram && !b->ends[end].listen &&
            b->out->ends[end].kind != IPS_CHAN_USER;
@@ -29,23 +29,24 @@ static bool is_stream(const struct build *b, uint32_t end)
 /* Makes the node of poll `w`, and sets w->node, w->end and w->why. Makes none,
  * and sets w->node to IPS_NO_NODE, if the poll did not report an end of a
  * stream. `why`: enum ips_ready_why; 0: an older agent did not record it. */
-static void make_node_of_poll(struct maker *m, struct wait *w, uint32_t why)
+static void make_node_of_poll(struct maker *m, struct pending *w, uint32_t why)
 {
     struct build *b = m->b;
     bool channel = w->ready && IPS_READY_KIND(w->ready) == IPS_READY_CHANNEL;
     const struct b_chan *c =
-        channel ? b_chan_find(b, m->s->image, w->ready) : NULL;
+        channel ? b_find_chan(b, m->s->image, w->ready) : NULL;
     w->node = IPS_NO_NODE;
     if (!c)
         return;
     w->why = why ? why : IPS_READY_IN;
     bool reads = w->why != IPS_READY_OUT && c->end_recv != IPS_NONE;
     w->end = reads ? c->end_recv : c->end_send;
-    if (!is_stream(b, w->end))
+    if (!is_stream_end_with_polls(b, w->end))
         return;
     w->off_ns = b->off_ns;
     w->gaps = b->gaps;
-    w->node = b_node(b, IPS_NODE_POLL, w->cpu, w->t_ret, w->cpu_ret, w->end);
+    w->node =
+        b_add_node(b, IPS_NODE_POLL, w->cpu, w->t_ret, w->cpu_ret, w->end);
     b->out->g.wait[w->node] = ips_add_sat(w->blocked_ns, w->spin.elapsed_ns);
 }
 
@@ -57,16 +58,16 @@ void b_make_poll_node(struct maker *m, const struct ips_rec_io *r)
 bool b_merge_poll_into_receive(struct maker *m, const struct interval *v)
 {
     struct build *b = m->b;
-    struct wait *w = &m->wait;
+    struct pending *w = &m->wait;
     uint32_t node = w->node;
     if (node == IPS_NO_NODE)
         return true;
     if (node + 1 != b->nodes ||
         ips_sub_sat(v->cpu, w->cpu_ret) > MERGE_CPU_NS) {
-        b_keep_poll_node(m);
+        b_end_wait_at_poll_node(m);
         return false;
     }
-    b->broken |= b_final(b, node);
+    b->broken |= b_is_final_node(b, node);
     b->nodes = node;
     b->gaps = w->gaps;
     b->off_ns = ips_add_sat(w->off_ns, b->off_ns);
@@ -77,7 +78,7 @@ bool b_merge_poll_into_receive(struct maker *m, const struct interval *v)
     return true;
 }
 
-static int add_poll(struct maker *m, const struct wait *w)
+static int append_poll(struct maker *m, const struct pending *w)
 {
     struct build *b = m->b;
     const struct b_end *e = &b->ends[w->end];
@@ -98,9 +99,9 @@ static int add_poll(struct maker *m, const struct wait *w)
     return rc;
 }
 
-void b_keep_poll_node(struct maker *m)
+void b_end_wait_at_poll_node(struct maker *m)
 {
-    struct wait *w = &m->wait;
+    struct pending *w = &m->wait;
     if (!w->pending || w->node == IPS_NO_NODE)
         return;
     w->pending = false;
@@ -109,22 +110,22 @@ void b_keep_poll_node(struct maker *m)
     if (m->b->notes)
         b_waits_add_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
     m->b->poll_failed |= b_subtract_spin_at_node(m, w->node, &w->spin) < 0 ||
-                         add_poll(m, &m->wait) < 0;
+                         append_poll(m, &m->wait) < 0;
 }
 
 uint32_t b_make_signal_poll_node(struct maker *m,
                                  const struct b_signal_taken *y, uint64_t coord,
                                  uint64_t slept)
 {
-    struct wait w = {.ready = (uint32_t)y->value,
-                     .cpu = coord,
-                     .cpu_ret = y->cpu,
-                     .t = ips_min_u64(m->last_ret, ips_sub_sat(y->t, slept)),
-                     .t_ret = y->t,
-                     .blocked_ns = slept};
+    struct pending w = {.ready = (uint32_t)y->value,
+                        .cpu = coord,
+                        .cpu_ret = y->cpu,
+                        .t = ips_min_u64(m->last_ret, ips_sub_sat(y->t, slept)),
+                        .t_ret = y->t,
+                        .blocked_ns = slept};
     make_node_of_poll(m, &w, (uint32_t)(y->value >> 32));
     if (w.node != IPS_NO_NODE)
-        m->b->poll_failed |= add_poll(m, &w) < 0;
+        m->b->poll_failed |= append_poll(m, &w) < 0;
     return w.node;
 }
 
@@ -177,7 +178,7 @@ static int add_poll_read(struct pollings *p, uint32_t node, uint64_t len)
     return rc;
 }
 
-static int collect_reads(struct pollings *p)
+static int collect_receives_of_polled_ends(struct pollings *p)
 {
     const struct build *b = p->b;
     const struct ips_graph *g = &b->out->g;
@@ -226,11 +227,11 @@ static uint32_t find_reads_of_end(const struct pollings *p, uint32_t end,
  * read. False: that byte was not sent in time, so the poll ended for another
  * reason. Through memory, bytes sent before the poll cannot have ended it,
  * because the thread slept; a network may have delayed them. */
-static bool link_send_to_poll(struct build *b, struct inflow *f,
+static bool link_send_to_poll(struct build *b, struct match_cursor *f,
                               const struct b_poll *p, bool tokens)
 {
-    struct inflow next = *f;
-    struct b_op *send = b_find_sender(b, &next, 1);
+    struct match_cursor next = *f;
+    struct b_send *send = b_find_send_of_receive(b, &next, 1);
     if (!send)
         return false;
     f->send = next.send; /* all earlier sends were read */
@@ -246,24 +247,24 @@ static bool link_send_to_poll(struct build *b, struct inflow *f,
     if (send->t > p->t_ret || before)
         return before;
     if (tokens) {
-        b_cross(b, p->node, send->node, IPS_X_RESOURCE, IPS_THING_TOKEN);
+        b_set_cross(b, p->node, send->node, IPS_X_RESOURCE, IPS_THING_TOKEN);
         b->out->counts.order_dependent++;
         return true;
     }
     /* the poll waited for the first byte of the send */
     b->out->g.xlen[p->node] = 1;
-    link_send(b, &next, send, p->node);
+    set_send_of_receive(b, &next, send, p->node);
     return true;
 }
 
 /* Whether the stream had ended at time t: it was shut down, or no process held
  * its write end any more. */
-static bool ended_before(const struct build *b, uint32_t from, uint64_t t)
+static bool had_stream_ended(const struct build *b, uint32_t from, uint64_t t)
 {
     const struct b_end *e = &b->ends[from];
     if (e->shut_ns <= t)
         return true;
-    const struct b_release *last =
+    const struct b_free_build *last =
         &b->releases.v[e->first_release + e->release_count];
     return b->out->ends[from].closed && e->release_count && last[-1].t <= t;
 }
@@ -273,7 +274,7 @@ static void link_close_to_poll(struct build *b, const struct b_poll *p)
     uint32_t from = b->out->ends[p->end].peer_end, node = IPS_NO_NODE;
     bool local = b->ends[p->end].local;
     bool hung_up = p->why & (IPS_READY_HUP | IPS_READY_ERR);
-    if (local && (hung_up || ended_before(b, from, p->t_ret)))
+    if (local && (hung_up || had_stream_ended(b, from, p->t_ret)))
         node = b_find_release_before(b, from, p->t_ret,
                                      ips_chain_of(&b->out->g, p->node), true);
     /* The stream was open at the call, so a close stamped before the call did
@@ -283,13 +284,13 @@ static void link_close_to_poll(struct build *b, const struct b_poll *p)
         b->out->g.site[node] != IPS_NONE && b->out->g.t_ns[node] < p->t)
         node = IPS_NO_NODE;
     if (!b_link_own_shutdown(b, p->node, p->end, p->t_ret, node))
-        b_cross(b, p->node, node, IPS_X_LIFETIME, 0);
+        b_set_cross(b, p->node, node, IPS_X_LIFETIME, 0);
 }
 
 /* For polls that waited for space: how far the sends of the end, and the reads
  * at the other end, had come when the current poll was called. */
 struct poll_room {
-    struct b_sending send;
+    struct b_send_cursor send;
     uint64_t sent, read;
     /* reads.v[at, last): the reads that are not counted yet */
     uint32_t at, last;
@@ -324,12 +325,12 @@ static void link_read_to_poll(const struct pollings *k, const struct b_poll *p,
         if (v[i].t_ret <= p->t_ret || node == IPS_NO_NODE)
             node = v[i].node;
     if (r->sent > r->read || b_is_end_in_memory(b, p->end))
-        b_cross(b, p->node, node, IPS_X_ROOM, 0);
+        b_set_cross(b, p->node, node, IPS_X_ROOM, 0);
 }
 
-/* For a poll whose peer is not on this machine: adds a struct b_ext, as for a
- * receive of the next byte, or of an end-of-file after a hang-up. `more`: bytes
- * were read later. */
+/* For a poll whose peer is not on this machine: adds a struct
+ * b_external, as for a receive of the next byte, or of an end-of-file
+ * after a hang-up. `more`: bytes were read later. */
 static int add_poll_of_far_peer(struct build *b, const struct b_poll *p,
                                 uint64_t read, bool more)
 {
@@ -338,7 +339,7 @@ static int add_poll_of_far_peer(struct build *b, const struct b_poll *p,
         return 0;
     int rc = B_MORE(b->exts, b->err);
     if (rc == 0)
-        b->exts.v[b->exts.n++] = (struct b_ext){
+        b->exts.v[b->exts.n++] = (struct b_external){
             .pos = ended ? IPS_POS_EOF : b_clamp_pos(ips_add_sat(read, 1)),
             .len = !ended,
             .reply_ns = p->reply_ns,
@@ -359,15 +360,15 @@ static uint32_t make_poll_arcs_of_end(const struct pollings *k, uint32_t i,
     struct build *b = k->b;
     const uint32_t end = b->polls.v[i].end;
     const bool local = b->ends[end].local;
-    struct inflow f = {.read = b->ends[end].recv_before};
+    struct match_cursor f = {.read = b->ends[end].recv_before};
     uint32_t at, last = find_reads_of_end(k, end, &at);
     bool tokens = false;
     struct poll_room room = {0};
     if (local) {
-        f = b_begin_inflow(b, end);
+        f = b_init_match_cursor(b, end);
         room = init_poll_room(k, end);
         tokens = b->ends[end].listed &&
-                 b_carries_tokens(b, b->out->ends[end].peer_end, end);
+                 b_does_pipe_carry_tokens(b, b->out->ends[end].peer_end, end);
     }
     for (; i < b->polls.n && b->polls.v[i].end == end && *rc == 0; i++) {
         const struct b_poll *p = &b->polls.v[i];
@@ -394,7 +395,7 @@ static uint32_t make_poll_arcs_of_end(const struct pollings *k, uint32_t i,
 
 static int cmp_ext(const void *va, const void *vb)
 {
-    const struct b_ext *x = va, *y = vb;
+    const struct b_external *x = va, *y = vb;
     CMP3(x->node, y->node);
     return 0;
 }
@@ -411,7 +412,7 @@ int b_make_poll_arcs(struct build *b)
     if (!k.wanted)
         return IPS_E_NO_MEMORY;
     qsort(b->polls.v, b->polls.n, sizeof(*b->polls.v), cmp_poll);
-    rc = collect_reads(&k);
+    rc = collect_receives_of_polled_ends(&k);
     for (uint32_t i = 0; i < b->polls.n && rc == 0;)
         i = make_poll_arcs_of_end(&k, i, &rc);
     if (b->exts.n)

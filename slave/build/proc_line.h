@@ -1,8 +1,8 @@
 /*
  * Expands ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT and RECV_SHORT to
  * the long records that they abbreviate (agent/pool/format.h). Each reader of
- * a stream's records has one struct slave_proc_line, zeroed at the start of
- * the stream.
+ * a stream's records has one struct slave_record_expander, zeroed at the start
+ * of the stream.
  */
 #ifndef IPS_SLAVE_BUILD_PROC_LINE_H
 #define IPS_SLAVE_BUILD_PROC_LINE_H
@@ -20,7 +20,7 @@ struct slave_mark_text {
     char text[IPS_MARK_PLACE_BYTES];
 };
 
-struct slave_proc_line {
+struct slave_record_expander {
     bool known, mark_known, io_known;
     struct ips_rec_proc last;  /* the last ENTER or EXIT */
     struct ips_rec_proc whole; /* expansion of the current short record */
@@ -39,7 +39,7 @@ struct slave_proc_line {
 
 /* Forgets the long records of the previous stream. Call it at the start of each
  * stream. */
-static inline void slave_line_reset(struct slave_proc_line *line)
+static inline void slave_reset_expander(struct slave_record_expander *line)
 {
     line->known = line->mark_known = line->io_known = false;
     for (uint32_t i = 0; i < IPS_MARK_PLACES; i++)
@@ -48,9 +48,9 @@ static inline void slave_line_reset(struct slave_proc_line *line)
 
 /* Returns the CPU time, ns, at stamp `t` of a thread that ran without a pause
  * since stamp t0, when its CPU time was cpu0. */
-static inline uint64_t slave_baseline_cpu(const struct ips_clock *clock,
-                                          uint64_t t0, uint64_t cpu0,
-                                          uint64_t t)
+static inline uint64_t slave_cpu_from_baseline(const struct ips_clock *clock,
+                                               uint64_t t0, uint64_t cpu0,
+                                               uint64_t t)
 {
     uint64_t since = t - t0;
     if (clock->kind != IPS_CLOCK_RAW)
@@ -58,8 +58,8 @@ static inline uint64_t slave_baseline_cpu(const struct ips_clock *clock,
     return ips_add_sat(cpu0, since);
 }
 
-static inline void slave_mark_keep(struct slave_proc_line *line,
-                                   const uint8_t *record, uint32_t len)
+static inline void slave_store_mark_text(struct slave_record_expander *line,
+                                         const uint8_t *record, uint32_t len)
 {
     struct ips_rec_text r;
     memcpy(&r, record, sizeof(r));
@@ -79,10 +79,10 @@ static inline void slave_mark_keep(struct slave_proc_line *line,
     memcpy(p->text, record + sizeof(r), bytes);
 }
 
-static inline const uint8_t *slave_expand_mark(struct slave_proc_line *line,
-                                               const struct ips_clock *clock,
-                                               const struct ips_rec_head *h,
-                                               uint32_t *type, uint32_t *len)
+static inline const uint8_t *
+slave_expand_mark(struct slave_record_expander *line,
+                  const struct ips_clock *clock, const struct ips_rec_head *h,
+                  uint32_t *type, uint32_t *len)
 {
     if (!line->mark_known || h->t < line->mark_t || h->a == 0 ||
         h->a > IPS_MARK_PLACES || line->mark_text[h->a - 1].bytes == 0)
@@ -95,11 +95,11 @@ static inline const uint8_t *slave_expand_mark(struct slave_proc_line *line,
     line->mark.h.a = (uint32_t)strlen(p->text);
     line->mark.h.t = h->t;
     line->mark.cpu =
-        slave_baseline_cpu(clock, line->mark_t, line->mark_cpu, h->t);
+        slave_cpu_from_baseline(clock, line->mark_t, line->mark_cpu, h->t);
     return (const uint8_t *)&line->mark;
 }
 
-static inline const uint8_t *slave_expand_io(struct slave_proc_line *line,
+static inline const uint8_t *slave_expand_io(struct slave_record_expander *line,
                                              const struct ips_clock *clock,
                                              const uint8_t *record,
                                              uint32_t *type, uint32_t *len)
@@ -114,8 +114,9 @@ static inline const uint8_t *slave_expand_io(struct slave_proc_line *line,
     line->io = (struct ips_rec_io){
         .h = {.word = *type | *len / 8 << 8, .a = r.h.a, .t = r.h.t},
         .t_ret = t_ret,
-        .cpu = slave_baseline_cpu(clock, line->io_t, line->io_cpu, r.h.t),
-        .cpu_ret = slave_baseline_cpu(clock, line->io_t, line->io_cpu, t_ret),
+        .cpu = slave_cpu_from_baseline(clock, line->io_t, line->io_cpu, r.h.t),
+        .cpu_ret =
+            slave_cpu_from_baseline(clock, line->io_t, line->io_cpu, t_ret),
         .result = r.result,
         .site = r.site,
         .op = r.h.word >> 16 >> IPS_REC_F_OP & IPS_REC_OP_MAX};
@@ -125,10 +126,10 @@ static inline const uint8_t *slave_expand_io(struct slave_proc_line *line,
 /* Returns `record` itself, or the long record that it abbreviates (valid until
  * the next call); then sets *type and *len to those of the long record. NULL:
  * `record` is short, and the long record that it refers to is missing. */
-static inline const uint8_t *slave_expand_record(struct slave_proc_line *line,
-                                                 const struct ips_clock *clock,
-                                                 const uint8_t *record,
-                                                 uint32_t *type, uint32_t *len)
+static inline const uint8_t *
+slave_expand_record(struct slave_record_expander *line,
+                    const struct ips_clock *clock, const uint8_t *record,
+                    uint32_t *type, uint32_t *len)
 {
     switch (*type) {
     case IPS_REC_ENTER:
@@ -137,7 +138,7 @@ static inline const uint8_t *slave_expand_record(struct slave_proc_line *line,
         line->known = true;
         return record;
     case IPS_REC_MARK:
-        slave_mark_keep(line, record, *len);
+        slave_store_mark_text(line, record, *len);
         return record;
     case IPS_REC_SEND:
     case IPS_REC_RECV: {
@@ -169,7 +170,8 @@ static inline const uint8_t *slave_expand_record(struct slave_proc_line *line,
     *len = sizeof(line->whole);
     line->whole = (struct ips_rec_proc){
         .h = {.word = *type | *len / 8 << 8, .t = h.t},
-        .cpu = slave_baseline_cpu(clock, line->last.h.t, line->last.cpu, h.t),
+        .cpu =
+            slave_cpu_from_baseline(clock, line->last.h.t, line->last.cpu, h.t),
         .procedure = (line->last.procedure >> 32 << 32) | h.a};
     return (const uint8_t *)&line->whole;
 }

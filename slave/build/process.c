@@ -38,7 +38,8 @@ static int make_images(struct build *b)
 
 /* Returns the stream of the thread that executed another program at the end of
  * the image, or IPS_NONE. */
-static uint32_t exec_stream(const struct build *b, const struct b_image *im)
+static uint32_t find_exec_stream(const struct build *b,
+                                 const struct b_image *im)
 {
     uint32_t best = IPS_NONE;
     for (uint32_t i = 0; i < im->stream_count; i++) {
@@ -52,7 +53,7 @@ static uint32_t exec_stream(const struct build *b, const struct b_image *im)
 }
 
 /* Whether image i is the same process as image i - 1 after an exec. */
-static bool image_continues(const struct build *b, uint32_t i)
+static bool is_image_after_exec(const struct build *b, uint32_t i)
 {
     if (i == 0)
         return false;
@@ -62,7 +63,7 @@ static bool image_continues(const struct build *b, uint32_t i)
     if (s->in->head.pidns != old->in->head.pidns ||
         s->in->head.pid != old->in->head.pid)
         return false;
-    uint32_t from = exec_stream(b, before);
+    uint32_t from = find_exec_stream(b, before);
     if (from == IPS_NONE || im->main == IPS_NONE)
         return false;
     const struct b_stream *first = &b->streams[im->main];
@@ -77,7 +78,7 @@ struct process_key { /* a process before processes are sorted */
     uint32_t pid, first_image, image_count;
 };
 
-static int cmp_found(const void *va, const void *vb)
+static int compare_process_keys(const void *va, const void *vb)
 {
     const struct process_key *a = va, *b = vb;
     if (a->start_ns != b->start_ns)
@@ -87,7 +88,8 @@ static int cmp_found(const void *va, const void *vb)
     return a->first_image < b->first_image ? -1 : 1;
 }
 
-static uint64_t image_start(const struct build *b, const struct b_image *im)
+static uint64_t get_image_start_ns(const struct build *b,
+                                   const struct b_image *im)
 {
     if (im->main != IPS_NONE && b->streams[im->main].start_kind)
         return b->streams[im->main].start_ns;
@@ -102,18 +104,18 @@ static int find_processes(struct build *b, struct process_key *found,
 {
     for (uint32_t i = 0; i < b->image_count; i++) {
         struct b_image *im = &b->images[i];
-        im->continues = image_continues(b, i);
+        im->continues = is_image_after_exec(b, i);
         if (im->continues) {
             found[*count - 1].image_count++;
             continue;
         }
         found[(*count)++] = (struct process_key){
-            .start_ns = image_start(b, im),
+            .start_ns = get_image_start_ns(b, im),
             .pid = b->streams[im->first_stream].in->head.pid,
             .first_image = i,
             .image_count = 1};
     }
-    qsort(found, *count, sizeof(*found), cmp_found);
+    qsort(found, *count, sizeof(*found), compare_process_keys);
     b->procs = b_calloc(*count, sizeof(*b->procs), b->err);
     b->out->procs = b_calloc(*count, sizeof(*b->out->procs), b->err);
     return b->procs && b->out->procs ? 0 : IPS_E_NO_MEMORY;
@@ -162,7 +164,7 @@ struct thread { /* a chain before chains are sorted */
     bool main;
 };
 
-static int cmp_thread(const void *va, const void *vb)
+static int compare_threads(const void *va, const void *vb)
 {
     const struct thread *a = va, *b = vb;
     if (a->process != b->process)
@@ -221,7 +223,7 @@ static void find_threads(struct build *b, struct thread *threads,
         for (uint32_t k = 0; k < proc->image_count; k++) {
             uint32_t image = proc->first_image + k, from = IPS_NONE;
             if (k > 0) {
-                uint32_t s = exec_stream(b, &b->images[image - 1]);
+                uint32_t s = find_exec_stream(b, &b->images[image - 1]);
                 from = s == IPS_NONE ? IPS_NONE : b->streams[s].chain;
             }
             uint32_t t = make_image_threads(b, image, threads, count, from);
@@ -235,7 +237,7 @@ static void find_threads(struct build *b, struct thread *threads,
 
 static int make_chains(struct build *b, struct thread *threads, uint32_t count)
 {
-    qsort(threads, count, sizeof(*threads), cmp_thread);
+    qsort(threads, count, sizeof(*threads), compare_threads);
     b->chains = b_calloc(count, sizeof(*b->chains), b->err);
     b->out->threads = b_calloc(count, sizeof(*b->out->threads), b->err);
     if (!b->chains || !b->out->threads)

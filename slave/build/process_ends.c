@@ -61,7 +61,7 @@ static void set_process_end_text(struct ips_proc *row, const struct ended *e,
 }
 
 /* Whether another process got the same pid later. */
-static bool pid_reused(const struct build *b, const struct b_proc *p)
+static bool was_pid_reused(const struct build *b, const struct b_proc *p)
 {
     uint32_t next = p->first_image + p->image_count;
     if (next >= b->image_count)
@@ -82,7 +82,7 @@ void b_find_process_ends(struct build *b)
             p->join == IPS_NONE ? NULL : &b->joins.v[p->join];
         struct ended e = collect_process_end(b, p);
         row->recorded_end = e.kind != 0;
-        row->open = !e.final && !e.dead && !j && !pid_reused(b, p);
+        row->open = !e.final && !e.dead && !j && !was_pid_reused(b, p);
         set_process_end_text(row, &e, j);
         b->out->open |= row->open;
         if (row->open)
@@ -97,7 +97,7 @@ void b_find_process_ends(struct build *b)
 
 /* ---- CPU times read by other threads ---- */
 
-static int cmp_tid(const void *va, const void *vb, void *arg)
+static int compare_streams_by_tid(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     const struct b_stream *x = &b->streams[*(const uint32_t *)va];
@@ -110,8 +110,8 @@ static int cmp_tid(const void *va, const void *vb, void *arg)
 
 /* Returns the chain that thread c->tid of the same image had at time c->t, or
  * IPS_NONE. `v`: [n] streams by image, tid and start. */
-static uint32_t chain_of_tid(const struct build *b, const uint32_t *v,
-                             uint32_t n, const struct b_cpu *c)
+static uint32_t find_chain_of_tid(const struct build *b, const uint32_t *v,
+                                  uint32_t n, const struct b_cpu *c)
 {
     uint32_t image = b->streams[c->stream].image, low = 0, high = n;
     while (low < high) {
@@ -133,7 +133,7 @@ static uint32_t chain_of_tid(const struct build *b, const uint32_t *v,
     return s->image == image && s->in->head.tid == c->tid ? s->chain : IPS_NONE;
 }
 
-static void apply_thread_cpu(struct build *b)
+static void apply_thread_cpu_records(struct build *b)
 {
     uint32_t n = 0;
     uint32_t *v =
@@ -143,9 +143,9 @@ static void apply_thread_cpu(struct build *b)
     for (uint32_t i = 0; i < b->in->stream_count; i++)
         if (!b->streams[i].task)
             v[n++] = i;
-    qsort_r(v, n, sizeof(*v), cmp_tid, b);
+    qsort_r(v, n, sizeof(*v), compare_streams_by_tid, b);
     for (uint32_t i = 0; i < b->cpus.n; i++) {
-        uint32_t c = chain_of_tid(b, v, n, &b->cpus.v[i]);
+        uint32_t c = find_chain_of_tid(b, v, n, &b->cpus.v[i]);
         if (c == IPS_NONE)
             continue;
         b->chains[c].cpu_known =
@@ -201,7 +201,7 @@ static void charge_unattributed_cpu(struct build *b, uint32_t p)
         if (c != proc->main_chain &&
             !b->streams[b->chains[c].first_stream].task)
             rest = ips_sub_sat(rest, b->chains[c].cpu_known);
-    last_ns = b->out->g.t_ns[b_end_node(b, proc->main_chain)];
+    last_ns = b->out->g.t_ns[b_get_end_node(b, proc->main_chain)];
     uint64_t add = ips_sub_sat(rest, main->cpu_known);
     uint64_t room = ips_sub_sat(b->joins.v[proc->join].t_ret, last_ns);
     uint64_t charged = ips_min_u64(add, room);
@@ -211,13 +211,13 @@ static void charge_unattributed_cpu(struct build *b, uint32_t p)
         ips_add_sat(b->out->counts.unattributed_ns, row->unattributed_ns);
 }
 
-void b_set_end_coords(struct build *b)
+void b_set_coords_of_end_nodes(struct build *b)
 {
-    apply_thread_cpu(b);
+    apply_thread_cpu_records(b);
     compute_own_rusage(b);
     for (uint32_t p = 0; p < b->out->proc_count; p++)
         charge_unattributed_cpu(b, p);
     for (uint32_t c = 0; c < b->out->g.chain_count; c++)
-        if (b_end_node(b, c) >= b_first_open_node(b, c))
-            b->out->g.w[b_end_node(b, c)] = b->chains[c].cpu_known;
+        if (b_get_end_node(b, c) >= b_first_open_node(b, c))
+            b->out->g.w[b_get_end_node(b, c)] = b->chains[c].cpu_known;
 }

@@ -5,8 +5,8 @@
 
 /* ---- data kept for ips_built_set_peers ---- */
 
-static int add_out(struct build *b, uint32_t node, uint32_t end, uint64_t pos,
-                   uint64_t len)
+static int append_remote_out(struct build *b, uint32_t node, uint32_t end,
+                             uint64_t pos, uint64_t len)
 {
     if (node == IPS_NO_NODE)
         return 0;
@@ -21,7 +21,7 @@ static int add_out(struct build *b, uint32_t node, uint32_t end, uint64_t pos,
     return 0;
 }
 
-static uint32_t last_close(const struct build *b, uint32_t end)
+static uint32_t find_last_close_node(const struct build *b, uint32_t end)
 {
     const struct b_end *e = &b->ends[end];
     if (e->shut_node != IPS_NO_NODE)
@@ -34,14 +34,16 @@ static uint32_t last_close(const struct build *b, uint32_t end)
 static int add_outs_of_end(struct build *b, uint32_t end)
 {
     const struct b_end *e = &b->ends[end];
-    int rc = add_out(b, e->connect_node, end, IPS_POS_SYN, 0);
+    int rc = append_remote_out(b, e->connect_node, end, IPS_POS_SYN, 0);
     uint64_t pos = e->sent_before;
-    struct b_sending s = b_first_send(b, e);
+    struct b_send_cursor s = b_first_send(b, e);
     for (; s.op && rc == 0; b_next_send(b, &s)) {
         pos = ips_add_sat(pos, s.op->len);
-        rc = add_out(b, s.op->node, end, b_clamp_pos(pos), s.op->len);
+        rc = append_remote_out(b, s.op->node, end, b_clamp_pos(pos), s.op->len);
     }
-    return rc < 0 ? rc : add_out(b, last_close(b, end), end, IPS_POS_EOF, 0);
+    return rc < 0 ? rc
+                  : append_remote_out(b, find_last_close_node(b, end), end,
+                                      IPS_POS_EOF, 0);
 }
 
 static int cmp_out(const void *va, const void *vb)
@@ -65,7 +67,7 @@ static int add_all_outs(struct build *b)
         if (d->dir != B_SEND || b->out->ends[d->end].peer != IPS_PEER_UNKNOWN)
             continue;
         datagrams = true;
-        rc = add_out(b, d->node, d->end, d->pos, d->len);
+        rc = append_remote_out(b, d->node, d->end, d->pos, d->len);
     }
     if (rc == 0 && datagrams)
         qsort(b->outs.v, b->outs.n, sizeof(*b->outs.v), cmp_out);
@@ -85,9 +87,9 @@ static void *move_or_copy_array(const struct build *b, void **v, uint32_t n,
     return to;
 }
 
-int b_keep_peer_data(struct build *b, struct ips_built *out)
+int b_store_peer_data(struct build *b, struct ips_built *out)
 {
-    struct ips_build_more *m = b_calloc(1, sizeof(*m), b->err);
+    struct ips_built_peer_data *m = b_calloc(1, sizeof(*m), b->err);
     out->more = m;
     if (!m)
         return IPS_E_NO_MEMORY;
@@ -116,7 +118,8 @@ struct peer { /* the peer of a REMOTE end */
     bool closed;
 };
 
-static bool is_written(const struct b_ext *x, const struct peer *p)
+static bool has_peer_sent_position(const struct b_external *x,
+                                   const struct peer *p)
 {
     if (p->closed || x->pos == IPS_POS_SYN)
         return true; /* the master decides whether the send exists, when it
@@ -127,7 +130,8 @@ static bool is_written(const struct b_ext *x, const struct peer *p)
     return x->pos <= p->sent_bytes;
 }
 
-static void decide_untraced(struct ips_built *b, const struct b_ext *x)
+static void make_untraced_peer_arc(struct ips_built *b,
+                                   const struct b_external *x)
 {
     struct ips_graph *g = &b->g;
     if (!x->blocked)
@@ -145,8 +149,9 @@ static void decide_untraced(struct ips_built *b, const struct b_ext *x)
     }
 }
 
-static void decide_receive(struct ips_built *b, const struct b_ext *x,
-                           const struct peer *peers)
+static void decide_cause_of_receive(struct ips_built *b,
+                                    const struct b_external *x,
+                                    const struct peer *peers)
 {
     struct ips_graph *g = &b->g;
     if (x->is_decided)
@@ -161,7 +166,7 @@ static void decide_receive(struct ips_built *b, const struct b_ext *x,
         b->counts.pending += !x->polled;
         return;
     case IPS_PEER_UNTRACED:
-        decide_untraced(b, x);
+        make_untraced_peer_arc(b, x);
         return;
     case IPS_PEER_REMOTE:
         break;
@@ -170,7 +175,7 @@ static void decide_receive(struct ips_built *b, const struct b_ext *x,
     uint64_t pos = x->pos;
     if (x->polled && peer->closed && pos > peer->sent_bytes)
         pos = IPS_POS_EOF;
-    if (!is_written(x, peer)) {
+    if (!has_peer_sent_position(x, peer)) {
         b->counts.pending += !x->polled;
         return;
     }
@@ -205,7 +210,7 @@ static int set_end_peers(struct ips_built *b, const struct ips_peer_row *rows,
 int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
                         uint32_t count, struct ips_err *err)
 {
-    struct ips_build_more *m = b->more;
+    struct ips_built_peer_data *m = b->more;
     struct ips_graph *g = &b->g;
     struct peer *peers = b_calloc(b->end_count, sizeof(*peers), err);
     struct ips_remote_in *in = b_calloc(m->ext_count, sizeof(*in), err);
@@ -225,7 +230,7 @@ int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
     g->in_count = g->out_count = 0;
     b->counts = m->base;
     for (uint32_t i = 0; i < m->ext_count; i++)
-        decide_receive(b, &m->exts[i], peers);
+        decide_cause_of_receive(b, &m->exts[i], peers);
     for (uint32_t i = 0; i < m->out_count; i++)
         if (b->ends[m->outs[i].end].peer == IPS_PEER_REMOTE)
             g->out[g->out_count++] = m->outs[i];

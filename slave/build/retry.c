@@ -53,12 +53,12 @@ static int add_made_file(struct build *b, const struct b_stream *s,
                                records, and does not use later MADEs */
         return rc;
     b->mades.v[b->mades.n++] =
-        (struct b_made){.t = t,
-                        .cpu = r->cpu,
-                        .ino = (uint64_t)r->result,
-                        .dev = r->h.a,
-                        .stream = (uint32_t)(s - b->streams),
-                        .node = IPS_NO_NODE};
+        (struct b_created_file){.t = t,
+                                .cpu = r->cpu,
+                                .ino = (uint64_t)r->result,
+                                .dev = r->h.a,
+                                .stream = (uint32_t)(s - b->streams),
+                                .node = IPS_NO_NODE};
     return 0;
 }
 
@@ -76,8 +76,8 @@ static int add_found_file(struct build *b, const struct b_stream *s,
     return rc;
 }
 
-static bool is_tried(const struct b_tries *v, uint32_t n, uint32_t chan,
-                     uint32_t *at)
+static bool find_tries_of_channel(const struct b_tries *v, uint32_t n,
+                                  uint32_t chan, uint32_t *at)
 {
     for (*at = 0; *at < n && v[*at].chan != chan; ++*at)
         ;
@@ -87,7 +87,7 @@ static bool is_tried(const struct b_tries *v, uint32_t n, uint32_t chan,
 static void add_tries(struct b_tries *v, uint32_t *n, const struct b_tries *y)
 {
     uint32_t at;
-    if (*n < B_TRIES_KEPT && !is_tried(v, *n, y->chan, &at))
+    if (*n < B_TRIES_KEPT && !find_tries_of_channel(v, *n, y->chan, &at))
         v[(*n)++] = *y;
 }
 
@@ -98,8 +98,8 @@ static bool may_be_nap(uint32_t type, const struct ips_rec_io *r)
            r->op >= IPS_OP_POLL && r->op <= IPS_OP_SLEEP;
 }
 
-int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
-                 const struct ips_rec_io *r, uint64_t t, uint64_t t_ret)
+int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
+                        const struct ips_rec_io *r, uint64_t t, uint64_t t_ret)
 {
     struct b_retry *made = NULL;
     struct b_tries y = {r->op == IPS_OP_ACCEPT ? 0 : r->h.a, t, r->cpu};
@@ -120,7 +120,7 @@ int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
             add_tries(s->napped, &s->napped_count, &s->tries[at]);
     s->try_count = 0;
     if (type == IPS_REC_RECV && !r->err && r->result >= 0 &&
-        is_tried(s->napped, s->napped_count, y.chan, &at)) {
+        find_tries_of_channel(s->napped, s->napped_count, y.chan, &at)) {
         const struct b_tries *first = &s->napped[at];
         rc = add_retry(b, s, first->t, t, first->cpu, r->cpu, &made);
         s->napped[at] = s->napped[--s->napped_count];
@@ -132,8 +132,8 @@ int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
 
 /* Returns the last b_retry of the stream if its successful try was called at t,
  * else NULL. */
-static struct b_retry *retry_of(const struct build *b, const struct b_stream *s,
-                                uint64_t t)
+static struct b_retry *find_last_retry(const struct build *b,
+                                       const struct b_stream *s, uint64_t t)
 {
     uint32_t n = b->retries.n;
     return n > s->first_retry && b->retries.v[n - 1].to == t
@@ -141,21 +141,21 @@ static struct b_retry *retry_of(const struct build *b, const struct b_stream *s,
                : NULL;
 }
 
-void b_scan_tried_join(struct build *b, const struct b_stream *s, uint64_t t)
+void b_scan_retried_join(struct build *b, const struct b_stream *s, uint64_t t)
 {
-    struct b_retry *made = retry_of(b, s, t);
+    struct b_retry *made = find_last_retry(b, s, t);
     if (made)
         made->join = b->joins.n;
 }
 
-int b_scan_tried_acquire(struct build *b, const struct b_stream *s,
+int b_scan_retry_acquire(struct build *b, const struct b_stream *s,
                          const struct ips_rec_sync *r, uint64_t t,
                          uint64_t t_ret)
 {
     struct b_retry *made = NULL;
     int rc = 0;
     if (r->h.a == IPS_SYNC_LISTEN)
-        made = retry_of(b, s, t_ret);
+        made = find_last_retry(b, s, t_ret);
     else if (r->value == B_SYNC_TRIED && !r->err)
         rc = add_retry(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
     if (made) {
@@ -189,7 +189,7 @@ int b_scan_tried_acquire(struct build *b, const struct b_stream *s,
 #define LOOK_LONG_NS (2u * B_READ_NS)
 
 /* Whether a record of this type shows that the thread worked between naps. */
-static bool shows_an_act(uint32_t type)
+static bool is_record_of_work(uint32_t type)
 {
     switch (type) {
     case IPS_REC_SAMPLE:
@@ -252,7 +252,7 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
     if (type == IPS_REC_BLOCK)
         memcpy(&r, p, sizeof(r));
     if (type != IPS_REC_BLOCK || r.op != IPS_OP_SLEEP || r.err || r.result) {
-        if (shows_an_act(type))
+        if (is_record_of_work(type))
             y->count = 0;
         return 0;
     }
@@ -275,19 +275,20 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
 
 /* ---- files that were found, and who made them ---- */
 
-static int cmp_file(uint64_t ino, uint32_t dev, const struct b_made *x)
+static int compare_file_ids(uint64_t ino, uint32_t dev,
+                            const struct b_created_file *x)
 {
     CMP3(ino, x->ino);
     CMP3(dev, x->dev);
     return 0;
 }
 
-static int cmp_made(const void *va, const void *vb, void *arg)
+static int compare_created_files(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
-    const struct b_made *x = &b->mades.v[i], *y = &b->mades.v[k];
-    int c = cmp_file(x->ino, x->dev, y);
+    const struct b_created_file *x = &b->mades.v[i], *y = &b->mades.v[k];
+    int c = compare_file_ids(x->ino, x->dev, y);
     if (c)
         return c;
     CMP3(x->t, y->t);
@@ -298,27 +299,28 @@ static int cmp_made(const void *va, const void *vb, void *arg)
 /* Finds the last MADE, by another stream, of the file of `y` between its first
  * failed try and the successful one. `order`: indexes of mades, sorted by file
  * and time. */
-static void find_made(struct build *b, const uint32_t *order, struct b_retry *y)
+static void find_creator_of_file(struct build *b, const uint32_t *order,
+                                 struct b_retry *y)
 {
     uint32_t low = 0, high = b->mades.n;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        const struct b_made *x = &b->mades.v[order[mid]];
-        int c = cmp_file(y->ino, y->dev, x);
+        const struct b_created_file *x = &b->mades.v[order[mid]];
+        int c = compare_file_ids(y->ino, y->dev, x);
         if (c > 0 || (c == 0 && x->t <= y->to))
             low = mid + 1;
         else
             high = mid;
     }
-    struct b_made *x = low ? &b->mades.v[order[low - 1]] : NULL;
-    if (!x || cmp_file(y->ino, y->dev, x) || x->t < y->from ||
+    struct b_created_file *x = low ? &b->mades.v[order[low - 1]] : NULL;
+    if (!x || compare_file_ids(y->ino, y->dev, x) || x->t < y->from ||
         x->stream == y->stream)
         return;
     y->made = order[low - 1];
     x->used = true;
 }
 
-int b_match_found_files(struct build *b)
+int b_match_awaited_files(struct build *b)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i < b->retries.n; i++)
@@ -330,10 +332,10 @@ int b_match_found_files(struct build *b)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->mades.n; i++)
         order[i] = i;
-    qsort_r(order, b->mades.n, sizeof(*order), cmp_made, b);
+    qsort_r(order, b->mades.n, sizeof(*order), compare_created_files, b);
     for (uint32_t i = 0; i < b->retries.n; i++)
         if (b->retries.v[i].of_file)
-            find_made(b, order, &b->retries.v[i]);
+            find_creator_of_file(b, order, &b->retries.v[i]);
     ips_free_large(order);
     return 0;
 }
@@ -343,13 +345,13 @@ int b_match_found_files(struct build *b)
 static uint32_t make_tries_node(struct maker *m, uint64_t t, uint64_t cpu)
 {
     m->last_ret = ips_max_u64(t, m->last_ret);
-    return b_node(m->b, IPS_NODE_AUX, cpu, m->last_ret, cpu, IPS_NONE);
+    return b_add_node(m->b, IPS_NODE_AUX, cpu, m->last_ret, cpu, IPS_NONE);
 }
 
-static void on_made(struct maker *m)
+static void make_file_created_node(struct maker *m)
 {
     struct build *b = m->b;
-    struct b_made *x = &b->mades.v[m->next_made];
+    struct b_created_file *x = &b->mades.v[m->next_made];
     if (m->next_made >= b->mades.n || x->stream != m->s - b->streams)
         return; /* an incremental build does not store later MADEs
                    (add_made_file) */
@@ -358,7 +360,7 @@ static void on_made(struct maker *m)
         x->node = make_tries_node(m, x->t, x->cpu);
 }
 
-static void on_found(struct maker *m, uint64_t t_ret, uint64_t cpu)
+static void make_file_found_node(struct maker *m, uint64_t t_ret, uint64_t cpu)
 {
     struct build *b = m->b;
     uint32_t at = m->next_retry;
@@ -373,26 +375,27 @@ static void on_found(struct maker *m, uint64_t t_ret, uint64_t cpu)
 
 /* Makes nodes for MADE and FOUND. A RETRY needs no node, because its naps have
  * records. */
-void b_make_tries_nodes(struct maker *m, const struct ips_rec_io *r)
+void b_make_file_event_node(struct maker *m, const struct ips_rec_io *r)
 {
     if (r->op == IPS_OP_MADE)
-        on_made(m);
+        make_file_created_node(m);
     else if (r->op == IPS_OP_FOUND)
-        on_found(m, b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret),
-                 r->cpu_ret);
+        make_file_found_node(
+            m, b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret), r->cpu_ret);
 }
 
-void b_make_found_file_arcs(struct build *b)
+void b_make_awaited_file_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->retries.n; i++) {
         const struct b_retry *y = &b->retries.v[i];
         if (y->of_file && y->made != IPS_NONE)
-            b_cross(b, y->node, b->mades.v[y->made].node, IPS_X_LIFETIME, 0);
+            b_set_cross(b, y->node, b->mades.v[y->made].node, IPS_X_LIFETIME,
+                        0);
     }
 }
 
 /* Whether a recorded thread let the last try of `y` succeed. */
-static bool has_cause(const struct build *b, const struct b_retry *y)
+static bool has_recorded_cause(const struct build *b, const struct b_retry *y)
 {
     if (y->of_file)
         return y->made != IPS_NONE;
@@ -401,7 +404,7 @@ static bool has_cause(const struct build *b, const struct b_retry *y)
     if (y->join != IPS_NONE)
         return b->joins.v[y->join].child_proc != IPS_NONE;
     const struct b_chan *c =
-        b_chan_find(b, b->streams[y->stream].image, y->chan);
+        b_find_chan(b, b->streams[y->stream].image, y->chan);
     return c && c->end_recv != IPS_NONE && b->ends[c->end_recv].local;
 }
 
@@ -445,7 +448,7 @@ static bool count_nap_of_retry(struct maker *m, const struct interval *v)
         const struct b_retry *y = &b->retries.v[at + n];
         if (y->stream != stream)
             break;
-        if (y->from > v->t || v->t_ret > y->to || !has_cause(b, y))
+        if (y->from > v->t || v->t_ret > y->to || !has_recorded_cause(b, y))
             continue;
         if (y->whole) /* the ACQUIRE's wait contains the nap */
             b->off_ns = ips_sub_sat(b->off_ns, v->blocked_ns);
@@ -507,7 +510,7 @@ bool b_count_if_nap(struct maker *m, const struct interval *v)
         return true;
     if (!advance_to_nap_run(m, v))
         return false;
-    b_add_unended(m, m->b->nodes, v->blocked_ns, false);
+    b_add_unended_wait(m, m->b->nodes, v->blocked_ns, false);
     b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     m->b->out->counts.idle++;
     return true;

@@ -24,7 +24,7 @@ struct scan {
     uint32_t word;
 };
 
-static void note_times(struct b_stream *s, uint64_t t, uint64_t t_ret)
+static void extend_stream_times(struct b_stream *s, uint64_t t, uint64_t t_ret)
 {
     if (s->empty) {
         s->empty = false;
@@ -35,7 +35,7 @@ static void note_times(struct b_stream *s, uint64_t t, uint64_t t_ret)
     s->last_ns = ips_max_u64(s->last_ns, t_ret);
 }
 
-static void note_cpu(struct b_stream *s, uint64_t cpu)
+static void extend_stream_cpu(struct b_stream *s, uint64_t cpu)
 {
     if (s->first_cpu == IPS_CPU_UNKNOWN)
         s->first_cpu = cpu;
@@ -77,7 +77,7 @@ static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
 {
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
     bool queue = ips_ready_is_queue(r->ready);
-    if (!b_is_poll_of_object(r) || (!slept && !c->polled))
+    if (!b_is_poll_ended_by_object(r) || (!slept && !c->polled))
         return 0;
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc == 0)
@@ -131,14 +131,14 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
-    note_times(c->s, c->t, t_ret);
-    note_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
-    note_cpu(c->s, r.cpu_ret);
+    extend_stream_times(c->s, c->t, t_ret);
+    extend_stream_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    extend_stream_cpu(c->s, r.cpu_ret);
     c->call_t = c->t;
-    int rc = b_scan_tries(c->b, c->s, type, &r, c->t, t_ret);
+    int rc = b_scan_retry_record(c->b, c->s, type, &r, c->t, t_ret);
     if (rc < 0)
         return rc;
-    if (type != IPS_REC_BLOCK || !b_is_of_tries(r.op))
+    if (type != IPS_REC_BLOCK || !b_is_retry_record(r.op))
         update_pending_poll(c, type, &r, t_ret);
     c->s->node_capacity +=
         type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
@@ -157,8 +157,8 @@ static void scan_start(struct scan *c, const uint8_t *p)
     struct ips_rec_start r;
     struct b_stream *s = c->s;
     memcpy(&r, p, sizeof(r));
-    note_times(s, c->t, c->t);
-    note_cpu(s, r.cpu);
+    extend_stream_times(s, c->t, c->t);
+    extend_stream_cpu(s, r.cpu);
     if (r.h.a == IPS_START_KNOWN && !s->fork_seq)
         s->fork_seq = r.fork_seq;
     if (s->start_kind || r.h.a == IPS_START_KNOWN)
@@ -177,8 +177,8 @@ static int scan_fork(struct scan *c, const uint8_t *p)
     struct ips_rec_fork r;
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
-    note_times(c->s, c->t, t_ret);
-    note_cpu(c->s, r.cpu_ret);
+    extend_stream_times(c->s, c->t, t_ret);
+    extend_stream_cpu(c->s, r.cpu_ret);
     c->s->node_capacity += 2;
     int rc = B_MORE(c->b->forks, c->b->err);
     if (rc < 0)
@@ -205,7 +205,7 @@ static int scan_fork(struct scan *c, const uint8_t *p)
 
 /* Whether `status`, as wait() returned it, means that the child ended;
  * otherwise the child was stopped or continued. */
-static bool status_ended(uint32_t status)
+static bool is_exit_status(uint32_t status)
 {
     return (status & 0x7fu) != 0x7fu;
 }
@@ -214,10 +214,10 @@ static int scan_join(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
-    b_scan_tried_join(c->b, c->s, c->t);
+    b_scan_retried_join(c->b, c->s, c->t);
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
-    note_times(c->s, c->t, t_ret);
-    note_cpu(c->s, r.cpu_ret);
+    extend_stream_times(c->s, c->t, t_ret);
+    extend_stream_cpu(c->s, r.cpu_ret);
     c->s->node_capacity++;
     int rc = B_MORE(c->b->joins, c->b->err);
     if (rc < 0)
@@ -235,7 +235,7 @@ static int scan_join(struct scan *c, const uint8_t *p)
         .kind = r.kind >= IPS_JOIN_WAIT && r.kind <= IPS_JOIN_TASK
                     ? (uint8_t)r.kind
                     : 0,
-        .ended = r.kind != IPS_JOIN_WAIT || status_ended(r.status),
+        .ended = r.kind != IPS_JOIN_WAIT || is_exit_status(r.status),
     };
     return 0;
 }
@@ -244,7 +244,7 @@ static int scan_chan(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_head h;
     memcpy(&h, p, sizeof(h));
-    note_times(c->s, c->t, c->t);
+    extend_stream_times(c->s, c->t, c->t);
     int rc = B_MORE(c->b->chans, c->b->err);
     if (rc < 0)
         return rc;
@@ -261,7 +261,7 @@ static int scan_chan(struct scan *c, const uint8_t *p)
 
 /* Adds a b_sync for a signal of mq_notify: the thread waited for a message, but
  * did not take it. */
-static int scan_notice(struct scan *c, const struct ips_rec_signal *r)
+static int scan_mq_notify_signal(struct scan *c, const struct ips_rec_signal *r)
 {
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc == 0)
@@ -280,8 +280,8 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_signal r;
     memcpy(&r, p, sizeof(r));
-    note_times(c->s, c->t, c->t);
-    note_cpu(c->s, r.cpu);
+    extend_stream_times(c->s, c->t, c->t);
+    extend_stream_cpu(c->s, r.cpu);
     c->s->node_capacity++;
     bool kill = type == IPS_REC_KILL;
     int rc = kill ? B_MORE(c->b->kills, c->b->err)
@@ -312,7 +312,9 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
                                     .code = r.code,
                                     .kill = IPS_NONE,
                                     .child = IPS_NONE};
-    return !kill && b_is_notice(r.code, r.value) ? scan_notice(c, &r) : 0;
+    return !kill && b_is_mq_notify_signal(r.code, r.value)
+               ? scan_mq_notify_signal(c, &r)
+               : 0;
 }
 
 /* Completes the b_sync of a read of an eventfd or of an inotify watch. If a
@@ -334,16 +336,16 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
     struct ips_rec_sync r;
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
-    note_times(c->s, c->t, t_ret);
-    note_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
-    note_cpu(c->s, r.cpu_ret);
+    extend_stream_times(c->s, c->t, t_ret);
+    extend_stream_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    extend_stream_cpu(c->s, r.cpu_ret);
     c->call_t = c->t;
     c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
     if (type == IPS_REC_RELEASE && b_is_common_release(r.h.a) && c->b->nodes)
         return 0; /* an incremental build has no wait that this record could end
                    */
     int rc = type == IPS_REC_ACQUIRE
-                 ? b_scan_tried_acquire(c->b, c->s, &r, c->t, t_ret)
+                 ? b_scan_retry_acquire(c->b, c->s, &r, c->t, t_ret)
                  : 0;
     if (rc < 0)
         return rc;
@@ -364,18 +366,19 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
         .release = type == IPS_REC_RELEASE,
         .ready = type == IPS_REC_ACQUIRE && r.value == B_SYNC_WAS_FREE,
     };
-    if (type == IPS_REC_ACQUIRE && b_is_event(r.h.a))
+    if (type == IPS_REC_ACQUIRE && b_is_event_object(r.h.a))
         complete_event_sync(c, &r, t_ret);
     return 0;
 }
 
-static int scan_lock(struct scan *c, uint32_t type, const uint8_t *p)
+static int scan_short_lock_record(struct scan *c, uint32_t type,
+                                  const uint8_t *p)
 {
     struct ips_rec_lock r;
     memcpy(&r, p, sizeof(r));
     bool release = type == IPS_REC_RELEASE_SHORT;
-    note_times(c->s, c->t, c->t);
-    note_cpu(c->s, r.cpu);
+    extend_stream_times(c->s, c->t, c->t);
+    extend_stream_cpu(c->s, r.cpu);
     c->s->node_capacity += release;
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc < 0)
@@ -407,7 +410,7 @@ static int scan_cpu(struct scan *c, const uint8_t *p)
     return 0;
 }
 
-static int scan_delay(struct scan *c, const uint8_t *p)
+static int scan_run_delay(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_delay r;
     memcpy(&r, p, sizeof(r));
@@ -432,8 +435,8 @@ static void scan_end(struct scan *c, const uint8_t *p)
     struct ips_rec_end r;
     struct b_stream *s = c->s;
     memcpy(&r, p, sizeof(r));
-    note_times(s, c->t, c->t);
-    note_cpu(s, r.cpu);
+    extend_stream_times(s, c->t, c->t);
+    extend_stream_cpu(s, r.cpu);
     if (r.h.a < IPS_END_THREAD || r.h.a > IPS_END_TASK)
         return;
     s->end_kind = (uint8_t)r.h.a;
@@ -443,14 +446,14 @@ static void scan_end(struct scan *c, const uint8_t *p)
 
 /* Scans records that have the CPU time after the head: CLOSE, MARK, NAME, EXEC,
  * EXECFAIL, SAMPLE, ENTER, EXIT, PAGEFAULT. */
-static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
-                         uint32_t len)
+static void scan_record_with_cpu_time(struct scan *c, uint32_t type,
+                                      const uint8_t *p, uint32_t len)
 {
     uint64_t cpu;
     struct b_stream *s = c->s;
     memcpy(&cpu, p + sizeof(struct ips_rec_head), sizeof(cpu));
-    note_times(s, c->t, c->t);
-    note_cpu(s, cpu);
+    extend_stream_times(s, c->t, c->t);
+    extend_stream_cpu(s, cpu);
     if (type == IPS_REC_NAME) {
         s->name = p + sizeof(struct ips_rec_text);
         s->name_len = (uint32_t)strnlen((const char *)s->name,
@@ -510,19 +513,19 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_sync(c, type, p);
     case IPS_REC_ACQUIRE_SHORT:
     case IPS_REC_RELEASE_SHORT:
-        return scan_lock(c, type, p);
+        return scan_short_lock_record(c, type, p);
     case IPS_REC_PAGEFAULT:
         c->s->paged = true;
         c->s->node_capacity += 2;
-        scan_stamped(c, type, p, len);
+        scan_record_with_cpu_time(c, type, p, len);
         return 0;
     case IPS_REC_RUNDELAY:
-        return scan_delay(c, p);
+        return scan_run_delay(c, p);
     case IPS_REC_GUESSED:
         scan_guessed(c, p);
         return 0;
     case IPS_REC_UNSEEN:
-        note_times(c->s, c->t, c->t);
+        extend_stream_times(c->s, c->t, c->t);
         return b_scan_unrecorded(c->b, c->index, c->t, p, len);
     case IPS_REC_MODULE:
         return b_scan_module(c->b, c->index, c->t, p, len);
@@ -533,14 +536,14 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
         c->b->out->counts.code++;
-        scan_stamped(c, type, p, len);
+        scan_record_with_cpu_time(c, type, p, len);
         return 0;
     case IPS_REC_CLOSE:
     case IPS_REC_MARK:
     case IPS_REC_NAME:
     case IPS_REC_EXEC:
     case IPS_REC_EXECFAIL:
-        scan_stamped(c, type, p, len);
+        scan_record_with_cpu_time(c, type, p, len);
         return 0;
     default: /* DGRAM, LOST, reserved and unknown types */
         return 0;
@@ -571,7 +574,7 @@ static int scan_stream(struct build *b, uint32_t index)
     for (;;) {
         bool received = false;
         if (!b->in->general && !s->napped_count &&
-            b_plain_scan(b, s, &walk, &received)) {
+            b_scan_plain_records(b, s, &walk, &received)) {
             s->try_count = 0;
             s->naps.count = 0;
             s->exec_last = false;
@@ -598,7 +601,7 @@ static int scan_stream(struct build *b, uint32_t index)
     return b_collect_channel_uses(b, index);
 }
 
-int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
+int b_scan_new(struct build *b, uint32_t index, struct b_walk *walk)
 {
     struct b_stream *s = &b->streams[index];
     struct scan c = {.b = b, .s = s, .index = index};
@@ -613,7 +616,8 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     bool plain = goes_on && !s->empty && !b->in->general, received;
     while (!b->broken) {
         struct ips_rec_head h;
-        if (plain && !s->napped_count && b_plain_scan(b, s, walk, &received))
+        if (plain && !s->napped_count &&
+            b_scan_plain_records(b, s, walk, &received))
             s->try_count = s->naps.count = 0;
         p = b_next_record(walk, &type, &len);
         if (!p)
@@ -641,7 +645,7 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
 
 /* Orders streams by image. Within an image, the main thread's stream comes
  * first and tasks come last. */
-static int cmp_stream(const void *va, const void *vb)
+static int order_streams_by_image(const void *va, const void *vb)
 {
     const struct b_stream *a = va, *b = vb;
     const struct ips_segment_header *x = &a->in->head, *y = &b->in->head;
@@ -657,7 +661,7 @@ static int cmp_stream(const void *va, const void *vb)
     return a->in < b->in ? -1 : a->in > b->in;
 }
 
-int b_scan(struct build *b)
+int b_scan_all_streams(struct build *b)
 {
     uint32_t n = b->in->stream_count;
     b->streams = b_calloc(n, sizeof(*b->streams), b->err);
@@ -675,7 +679,7 @@ int b_scan(struct build *b)
         s->next = IPS_NONE;
         s->chain = IPS_NONE;
     }
-    qsort(b->streams, n, sizeof(*b->streams), cmp_stream);
+    qsort(b->streams, n, sizeof(*b->streams), order_streams_by_image);
     for (uint32_t i = 0; i < n; i++) {
         int rc = scan_stream(b, i);
         if (rc < 0)

@@ -19,12 +19,12 @@
 #include "agent/pool/ready.h"
 #include "slave/build/match.h"
 
-struct shared {
+struct shared_stream {
     struct build *b;
     uint32_t to;
     const struct b_read *read; /* in order of return */
     uint32_t reads;
-    struct b_sending *send; /* in order of return */
+    struct b_send_cursor *send; /* in order of return */
     uint32_t sends;
     /* more bytes were sent than read, perhaps because there is another reader
      */
@@ -36,7 +36,8 @@ struct shared {
 /* Returns the time from which on the thread slept for a receive: in the receive
  * itself, or in the poll before it; UINT64_MAX: it did not sleep. For a poll,
  * the result may be later than the poll's call. */
-static uint64_t asleep_since(const struct build *b, const struct b_read *r)
+static uint64_t sleep_start_of_receive(const struct build *b,
+                                       const struct b_read *r)
 {
     uint64_t wait = b->out->g.wait[r->node];
     uint64_t took = ips_sub_sat(r->t_ret, r->t);
@@ -50,41 +51,46 @@ enum doubt { DOUBT_NONE, DOUBT_WRITER, DOUBT_READER };
 /* Returns whether the clock contradicts that `send` wrote the last byte of `r`,
  * because an unrecorded process wrote (DOUBT_WRITER) or read (DOUBT_READER) as
  * well. `send` NULL: no known send did; `whole`: none can come later. */
-static enum doubt doubt_of(const struct build *b, const struct b_read *r,
-                           const struct b_op *send, bool whole)
+static enum doubt find_match_contradiction(const struct build *b,
+                                           const struct b_read *r,
+                                           const struct b_send *send,
+                                           bool whole)
 {
     if (!send)
         return whole ? DOUBT_WRITER : DOUBT_NONE;
     if (send->t > r->t_ret)
         return DOUBT_WRITER;
-    uint64_t since = asleep_since(b, r);
+    uint64_t since = sleep_start_of_receive(b, r);
     return since != UINT64_MAX && send->t < since ? DOUBT_READER : DOUBT_NONE;
 }
 
-bool b_is_doubtful(const struct build *b, const struct b_read *r,
-                   const struct b_op *send, bool whole)
+bool b_does_clock_contradict_match(const struct build *b,
+                                   const struct b_read *r,
+                                   const struct b_send *send, bool whole)
 {
-    return b->careful && doubt_of(b, r, send, whole) != DOUBT_NONE;
+    return b->careful &&
+           find_match_contradiction(b, r, send, whole) != DOUBT_NONE;
 }
 
-bool b_is_shared(struct build *b, uint32_t to)
+bool b_has_unrecorded_user(struct build *b, uint32_t to)
 {
     const struct b_end *e = &b->ends[to];
     const uint32_t from = b->out->ends[to].peer_end;
-    struct inflow f = b_begin_inflow(b, to);
+    struct match_cursor f = b_init_match_cursor(b, to);
     uint64_t sent = b->ends[from].sent_before;
     bool taken = false;
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
-        const struct b_op *send = b_find_sender(b, &f, r->len);
-        enum doubt doubt = doubt_of(b, r, send, b->out->ends[from].closed);
+        const struct b_send *send = b_find_send_of_receive(b, &f, r->len);
+        enum doubt doubt =
+            find_match_contradiction(b, r, send, b->out->ends[from].closed);
         if (doubt == DOUBT_WRITER)
             return true;
         taken |= doubt == DOUBT_READER;
     }
     /* sends that come later may show that another reader received bytes */
     b->doubtful |= taken;
-    struct b_sending s = b_first_send(b, &b->ends[from]);
+    struct b_send_cursor s = b_first_send(b, &b->ends[from]);
     for (; taken && s.op; b_next_send(b, &s))
         sent = ips_add_sat(sent, s.op->len);
     return taken && sent > f.read;
@@ -98,7 +104,7 @@ static int compare_empty_moments(const void *va, const void *vb)
     return 0;
 }
 
-static int add_empty(struct shared *k, uint64_t t)
+static int add_empty_moment(struct shared_stream *k, uint64_t t)
 {
     int rc = B_MORE(k->empty, k->b->err);
     if (rc == 0)
@@ -106,18 +112,18 @@ static int add_empty(struct shared *k, uint64_t t)
     return rc;
 }
 
-static int collect_empty(struct shared *k)
+static int collect_empty_moments(struct shared_stream *k)
 {
     const struct build *b = k->b;
     int rc = 0;
     for (uint32_t i = 0; i < k->reads && rc == 0; i++) {
-        uint64_t since = asleep_since(b, &k->read[i]);
-        rc = since == UINT64_MAX ? 0 : add_empty(k, since);
+        uint64_t since = sleep_start_of_receive(b, &k->read[i]);
+        rc = since == UINT64_MAX ? 0 : add_empty_moment(k, since);
     }
     for (uint32_t i = 0; i < b->polls.n && rc == 0; i++) {
         const struct b_poll *p = &b->polls.v[i];
         if (p->end == k->to && p->slept && p->why & IPS_READY_IN)
-            rc = add_empty(k, p->t);
+            rc = add_empty_moment(k, p->t);
     }
     if (k->empty.n)
         qsort(k->empty.v, k->empty.n, sizeof(*k->empty.v),
@@ -125,7 +131,7 @@ static int collect_empty(struct shared *k)
     return rc;
 }
 
-static int collect_ops(struct shared *k)
+static int collect_sends_and_moments(struct shared_stream *k)
 {
     const struct build *b = k->b;
     const struct b_end *from = &b->ends[b->out->ends[k->to].peer_end];
@@ -133,7 +139,7 @@ static int collect_ops(struct shared *k)
     k->send = b_calloc(from->sends.n, sizeof(*k->send), b->err);
     if (!k->send)
         return IPS_E_NO_MEMORY;
-    struct b_sending s = b_first_send(b, from);
+    struct b_send_cursor s = b_first_send(b, from);
     for (; s.op && k->sends < from->sends.n; b_next_send(b, &s)) {
         k->send[k->sends++] = s;
         sent = ips_add_sat(sent, s.op->len);
@@ -141,12 +147,12 @@ static int collect_ops(struct shared *k)
     for (uint32_t i = 0; i < k->reads; i++)
         read = ips_add_sat(read, k->read[i].len);
     k->taken = sent > read;
-    return collect_empty(k);
+    return collect_empty_moments(k);
 }
 
 /* ---- matching what is certain ---- */
 
-static void leave_unmatched(struct shared *k, const struct b_read *r)
+static void leave_unmatched(struct shared_stream *k, const struct b_read *r)
 {
     struct build *b = k->b;
     clear_send_of_receive(b, r->node);
@@ -161,11 +167,11 @@ static void leave_unmatched(struct shared *k, const struct b_read *r)
 /* If there may be another reader: returns whether `r` slept until the send that
  * follows `send` had begun. Then the following send woke it, and another reader
  * received the bytes of `send`. */
-static bool woken_later(const struct shared *k, const struct b_read *r,
-                        uint32_t send)
+static bool was_woken_by_next_send(const struct shared_stream *k,
+                                   const struct b_read *r, uint32_t send)
 {
     if (!k->taken || send + 1 >= k->sends ||
-        asleep_since(k->b, r) == UINT64_MAX)
+        sleep_start_of_receive(k->b, r) == UINT64_MAX)
         return false;
     uint64_t next = k->send[send + 1].op->t;
     return next >= k->send[send].op->t_ret && next < r->t_ret;
@@ -173,7 +179,7 @@ static bool woken_later(const struct shared *k, const struct b_read *r,
 
 /* Matches receives [r, r_end), which together have the bytes of sends [s,
  * s_end). */
-static void match_receives_in_range(struct shared *k, uint32_t r,
+static void match_receives_in_range(struct shared_stream *k, uint32_t r,
                                     uint32_t r_end, uint32_t s, uint32_t s_end)
 {
     uint64_t read = 0, sent = s < s_end ? k->send[s].op->len : 0;
@@ -184,16 +190,17 @@ static void match_receives_in_range(struct shared *k, uint32_t r,
             if (++s < s_end)
                 sent = ips_add_sat(sent, k->send[s].op->len);
         if (s >= s_end || k->send[s].op->t > one->t_ret ||
-            woken_later(k, one, s)) {
+            was_woken_by_next_send(k, one, s)) {
             leave_unmatched(k, one);
             continue;
         }
-        struct inflow f = {.send = k->send[s]};
-        link_send(k->b, &f, k->send[s].op, one->node);
+        struct match_cursor f = {.send = k->send[s]};
+        set_send_of_receive(k->b, &f, k->send[s].op, one->node);
     }
 }
 
-static uint64_t sum_of(const struct shared *k, uint32_t s, uint32_t end)
+static uint64_t sum_sent_bytes(const struct shared_stream *k, uint32_t s,
+                               uint32_t end)
 {
     uint64_t sum = 0;
     for (; s < end; s++)
@@ -209,8 +216,8 @@ struct position {
 /* At time `t` everything that had been sent was read: processes the receives
  * before `t`. Bytes sent after the return of the last of these went to another
  * reader. */
-static void match_up_to_empty_moment(struct shared *k, struct position *p,
-                                     uint64_t t)
+static void match_up_to_empty_moment(struct shared_stream *k,
+                                     struct position *p, uint64_t t)
 {
     uint32_t r = p->read, s = p->send, own;
     uint64_t read = 0, sent = 0, last = 0;
@@ -229,7 +236,7 @@ static void match_up_to_empty_moment(struct shared *k, struct position *p,
     for (own = p->send; own < s && k->send[own].op->t <= last; own++)
         sent -= ips_min_u64(sent, k->send[own].op->len);
     /* sends from `own` on may all have gone to other readers */
-    if (sent == 0 && read == sum_of(k, p->send, own))
+    if (sent == 0 && read == sum_sent_bytes(k, p->send, own))
         match_receives_in_range(k, p->read, r, p->send, own);
     else if (under_way)
         return;
@@ -242,16 +249,16 @@ static void match_up_to_empty_moment(struct shared *k, struct position *p,
 int b_match_shared(struct build *b, uint32_t to)
 {
     struct b_end *e = &b->ends[to];
-    struct shared k = {.b = b,
-                       .to = to,
-                       .read = b->reads + e->first_read,
-                       .reads = e->read_count};
+    struct shared_stream k = {.b = b,
+                              .to = to,
+                              .read = b->reads + e->first_read,
+                              .reads = e->read_count};
     struct position p = {0, 0};
     e->shared = true;
     /* Only a whole build matches shared streams, so the run has to be built
      * again. */
     b->broken |= b->incremental != NULL;
-    int rc = collect_ops(&k);
+    int rc = collect_sends_and_moments(&k);
     for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)
         match_up_to_empty_moment(&k, &p, k.empty.v[i]);
     if (rc == 0 && k.reads)
@@ -278,11 +285,11 @@ void b_link_shared_poll(struct build *b, const struct b_poll *p)
     }
     if (low == e->read_count || b->out->g.xkind[v[low].node] != B_X_SENT)
         return;
-    struct inflow f = {.send.position = b->out->g.xpred[v[low].node]};
-    struct b_op *send = b_op_at(b, f.send.position);
+    struct match_cursor f = {.send.position = b->out->g.xpred[v[low].node]};
+    struct b_send *send = b_send_at(b, f.send.position);
     if (send->t > p->t_ret || send->t_ret <= p->t)
         return;
     /* the poll waited for the first byte of the send */
     b->out->g.xlen[p->node] = 1;
-    link_send(b, &f, send, p->node);
+    set_send_of_receive(b, &f, send, p->node);
 }

@@ -28,19 +28,21 @@ struct index {
     uint64_t sent;      /* a bit for each signal that a KILL of the run sent */
 };
 
-static const struct ips_segment_header *head_of(const struct build *b,
-                                                uint32_t stream)
+static const struct ips_segment_header *header_of_stream(const struct build *b,
+                                                         uint32_t stream)
 {
     return &b->streams[stream].in->head;
 }
 
-static int cmp_kill(const void *va, const void *vb, void *arg)
+static int compare_kills_by_sender(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
     const struct b_kill *x = &b->kills.v[i], *y = &b->kills.v[k];
-    CMP3(head_of(b, x->stream)->pidns, head_of(b, y->stream)->pidns);
-    CMP3(head_of(b, x->stream)->pid, head_of(b, y->stream)->pid);
+    CMP3(header_of_stream(b, x->stream)->pidns,
+         header_of_stream(b, y->stream)->pidns);
+    CMP3(header_of_stream(b, x->stream)->pid,
+         header_of_stream(b, y->stream)->pid);
     CMP3(x->sig, y->sig);
     CMP3(x->t, y->t);
     CMP3(i, k);
@@ -60,10 +62,10 @@ static int cmp_proc(const void *va, const void *vb, void *arg)
 
 /* ---- the KILL that sent a signal ---- */
 
-static bool is_meant(const struct build *b, const struct b_kill *k,
-                     const struct b_signal_taken *y)
+static bool may_kill_reach_thread(const struct build *b, const struct b_kill *k,
+                                  const struct b_signal_taken *y)
 {
-    const struct ips_segment_header *to = head_of(b, y->stream);
+    const struct ips_segment_header *to = header_of_stream(b, y->stream);
     if (k->tid)
         return k->tid == to->tid && (k->pid == 0 || k->pid == to->pid);
     return k->to_group || k->pid == to->pid;
@@ -77,8 +79,9 @@ static int compare_kill_with_taking(const struct build *b, uint32_t i,
                                     const struct b_signal_taken *y)
 {
     const struct b_kill *k = &b->kills.v[i];
-    CMP3(head_of(b, k->stream)->pidns, head_of(b, y->stream)->pidns);
-    CMP3(head_of(b, k->stream)->pid, y->from);
+    CMP3(header_of_stream(b, k->stream)->pidns,
+         header_of_stream(b, y->stream)->pidns);
+    CMP3(header_of_stream(b, k->stream)->pid, y->from);
     CMP3(k->sig, y->sig);
     return k->t > y->t ? 1 : 0;
 }
@@ -100,7 +103,7 @@ static uint32_t find_kill(const struct index *x, const struct b_signal_taken *y)
         if (compare_kill_with_taking(b, i, y) != 0)
             break;
         bool differs = y->value && k->value && y->value != k->value;
-        if (!differs && is_meant(b, k, y))
+        if (!differs && may_kill_reach_thread(b, k, y))
             return i;
     }
     return IPS_NONE;
@@ -141,7 +144,7 @@ struct sents {
     uint32_t n;
 };
 
-static int cmp_sent(const void *va, const void *vb)
+static int compare_sent_signals_by_time(const void *va, const void *vb)
 {
     const struct sent *x = va, *y = vb;
     CMP3(x->t, y->t);
@@ -150,7 +153,7 @@ static int cmp_sent(const void *va, const void *vb)
     return 0;
 }
 
-static int collect_sents(const struct build *b, struct sents *s)
+static int collect_sent_signals(const struct build *b, struct sents *s)
 {
     s->v = b_calloc((size_t)b->kills.n + b->out->proc_count, sizeof(*s->v),
                     b->err);
@@ -161,28 +164,29 @@ static int collect_sents(const struct build *b, struct sents *s)
     for (uint32_t i = 0; i < b->out->proc_count; i++)
         if (b->procs[i].end_chain != IPS_NONE && !b->out->procs[i].open)
             s->v[s->n++] = (struct sent){b->out->procs[i].end_ns, IPS_NONE, i};
-    qsort(s->v, s->n, sizeof(*s->v), cmp_sent);
+    qsort(s->v, s->n, sizeof(*s->v), compare_sent_signals_by_time);
     return 0;
 }
 
 /* Whether a signalfd for the signals in `set` (IPS_READY_SIGNALFD) reports
  * signal `sig`. */
-static bool is_in_set(uint32_t set, uint32_t sig)
+static bool is_signal_in_set(uint32_t set, uint32_t sig)
 {
     return set >> (sig < 28 ? sig : 0) & 1;
 }
 
-static bool is_sent_to(const struct build *b, const struct sent *x,
-                       const struct b_signal_taken *y)
+static bool may_signal_end_poll(const struct build *b, const struct sent *x,
+                                const struct b_signal_taken *y)
 {
     const uint32_t proc = b->images[b->streams[y->stream].image].proc;
     if (x->kill == IPS_NONE)
-        return is_in_set(y->sig, SIGCHLD) &&
+        return is_signal_in_set(y->sig, SIGCHLD) &&
                b->out->procs[x->child].parent == proc;
     const struct b_kill *k = &b->kills.v[x->kill];
-    return is_in_set(y->sig, k->sig) &&
-           head_of(b, k->stream)->pidns == head_of(b, y->stream)->pidns &&
-           is_meant(b, k, y);
+    return is_signal_in_set(y->sig, k->sig) &&
+           header_of_stream(b, k->stream)->pidns ==
+               header_of_stream(b, y->stream)->pidns &&
+           may_kill_reach_thread(b, k, y);
 }
 
 /* limit of the signals that are examined for one poll */
@@ -190,12 +194,12 @@ static bool is_sent_to(const struct build *b, const struct sent *x,
 
 /* Finds the event that ended each poll of a signalfd: the first signal, sent to
  * its process during the poll, that the signalfd is for. */
-static int find_poll_ends(struct build *b)
+static int find_signals_that_ended_polls(struct build *b)
 {
     struct sents s = {0};
     for (uint32_t i = 0; i < b->takings.n; i++) {
         struct b_signal_taken *y = &b->takings.v[i];
-        int rc = y->polled && !s.v ? collect_sents(b, &s) : 0;
+        int rc = y->polled && !s.v ? collect_sent_signals(b, &s) : 0;
         if (rc < 0)
             return rc;
         uint32_t low = 0, high = y->polled ? s.n : 0;
@@ -208,7 +212,7 @@ static int find_poll_ends(struct build *b)
         }
         high = s.n - low < LOOK_AHEAD ? s.n : low + LOOK_AHEAD;
         for (; y->polled && low < high && s.v[low].t <= y->t; low++)
-            if (is_sent_to(b, &s.v[low], y)) {
+            if (may_signal_end_poll(b, &s.v[low], y)) {
                 y->kill = s.v[low].kill;
                 y->child = s.v[low].child;
                 break;
@@ -219,30 +223,30 @@ static int find_poll_ends(struct build *b)
 }
 
 /* Returns the process whose end the SIGCHLD reports, or IPS_NONE. */
-static uint32_t find_child(const struct index *x,
-                           const struct b_signal_taken *y)
+static uint32_t find_child_of_sigchld(const struct index *x,
+                                      const struct b_signal_taken *y)
 {
     const struct build *b = x->b;
     uint32_t p = b_find_process_of_pid(
-        b, x->procs, head_of(b, y->stream)->pidns, y->from, y->t);
+        b, x->procs, header_of_stream(b, y->stream)->pidns, y->from, y->t);
     return p != IPS_NONE && b->procs[p].end_chain != IPS_NONE ? p : IPS_NONE;
 }
 
-static bool marks_an_end(const struct b_signal_taken *y)
+static bool is_child_end_signal(const struct b_signal_taken *y)
 {
     return y->sig == SIGCHLD &&
            (y->code == CLD_EXITED || y->code == CLD_KILLED ||
             y->code == CLD_DUMPED);
 }
 
-static bool was_sent(const struct b_signal_taken *y)
+static bool was_signal_sent_by_process(const struct b_signal_taken *y)
 {
     return y->code == SI_USER || y->code == SI_TKILL || y->code == SI_QUEUE;
 }
 
 /* Whether the kernel sent this signal because of a key or a new size of a
  * terminal. */
-static bool is_of_terminal(const struct b_signal_taken *y)
+static bool is_terminal_signal(const struct b_signal_taken *y)
 {
     return y->code == SI_KERNEL && (y->sig == SIGINT || y->sig == SIGQUIT ||
                                     y->sig == SIGTSTP || y->sig == SIGWINCH);
@@ -274,17 +278,17 @@ static uint64_t bit_of_signal(uint32_t sig)
  * pidfd_send_signal), perhaps 0. Any process of the run that ever had the pid
  * may be the sender. A process between vfork and exec records no KILL and has
  * no process of its own in the graph, so the pids of forks count, too. */
-static bool is_from_outside(const struct index *x,
-                            const struct b_signal_taken *y)
+static bool is_sender_outside_run(const struct index *x,
+                                  const struct b_signal_taken *y)
 {
-    if (!was_sent(y))
-        return is_of_terminal(y);
+    if (!was_signal_sent_by_process(y))
+        return is_terminal_signal(y);
     if (y->from == 0)
         return x->one_namespace &&
                !(y->code == SI_QUEUE && x->sent & bit_of_signal(y->sig));
     return b_find_process_of_pid(x->b, x->procs,
-                                 head_of(x->b, y->stream)->pidns, y->from,
-                                 UINT64_MAX) == IPS_NONE &&
+                                 header_of_stream(x->b, y->stream)->pidns,
+                                 y->from, UINT64_MAX) == IPS_NONE &&
            !bsearch(&y->from, x->forked, x->b->forks.n, sizeof(*x->forked),
                     cmp_pid);
 }
@@ -309,20 +313,20 @@ int b_find_signal_causes(struct build *b)
     }
     for (uint32_t i = 0; i < b->out->proc_count; i++)
         x.procs[i] = i;
-    qsort_r(x.kills, b->kills.n, sizeof(*x.kills), cmp_kill, b);
+    qsort_r(x.kills, b->kills.n, sizeof(*x.kills), compare_kills_by_sender, b);
     qsort_r(x.procs, b->out->proc_count, sizeof(*x.procs), cmp_proc,
             b->out->procs);
-    rc = find_poll_ends(b);
+    rc = find_signals_that_ended_polls(b);
     if (rc < 0)
         goto out;
     for (uint32_t i = 0; i < b->takings.n; i++) {
         struct b_signal_taken *y = &b->takings.v[i];
-        if (y->from != 0 && marks_an_end(y))
-            y->child = find_child(&x, y);
-        else if (y->from != 0 && was_sent(y))
+        if (y->from != 0 && is_child_end_signal(y))
+            y->child = find_child_of_sigchld(&x, y);
+        else if (y->from != 0 && was_signal_sent_by_process(y))
             y->kill = find_kill(&x, y);
         y->outside =
-            y->kill == IPS_NONE && !y->polled && is_from_outside(&x, y);
+            y->kill == IPS_NONE && !y->polled && is_sender_outside_run(&x, y);
         if (y->kill != IPS_NONE)
             b->kills.v[y->kill].is_taken = true;
     }
@@ -339,9 +343,10 @@ void b_make_signal_arcs(struct build *b)
     for (uint32_t i = 0; i < b->takings.n; i++) {
         const struct b_signal_taken *y = &b->takings.v[i];
         if (y->kill != IPS_NONE)
-            b_cross(b, y->node, b->kills.v[y->kill].node, IPS_X_SIGNAL, 0);
+            b_set_cross(b, y->node, b->kills.v[y->kill].node, IPS_X_SIGNAL, 0);
         else if (y->child != IPS_NONE)
-            b_cross(b, y->node, b_end_node(b, b->procs[y->child].end_chain),
-                    IPS_X_SIGNAL, 0);
+            b_set_cross(b, y->node,
+                        b_get_end_node(b, b->procs[y->child].end_chain),
+                        IPS_X_SIGNAL, 0);
     }
 }

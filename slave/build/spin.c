@@ -27,7 +27,7 @@ void b_on_spin(struct maker *m, const struct interval *v)
                             .elapsed_ns = v->t_ret - v->t,
                             .cpu = v->cpu,
                             .burnt = v->cpu_ret - v->cpu,
-                            .awake_ns = b_awake_ns(v)};
+                            .awake_ns = b_get_unblocked_ns(v)};
 }
 
 struct spin b_pop_spin_before(struct maker *m, struct interval *v)
@@ -50,7 +50,7 @@ struct spin b_pop_spin_before(struct maker *m, struct interval *v)
 void b_take_over_pending_wait(struct maker *m, struct interval *v,
                               enum ips_wait_cause cause, struct spin *spin)
 {
-    struct wait *w = &m->wait;
+    struct pending *w = &m->wait;
     v->cpu = ips_min_u64(v->cpu, w->cpu);
     if (w->blocked_ns)
         b_add_wait(m, cause, w->blocked_ns);
@@ -73,7 +73,8 @@ int b_subtract_spin_at_node(struct maker *m, uint32_t node,
 
 /* ---- waits whose end left no arc ---- */
 
-void b_add_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node)
+void b_add_unended_wait(struct maker *m, uint32_t arc, uint64_t ns,
+                        bool by_node)
 {
     struct build *b = m->b;
     if (ns == 0 || b->tables || b->unended_failed)
@@ -89,7 +90,7 @@ void b_add_unended_call(struct maker *m, const struct interval *v, uint32_t err)
     bool broken = err == EPIPE || err == ECONNRESET;
     bool explained = v->by_signal || v->by_timer_or_outside || limit;
     if (v->blocked && !explained)
-        b_add_unended(m, m->b->nodes, v->blocked_ns, broken);
+        b_add_unended_wait(m, m->b->nodes, v->blocked_ns, broken);
 }
 
 static int compare_unended_by_node(const void *va, const void *vb)
@@ -105,7 +106,7 @@ static int compare_unended_by_node(const void *va, const void *vb)
  * preempted. On local streams, and for small messages to other machines,
  * build/match.c has decided this (mark_send_preempted). UDP sends count as
  * preempted, too, because the network has queues of its own. */
-static bool only_preempted(const struct ips_built *b, uint32_t i)
+static bool is_return_of_preempted_send(const struct ips_built *b, uint32_t i)
 {
     const struct ips_graph *g = &b->g;
     if (g->kind[i] != IPS_NODE_AUX || g->kind[i - 1] != IPS_NODE_SEND ||
@@ -123,7 +124,8 @@ static bool only_preempted(const struct ips_built *b, uint32_t i)
  * again. */
 static bool slept_without_arc(const struct ips_built *b, uint32_t i)
 {
-    return b->g.wait[i] && b->g.xkind[i] == IPS_X_NONE && !only_preempted(b, i);
+    return b->g.wait[i] && b->g.xkind[i] == IPS_X_NONE &&
+           !is_return_of_preempted_send(b, i);
 }
 
 static uint32_t count_sleeps_without_arc(const struct ips_built *b)
@@ -137,7 +139,7 @@ static uint32_t count_sleeps_without_arc(const struct ips_built *b)
     return n;
 }
 
-int b_list_unended(struct build *b)
+int b_list_unended_waits(struct build *b)
 {
     struct ips_built *o = b->out;
     uint32_t n = b->unended.n, room = n + count_sleeps_without_arc(o);

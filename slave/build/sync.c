@@ -43,22 +43,22 @@
 /* A release counts as the end of a single wait that timed out only if it came
  * at most this long (ns) before the return. */
 #define JUST_BEFORE_NS 1000000u
-/* adjacent_wait() searches at most this many records of the thread. */
+/* find_adjacent_wait() searches at most this many records of the thread. */
 #define RECORDS_BETWEEN 6u
 
 /* Read locks and write locks of a rwlock are of one class: they use one object.
  */
-static uint8_t class_of(uint32_t kind)
+static uint8_t lock_class_of_kind(uint32_t kind)
 {
     return (uint8_t)(kind == IPS_SYNC_RDLOCK ? IPS_SYNC_WRLOCK : kind);
 }
 
-bool b_sync_got(const struct b_sync *s)
+bool b_has_obtained_lock(const struct b_sync *s)
 {
     return s->err == 0 || s->err == EOWNERDEAD;
 }
 
-bool b_sync_after_cond(const struct b_sync *s)
+bool b_is_mutex_after_cond_wait(const struct b_sync *s)
 {
     return !s->release && s->kind == IPS_SYNC_MUTEX &&
            s->value == VALUE_AFTER_COND;
@@ -77,13 +77,14 @@ int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y)
     CMP3(x->dev, y->dev);
     CMP3(x->ino, y->ino);
     CMP3(x->object, y->object);
-    CMP3(class_of(x->kind), class_of(y->kind));
+    CMP3(lock_class_of_kind(x->kind), lock_class_of_kind(y->kind));
     return 0;
 }
 
 /* Sorts by object; within an object the releases come first, in order of
  * call. */
-static int cmp_sync(const void *va, const void *vb, void *arg)
+static int compare_syncs_by_object_and_time(const void *va, const void *vb,
+                                            void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
@@ -97,7 +98,7 @@ static int cmp_sync(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-static int cmp_return(const void *va, const void *vb, void *arg)
+static int compare_syncs_by_return(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
@@ -126,7 +127,7 @@ static bool can_release_another(const struct b_sync *r)
 
 /* Whether this ACQUIRE uses up a unit of a semaphore's or queue's RELEASE. A
  * poll, or a signal that a message came, does not. */
-static bool takes_one(const struct b_sync *a)
+static bool consumes_semaphore_unit(const struct b_sync *a)
 {
     return !a->polled && !a->notified;
 }
@@ -134,8 +135,8 @@ static bool takes_one(const struct b_sync *a)
 /* Whether the release before or after release `at` overlaps with it in time and
  * so may have ended the wait as well. Releases by the same thread, or by the
  * acquirer, do not count. */
-static bool overlaps_other(const struct object *o, uint32_t at,
-                           uint32_t acquirer)
+static bool overlaps_adjacent_release(const struct object *o, uint32_t at,
+                                      uint32_t acquirer)
 {
     const struct b_sync *v = o->b->syncs.v, *r = &v[o->release[at]];
     for (uint32_t k = at ? at - 1 : 0; k <= at + 1 && k < o->releases; k++) {
@@ -149,7 +150,7 @@ static bool overlaps_other(const struct object *o, uint32_t at,
 }
 
 /* Returns how many releases, in order of call, began at `t` or before. */
-static uint32_t releases_until(const struct object *o, uint64_t t)
+static uint32_t count_releases_until(const struct object *o, uint64_t t)
 {
     uint32_t low = 0, high = o->releases;
     while (low < high) {
@@ -165,22 +166,23 @@ static uint32_t releases_until(const struct object *o, uint64_t t)
 /* Returns the release, at `earliest` or later, that ended the wait of `a`; or
  * IPS_NONE. For a poll of an eventfd that is the first write after the poll's
  * call. Sets *doubtful if another release may have ended the wait as well. */
-static uint32_t find_release(const struct object *o, const struct b_sync *a,
-                             uint64_t earliest, bool *doubtful)
+static uint32_t find_release_that_ended_wait(const struct object *o,
+                                             const struct b_sync *a,
+                                             uint64_t earliest, bool *doubtful)
 {
     struct b_sync *v = o->b->syncs.v;
-    uint32_t low = releases_until(o, a->t_ret), mine = chain_of(o->b, a);
+    uint32_t low = count_releases_until(o, a->t_ret), mine = chain_of(o->b, a);
     uint32_t found = IPS_NONE;
     for (uint32_t n = 0; low > 0 && n < LOOK_BACK; n++) {
         const struct b_sync *r = &v[o->release[--low]];
         if (r->t < earliest)
             break;
         if (chain_of(o->b, r) == mine || r->t_ret < a->t ||
-            (takes_one(a) && !can_release_another(r)))
+            (consumes_semaphore_unit(a) && !can_release_another(r)))
             continue;
         if (found != IPS_NONE && r->t < a->t)
             break;
-        *doubtful = overlaps_other(o, low, mine);
+        *doubtful = overlaps_adjacent_release(o, low, mine);
         found = o->release[low];
         if (!a->polled)
             break;
@@ -190,7 +192,7 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
 
 /* Whether programs wait for this kind of object in a loop and test their
  * condition after each wait. */
-static bool is_tested_again(const struct b_sync *a)
+static bool is_condition_retested(const struct b_sync *a)
 {
     return a->kind == IPS_SYNC_COND || a->kind == IPS_SYNC_FUTEX;
 }
@@ -198,15 +200,15 @@ static bool is_tested_again(const struct b_sync *a)
 /* Returns the wait of the same thread for the same object that directly
  * follows the wait at `index` (step 1) or precedes it (step -1), with nothing
  * but a test between; or NULL. */
-static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
-                                          int step)
+static const struct b_sync *find_adjacent_wait(const struct build *b,
+                                               uint32_t index, int step)
 {
     const struct b_sync *v = b->syncs.v, *a = &v[index];
     for (uint32_t n = 1; n <= RECORDS_BETWEEN; n++) {
         const uint32_t k = step > 0 ? index + n : index - n;
         if (k >= b->syncs.n || v[k].stream != a->stream)
             return NULL;
-        if (v[k].release || v[k].ready || b_sync_after_cond(&v[k]))
+        if (v[k].release || v[k].ready || b_is_mutex_after_cond_wait(&v[k]))
             continue; /* no wait for the object: a release, or a record of the
                          condition's mutex */
         const struct b_sync *first = step > 0 ? a : &v[k],
@@ -224,10 +226,10 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
 static bool waits_again_now(const struct build *b, uint32_t index)
 {
     const struct b_sync *v = b->syncs.v, *a = &v[index];
-    const struct ips_begun *begun = &b->streams[a->stream].in->begun;
+    const struct ips_current_call *begun = &b->streams[a->stream].in->begun;
     for (uint32_t k = index + 1; k < b->syncs.n && v[k].stream == a->stream;
          k++)
-        if (!v[k].release && !v[k].ready && !b_sync_after_cond(&v[k]))
+        if (!v[k].release && !v[k].ready && !b_is_mutex_after_cond_wait(&v[k]))
             return false;
     /* the unfinished call has no inode to compare */
     return begun->t && IPS_BEGUN_TYPE(begun->what) == IPS_REC_ACQUIRE &&
@@ -242,10 +244,10 @@ static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
                                         uint64_t *earliest)
 {
     const struct b_sync *a = &b->syncs.v[index];
-    if (!is_tested_again(a) || a->err != ETIMEDOUT ||
-        adjacent_wait(b, index, 1) || waits_again_now(b, index))
+    if (!is_condition_retested(a) || a->err != ETIMEDOUT ||
+        find_adjacent_wait(b, index, 1) || waits_again_now(b, index))
         return false;
-    const struct b_sync *before = adjacent_wait(b, index, -1);
+    const struct b_sync *before = find_adjacent_wait(b, index, -1);
     *earliest = before && before->err == ETIMEDOUT
                     ? a->t
                     : ips_max_u64(a->t, ips_sub_sat(a->t_ret, JUST_BEFORE_NS));
@@ -261,7 +263,7 @@ static void match_timed_out(const struct object *o, struct b_sync *a,
 {
     struct b_sync *v = o->b->syncs.v;
     const uint64_t just = ips_sub_sat(a->t_ret, JUST_BEFORE_NS);
-    for (uint32_t k = releases_until(o, a->t_ret); k-- > 0;) {
+    for (uint32_t k = count_releases_until(o, a->t_ret); k-- > 0;) {
         struct b_sync *r = &v[o->release[k]];
         if (r->t < earliest)
             break;
@@ -280,7 +282,8 @@ static void match_timed_out(const struct object *o, struct b_sync *a,
  * the last thread with the tid in a->value that began before `a` returned; of
  * the same image, or of any image if the mutex is shared. IPS_NONE: not found.
  */
-static uint32_t owner_chain(const struct build *b, const struct b_sync *a)
+static uint32_t find_dead_owner_chain(const struct build *b,
+                                      const struct b_sync *a)
 {
     uint32_t best = IPS_NONE;
     uint64_t begun = 0;
@@ -303,10 +306,11 @@ static void match_acquire(const struct object *o, uint32_t index, bool after)
     struct b_sync *a = &b->syncs.v[index];
     uint64_t earliest = 0;
     bool doubtful = false;
-    if (!b_sync_got(a) || a->ready || b_sync_after_cond(a) != after)
+    if (!b_has_obtained_lock(a) || a->ready ||
+        b_is_mutex_after_cond_wait(a) != after)
         return;
     if (a->err == EOWNERDEAD && a->value > 2) {
-        a->dead_owner = owner_chain(b, a);
+        a->dead_owner = find_dead_owner_chain(b, a);
         b->out->counts.any_unmatched += a->dead_owner == IPS_NONE;
         return;
     }
@@ -317,21 +321,22 @@ static void match_acquire(const struct object *o, uint32_t index, bool after)
             return;
         earliest = b->syncs.v[cond->cause].t;
     }
-    a->cause = find_release(o, a, earliest, &doubtful);
+    a->cause = find_release_that_ended_wait(o, a, earliest, &doubtful);
     if (a->cause == IPS_NONE) {
         b->out->counts.any_unmatched += !after && !b_may_lack_release(a->kind);
         return;
     }
     struct b_sync *r = &b->syncs.v[a->cause];
     r->used = true;
-    r->left -= takes_one(a) && r->left > 0;
+    r->left -= consumes_semaphore_unit(a) && r->left > 0;
     b->out->counts.ambiguous += doubtful;
 }
 
 /* ---- barriers ---- */
 
 /* Matches one round: all arrivals, in order, wait for the last. */
-static void match_round(const struct object *o, uint32_t first, uint32_t n)
+static void match_barrier_round(const struct object *o, uint32_t first,
+                                uint32_t n)
 {
     struct b_sync *v = o->b->syncs.v;
     uint32_t serial = 0;
@@ -357,7 +362,7 @@ static void match_barrier(const struct object *o)
                 break;
             left = ips_min_u64(left, a->t_ret);
         }
-        match_round(o, at, n);
+        match_barrier_round(o, at, n);
         at += n;
     }
 }
@@ -373,7 +378,8 @@ static void match_object(struct object *o, bool after)
         return;
     }
     if (!after)
-        qsort_r(o->acquire, o->acquires, sizeof(*o->acquire), cmp_return, o->b);
+        qsort_r(o->acquire, o->acquires, sizeof(*o->acquire),
+                compare_syncs_by_return, o->b);
     for (uint32_t i = 0; i < o->acquires; i++)
         match_acquire(o, o->acquire[i], after);
     /* Waits that timed out come last, because the other waits may have used up
@@ -404,7 +410,7 @@ static void match_all_objects(struct build *b, uint32_t *order, bool after)
     }
 }
 
-int b_sync_match(struct build *b)
+int b_match_sync_records(struct build *b)
 {
     uint32_t *order = b_calloc(b->syncs.n, sizeof(*order), b->err);
     if (!order)
@@ -417,7 +423,8 @@ int b_sync_match(struct build *b)
         s->left = s->value > 0 ? s->value : 0;
         s->image = s->dev || s->ino ? IPS_NONE : b->streams[s->stream].image;
     }
-    qsort_r(order, b->syncs.n, sizeof(*order), cmp_sync, b);
+    qsort_r(order, b->syncs.n, sizeof(*order), compare_syncs_by_object_and_time,
+            b);
     match_all_objects(b, order, false);
     match_all_objects(b, order, true);
     ips_free_large(order);
@@ -462,25 +469,26 @@ void b_make_sync_arcs(struct build *b)
         if (s->release || node == IPS_NO_NODE)
             continue;
         if (s->arrived_before != IPS_NONE) {
-            b_cross(b, node, b->syncs.v[s->arrived_before].node, IPS_X_RESOURCE,
-                    IPS_THING_BARRIER);
+            b_set_cross(b, node, b->syncs.v[s->arrived_before].node,
+                        IPS_X_RESOURCE, IPS_THING_BARRIER);
             b->out->counts.order_dependent++;
         }
         if (s->dead_owner != IPS_NONE)
-            b_cross(b, node, b_end_node(b, s->dead_owner), IPS_X_LIFETIME, 0);
+            b_set_cross(b, node, b_get_end_node(b, s->dead_owner),
+                        IPS_X_LIFETIME, 0);
         if (s->cause == IPS_NONE)
             continue;
         /* the listener had to exist before the connect: no other order is
          * possible */
         if (s->kind == IPS_SYNC_LISTEN) {
-            b_cross(b, node, b->syncs.v[s->cause].node, IPS_X_LIFETIME, 0);
+            b_set_cross(b, node, b->syncs.v[s->cause].node, IPS_X_LIFETIME, 0);
             continue;
         }
         /* The node of a barrier wait is the arrival; its return is the next
          * node. */
-        b_cross(b, node + (s->kind == IPS_SYNC_BARRIER),
-                b->syncs.v[s->cause].node, IPS_X_RESOURCE,
-                resource_kind_of(s->kind));
+        b_set_cross(b, node + (s->kind == IPS_SYNC_BARRIER),
+                    b->syncs.v[s->cause].node, IPS_X_RESOURCE,
+                    resource_kind_of(s->kind));
         b->out->counts.order_dependent++;
     }
 }

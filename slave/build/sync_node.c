@@ -21,7 +21,7 @@ enum ips_wait_cause b_cause_of_sync(uint32_t kind)
     return file                        ? IPS_WAIT_FILE_LOCK
            : kind == IPS_SYNC_FIFO     ? IPS_WAIT_PEER
            : kind == IPS_SYNC_TERMINAL ? IPS_WAIT_TERMINAL
-           : b_is_event(kind)          ? IPS_WAIT_EVENT
+           : b_is_event_object(kind)   ? IPS_WAIT_EVENT
                                        : IPS_WAIT_LOCK;
 }
 
@@ -37,17 +37,17 @@ int b_on_event_wait(struct maker *m, struct b_sync *s, struct interval *v)
     enum ips_wait_cause cause = terminal ? IPS_WAIT_TERMINAL : IPS_WAIT_EVENT;
     if (v->blocked)
         b_count_wait(m, cause, v->blocked_ns);
-    if (m->wait.pending && (!m->wait.ready || b_polled_epoll(m))) {
+    if (m->wait.pending && (!m->wait.ready || b_is_nested_epoll_pending(m))) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_take_over_pending_wait(m, v, cause, &spin);
     }
     if (s->cause == IPS_NONE) {
-        if (!terminal || !b_is_typed(s->ino))
-            b_add_unended(m, m->b->nodes, slept, false);
+        if (!terminal || !b_is_terminal_input(s->ino))
+            b_add_unended_wait(m, m->b->nodes, slept, false);
         return 0;
     }
     s->node =
-        b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+        b_add_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
     m->b->out->g.wait[s->node] = ips_add_sat(slept, spin.elapsed_ns);
     return b_subtract_spin_at_node(m, s->node, &spin);
 }
@@ -73,7 +73,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
         s->node = b_node_at_call(b, IPS_NODE_AUX, v->cpu, v->t,
                                  v->blocked ? v->blocked_ns : 0, IPS_NONE);
         uint32_t z =
-            b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+            b_add_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
         /* The last thread to arrive waits for no other: if it was off the CPU,
          * it was preempted. */
         bool last = s->cause == IPS_NONE && s->arrived_before != IPS_NONE;
@@ -86,9 +86,9 @@ static int on_acquire(struct maker *m, struct b_sync *s,
         return 0;
     }
     if (has_spun(s) && waited >= B_BLOCKED_NS)
-        b->off_ns = ips_add_sat(b->off_ns, b_awake_ns(v));
-    s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
-                     has_spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
+        b->off_ns = ips_add_sat(b->off_ns, b_get_unblocked_ns(v));
+    s->node = b_add_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
+                         has_spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
     b->out->g.wait[s->node] = waited >= B_BLOCKED_NS ? waited : 0;
     return has_spun(s) ? b_add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
 }
@@ -96,12 +96,12 @@ static int on_acquire(struct maker *m, struct b_sync *s,
 /* Makes the node of a connect that succeeded after several tries, once a
  * process listened. The naps between count as waits when their own records come
  * (b_count_if_nap). */
-static void on_tried_connect(struct maker *m, struct b_sync *s)
+static void make_retried_connect_node(struct maker *m, struct b_sync *s)
 {
     m->last_ret = ips_max_u64(s->t_ret, m->last_ret);
     if (s->cause != IPS_NONE)
-        s->node =
-            b_node(m->b, IPS_NODE_AUX, s->cpu, m->last_ret, s->cpu, IPS_NONE);
+        s->node = b_add_node(m->b, IPS_NODE_AUX, s->cpu, m->last_ret, s->cpu,
+                             IPS_NONE);
     s->next = m->b->nodes;
 }
 
@@ -131,19 +131,19 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     }
     m->next_sync++;
     if (!s->release && s->kind == IPS_SYNC_LISTEN) {
-        on_tried_connect(m, s);
+        make_retried_connect_node(m, s);
         return 0;
     }
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
-        rc = b_is_event(s->kind) && !s->err ? b_on_event_wait(m, s, &v)
-                                            : on_acquire(m, s, &v);
+        rc = b_is_event_object(s->kind) && !s->err ? b_on_event_wait(m, s, &v)
+                                                   : on_acquire(m, s, &v);
     else if (s->used)
         s->node =
             v.blocked && s->kind == IPS_SYNC_TERMINAL
                 ? b_node_at_call(b, IPS_NODE_AUX, v.cpu, v.t, v.blocked_ns,
                                  IPS_NONE)
-                : b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
+                : b_add_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     if (s->release)
         count_blocked_release(m, &r, &v);
     if (s->release && s->used && r.site && b->notes)
@@ -160,7 +160,8 @@ void b_on_short_sync(struct maker *m, const uint8_t *p)
     struct interval v;
     if (s->used) {
         b_decode_interval(m, r.h.word, r.h.t, r.h.t, r.cpu, r.cpu, &v);
-        s->node = b_node(m->b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
+        s->node =
+            b_add_node(m->b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     }
     s->next = m->b->nodes;
 }

@@ -24,7 +24,8 @@ const char *ips_wait_name(enum ips_wait_cause cause)
 #define FORKS_MAX 64u
 
 /* Copies at most `len` bytes as printable text; returns the bytes copied. */
-static size_t put_text(char *out, size_t size, const void *text, size_t len)
+static size_t copy_printable_text(char *out, size_t size, const void *text,
+                                  size_t len)
 {
     const unsigned char *p = text;
     size_t n = 0;
@@ -35,7 +36,8 @@ static size_t put_text(char *out, size_t size, const void *text, size_t len)
 }
 
 /* Copies the base name of the program: "/usr/bin/sort -u" -> "sort". */
-static void put_program(char *out, size_t size, const uint8_t *line, size_t len)
+static void copy_program_name(char *out, size_t size, const uint8_t *line,
+                              size_t len)
 {
     size_t first = 0, end = 0;
     while (end < len && line[end] && line[end] != ' ')
@@ -43,13 +45,14 @@ static void put_program(char *out, size_t size, const uint8_t *line, size_t len)
     for (size_t i = 0; i + 1 < end; i++)
         if (line[i] == '/')
             first = i + 1;
-    put_text(out, size, line + first, end - first);
+    copy_printable_text(out, size, line + first, end - first);
     for (char *c = out; *c; c++)
         if (*c == '/' || *c == '#')
             *c = '_';
 }
 
-static const struct b_stream *main_stream(const struct build *b, uint32_t image)
+static const struct b_stream *main_stream_of_image(const struct build *b,
+                                                   uint32_t image)
 {
     const struct b_image *im = &b->images[image];
     return &b->streams[im->main == IPS_NONE ? im->first_stream : im->main];
@@ -62,14 +65,15 @@ static const struct b_stream *find_inherited_command(const struct build *b,
                                                      uint32_t p)
 {
     for (uint32_t depth = 0; depth < FORKS_MAX; depth++) {
-        uint64_t image = main_stream(b, b->procs[p].first_image)->parent_image;
+        uint64_t image =
+            main_stream_of_image(b, b->procs[p].first_image)->parent_image;
         p = b->out->procs[p].parent;
         if (p == IPS_NONE)
             return NULL;
         const struct b_stream *named = NULL;
         for (uint32_t k = 0; k < b->procs[p].image_count; k++) {
             const struct b_stream *s =
-                main_stream(b, b->procs[p].first_image + k);
+                main_stream_of_image(b, b->procs[p].first_image + k);
             if (s->name && !s->task)
                 named = s;
             if (s->in->head.image_stamp == image)
@@ -88,20 +92,22 @@ static void name_process(struct build *b, uint32_t p)
     const struct b_stream *s = NULL, *last = NULL;
     char program[40] = "";
     for (uint32_t k = 0; k < proc->image_count; k++) {
-        last = main_stream(b, proc->first_image + k);
+        last = main_stream_of_image(b, proc->first_image + k);
         if (last->name && !last->task)
             s = last;
     }
     if (s) {
-        put_program(program, sizeof(program), s->name, s->name_len);
-        put_text(row->command, sizeof(row->command), s->name, s->name_len);
+        copy_program_name(program, sizeof(program), s->name, s->name_len);
+        copy_printable_text(row->command, sizeof(row->command), s->name,
+                            s->name_len);
     } else if ((s = find_inherited_command(b, p))) {
-        put_text(row->command, sizeof(row->command), s->name, s->name_len);
+        copy_printable_text(row->command, sizeof(row->command), s->name,
+                            s->name_len);
     }
     if (!program[0] && last)
-        put_program(program, sizeof(program),
-                    (const uint8_t *)last->in->head.comm,
-                    sizeof(last->in->head.comm));
+        copy_program_name(program, sizeof(program),
+                          (const uint8_t *)last->in->head.comm,
+                          sizeof(last->in->head.comm));
     snprintf(row->name, sizeof(row->name), "%s.%u", program[0] ? program : "?",
              row->pid);
 }
@@ -165,7 +171,7 @@ static void find_root_and_goal(struct build *b)
     const struct ips_proc *row = &out->procs[root];
     uint64_t end = 0;
     for (uint32_t c = 0; c < row->chain_count; c++) {
-        uint32_t node = b_end_node(b, row->first_chain + c);
+        uint32_t node = b_get_end_node(b, row->first_chain + c);
         if (c == 0 || out->g.t_ns[node] > end) {
             end = out->g.t_ns[node];
             out->goal_node = node;
@@ -187,10 +193,11 @@ static void set_thread_names_and_open(struct build *b)
         const struct b_stream *s = &b->streams[b->chains[c].last_stream];
         bool main = b->procs[row->process].main_chain == c;
         if (s->name && !main)
-            put_text(row->name, sizeof(row->name), s->name, s->name_len);
+            copy_printable_text(row->name, sizeof(row->name), s->name,
+                                s->name_len);
         else
-            put_text(row->name, sizeof(row->name), s->in->head.comm,
-                     sizeof(s->in->head.comm));
+            copy_printable_text(row->name, sizeof(row->name), s->in->head.comm,
+                                sizeof(s->in->head.comm));
         row->open = b->out->procs[row->process].open &&
                     s->end_kind != IPS_END_THREAD &&
                     s->end_kind != IPS_END_TASK;
@@ -220,17 +227,17 @@ static void extend_key_by_host(const struct build *b, const struct b_end *e,
     row->key_len = IPS_KEY_LOOPBACK;
 }
 
-static void put_key(uint8_t *out, const struct ips_addr *a)
+static void write_addr_key(uint8_t *out, const struct ips_addr *a)
 {
     out[0] = AF_INET6;
     out[1] = 0;
     out[2] = (uint8_t)a->port;
     out[3] = (uint8_t)(a->port >> 8);
-    if (!b_addr_any(a))
+    if (!b_is_wildcard_addr(a))
         memcpy(out + 4, a->addr, 16);
 }
 
-static void put_endpoint(char *out, size_t size, const struct ips_addr *a)
+static void format_endpoint(char *out, size_t size, const struct ips_addr *a)
 {
     char text[INET6_ADDRSTRLEN] = "?";
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
@@ -247,22 +254,22 @@ static void set_inet_name_and_keys(const struct build *b, const struct b_end *e,
                                    struct ips_end *row, const char *what)
 {
     char local[64], remote[64];
-    put_endpoint(local, sizeof(local), &e->laddr);
-    put_endpoint(remote, sizeof(remote), &e->raddr);
+    format_endpoint(local, sizeof(local), &e->laddr);
+    format_endpoint(remote, sizeof(remote), &e->raddr);
     if (e->raddr.port)
         snprintf(row->name, sizeof(row->name), "%s %.55s-%.55s", what, local,
                  remote);
     else
         snprintf(row->name, sizeof(row->name), "%s %.55s", what, local);
-    put_key(row->key_local, &e->laddr);
-    put_key(row->key_remote, &e->raddr);
+    write_addr_key(row->key_local, &e->laddr);
+    write_addr_key(row->key_remote, &e->raddr);
     row->key_len = IPS_KEY_INET;
-    if (b_addr_same_netns(&e->laddr, &e->raddr))
+    if (b_is_within_netns(&e->laddr, &e->raddr))
         extend_key_by_host(b, e, row);
 }
 
-static void name_end(const struct build *b, const struct b_end *e,
-                     struct ips_end *row)
+static void set_name_and_key_of_end(const struct build *b,
+                                    const struct b_end *e, struct ips_end *row)
 {
     unsigned long long dev = e->dev, ino = e->ino, peer = e->peer_ino;
     switch (row->kind) {
@@ -317,7 +324,7 @@ static int name_ends(struct build *b)
     if (!v)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++) {
-        name_end(b, &b->ends[i], &b->out->ends[i]);
+        set_name_and_key_of_end(b, &b->ends[i], &b->out->ends[i]);
         v[i] = i;
     }
     qsort_r(v, n, sizeof(*v), cmp_key, b);

@@ -49,7 +49,7 @@ int b_find_or_add_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     return 0;
 }
 
-void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir)
+void b_add_tally(struct maker *m, const struct traffic_tally *y, enum b_dir dir)
 {
     struct build *b = m->b;
     bool send = dir == B_SEND;
@@ -81,11 +81,11 @@ void b_flush_tallies(struct maker *m)
     flush_tally(m, B_RECV);
 }
 
-int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir)
+int b_start_tally(struct maker *m, uint32_t end, enum b_dir dir)
 {
-    struct tally *y = &m->tally[dir];
+    struct traffic_tally *y = &m->tally[dir];
     flush_tally(m, dir);
-    *y = (struct tally){.end = end, .t = UINT64_MAX};
+    *y = (struct traffic_tally){.end = end, .t = UINT64_MAX};
     return b_find_or_add_traffic_row(m, end, &y->row);
 }
 

@@ -84,7 +84,8 @@ struct b_stream {
     bool paged; /* a PAGEFAULT came after the last reading of the run delay */
     uint32_t first_delay, delay_count; /* the stream's readings of the run
                                           delay: a range in delays */
-    /* the range in delays of the readings that the last b_scan_more() added */
+    /* the range in delays of the readings that the last b_scan_new()
+     * added */
     uint32_t first_fresh, fresh;
     struct ips_rec_guessed guessed; /* the last GUESSED record */
 };
@@ -191,7 +192,7 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
 };
 /* Whether objects of this kind hold no lock: they are events that one thread
  * causes and another waits for. */
-static inline bool b_is_event(uint32_t kind)
+static inline bool b_is_event_object(uint32_t kind)
 {
     return kind == IPS_SYNC_EVENTFD || kind == IPS_SYNC_WATCH ||
            kind == IPS_SYNC_TERMINAL;
@@ -199,7 +200,7 @@ static inline bool b_is_event(uint32_t kind)
 /* Whether a TERMINAL record with this `ino` is about the input that the
  * controlling side writes. A person may type that input, or a program outside
  * of the run may write it. */
-static inline bool b_is_typed(uint64_t ino)
+static inline bool b_is_terminal_input(uint64_t ino)
 {
     return ino & 1;
 }
@@ -240,7 +241,8 @@ struct b_nap_run {
     bool shared; /* another thread or process can write to the napping thread's
                     memory */
 };
-struct b_made { /* BLOCK op MADE: the call may have created file (dev, ino) */
+struct b_created_file { /* BLOCK op MADE: the call may have created file (dev,
+                           ino) */
     uint64_t t, cpu, ino;
     uint32_t dev, stream, node;
     bool used; /* a thread waited for the file */
@@ -251,7 +253,7 @@ struct b_spin { /* CPU time that a thread spent spinning between a node and the
     uint64_t ns;
 };
 
-struct b_fitted { /* a node's g.wait before it was corrected */
+struct b_corrected_wait { /* a node's g.wait before it was corrected */
     uint32_t node;
     uint64_t wait;
 };
@@ -262,7 +264,7 @@ struct b_delay { /* a RUNDELAY record: the kernel's sum of run delay at t */
 
 /* The time between two readings of a chain's run delay, or after the last
  * reading (build/delay.c). */
-struct b_window {
+struct b_delay_span {
     uint32_t node; /* first node in the window */
     /* position of the reading that ends the window: its stream, and its index
      * there */
@@ -279,12 +281,12 @@ struct b_window {
 /* Where the passes that follow pass `node` begin in a chain of an incremental
  * build (build/incremental/grow.h): the nodes with numbers below `node` are
  * final, and the sums are over those nodes. */
-struct b_from {
+struct b_resume_point {
     uint32_t node;
     uint64_t at; /* coordinate of the node before `node` */
     uint64_t cpu_ns, probe_ns, unknown_ns;
     ips_u128 xlen;
-    struct b_window window;
+    struct b_delay_span window;
 };
 
 /* Clocks at the last node of the current chain, and the unexplained time off
@@ -336,7 +338,8 @@ struct b_poll { /* a poll of a stream with a node of its own: the wait was not
     uint32_t node, end, last_send;
     uint8_t why; /* enum ips_ready_why */
 };
-struct b_vain { /* a wait for children that the kernel reaped itself */
+struct b_failed_child_wait { /* a wait for children that the kernel reaped
+                                itself */
     uint64_t t_ret;
     /* `pid`: the child that the thread waited for; 0: any child */
     uint32_t node, proc, pid;
@@ -367,7 +370,7 @@ struct b_unrecorded { /* an UNSEEN record, or the MODULE record of a runtime */
     uint32_t fork;
 };
 
-struct b_use { /* a stream has SENDs (or RECVs) on channel `id` */
+struct b_channel_use { /* a stream has SENDs (or RECVs) on channel `id` */
     uint32_t stream, id;
     bool receives;
 };
@@ -391,13 +394,13 @@ struct b_chan {
  *   g.xpred  how long the call took, ns; IPS_NO_NODE: see long_reads;
  * afterwards, until b_make_weights():
  *   g.xkind  B_X_SENT,
- *   g.xpred  the send's slot (b_op_at);
+ *   g.xpred  the send's slot (b_send_at);
  * or, if the send's node is not changed any more:
  *   g.xkind  B_X_FOUND, and also B_X_THERE if the receive slept although the
  *            data had been sent before, provided that the node keeps its
  *            coordinate and its wait,
  *   g.xpred  the send's node. */
-struct b_op {
+struct b_send {
     uint64_t t, t_ret, len;
     /* the node's coordinate less cpu_at, CPU ns, never negative */
     uint64_t past_cpu_ns;
@@ -500,7 +503,7 @@ struct b_event { /* a receive of 0 bytes, a failed send, or an accept */
 };
 /* A receive whose sender may be on another machine: the data for the rule of
  * external actions (DPM-4 in docs/paper-map.md). */
-struct b_ext {
+struct b_external {
     uint64_t pos, len, t_ns;
     uint64_t reply_ns; /* time from the SEND `last_send` to the return of the
                           receive, ns */
@@ -522,12 +525,12 @@ enum b_hold_kind {
     B_HOLD_EXEC,
     B_HOLD_END
 };
-struct b_hold {
+struct b_hold_event {
     uint64_t t;
     uint32_t proc, arg, node, seq;
     uint8_t kind, how;
 };
-struct b_release {
+struct b_free_build {
     uint64_t t;
     uint32_t end, node;
 };

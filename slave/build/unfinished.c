@@ -8,7 +8,7 @@
 #include "slave/build/node.h"
 #include "slave/build/waits.h"
 
-static enum ips_wait_cause cause_of_begun(uint64_t what)
+static enum ips_wait_cause wait_cause_of_begun_call(uint64_t what)
 {
     const uint32_t number = IPS_BEGUN_NUMBER(what);
     const uint32_t op = IPS_BEGUN_OP(what);
@@ -29,7 +29,8 @@ static enum ips_wait_cause cause_of_begun(uint64_t what)
 
 /* Returns when the image that wrote the stream ended, ns; 0: it has not ended.
  */
-static uint64_t stream_end_ns(const struct build *b, const struct b_stream *s)
+static uint64_t image_end_ns_of_stream(const struct build *b,
+                                       const struct b_stream *s)
 {
     const uint32_t p = b->images[s->image].proc;
     const struct b_proc *proc = &b->procs[p];
@@ -43,8 +44,9 @@ static uint64_t stream_end_ns(const struct build *b, const struct b_stream *s)
 
 /* Returns the chain of the running thread with this tid in the image of `s`, or
  * IPS_NONE. */
-static uint32_t chain_of_thread(const struct build *b, const struct b_stream *s,
-                                uint64_t tid)
+static uint32_t find_running_chain_of_tid(const struct build *b,
+                                          const struct b_stream *s,
+                                          uint64_t tid)
 {
     const struct b_image *im = &b->images[s->image];
     for (uint32_t k = im->first_stream; k < im->first_stream + im->stream_count;
@@ -58,7 +60,7 @@ static uint32_t chain_of_thread(const struct build *b, const struct b_stream *s,
 /* Returns the chain whose end the unfinished JOIN waits for, or IPS_NONE. */
 static uint32_t find_joined_chain(const struct build *b,
                                   const struct b_stream *s,
-                                  const struct ips_begun *begun)
+                                  const struct ips_current_call *begun)
 {
     const uint32_t pid = IPS_BEGUN_NUMBER(begun->what);
     for (uint32_t i = b->forks.n; i-- > 0;) {
@@ -72,10 +74,11 @@ static uint32_t find_joined_chain(const struct build *b,
     return IPS_NONE;
 }
 
-static int add_blocked(struct build *b, const struct b_stream *s, uint64_t t)
+static int add_blocked_row(struct build *b, const struct b_stream *s,
+                           uint64_t t)
 {
     struct ips_wait_rows *o = b->in->waits;
-    const struct ips_begun *begun = &s->in->begun;
+    const struct ips_current_call *begun = &s->in->begun;
     const uint32_t type = IPS_BEGUN_TYPE(begun->what);
     const uint32_t number = IPS_BEGUN_NUMBER(begun->what);
     struct ips_blocked_row r = {.begun = *begun,
@@ -85,11 +88,11 @@ static int add_blocked(struct build *b, const struct b_stream *s, uint64_t t)
                                 .by = IPS_NONE,
                                 .end = IPS_NONE};
     if (type == IPS_REC_ACQUIRE && begun->holder)
-        r.by = chain_of_thread(b, s, begun->holder);
+        r.by = find_running_chain_of_tid(b, s, begun->holder);
     if (type == IPS_REC_JOIN)
         r.by = find_joined_chain(b, s, begun);
     const struct b_chan *c = type == IPS_REC_RECV || type == IPS_REC_SEND
-                                 ? b_chan_find(b, s->image, number)
+                                 ? b_find_chan(b, s->image, number)
                                  : NULL;
     if (c)
         r.end = type == IPS_REC_RECV ? c->end_recv : c->end_send;
@@ -107,9 +110,9 @@ static int add_blocked(struct build *b, const struct b_stream *s, uint64_t t)
 static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
 {
     struct build *b = m->b;
-    const struct ips_begun *begun = &m->s->in->begun;
+    const struct ips_current_call *begun = &m->s->in->begun;
     const struct b_chan *c =
-        b_chan_find(b, m->s->image, IPS_BEGUN_NUMBER(begun->what));
+        b_find_chan(b, m->s->image, IPS_BEGUN_NUMBER(begun->what));
     if (IPS_BEGUN_OP(begun->what) != IPS_OP_DATA || !c ||
         c->end_send == IPS_NONE || !b->ends[c->end_send].local ||
         b->ends[c->end_send].datagram)
@@ -123,7 +126,8 @@ static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
     b->unfinished_sends.v[b->unfinished_sends.n++] = (struct b_unfinished_send){
         .t = t,
         .t_ret = t_ret,
-        .node = b_node(b, IPS_NODE_AUX, begun->cpu, t, begun->cpu, c->end_send),
+        .node =
+            b_add_node(b, IPS_NODE_AUX, begun->cpu, t, begun->cpu, c->end_send),
         .end = c->end_send,
         .chain = m->chain};
     return 0;
@@ -154,7 +158,7 @@ static uint64_t received_beyond_records(const struct build *b, uint32_t end)
         ips_add_sat(from->sent_bytes, b->ends[end].sent_before));
 }
 
-static bool lost_records(const struct build *b)
+static bool has_lost_records(const struct build *b)
 {
     for (uint32_t k = 0; k < b->in->stream_count; k++)
         for (int i = 0; i < IPS_LOST_COUNT; i++)
@@ -167,7 +171,7 @@ static bool lost_records(const struct build *b)
  * beyond the recorded sends. Does nothing for an end with several unfinished
  * sends, if some process is not recorded, or if records were lost, since
  * another send may have moved the bytes. To be called between b_make_nodes()
- * and b_match(). */
+ * and b_match_streams(). */
 int b_complete_unfinished_sends(struct build *b)
 {
     int rc = 0;
@@ -175,12 +179,12 @@ int b_complete_unfinished_sends(struct build *b)
         const struct b_unfinished_send *u = &b->unfinished_sends.v[i];
         const uint64_t len = received_beyond_records(b, u->end);
         struct b_end *e = &b->ends[u->end];
-        struct b_op *op;
+        struct b_send *op;
         const uint32_t peer = b->out->ends[u->end].peer_end;
         if (!len || b->careful || !is_only_unfinished_send(b, u) ||
-            b->out->ends[peer].last_ns < u->t || lost_records(b))
+            b->out->ends[peer].last_ns < u->t || has_lost_records(b))
             continue;
-        rc = b_new_send(b, e, &op);
+        rc = b_add_send(b, e, &op);
         if (rc < 0)
             break;
         if (e->sends.n == 1)
@@ -188,11 +192,11 @@ int b_complete_unfinished_sends(struct build *b)
         /* A later image of the process may have sent after `u`, so have the
          * sends sorted. */
         e->send_many |= e->sends.n > 1;
-        *op = (struct b_op){.t = u->t,
-                            .t_ret = u->t_ret,
-                            .len = len,
-                            .node = u->node,
-                            .chain = u->chain & INT32_MAX};
+        *op = (struct b_send){.t = u->t,
+                              .t_ret = u->t_ret,
+                              .len = len,
+                              .node = u->node,
+                              .chain = u->chain & INT32_MAX};
         b->out->g.kind[u->node] = IPS_NODE_SEND;
     }
     return rc;
@@ -202,13 +206,13 @@ int b_add_unfinished_call(struct maker *m, uint32_t stream)
 {
     struct build *b = m->b;
     struct b_stream *s = &b->streams[stream];
-    const struct ips_begun *begun = &s->in->begun;
+    const struct ips_current_call *begun = &s->in->begun;
     if (!begun->t || s->end_kind || s->task)
         return 0;
     const uint64_t t =
         ips_max_u64(b_stamp_to_ns(&s->clock, 0, begun->t), s->last_ns);
-    const uint64_t end = stream_end_ns(b, s);
-    int rc = b->notes && s->next == IPS_NONE ? add_blocked(b, s, t) : 0;
+    const uint64_t end = image_end_ns_of_stream(b, s);
+    int rc = b->notes && s->next == IPS_NONE ? add_blocked_row(b, s, t) : 0;
     if (rc < 0 || end <= t)
         return rc;
     m->s = s;
@@ -220,11 +224,11 @@ int b_add_unfinished_call(struct maker *m, uint32_t stream)
     const uint32_t before = b->nodes;
     m->last_ret = ips_max_u64(m->last_ret, end);
     b->off_ns = ips_add_sat(b->off_ns, end - t);
-    b_count_wait(m, cause_of_begun(begun->what), end - t);
+    b_count_wait(m, wait_cause_of_begun_call(begun->what), end - t);
     s->last_ns = end;
     s->last_cpu = ips_max_u64(s->last_cpu, begun->cpu);
     return b->notes
-               ? b_waits_finish_record(m, IPS_REC_BLOCK, (const uint8_t *)&r,
-                                       sizeof(r), before)
+               ? b_complete_wait_rows(m, IPS_REC_BLOCK, (const uint8_t *)&r,
+                                      sizeof(r), before)
                : 0;
 }

@@ -15,7 +15,7 @@ struct untraced { /* a parsed UNSEEN record */
 
 /* Copies the word up to the next blank, or to the end; returns the text after
  * the blank. */
-static const char *next_word(const char *p, char *out, size_t size)
+static const char *copy_next_word(const char *p, char *out, size_t size)
 {
     size_t n = strcspn(p, " ");
     snprintf(out, size, "%.*s", (int)ips_min_u64(n, size - 1), p);
@@ -30,9 +30,9 @@ static bool parse_untraced(const struct b_unrecorded *u, struct untraced *out)
              (const char *)u->text);
     if (strncmp(text, head, sizeof(head) - 1) != 0)
         return false;
-    const char *p = next_word(text + sizeof(head) - 1, pid, sizeof(pid));
+    const char *p = copy_next_word(text + sizeof(head) - 1, pid, sizeof(pid));
     out->pid = (uint32_t)strtoul(pid, NULL, 10);
-    p = next_word(p, out->cause, sizeof(out->cause));
+    p = copy_next_word(p, out->cause, sizeof(out->cause));
     snprintf(out->program, sizeof(out->program), "%s", p);
     return true;
 }
@@ -58,8 +58,8 @@ static struct ips_untraced *find_or_add_untraced_row(struct ips_built *o,
     return r;
 }
 
-static void count_cause(struct build *b, const char *cause, const char *program,
-                        uint32_t pid)
+static void count_untraced_process(struct build *b, const char *cause,
+                                   const char *program, uint32_t pid)
 {
     struct ips_untraced *r = find_or_add_untraced_row(b->out, cause, program);
     if (r->count++ == 0)
@@ -103,12 +103,12 @@ static void count_reported_untraced(struct build *b,
             return;
         f->named = true;
     }
-    count_cause(b, t.cause, t.program, t.pid);
+    count_untraced_process(b, t.cause, t.program, t.pid);
 }
 
 /* Counts a process that has ended if its last record is an EXEC that no UNSEEN
  * record explains. */
-static void count_silent_exec(struct build *b, const struct b_stream *s)
+static void count_unexplained_exec(struct build *b, const struct b_stream *s)
 {
     if (!s->exec_last || s->named_exec || continues_after_exec(b, s) ||
         b->out->procs[b->images[s->image].proc].open)
@@ -116,7 +116,7 @@ static void count_silent_exec(struct build *b, const struct b_stream *s)
     char program[200];
     snprintf(program, sizeof(program), "%s",
              s->exec ? (const char *)s->exec : "");
-    count_cause(b, "unknown", program, s->in->head.pid);
+    count_untraced_process(b, "unknown", program, s->in->head.pid);
 }
 
 /* Adds a row for an UNSEEN record other than "untraced", or for a runtime: the
@@ -147,7 +147,7 @@ static void add_unrecorded_row(struct build *b, const struct b_unrecorded *u)
 /* Whether a thread may have been unable to write its START because the pool was
  * full. Such a thread had no segment, so the sums of the run count its records
  * as lost. */
-static bool starts_were_lost(const struct build *b)
+static bool may_start_records_be_lost(const struct build *b)
 {
     const struct ips_control *c = b->in->control;
     return c && (c->lost[IPS_LOST_QUOTA] || c->lost[IPS_LOST_POOL_FULL] ||
@@ -159,7 +159,7 @@ static bool starts_were_lost(const struct build *b)
  * found all their segments yet. */
 static void count_missing_threads(struct build *b)
 {
-    if (starts_were_lost(b))
+    if (may_start_records_be_lost(b))
         return;
     for (uint32_t j = 0; j < b->joins.n; j++) {
         const struct b_join *join = &b->joins.v[j];
@@ -187,10 +187,10 @@ int b_list_untraced(struct build *b)
         const struct b_fork *fork = &b->forks.v[f];
         if (!fork->failed && !fork->named && fork->child == IPS_NONE &&
             fork->kind != IPS_FORK_THREAD && fork->kind != IPS_FORK_TASK)
-            count_cause(b, "unknown", "", fork->pid);
+            count_untraced_process(b, "unknown", "", fork->pid);
     }
     for (uint32_t i = 0; i < b->in->stream_count; i++)
-        count_silent_exec(b, &b->streams[i]);
+        count_unexplained_exec(b, &b->streams[i]);
     count_missing_threads(b);
     return 0;
 }

@@ -32,7 +32,7 @@ struct b_wait_notes {
     uint64_t last_site;
     struct recent_stack recent[KEPT];
     uint32_t recent_count, recent_next;
-    /* Data for the row of the pending poll's wait (struct wait). */
+    /* Data for the row of the pending poll's wait (struct pending). */
     uint64_t end_ns, site;
     uint32_t arc, stack, spin_row;
     int rc;
@@ -50,7 +50,7 @@ void ips_wait_rows_release(struct ips_wait_rows *w)
     memset(w, 0, sizeof(*w));
 }
 
-int b_waits_begin(struct build *b)
+int b_init_wait_rows(struct build *b)
 {
     if (!b->in->waits)
         return 0;
@@ -61,7 +61,7 @@ int b_waits_begin(struct build *b)
     return 0;
 }
 
-void b_waits_begin_stream(struct maker *m)
+void b_init_wait_rows_of_stream(struct maker *m)
 {
     struct b_wait_notes *n = m->b->notes;
     n->recent_count = n->recent_next = 0;
@@ -125,7 +125,7 @@ void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
         n->spin_row = IPS_NONE;
 }
 
-void b_waits_drop(struct build *b, uint32_t arc)
+void b_drop_wait_rows(struct build *b, uint32_t arc)
 {
     struct b_wait_notes *n = b->notes;
     struct ips_wait_rows *o = n->out;
@@ -153,7 +153,8 @@ void b_waits_add_release(struct maker *m, uint32_t node, uint64_t site,
 
 /* ---- stacks ------------------------------------------------------------- */
 
-static struct recent_stack *find_recent(struct b_wait_notes *n, uint64_t site)
+static struct recent_stack *find_recent_stack(struct b_wait_notes *n,
+                                              uint64_t site)
 {
     for (uint32_t i = 0; i < n->recent_count; i++)
         if (n->recent[i].site == site)
@@ -165,7 +166,7 @@ static uint32_t recent_stack_of(struct b_wait_notes *n, uint64_t site,
                                 uint64_t ns)
 {
     struct recent_stack *k =
-        site && ns > STACK_AFTER_NS ? find_recent(n, site) : NULL;
+        site && ns > STACK_AFTER_NS ? find_recent_stack(n, site) : NULL;
     return k ? k->stack : IPS_NONE;
 }
 
@@ -208,7 +209,7 @@ static bool is_same_stack(const struct ips_wait_rows *o,
            memcmp(&o->frame[s->first], frame, count * sizeof(*frame)) == 0;
 }
 
-static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
+static int store_stack_record(struct maker *m, const uint8_t *p, uint32_t len)
 {
     struct b_wait_notes *n = m->b->notes;
     struct ips_rec_stack r;
@@ -221,7 +222,7 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
     if (count == 0)
         return 0;
     memcpy(frame, p + sizeof(r), count * sizeof(*frame));
-    struct recent_stack *k = find_recent(n, frame[0]);
+    struct recent_stack *k = find_recent_stack(n, frame[0]);
     if (k && is_same_stack(n->out, k, frame, count)) {
         stack = k->stack;
     } else {
@@ -265,7 +266,7 @@ static uint32_t find_slept_node(const struct build *b, uint32_t from,
     return b->nodes;
 }
 
-static uint64_t site_of(uint32_t type, const uint8_t *p)
+static uint64_t call_site_of_record(uint32_t type, const uint8_t *p)
 {
     struct ips_rec_io io;
     struct ips_rec_sync sync;
@@ -292,7 +293,7 @@ static uint64_t site_of(uint32_t type, const uint8_t *p)
 /* Handles a SIGNAL record: sets the arc of the rows of the record before it (a
  * sigwait, or a read of a signalfd), and of the poll before that read, to
  * `node`. */
-static void on_signal(struct maker *m, uint32_t node)
+static void set_arc_of_sigwait_rows(struct maker *m, uint32_t node)
 {
     struct b_wait_notes *n = m->b->notes;
     if (!m->b->out->g.wait[node] || m->last_ret != m->sigwait_ret)
@@ -312,7 +313,7 @@ static bool may_have_stack(uint32_t type)
 
 /* Called after a poll whose wait is pending: saves the data for the row that is
  * added when it is known which record takes over the wait. */
-static void keep_pending(struct maker *m, uint64_t site)
+static void save_pending_wait(struct maker *m, uint64_t site)
 {
     struct b_wait_notes *n = m->b->notes;
     uint32_t last = n->out->count - 1;
@@ -325,23 +326,23 @@ static void keep_pending(struct maker *m, uint64_t site)
     n->spin_row = span ? last : IPS_NONE;
 }
 
-int b_waits_finish_record(struct maker *m, uint32_t type, const uint8_t *p,
-                          uint32_t len, uint32_t nodes_before)
+int b_complete_wait_rows(struct maker *m, uint32_t type, const uint8_t *p,
+                         uint32_t len, uint32_t nodes_before)
 {
     struct build *b = m->b;
     struct b_wait_notes *n = b->notes;
     if (n->rc < 0)
         return n->rc;
     if (type == IPS_REC_STACK)
-        return on_stack(m, p, len);
+        return store_stack_record(m, p, len);
     bool of_node;
     uint32_t node = find_slept_node(b, nodes_before, &of_node);
     if (type == IPS_REC_SIGNAL) {
         if (of_node)
-            on_signal(m, node);
+            set_arc_of_sigwait_rows(m, node);
         return 0;
     }
-    uint64_t site = p ? site_of(type, p) : 0;
+    uint64_t site = p ? call_site_of_record(type, p) : 0;
     if (of_node && n->spin_row != IPS_NONE &&
         n->out->row[n->spin_row].arc == IPS_NO_NODE) {
         n->out->row[n->spin_row].arc = node;
@@ -366,7 +367,7 @@ int b_waits_finish_record(struct maker *m, uint32_t type, const uint8_t *p,
         r->of_node = by_signal || of_node;
     }
     if (m->wait.fresh)
-        keep_pending(m, site);
+        save_pending_wait(m, site);
     if (may_have_stack(type)) {
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
@@ -407,15 +408,15 @@ static int compare_releases_by_node(const void *va, const void *vb)
     return 0;
 }
 
-static bool is_dropped(const struct ips_wait_rows *o,
-                       const struct ips_wait_row *r)
+static bool is_wait_row_dropped(const struct ips_wait_rows *o,
+                                const struct ips_wait_row *r)
 {
     return r->cause == IPS_WAIT_PEER && o->dropped_count &&
            bsearch(&r->call, o->dropped, o->dropped_count, sizeof(*o->dropped),
                    compare_dropped_nodes);
 }
 
-int b_waits_finish(struct build *b)
+int b_finish_wait_rows(struct build *b)
 {
     struct b_wait_notes *n = b->notes;
     if (!n)
@@ -426,7 +427,7 @@ int b_waits_finish(struct build *b)
         qsort(o->dropped, o->dropped_count, sizeof(*o->dropped),
               compare_dropped_nodes);
     for (uint32_t i = 0; i < o->count; i++)
-        if (!is_dropped(o, &o->row[i]))
+        if (!is_wait_row_dropped(o, &o->row[i]))
             o->row[kept++] = o->row[i];
     o->count = kept;
     if (o->release_count)

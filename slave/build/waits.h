@@ -58,7 +58,7 @@ struct ips_lock_row { /* ordered by node, w, t, seq */
 /* A thread in a call that has not returned, or that ended only because its
  * process ended. */
 struct ips_blocked_row {
-    struct ips_begun begun;
+    struct ips_current_call begun;
     uint64_t since_ns; /* start of the call, ns of CLOCK_MONOTONIC_RAW */
     /* index in the streams of the build's input; chain of the graph */
     uint32_t stream, chain;

@@ -29,7 +29,7 @@ static void shift_end_of_joined(struct build *b, uint32_t v)
     if (u == IPS_NO_NODE || g->kind[u] != IPS_NODE_END || g->at[u] >= g->at[v])
         return;
     int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
-    uint64_t at = ips_min_u64(b_moved(g->at[u], shift), g->at[v]);
+    uint64_t at = ips_min_u64(b_shift_time(g->at[u], shift), g->at[v]);
     /* a later time of END needs no bending, because END has no wait */
     b->bends |= at < g->at[u];
     g->at[u] = at;
@@ -53,7 +53,7 @@ static int shift_ends_of_joined(struct build *b)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->joins.n; i++)
         if (b->joins.v[i].node != IPS_NO_NODE &&
-            !b_final(b, b->joins.v[i].node))
+            !b_is_final_node(b, b->joins.v[i].node))
             nodes[n++] = b->joins.v[i].node;
     qsort(nodes, n, sizeof(*nodes), compare_join_nodes);
     for (uint32_t i = 0; i < n; i++)
@@ -64,21 +64,21 @@ static int shift_ends_of_joined(struct build *b)
 
 /* Lowers the time of node u to that of node i, which depends on it. False: u
  * was not later. */
-static bool bend_to(struct build *b, uint32_t u, uint32_t i)
+static bool lower_node_time(struct build *b, uint32_t u, uint32_t i)
 {
     struct ips_graph *g = &b->out->g;
     if (g->at[u] <= g->at[i])
         return false;
     if (b->incremental)
         b_incremental_add_bent_node(b, u, i);
-    b->broken |= b_final(b, u);
+    b->broken |= b_is_final_node(b, u);
     g->at[u] = g->at[i];
     return true;
 }
 
 /* One round over all arcs: lowers the time of each node to that of its
  * successors. False: no time changed. */
-static bool bend_round(struct build *b)
+static bool lower_times_once(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     bool bent = false;
@@ -90,9 +90,9 @@ static bool bend_round(struct build *b)
             if (i >= AHEAD && g->xpred[i - AHEAD] != IPS_NO_NODE)
                 __builtin_prefetch(&g->at[g->xpred[i - AHEAD]]);
             if (i > chain->first)
-                bent |= bend_to(b, i - 1, i);
+                bent |= lower_node_time(b, i - 1, i);
             if (x != IPS_NO_NODE)
-                bent |= bend_to(b, x, i);
+                bent |= lower_node_time(b, x, i);
         }
     }
     return bent;
@@ -174,7 +174,7 @@ static void limit_waits_and_delays(struct build *b, uint32_t c)
     }
 }
 
-int b_bend_times_and_fit_waits(struct build *b)
+int b_order_times_and_waits(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     size_t room = (size_t)g->node_count + 1, size = sizeof(*g->delay);
@@ -193,7 +193,7 @@ int b_bend_times_and_fit_waits(struct build *b)
     }
     restore_waits(b);
     for (int i = 0; i < ROUNDS && bent; i++)
-        bent = bend_round(b);
+        bent = lower_times_once(b);
     b->broken |= bent;
     for (uint32_t c = 0; c < g->chain_count; c++)
         limit_waits_and_delays(b, c);

@@ -17,7 +17,7 @@
 #define EVEN 64u
 #define EACH 0x0101010101010101ULL /* a 1 in each of eight bytes */
 
-struct weigher {
+struct weight_columns {
     struct build *b;
     struct ips_graph g; /* copy of the graph's struct */
     uint64_t *cpu_at; /* may be the same memory as g.at, so each element is read
@@ -52,7 +52,7 @@ static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
         b->asked = b_calloc(b->out->end_count, sizeof(*b->asked), b->err);
     if (!b->asked)
         return IPS_E_NO_MEMORY;
-    struct b_sending *s = &b->asked[from];
+    struct b_send_cursor *s = &b->asked[from];
     if (!s->op)
         *s = b_first_send(b, &b->ends[from]);
     while (s->op && s->op->node != g->xpred[i])
@@ -68,8 +68,8 @@ static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
  * before the sleep. `passed`, `sent`: when node i and its send were passed;
  * `sent` is UINT64_MAX if not known; `found`: find_send_time() can compute it.
  */
-static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
-                    uint64_t passed, uint64_t sent, bool found)
+static int limit_wait_of_node(struct build *b, uint32_t i, uint64_t apart,
+                              uint64_t passed, uint64_t sent, bool found)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t wait = ips_min_u64(g->wait[i], apart);
@@ -82,7 +82,7 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
     rc = B_MORE(b->fitted, b->err);
     if (rc < 0)
         return rc;
-    b->fitted.v[b->fitted.n++] = (struct b_fitted){i, g->wait[i]};
+    b->fitted.v[b->fitted.n++] = (struct b_corrected_wait){i, g->wait[i]};
     g->wait[i] = wait;
     return 0;
 }
@@ -97,8 +97,8 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
  * its arc is finished. `k` is passed by value, so that the compiler knows that
  * no store changes it, and tests for members that are NULL cost nothing. */
 static inline __attribute__((always_inline)) int
-weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
-             uint32_t end, bool first, bool last)
+make_node_weights(const struct weight_columns k, struct weight_sums *to,
+                  uint32_t i, uint32_t end, bool first, bool last)
 {
     struct weight_sums s = *to;
     int rc = 0;
@@ -107,15 +107,15 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
         uint64_t sent = 0;
         uint32_t next = i + AHEAD;
         if (next < s.end && k.g.xkind[next] == B_X_SENT)
-            __builtin_prefetch(b_op_at(k.b, k.g.xpred[next]));
+            __builtin_prefetch(b_send_at(k.b, k.g.xpred[next]));
         uint8_t xkind = k.g.xkind[i];
         bool match = xkind == B_X_SENT;
         if (match) {
-            const struct b_op *send = b_op_at(k.b, k.g.xpred[i]);
+            const struct b_send *send = b_send_at(k.b, k.g.xpred[i]);
             own = b_limit_receive_coord(send, own, t_ns, cpu_at);
             k.g.xpred[i] = send->node;
             k.b->backwards |= send->t >= t_ns;
-            sent = b_moved(send->t, (int64_t)send->past_cpu_ns);
+            sent = b_shift_time(send->t, (int64_t)send->past_cpu_ns);
         }
         k.g.xkind[i] = xkind & B_X_MATCHED ? IPS_X_DATA : xkind;
         if (k.coord)
@@ -124,7 +124,8 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
         bool stands =
             (last && k.g.kind[i] == IPS_NODE_END) ||
             (k.far && k.g.site[i] != UINT32_MAX && k.far[k.g.site[i]]);
-        uint64_t passed = b_moved(t_ns, stands ? 0 : (int64_t)(coord - cpu_at));
+        uint64_t passed =
+            b_shift_time(t_ns, stands ? 0 : (int64_t)(coord - cpu_at));
         uint64_t apart = first ? 0 : passed - s.passed;
         uint32_t probe = k.g.probe[i];
         if (probe > w)
@@ -151,8 +152,9 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
         uint64_t wait = k.g.wait[i];
         bool look = match | (coord != own) | (xkind & B_X_THERE);
         if (k.fits && (wait > apart || (look && wait)))
-            rc = fit_wait(k.b, i, apart, passed, match ? sent : UINT64_MAX,
-                          xkind & B_X_FOUND);
+            rc = limit_wait_of_node(k.b, i, apart, passed,
+                                    match ? sent : UINT64_MAX,
+                                    xkind & B_X_FOUND);
         if (rc < 0)
             break;
     }
@@ -161,14 +163,14 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
 }
 
 /* A value with a bit set at this position or above is negative or damaged: then
- * the group is not processed by weight_even(). */
+ * the group is not processed by make_weights_of_group(). */
 #define EVEN_BITS 56
 
 /* Processes nodes [i, i + EVEN), without the first of the chain, by the rules
- * of weight_nodes(). In `k`, off, far and coord are NULL, and fits is true.
- * False: some node needs a decision, and nothing was changed. */
-static bool weight_even(const struct weigher *k, struct weight_sums *s,
-                        uint32_t i)
+ * of make_node_weights(). In `k`, off, far and coord are NULL, and fits is
+ * true. False: some node needs a decision, and nothing was changed. */
+static bool make_weights_of_group(const struct weight_columns *k,
+                                  struct weight_sums *s, uint32_t i)
 {
     uint64_t own[EVEN + 1], at[EVEN + 1], eight[EVEN / 8];
     uint64_t *w = k->g.w + i, *passed = k->g.at + i;
@@ -216,23 +218,25 @@ static bool weight_even(const struct weigher *k, struct weight_sums *s,
 
 /* Processes the nodes of a chain between the first and the last, for builds
  * without the columns off, far and coord. */
-static int weight_middle_nodes(const struct weigher *k, struct weight_sums *s,
-                               uint32_t i, uint32_t end)
+static int make_weights_of_middle_nodes(const struct weight_columns *k,
+                                        struct weight_sums *s, uint32_t i,
+                                        uint32_t end)
 {
-    struct weigher plain = *k;
+    struct weight_columns plain = *k;
     int rc = 0;
     plain.off = NULL, plain.far = NULL, plain.coord = NULL, plain.fits = true;
     for (uint32_t next; i < end && rc == 0; i = next) {
         next = ips_min_u32(end - i, EVEN) + i;
-        if (next - i < EVEN || !weight_even(k, s, i))
-            rc = weight_nodes(plain, s, i, next, false, false);
+        if (next - i < EVEN || !make_weights_of_group(k, s, i))
+            rc = make_node_weights(plain, s, i, next, false, false);
     }
     return rc;
 }
 
 /* Makes the weights of one chain. Sets *cpu to the CPU time of the chain, ns.
  */
-static int make_chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
+static int make_chain_weights(struct weight_columns *k, uint32_t c,
+                              uint64_t *cpu)
 {
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
@@ -255,15 +259,15 @@ static int make_chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
         s.passed = g->at[last];
     } else {
         g->probe[first] = 0;
-        rc = weight_nodes(*k, &s, from, from + 1, true, end - first == 1);
+        rc = make_node_weights(*k, &s, from, from + 1, true, end - first == 1);
         from++;
     }
     if (rc == 0 && from < end)
         rc = k->off || k->far || k->coord || !k->fits
-                 ? weight_nodes(*k, &s, from, end - 1, false, false)
-                 : weight_middle_nodes(k, &s, from, end - 1);
+                 ? make_node_weights(*k, &s, from, end - 1, false, false)
+                 : make_weights_of_middle_nodes(k, &s, from, end - 1);
     if (rc == 0 && from < end)
-        rc = weight_nodes(*k, &s, end - 1, end, false, true);
+        rc = make_node_weights(*k, &s, end - 1, end, false, true);
     b->chains[c].end_shift = (int64_t)(s.at - s.cpu);
     if (k->off)
         b->chains[c].unknown_ns = s.unknown;
@@ -300,7 +304,7 @@ static ips_u128 clamp_and_sum_weights(struct build *b, uint64_t cap)
         sum += clamp_value(&g->xlen[i], cap, clamped);
     }
     for (uint32_t i = 0; i < b->exts.n; i++) {
-        struct b_ext *x = &b->exts.v[i];
+        struct b_external *x = &b->exts.v[i];
         sum += clamp_value(&x->len, cap, clamped);
         sum += clamp_value(&x->reply_ns, cap, clamped);
         sum += clamp_value(&x->blocked_ns, cap, clamped);
@@ -311,7 +315,7 @@ static ips_u128 clamp_and_sum_weights(struct build *b, uint64_t cap)
 /* Limits the sum of all weights, because the path algorithms can add only up to
  * 2^62 ns. Only damaged records come near. Then values above half a year are
  * clamped first, and smaller ones only if that is not enough. */
-static void bound_weights(struct build *b)
+static void clamp_weights_to_limit(struct build *b)
 {
     uint64_t cap = UINT64_MAX;
     while (clamp_and_sum_weights(b, cap) >= WEIGHTS_MOST)
@@ -322,7 +326,7 @@ static void bound_weights(struct build *b)
 static void rebuild_sums(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    bound_weights(b);
+    clamp_weights_to_limit(b);
     b_limit_probe_costs(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
@@ -347,7 +351,7 @@ void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
     for (uint32_t i = 0; i < n; i++)
         sum += cut[i].ns;
     for (uint32_t i = 0; i < b->exts.n; i++) {
-        const struct b_ext *x = &b->exts.v[i];
+        const struct b_external *x = &b->exts.v[i];
         sum += (ips_u128)x->len + x->reply_ns + x->blocked_ns;
     }
     b->broken |= sum >= WEIGHTS_MOST;
@@ -360,12 +364,12 @@ void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
 int b_make_weights(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    struct weigher k = {.b = b,
-                        .cpu_at = b->cpu_at,
-                        .off = b->off,
-                        .far = b->far,
-                        .coord = b->coord,
-                        .fits = b_corrects_waits_with_weights(b)};
+    struct weight_columns k = {.b = b,
+                               .cpu_at = b->cpu_at,
+                               .off = b->off,
+                               .far = b->far,
+                               .coord = b->coord,
+                               .fits = b_corrects_waits_with_weights(b)};
     ips_u128 sum = 0;
     int rc = 0;
     if (k.fits) { /* cpu_at is not needed any more: reuse its memory */

@@ -33,11 +33,12 @@ struct echo {
 
 /* ---- one connection ----------------------------------------------------- */
 
-static int echo_batch(int fd, uint32_t rounds, uint64_t bytes, uint8_t *buffer,
-                      uint8_t *cpu, const atomic_bool *stop)
+static int echo_message_batch(int fd, uint32_t rounds, uint64_t bytes,
+                              uint8_t *buffer, uint8_t *cpu,
+                              const atomic_bool *stop)
 {
     const uint8_t yes = SLAVE_WIRE_YES;
-    uint64_t price = slave_wire_clock_cost_ns(),
+    uint64_t price = slave_wire_measure_clock_cost(),
              delay = slave_wire_run_delay_ns();
     int rc = slave_wire_send(fd, &yes, 1, stop, NULL);
     for (uint32_t i = 0; i < rounds && rc == 0; i++) {
@@ -46,10 +47,11 @@ static int echo_batch(int fd, uint32_t rounds, uint64_t bytes, uint8_t *buffer,
         if (rc == 0)
             rc = slave_wire_send(fd, buffer, bytes, stop, NULL);
         uint64_t took = slave_wire_cpu_ns() - before;
-        slave_wire_put(cpu + (size_t)i * 8, ips_sub_sat(took, price), 8);
+        slave_wire_encode_number(cpu + (size_t)i * 8, ips_sub_sat(took, price),
+                                 8);
     }
-    slave_wire_put(cpu + (size_t)rounds * 8, slave_wire_run_delay_ns() - delay,
-                   8);
+    slave_wire_encode_number(cpu + (size_t)rounds * 8,
+                             slave_wire_run_delay_ns() - delay, 8);
     if (rc == 0)
         rc = slave_wire_send(fd, cpu, ((size_t)rounds + 1) * 8, stop, NULL);
     return rc;
@@ -63,7 +65,7 @@ static bool serve_peer(struct echo *e, int fd)
     const uint8_t yes = SLAVE_WIRE_YES;
     uint8_t *buffer = NULL, *cpu = malloc(((size_t)BATCH_MAX + 1) * 8);
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    slave_wire_tune(fd);
+    slave_wire_set_socket_options(fd);
     /* Waits KEY_MS at most: a client without the key must not block others for
      * long. */
     bool ours =
@@ -73,8 +75,8 @@ static bool serve_peer(struct echo *e, int fd)
     if (ours && slave_wire_send(fd, &yes, 1, &e->stopping, NULL) == 0) {
         while (slave_wire_recv(fd, head, sizeof(head), &e->stopping, NULL) ==
                0) {
-            uint64_t rounds = slave_wire_get(head, 4);
-            uint64_t bytes = slave_wire_get(head + 4, 8);
+            uint64_t rounds = slave_wire_decode_number(head, 4);
+            uint64_t bytes = slave_wire_decode_number(head + 4, 8);
             if (rounds > BATCH_MAX || bytes == 0 ||
                 bytes > SLAVE_TRIP_BYTES_MAX)
                 break;
@@ -83,8 +85,8 @@ static bool serve_peer(struct echo *e, int fd)
                 break;
             buffer = more;
             memset(buffer, 0, bytes);
-            if (echo_batch(fd, (uint32_t)rounds, bytes, buffer, cpu,
-                           &e->stopping) < 0)
+            if (echo_message_batch(fd, (uint32_t)rounds, bytes, buffer, cpu,
+                                   &e->stopping) < 0)
                 break;
         }
     }

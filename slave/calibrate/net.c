@@ -116,8 +116,8 @@ static int send_key(struct slave_trip *t, const uint8_t *key,
     return rc;
 }
 
-static int open_one(struct slave_trip *t, const uint8_t *key,
-                    const char *address, struct ips_err *err)
+static int try_connect_address(struct slave_trip *t, const uint8_t *key,
+                               const char *address, struct ips_err *err)
 {
     struct sockaddr_storage to;
     socklen_t len = 0;
@@ -130,7 +130,7 @@ static int open_one(struct slave_trip *t, const uint8_t *key,
     if (failed)
         rc = ips_err_set(err, IPS_E_UNREACHABLE, "%s", strerror(failed));
     if (rc == 0)
-        slave_wire_tune(t->fd);
+        slave_wire_set_socket_options(t->fd);
     if (rc == 0)
         rc = send_key(t, key, err);
     if (rc == 0)
@@ -139,9 +139,9 @@ static int open_one(struct slave_trip *t, const uint8_t *key,
     return ips_err_wrap(err, rc, "%.120s", address);
 }
 
-int slave_trip_open(struct slave_trip *t, const uint8_t *key,
-                    const char *const *addresses, size_t count,
-                    const atomic_bool *stop, struct ips_err *err)
+int slave_trip_connect(struct slave_trip *t, const uint8_t *key,
+                       const char *const *addresses, size_t count,
+                       const atomic_bool *stop, struct ips_err *err)
 {
     int rc = ips_err_set(err, IPS_E_USAGE, "no address to measure at");
     memset(t, 0, sizeof(*t));
@@ -149,7 +149,7 @@ int slave_trip_open(struct slave_trip *t, const uint8_t *key,
     t->stopping = stop;
     for (size_t i = 0; i < count && rc < 0 && !atomic_load(stop); i++) {
         struct ips_err one = {0};
-        rc = open_one(t, key, addresses[i], &one);
+        rc = try_connect_address(t, key, addresses[i], &one);
         if (rc < 0 && err)
             *err = one;
     }
@@ -185,8 +185,8 @@ static int measure_trip_batch(struct slave_trip *t, uint64_t bytes,
                               struct ips_err *err)
 {
     uint8_t head[SLAVE_WIRE_HEAD], cpu[(BATCH + 1) * 8];
-    slave_wire_put(head, count, 4);
-    slave_wire_put(head + 4, bytes, 8);
+    slave_wire_encode_number(head, count, 4);
+    slave_wire_encode_number(head + 4, bytes, 8);
     int rc = slave_wire_send(t->fd, head, sizeof(head), t->stopping, err);
     /* wait until the echo has read the header, so that the header does not
      * disturb the first round */
@@ -206,9 +206,9 @@ static int measure_trip_batch(struct slave_trip *t, uint64_t bytes,
         rc = slave_wire_recv(t->fd, cpu, ((size_t)count + 1) * 8, t->stopping,
                              err);
     if (rc == 0)
-        r->delay_ns += slave_wire_get(cpu + (size_t)count * 8, 8);
+        r->delay_ns += slave_wire_decode_number(cpu + (size_t)count * 8, 8);
     for (uint32_t i = 0; i < count && rc == 0; i++)
-        r->far[r->count + i] = slave_wire_get(cpu + (size_t)i * 8, 8);
+        r->far[r->count + i] = slave_wire_decode_number(cpu + (size_t)i * 8, 8);
     r->count += rc == 0 ? count : 0;
     return rc;
 }
@@ -219,10 +219,10 @@ static int compare_ns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void sum_up(struct rounds *r, struct slave_trip_result *out)
+static void compute_trip_result(struct rounds *r, struct slave_trip_result *out)
 {
     uint64_t *as_was = r->trip;
-    uint64_t price = slave_wire_clock_cost_ns(), cpu = 0;
+    uint64_t price = slave_wire_measure_clock_cost(), cpu = 0;
     memset(out, 0, sizeof(*out));
     for (uint32_t i = 0; i < r->count; i++) {
         r->near[i] = ips_sub_sat(r->near[i], price);
@@ -245,7 +245,8 @@ static void sum_up(struct rounds *r, struct slave_trip_result *out)
     out->half = ips_half_trips(r->trip, r->near, r->far, r->count);
 }
 
-static int make_room(struct slave_trip *t, uint64_t bytes, struct ips_err *err)
+static int grow_trip_buffer(struct slave_trip *t, uint64_t bytes,
+                            struct ips_err *err)
 {
     if (bytes <= t->capacity)
         return 0;
@@ -275,7 +276,7 @@ int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
     if (!r.trip || !r.near || !r.far)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0)
-        rc = make_room(t, bytes, err);
+        rc = grow_trip_buffer(t, bytes, err);
     if (rc == 0)
         rc = measure_trip_batch(t, bytes, WARM_UP, &r, err);
     uint64_t until = slave_wire_now_ns() + length_ns;
@@ -293,7 +294,7 @@ int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
         rc = measure_trip_batch(t, bytes, n, &r, err);
     }
     if (rc == 0)
-        sum_up(&r, out);
+        compute_trip_result(&r, out);
     free(r.trip);
     free(r.near);
     free(r.far);

@@ -57,9 +57,10 @@ struct slave_trip {
 /* Connects to the first of the addresses that answers, and sends the key. If
  * another thread sets *stop, this call and later ones for `t` end early; `stop`
  * must outlive `t`. */
-int slave_trip_open(struct slave_trip *t, const uint8_t *key,
-                    const char *const *addresses, size_t count,
-                    const atomic_bool *stop, struct ips_err *err) IPS_MUST_USE;
+int slave_trip_connect(struct slave_trip *t, const uint8_t *key,
+                       const char *const *addresses, size_t count,
+                       const atomic_bool *stop,
+                       struct ips_err *err) IPS_MUST_USE;
 void slave_trip_close(struct slave_trip *t);
 struct slave_trip_result {
     struct ips_half_trips half;

@@ -141,7 +141,7 @@ static int measure_wake(uint32_t rounds, const atomic_bool *stop,
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc == 0)
-        *wake_ns = ips_wake_ns(cost, cost + rounds, rounds);
+        *wake_ns = ips_estimate_wake_cost_ns(cost, cost + rounds, rounds);
     free(cost);
     return rc;
 }
@@ -150,7 +150,7 @@ static int measure_wake(uint32_t rounds, const atomic_bool *stop,
 
 /* Reads the one-minute load average, the first number of /proc/loadavg, in
  * thousandths; UINT32_MAX: unknown. */
-static uint32_t load_milli(void)
+static uint32_t read_load_average_milli(void)
 {
     char text[64] = "";
     char *end;
@@ -174,7 +174,7 @@ int slave_ready_measure(uint32_t rounds, const atomic_bool *stop,
         return ips_err_set(err, IPS_E_PROTOCOL, "%u rounds of waking", rounds);
     long count = sysconf(_SC_NPROCESSORS_ONLN);
     /* read the load before the measurement itself loads the machine */
-    out->load_milli = load_milli();
+    out->load_milli = read_load_average_milli();
     out->processors = count > 0 ? (uint32_t)count : 1;
     return measure_wake(rounds, stop, &out->wake_ns, err);
 }

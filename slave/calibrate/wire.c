@@ -46,7 +46,7 @@ uint64_t slave_wire_run_delay_ns(void)
     return strtoull(end, NULL, 10);
 }
 
-uint64_t slave_wire_clock_cost_ns(void)
+uint64_t slave_wire_measure_clock_cost(void)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 32; i++) {
@@ -58,13 +58,13 @@ uint64_t slave_wire_clock_cost_ns(void)
     return least;
 }
 
-void slave_wire_put(uint8_t *to, uint64_t n, unsigned bytes)
+void slave_wire_encode_number(uint8_t *to, uint64_t n, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++)
         to[i] = (uint8_t)(n >> 8 * i);
 }
 
-uint64_t slave_wire_get(const uint8_t *from, unsigned bytes)
+uint64_t slave_wire_decode_number(const uint8_t *from, unsigned bytes)
 {
     uint64_t n = 0;
     for (unsigned i = 0; i < bytes; i++)
@@ -72,7 +72,7 @@ uint64_t slave_wire_get(const uint8_t *from, unsigned bytes)
     return n;
 }
 
-void slave_wire_tune(int fd)
+void slave_wire_set_socket_options(int fd)
 {
     const struct timeval look_up = {0, 100000};
     const int on = 1;

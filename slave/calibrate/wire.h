@@ -28,7 +28,7 @@
 
 /* Sets TCP_NODELAY, and short timeouts for send and receive, so that
  * slave_wire_send() and slave_wire_recv() can poll `stop`. */
-void slave_wire_tune(int fd);
+void slave_wire_set_socket_options(int fd);
 /* Sends or receives all `len` bytes. IPS_E_REFUSED: stopped; IPS_E_UNREACHABLE:
  * closed, or no progress for SLAVE_WIRE_SILENCE_NS. */
 int slave_wire_send(int fd, const void *data, size_t len,
@@ -37,8 +37,8 @@ int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
                     struct ips_err *err) IPS_MUST_USE;
 
 /* Write or read a number of `bytes` bytes (at most 8), low byte first. */
-void slave_wire_put(uint8_t *to, uint64_t n, unsigned bytes);
-uint64_t slave_wire_get(const uint8_t *from, unsigned bytes);
+void slave_wire_encode_number(uint8_t *to, uint64_t n, unsigned bytes);
+uint64_t slave_wire_decode_number(const uint8_t *from, unsigned bytes);
 
 /* Returns the time in ns for which this thread was runnable but not running
  * since its start; 0 if the kernel does not report it. */
@@ -48,6 +48,6 @@ uint64_t slave_wire_cpu_ns(void); /* CPU time of this thread */
 /* Measures the cost of reading the clocks, in ns: the CPU time between two
  * slave_wire_cpu_ns() calls, with the same clock reads between them as in a
  * round. */
-uint64_t slave_wire_clock_cost_ns(void);
+uint64_t slave_wire_measure_clock_cost(void);
 
 #endif

@@ -50,8 +50,8 @@ uint64_t slave_real_ns(void)
     return clock_now_ns(CLOCK_REALTIME);
 }
 
-struct slave_run *slave_drain_find(const struct slave_drain *d,
-                                   const char *name)
+struct slave_run *slave_drain_find_run(const struct slave_drain *d,
+                                       const char *name)
 {
     for (struct slave_run *r = d->runs; r; r = r->next)
         if (strcmp(r->row.name, name) == 0)
@@ -64,7 +64,7 @@ struct slave_run *slave_drain_find(const struct slave_drain *d,
 /* Raises the limit of open descriptors to its maximum: the slave needs a
  * descriptor for each process and each segment. Returns the maximum number of
  * descriptors for segments: half of all, at most 100,000. */
-static uint32_t raise_descriptors(void)
+static uint32_t raise_descriptor_limit(void)
 {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) < 0)
@@ -85,7 +85,7 @@ static void remove_orphans(struct slave_drain *d)
     struct dirent *e;
     while (dir && (e = readdir(dir))) {
         if (!slave_poolfs_is_run_name(e->d_name) ||
-            slave_drain_find(d, e->d_name))
+            slave_drain_find_run(d, e->d_name))
             continue;
         static const char *const files[] = {"archive", "archive.new", "graph",
                                             "graph.new"};
@@ -112,11 +112,11 @@ int slave_drain_open(struct slave_drain *d,
     snprintf(d->state, sizeof(d->state), "%s", opt->state);
     d->archive_max_bytes = opt->archive_max_bytes;
     d->archive_age_s = opt->archive_age_s;
-    d->max_fds = raise_descriptors();
+    d->max_fds = raise_descriptor_limit();
     slave_liveness_read_namespace(d);
     /* First the state directory, because the data from the pool goes there. */
     snprintf(path, sizeof(path), "%s/runs", d->state);
-    int rc = ips_path_make(path, 0700, err);
+    int rc = ips_path_make_directories(path, 0700, err);
     if (rc == 0 && access(path, W_OK) < 0)
         rc = ips_err_errno(err, "state directory %s", path);
     if (rc == 0) {
@@ -206,8 +206,8 @@ void slave_run_refresh_control(struct slave_run *run)
     }
 }
 
-static int read_run(struct slave_drain *d, struct slave_run *run,
-                    uint64_t now_ns, struct ips_err *err)
+static int ingest_run(struct slave_drain *d, struct slave_run *run,
+                      uint64_t now_ns, struct ips_err *err)
 {
     struct ips_err why = {0};
     d->frames_len = 0;
@@ -228,7 +228,7 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     mark_dead_streams(run);
     int rc = why.code;
     if (rc == 0)
-        rc = slave_segment_reader_flush(d, run, &why);
+        rc = slave_segment_reader_stage_frames(d, run, &why);
     d->frames_len = 0;
     if (rc < 0) {
         *err = why;
@@ -248,8 +248,8 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     return 0;
 }
 
-static int store_run(struct slave_drain *d, struct slave_run *run,
-                     struct ips_err *err)
+static int store_changed_rows_of_run(struct slave_drain *d,
+                                     struct slave_run *run, struct ips_err *err)
 {
     int rc = 0;
     if (run->dirty || !run->row.id)
@@ -295,7 +295,7 @@ static void finish_commit_of_run(struct slave_drain *d, struct slave_run *run)
         s->dirty = false;
         if (s->state == SLAVE_SEG_GONE && (s->drop_row || !s->stored)) {
             *p = s->next;
-            slave_hashmap_del(&run->segment_map, &s->link);
+            slave_hashmap_remove(&run->segment_map, &s->link);
             slave_segment_close_fd(d, s);
             free(s);
             continue;
@@ -338,7 +338,7 @@ static void restore_run_after_rollback(struct slave_run *run)
         run->saved = run->row;
 }
 
-static void set_failing(struct slave_drain *d, const char *why)
+static void set_failure_text(struct slave_drain *d, const char *why)
 {
     if (strcmp(d->failing, why) != 0)
         d->version++;
@@ -355,7 +355,7 @@ static void log_failure_and_delay_retry(struct slave_drain *d, uint64_t now_ns,
             err->msg);
     if (!d->failing_since_ns)
         d->failing_since_ns = now_ns;
-    set_failing(d, err->msg);
+    set_failure_text(d, err->msg);
     d->retry_ns = now_ns + RETRY_NS;
 }
 
@@ -369,7 +369,7 @@ static int commit_turn(struct slave_drain *d, struct ips_err *err)
     int rc = slave_store_begin(d->store, err);
     for (struct slave_run *r = d->runs; rc == 0 && r; r = r->next)
         if (r->in_pool && run_has_changes(r))
-            rc = store_run(d, r, err);
+            rc = store_changed_rows_of_run(d, r, err);
     if (rc == 0)
         rc = slave_store_commit(d->store, err);
     if (rc < 0)
@@ -459,7 +459,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     scan_pool_and_processes(d, now_ns);
     for (struct slave_run *r = d->runs; rc == 0 && r; r = r->next)
         if (r->in_pool)
-            rc = read_run(d, r, now_ns, &err);
+            rc = ingest_run(d, r, now_ns, &err);
     if (rc == 0)
         rc = commit_turn(d, &err);
     if (rc < 0) {
@@ -472,7 +472,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     if (d->failing_since_ns)
         ips_log_info("archiving again");
     d->failing_since_ns = 0;
-    set_failing(d, d->unopened);
+    set_failure_text(d, d->unopened);
     reclaim_segments_and_close_runs(d, now_ns);
     return ns_until_next_turn(d, now_ns);
 }

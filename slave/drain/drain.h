@@ -80,7 +80,8 @@ struct slave_run;
 struct slave_stream;
 
 struct slave_segment {
-    struct slave_link link; /* entry in run->segment_map, by file name */
+    struct slave_hashmap_entry
+        link; /* entry in run->segment_map, by file name */
     struct slave_segment *next;
     struct slave_stream *stream; /* NULL until the segment's header was seen */
     enum slave_segment_state state;
@@ -148,7 +149,7 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
 };
 
 struct slave_stream {
-    struct slave_link link; /* entry in run->stream_map */
+    struct slave_hashmap_entry link; /* entry in run->stream_map */
     struct slave_stream *next;
     struct slave_image *image;
     bool stored;
@@ -225,7 +226,7 @@ struct slave_run {
     /* length of the archive when precomputing was last considered */
     uint64_t precomputed_bytes;
     /* monotonic time from which on any new data is reason to precompute;
-     * before, only SLAVE_AHEAD_BYTES of new data are */
+     * before, only SLAVE_PRECOMPUTE_BYTES of new data are */
     uint64_t precompute_ns;
 };
 
@@ -251,7 +252,7 @@ struct slave_drain {
     /* the slave's pid namespace is the initial one: /proc shows all
      * processes */
     bool pidns_initial;
-    struct slave_carried {
+    struct slave_environment_run {
         char run[64];
     } * carried; /* runs named in the environments of processes; filled by
                     drain/liveness.c */
@@ -305,8 +306,8 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 unsigned slave_drain_highest_fill(const struct slave_drain *d);
 /* Returns the number of runs in the pool, i.e. not closed. */
 unsigned slave_drain_count_open_runs(const struct slave_drain *d);
-struct slave_run *slave_drain_find(const struct slave_drain *d,
-                                   const char *name);
+struct slave_run *slave_drain_find_run(const struct slave_drain *d,
+                                       const char *name);
 
 /* ---- shared by the files of slave/drain ---------------------------------- */
 
@@ -366,7 +367,8 @@ void slave_watch_list_pool(struct slave_drain *d);
  * failure. */
 int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
-void slave_watch_remove(struct slave_drain *d, struct slave_run *run);
+void slave_watch_stop_watching_run(struct slave_drain *d,
+                                   struct slave_run *run);
 
 /* drain/spare_segments.c: segments made in advance for runs whose processes
  * start and end often. */
@@ -411,9 +413,9 @@ int slave_ingest_open_segment_fd(struct slave_drain *d, struct slave_run *run,
                                  struct ips_err *err) IPS_MUST_USE;
 void slave_ingest_schedule_poll(struct slave_segment *seg, uint64_t now_ns,
                                 bool news);
-bool slave_ingest_writer_gone(const struct slave_segment *seg);
-void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
-                         const char *why);
+bool slave_ingest_is_writer_gone(const struct slave_segment *seg);
+void slave_ingest_refuse_segment(struct slave_run *run,
+                                 struct slave_segment *seg, const char *why);
 /* Sets a segment whose records are still to be read to WAITING, with the cursor
  * at its first record: a new file, or one that its writer reuses. */
 void slave_ingest_reset_segment(struct slave_segment *seg,

@@ -79,8 +79,8 @@ size_t slave_guarded_allocated_end(struct slave_guarded_mapping *v, int fd,
     return v->whole;
 }
 
-bool slave_guarded_inspect(const struct slave_guarded_mapping *v,
-                           void (*look)(void *), void *arg)
+bool slave_guarded_call(const struct slave_guarded_mapping *v,
+                        void (*look)(void *), void *arg)
 {
     sigjmp_buf here;
     if (sigsetjmp(here, 0) != 0) {
@@ -102,7 +102,7 @@ struct bytes {
     size_t len;
 };
 
-static void move_bytes(void *arg)
+static void copy_or_zero_bytes(void *arg)
 {
     const struct bytes *b = arg;
     if (b->from)
@@ -116,7 +116,7 @@ bool slave_guarded_copy(const struct slave_guarded_mapping *v, size_t at,
 {
     struct bytes b = {out, v->data + at, len};
     return at <= v->len && len <= v->len - at &&
-           slave_guarded_inspect(v, move_bytes, &b);
+           slave_guarded_call(v, copy_or_zero_bytes, &b);
 }
 
 bool slave_guarded_zero(const struct slave_guarded_mapping *v, size_t from,
@@ -124,5 +124,5 @@ bool slave_guarded_zero(const struct slave_guarded_mapping *v, size_t from,
 {
     struct bytes b = {v->data + from, NULL, to - from};
     return from <= to && to <= v->len &&
-           slave_guarded_inspect(v, move_bytes, &b);
+           slave_guarded_call(v, copy_or_zero_bytes, &b);
 }

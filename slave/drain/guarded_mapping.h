@@ -48,8 +48,8 @@ size_t slave_guarded_allocated_end(struct slave_guarded_mapping *v, int fd,
 /* Calls look(arg), which may read the mapped bytes. A SIGBUS stops `look` at
  * any point, so `look` must hold nothing that needs cleaning up. Returns false
  * if it was stopped. */
-bool slave_guarded_inspect(const struct slave_guarded_mapping *v,
-                           void (*look)(void *), void *arg);
+bool slave_guarded_call(const struct slave_guarded_mapping *v,
+                        void (*look)(void *), void *arg);
 bool slave_guarded_copy(const struct slave_guarded_mapping *v, size_t at,
                         void *out, size_t len);
 bool slave_guarded_zero(const struct slave_guarded_mapping *v, size_t from,

@@ -59,14 +59,14 @@ void slave_ingest_schedule_poll(struct slave_segment *seg, uint64_t now_ns,
     seg->next_poll_ns = now_ns + seg->wait_ns;
 }
 
-bool slave_ingest_writer_gone(const struct slave_segment *seg)
+bool slave_ingest_is_writer_gone(const struct slave_segment *seg)
 {
     enum slave_image_state s = seg->stream->image->state;
     return s == SLAVE_IMAGE_DEAD || s == SLAVE_IMAGE_REPLACED;
 }
 
-void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
-                         const char *why)
+void slave_ingest_refuse_segment(struct slave_run *run,
+                                 struct slave_segment *seg, const char *why)
 {
     ips_log_warn("run %s: segment %s: %s; not read", run->row.name,
                  seg->row.file, why);
@@ -102,7 +102,7 @@ static void resume_segment(struct slave_run *run, struct slave_segment *seg,
     if (seg->row.stream != seg->stream->row.number ||
         (!seg->row.done && head->seq != seg->row.seq) ||
         seg->row.at > head->segment_bytes)
-        slave_ingest_refuse(run, seg, "not the segment it was before");
+        slave_ingest_refuse_segment(run, seg, "not the segment it was before");
     else if (!seg->row.done)
         slave_segment_set_state(seg, SLAVE_SEG_WAITING, "resumed");
     else if (head->seq != seg->row.seq)
@@ -117,7 +117,7 @@ static void resume_segment(struct slave_run *run, struct slave_segment *seg,
  * wrote its segments: a program of root's may have become another user, or
  * another user may have planted a segment. Sets the stream's uid
  * accordingly. */
-static void lower_stream_uid(struct slave_stream *stream, uint32_t uid)
+static void lower_trust_of_stream(struct slave_stream *stream, uint32_t uid)
 {
     uint32_t *own = &stream->row.head.uid;
     if (uid == *own || uid == 0)
@@ -137,7 +137,7 @@ static void refuse_or_ignore_segment(struct slave_run *run,
     bool planted = code == IPS_E_REFUSED ||
                    (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid != geteuid());
     if (!planted) {
-        slave_ingest_refuse(run, seg, why);
+        slave_ingest_refuse_segment(run, seg, why);
         return;
     }
     ips_log_warn("run %s: %s: %s; left unchanged", run->row.name, seg->row.file,
@@ -148,7 +148,7 @@ static void refuse_or_ignore_segment(struct slave_run *run,
 /* Whether a file without a valid header contains records: then its header was
  * overwritten. In a spare segment that a process took, a copy of `control`
  * follows the space for the header until the process has made the header. */
-static bool has_records(int fd)
+static bool has_segment_records(int fd)
 {
     uint64_t words[512];
     off_t at = sizeof(struct ips_segment_header), end = at;
@@ -182,7 +182,7 @@ static void handle_missing_header(struct slave_run *run,
         return;
     /* Check the records before the header, because a writer may store both in
      * the meantime. */
-    if (!has_records(fd))
+    if (!has_segment_records(fd))
         slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
     else if (slave_poolfs_read_header(fd, &head, NULL) == IPS_E_INCOMPLETE)
         refuse_or_ignore_segment(run, seg, fd, IPS_E_CORRUPT,
@@ -191,8 +191,8 @@ static void handle_missing_header(struct slave_run *run,
 
 /* Whether the header belongs to the thread that the name of the file states
  * (PID.TID.STAMP.seg). The name of a spare segment states no thread. */
-static bool is_of_its_name(const struct slave_segment *seg,
-                           const struct ips_segment_header *head)
+static bool is_header_of_named_thread(const struct slave_segment *seg,
+                                      const struct ips_segment_header *head)
 {
     unsigned pid, tid;
     unsigned long long stamp;
@@ -206,7 +206,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
     struct ips_err err = {0};
     struct ips_segment_header head;
     struct stat st = {0};
-    bool gone = seg->stream && slave_ingest_writer_gone(seg);
+    bool gone = seg->stream && slave_ingest_is_writer_gone(seg);
     int fd = slave_ingest_open_segment_fd(d, run, seg, &err);
     int rc = fd < 0 ? fd : slave_poolfs_read_header(fd, &head, &err);
     slave_ingest_schedule_poll(seg, now_ns, false);
@@ -225,7 +225,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
         seg->drop_row = seg->stored;
         return;
     }
-    if (rc == 0 && !is_of_its_name(seg, &head))
+    if (rc == 0 && !is_header_of_named_thread(seg, &head))
         rc = ips_err_set(&err, IPS_E_CORRUPT,
                          "its header is not that of its thread");
     if (rc < 0) {
@@ -240,7 +240,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
     struct slave_stream *stream = slave_run_find_or_add_stream(run, &head);
     if (!stream)
         return; /* out of memory: the segment is tried again later */
-    lower_stream_uid(stream, st.st_uid);
+    lower_trust_of_stream(stream, st.st_uid);
     seg->stream = stream;
     seg->since_ns = 0;
     seg->next_poll_ns = 0;
@@ -262,8 +262,8 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
     }
     seg->row.stream = stream->row.number;
     if (head.seq < stream->row.next_seq)
-        slave_ingest_refuse(run, seg,
-                            "its part of the stream was read already");
+        slave_ingest_refuse_segment(run, seg,
+                                    "its part of the stream was read already");
     else
         slave_ingest_reset_segment(seg, &head);
 }
@@ -272,7 +272,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
 
 /* Returns the disk usage of the copies of damaged segments that are in this
  * directory already. */
-static uint64_t stored_bytes(int dirfd)
+static uint64_t disk_usage_of_damaged_copies(int dirfd)
 {
     uint64_t sum = 0;
     struct dirent *e;
@@ -294,7 +294,8 @@ static uint64_t stored_bytes(int dirfd)
 /* Copies the segment's data, at most `room` bytes; returns false if that was
  * not enough or a write failed. Holes stay holes: the writer's quota does not
  * count them, so they must not cost disk space either. */
-static bool copy_data(const struct slave_segment *seg, int out, uint64_t room)
+static bool copy_segment_data(const struct slave_segment *seg, int out,
+                              uint64_t room)
 {
     uint8_t buffer[16384];
     off_t at = 0, end = 0, size = (off_t)seg->size;
@@ -311,7 +312,8 @@ static bool copy_data(const struct slave_segment *seg, int out, uint64_t room)
         size_t want = ips_min_u64(sizeof(buffer), (uint64_t)(end - at));
         if (want > room)
             return false;
-        ssize_t n = slave_take_read(seg->fd, buffer, want, (uint32_t)at);
+        ssize_t n =
+            slave_pread_without_eintr(seg->fd, buffer, want, (uint32_t)at);
         if (n <= 0)
             break;
         if (pwrite(out, buffer, (size_t)n, at) != n)
@@ -330,10 +332,10 @@ static const char *copy_damaged_segment(struct slave_run *run,
     char path[IPS_PATH_BYTES + 160];
     snprintf(path, sizeof(path), "%s/damaged", run->dir);
     if (run->row.given_up > SLAVE_DAMAGED_MAX ||
-        ips_path_make(path, 0700, NULL) < 0)
+        ips_path_make_directories(path, 0700, NULL) < 0)
         return "no copy is kept";
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    uint64_t kept = dir < 0 ? 0 : stored_bytes(dir);
+    uint64_t kept = dir < 0 ? 0 : disk_usage_of_damaged_copies(dir);
     snprintf(path, sizeof(path), "%s.%u", seg->row.file, seg->row.seq);
     int out = dir < 0
                   ? -1
@@ -341,7 +343,8 @@ static const char *copy_damaged_segment(struct slave_run *run,
                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
                            0600);
     bool whole =
-        out >= 0 && copy_data(seg, out, ips_sub_sat(SLAVE_DAMAGED_BYTES, kept));
+        out >= 0 &&
+        copy_segment_data(seg, out, ips_sub_sat(SLAVE_DAMAGED_BYTES, kept));
     if (out >= 0)
         close(out);
     if (dir >= 0)
@@ -387,8 +390,9 @@ static bool skip_pending_reservation(struct slave_run *run,
                                      bool gone, uint64_t now_ns)
 {
     uint8_t head[IPS_REC_MAX_BYTES + 8] = {0};
-    ssize_t n = slave_take_read(seg->fd, head, sizeof(head), seg->row.at);
-    uint32_t word = n >= 4 ? slave_take_word(head) : 0;
+    ssize_t n =
+        slave_pread_without_eintr(seg->fd, head, sizeof(head), seg->row.at);
+    uint32_t word = n >= 4 ? slave_load_record_word(head) : 0;
     size_t bytes = record_bytes_of_word(word);
     if ((word & 0xffu) != IPS_REC_RESERVED || bytes < sizeof(uint64_t) * 2 ||
         bytes > seg->size - seg->row.at)
@@ -398,7 +402,8 @@ static bool skip_pending_reservation(struct slave_run *run,
     if (!seg->since_ns)
         seg->since_ns = now_ns;
     uint64_t age = ips_sub_sat(now_ns, seg->since_ns);
-    bool later = bytes + 4 <= (size_t)n && slave_take_word(head + bytes) != 0;
+    bool later =
+        bytes + 4 <= (size_t)n && slave_load_record_word(head + bytes) != 0;
     if (!gone && !(closed && age > PENDING_CLOSED_NS) &&
         !(later && age > PENDING_OPEN_NS))
         return false;
@@ -413,11 +418,12 @@ static bool skip_pending_reservation(struct slave_run *run,
 static bool skip_unmarked_hole(struct slave_run *run, struct slave_segment *seg)
 {
     uint8_t buffer[2 * IPS_REC_MAX_BYTES];
-    ssize_t n = slave_take_read(seg->fd, buffer, sizeof(buffer), seg->row.at);
+    ssize_t n =
+        slave_pread_without_eintr(seg->fd, buffer, sizeof(buffer), seg->row.at);
     for (size_t at = 8; n > 0 && at + 8 <= (size_t)n &&
                         at <= IPS_REC_MAX_BYTES && seg->row.at + at < seg->size;
          at += 8) {
-        if (slave_take_word(buffer + at) == 0)
+        if (slave_load_record_word(buffer + at) == 0)
             continue;
         if (ips_rec_check(buffer + at, (size_t)n - at) == 0)
             return false;
@@ -429,8 +435,8 @@ static bool skip_unmarked_hole(struct slave_run *run, struct slave_segment *seg)
 
 /* ---- reading ---- */
 
-static void add_lost(struct slave_run *run, struct slave_segment *seg,
-                     const struct ips_segment_header *head)
+static void add_lost_counts(struct slave_run *run, struct slave_segment *seg,
+                            const struct ips_segment_header *head)
 {
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
         uint64_t now = head->lost[i];
@@ -467,11 +473,11 @@ static void note_call_in_progress(struct slave_run *run,
                                   bool gone)
 {
     struct ips_segment_header now = *before;
-    struct ips_begun *known = &seg->stream->row.head.begun;
+    struct ips_current_call *known = &seg->stream->row.head.begun;
     const bool open = before->state == IPS_SEGMENT_OPEN && before->begun.t;
     struct ips_err err;
     if (open && !gone &&
-        (slave_segment_reader_header(seg, &now, &err) < 0 ||
+        (slave_segment_reader_read_header(seg, &now, &err) < 0 ||
          now.begun.t != before->begun.t))
         now.begun.t = 0;
     if (!open)
@@ -550,8 +556,8 @@ static void read_and_finish_segment(struct slave_drain *d,
     int fd = slave_ingest_open_segment_fd(d, run, seg, &why);
     /* The order matters: check first whether the writer is dead and the segment
      * closed, then read the records. */
-    bool gone = slave_ingest_writer_gone(seg);
-    int rc = fd < 0 ? fd : slave_segment_reader_header(seg, &head, &why);
+    bool gone = slave_ingest_is_writer_gone(seg);
+    int rc = fd < 0 ? fd : slave_segment_reader_read_header(seg, &head, &why);
     if (rc == IPS_E_LIMIT || rc == IPS_E_IO) {
         slave_ingest_schedule_poll(seg, now_ns, false);
         ips_log_warn("run %s: %s", run->row.name, why.msg);
@@ -580,7 +586,7 @@ static void read_and_finish_segment(struct slave_drain *d,
         if (rc < 0)
             return;
     }
-    add_lost(run, seg, &head);
+    add_lost_counts(run, seg, &head);
     if (run->want_sync || (gone && finished))
         note_call_in_progress(run, seg, &head, gone);
     if (finished || (seg->row.given_up && (closed || gone)))
@@ -607,7 +613,8 @@ static void start_reading_if_due(struct slave_run *run,
         return;
     }
     if (seg->row.seq < st->row.next_seq) {
-        slave_ingest_refuse(run, seg, "a second segment of the same number");
+        slave_ingest_refuse_segment(run, seg,
+                                    "a second segment of the same number");
         return;
     }
     for (struct slave_segment *s = run->segments; s; s = s->next)

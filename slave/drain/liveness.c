@@ -94,7 +94,7 @@ void slave_liveness_close_pidfd(struct slave_image *image)
 
 /* Returns the start time of a process, field 22 of /proc/PID/stat, in ns since
  * boot; 0: unknown. */
-static uint64_t start_boot_ns(uint32_t pid)
+static uint64_t process_start_boot_ns(uint32_t pid)
 {
     char path[64], text[1024];
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
@@ -125,13 +125,13 @@ static bool process_is_younger(const struct slave_image *image, uint32_t pid,
                                const struct ips_clock *clock,
                                uint64_t mtime_real_ns)
 {
-    uint64_t start = start_boot_ns(pid);
+    uint64_t start = process_start_boot_ns(pid);
     if (start == 0)
         return false;
     uint64_t age = ips_sub_sat(clock_ns(CLOCK_BOOTTIME), start);
     uint64_t slack = 2 * SLAVE_SECOND_NS;
     uint64_t now = agent_clock_ns(&image->run->row.control);
-    uint64_t image_age = ips_sub_sat(now, ips_clock_ns(clock, image->stamp));
+    uint64_t image_age = ips_sub_sat(now, ips_clock_to_ns(clock, image->stamp));
     uint64_t file_age = mtime_real_ns
                             ? ips_sub_sat(slave_real_ns(), mtime_real_ns)
                             : UINT64_MAX;
@@ -223,7 +223,7 @@ static void watch_process(struct slave_drain *d, struct slave_image *image,
 /* Marks the older images of the process as replaced: an exec made a new image
  * in the same process, so they write no more. If `image` itself is older than
  * another one, marks `image`. */
-static void replace_older(struct slave_image *image)
+static void mark_older_images_replaced(struct slave_image *image)
 {
     for (struct slave_image *i = image->run->images; i; i = i->next) {
         if (i == image || i->pid != image->pid || i->pidns != image->pidns)
@@ -244,7 +244,7 @@ void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
     while (st && st->image != image)
         st = st->next;
     image->last_ns = slave_now_ns();
-    replace_older(image);
+    mark_older_images_replaced(image);
     if (image->state == SLAVE_IMAGE_REPLACED)
         return;
     if (image->pidns != d->pidns && image->pidns != 0) {
@@ -280,7 +280,7 @@ void slave_liveness_handle_events(struct slave_drain *d, uint64_t now_ns)
 /* Returns the last number of the NSpid line in /proc/PID/status: the process's
  * pid in its innermost namespace; 0 if the process is in no namespace below the
  * slave's. */
-static uint32_t parse_nspid(const char *pid)
+static uint32_t read_innermost_pid(const char *pid)
 {
     char path[64], line[512];
     uint32_t last = 0;
@@ -312,7 +312,7 @@ static uint32_t parse_nspid(const char *pid)
 /* Whether process `pid` is in the pid namespace `pidns`. If its namespace
  * cannot be read (another user's process), the answer is yes, so the pid alone
  * decides; at worst a dead process counts as alive. */
-static bool in_namespace(const char *pid, uint64_t pidns)
+static bool is_in_pid_namespace(const char *pid, uint64_t pidns)
 {
     char path[64];
     struct stat st;
@@ -322,17 +322,18 @@ static bool in_namespace(const char *pid, uint64_t pidns)
 
 static void watch_images_of_process(struct slave_drain *d, const char *pid)
 {
-    uint32_t inner = parse_nspid(pid);
+    uint32_t inner = read_innermost_pid(pid);
     if (inner == 0)
         return;
     for (struct slave_run *r = d->runs; r; r = r->next)
         for (struct slave_image *i = r->images; i; i = i->next)
             if (i->state == SLAVE_IMAGE_UNSEEN && i->pid == inner &&
-                in_namespace(pid, i->pidns))
+                is_in_pid_namespace(pid, i->pidns))
                 watch_process(d, i, (uint32_t)strtoul(pid, NULL, 10));
 }
 
-static bool each_process(bool (*each)(const char *pid, void *arg), void *arg)
+static bool for_each_process(bool (*each)(const char *pid, void *arg),
+                             void *arg)
 {
     DIR *proc = opendir("/proc");
     struct dirent *e;
@@ -345,14 +346,14 @@ static bool each_process(bool (*each)(const char *pid, void *arg), void *arg)
     return found;
 }
 
-static bool watch_images_of_each(const char *pid, void *arg)
+static bool watch_images_of_proc_entry(const char *pid, void *arg)
 {
     watch_images_of_process(arg, pid);
     return false;
 }
 
-static void judge_image_without_process(struct slave_drain *d,
-                                        struct slave_image *i, uint64_t now_ns)
+static void mark_dead_if_idle(struct slave_drain *d, struct slave_image *i,
+                              uint64_t now_ns)
 {
     uint64_t idle = ips_sub_sat(now_ns, i->last_ns);
     if (d->pidns_initial || (i->ended && idle > IDLE_ENDED_NS) ||
@@ -378,11 +379,11 @@ void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
     if (!unseen || now_ns < d->next_proc_scan_ns)
         return;
     d->next_proc_scan_ns = now_ns + PROC_SCAN_NS;
-    each_process(watch_images_of_each, d);
+    for_each_process(watch_images_of_proc_entry, d);
     for (struct slave_run *r = d->runs; r; r = r->next)
         for (struct slave_image *i = r->images; i; i = i->next)
             if (i->state == SLAVE_IMAGE_UNSEEN)
-                judge_image_without_process(d, i, now_ns);
+                mark_dead_if_idle(d, i, now_ns);
 }
 
 /* ---- before a run is closed ---- */
@@ -412,11 +413,12 @@ static bool is_run_in_environments(const struct slave_drain *d, const char *run)
     return false;
 }
 
-static bool add_carried(struct slave_drain *d, const char *run)
+static bool add_run_of_environment(struct slave_drain *d, const char *run)
 {
     if (d->carried_count == d->carried_capacity) {
         size_t room = 2 * d->carried_capacity + 16;
-        struct slave_carried *more = realloc(d->carried, room * sizeof(*more));
+        struct slave_environment_run *more =
+            realloc(d->carried, room * sizeof(*more));
         if (!more)
             return false;
         d->carried = more;
@@ -452,9 +454,9 @@ static bool collect_run_of_process(const char *pid, void *arg)
     if (!here || is_ips_program(pid))
         return false;
     for (char *p = text; p < text + len && !failed; p += strlen(p) + 1)
-        if (strncmp(p, "IPS_RUN=", 8) == 0 && ips_run_name_ok(p + 8) &&
+        if (strncmp(p, "IPS_RUN=", 8) == 0 && ips_is_valid_run_name(p + 8) &&
             !is_run_in_environments(d, p + 8))
-            failed = !add_carried(d, p + 8);
+            failed = !add_run_of_environment(d, p + 8);
     return failed;
 }
 
@@ -464,7 +466,7 @@ bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run)
     if (!d->carried_ns || now_ns >= d->carried_ns + ENVIRONMENT_NS) {
         d->carried_count = 0;
         d->carried_ns = now_ns;
-        if (each_process(collect_run_of_process, d))
+        if (for_each_process(collect_run_of_process, d))
             d->carried_ns = 0;
     }
     /* carried_ns is 0 if memory was short; then assume that some process has

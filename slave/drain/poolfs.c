@@ -13,10 +13,10 @@
 
 bool slave_poolfs_is_run_name(const char *name)
 {
-    return ips_run_name_ok(name);
+    return ips_is_valid_run_name(name);
 }
 
-static bool owner_ok(const struct stat *st)
+static bool is_owner_allowed(const struct stat *st)
 {
     uid_t me = geteuid();
     return me == 0 || st->st_uid == me;
@@ -67,7 +67,7 @@ static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
         return ips_err_set(err, IPS_E_NOT_FOUND, "%s is gone", file);
     }
     if (known < 0 || !S_ISREG(st->st_mode) || st->st_nlink != 1 ||
-        !owner_ok(st)) {
+        !is_owner_allowed(st)) {
         close(fd);
         return ips_err_set(err, IPS_E_REFUSED, "%s is not a plain file of ours",
                            file);
@@ -75,7 +75,7 @@ static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
     return fd;
 }
 
-static int read_at(int fd, void *out, size_t len, off_t at)
+static int read_fully_at(int fd, void *out, size_t len, off_t at)
 {
     size_t done = 0;
     while (done < len) {
@@ -97,7 +97,7 @@ int slave_poolfs_read_control(int dirfd, struct ips_control *out,
     if (fd < 0)
         return fd;
     int rc = 0;
-    if (read_at(fd, out, sizeof(*out), 0) < 0)
+    if (read_fully_at(fd, out, sizeof(*out), 0) < 0)
         rc = ips_err_set(err, IPS_E_CORRUPT, "control is too short");
     else if (out->magic != IPS_CONTROL_MAGIC)
         rc = ips_err_set(err, IPS_E_CORRUPT, "control is not ours");
@@ -129,9 +129,9 @@ int slave_poolfs_read_header(int fd, struct ips_segment_header *out,
     struct stat st;
     /* The state is read separately and first, as poolfs.h promises; system
      * calls keep their order. */
-    if (read_at(fd, &state, sizeof(state),
-                offsetof(struct ips_segment_header, state)) < 0 ||
-        read_at(fd, out, sizeof(*out), 0) < 0)
+    if (read_fully_at(fd, &state, sizeof(state),
+                      offsetof(struct ips_segment_header, state)) < 0 ||
+        read_fully_at(fd, out, sizeof(*out), 0) < 0)
         return ips_err_set(err, IPS_E_INCOMPLETE, "no header yet");
     out->state = state;
     int rc = slave_poolfs_check_header(out, err);

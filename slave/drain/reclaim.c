@@ -96,12 +96,12 @@ static void reclaim_read_segment(struct slave_drain *d, struct slave_run *run,
     struct ips_err err = {0};
     struct ips_segment_header head;
     slave_ingest_schedule_poll(seg, now_ns, false);
-    if (slave_ingest_writer_gone(seg)) {
+    if (slave_ingest_is_writer_gone(seg)) {
         remove_segment(d, run, seg, "its writer is gone");
         return;
     }
     int fd = slave_ingest_open_segment_fd(d, run, seg, &err);
-    if (fd < 0 || slave_segment_reader_header(seg, &head, &err) < 0)
+    if (fd < 0 || slave_segment_reader_read_header(seg, &head, &err) < 0)
         /* tried again later; the segment is removed at the latest when its
          * writer is gone */
         return;
@@ -133,16 +133,17 @@ static void reuse_or_remove_drained_segment(struct slave_drain *d,
     slave_ingest_schedule_poll(seg, now_ns, false);
     /* Check for death before reading the header: else the writer might use the
      * segment again and die between the two. */
-    bool gone = slave_ingest_writer_gone(seg);
+    bool gone = slave_ingest_is_writer_gone(seg);
     int fd = slave_ingest_open_segment_fd(d, run, seg, &err);
-    int rc = fd < 0 ? fd : slave_segment_reader_header(seg, &head, &err);
+    int rc = fd < 0 ? fd : slave_segment_reader_read_header(seg, &head, &err);
     if (rc == IPS_E_CORRUPT || rc == IPS_E_INCOMPLETE || rc == IPS_E_VERSION)
-        slave_ingest_refuse(run, seg, err.msg);
+        slave_ingest_refuse_segment(run, seg, err.msg);
     if (rc < 0)
         return;
     if (head.seq != seg->row.seq && head.state != IPS_SEGMENT_DRAINED) {
         if (head.seq < seg->stream->row.next_seq)
-            slave_ingest_refuse(run, seg, "used again with an old number");
+            slave_ingest_refuse_segment(run, seg,
+                                        "used again with an old number");
         else
             slave_ingest_reset_segment(seg, &head);
         seg->next_poll_ns = 0;

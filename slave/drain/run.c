@@ -77,7 +77,7 @@ void slave_segment_set_state(struct slave_segment *seg,
 
 /* ---- parts of a run ---- */
 
-static uint64_t text_hash(const char *text)
+static uint64_t hash_text(const char *text)
 {
     return ips_fnv1a(IPS_FNV_SEED, text, strlen(text));
 }
@@ -85,9 +85,10 @@ static uint64_t text_hash(const char *text)
 struct slave_segment *slave_run_find_segment(struct slave_run *run,
                                              const char *file)
 {
-    uint64_t hash = text_hash(file);
-    struct slave_link *l = slave_hashmap_first(&run->segment_map, hash);
-    for (; l; l = slave_hashmap_skip(l->next, hash)) {
+    uint64_t hash = hash_text(file);
+    struct slave_hashmap_entry *l =
+        slave_hashmap_find_first(&run->segment_map, hash);
+    for (; l; l = slave_hashmap_next_match(l->next, hash)) {
         struct slave_segment *s = (struct slave_segment *)(void *)l;
         if (strcmp(s->row.file, file) == 0)
             return s;
@@ -104,7 +105,7 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
     snprintf(s->row.file, sizeof(s->row.file), "%s", file);
     s->fd = -1;
     s->state = SLAVE_SEG_NEW;
-    if (slave_hashmap_put(&run->segment_map, &s->link, text_hash(file)) < 0) {
+    if (slave_hashmap_put(&run->segment_map, &s->link, hash_text(file)) < 0) {
         free(s);
         return NULL;
     }
@@ -167,7 +168,7 @@ static struct slave_stream *add_stream(struct slave_run *run,
     st->image = image;
     st->row.head = *head;
     /* `begun` is taken only from the newest segment (note_call_in_progress) */
-    st->row.head.begun = (struct ips_begun){.t = 0};
+    st->row.head.begun = (struct ips_current_call){.t = 0};
     if (run->streams_tail)
         run->streams_tail->next = st;
     else
@@ -181,8 +182,9 @@ slave_run_find_or_add_stream(struct slave_run *run,
                              const struct ips_segment_header *head)
 {
     uint64_t hash = stream_hash(head);
-    struct slave_link *l = slave_hashmap_first(&run->stream_map, hash);
-    for (; l; l = slave_hashmap_skip(l->next, hash)) {
+    struct slave_hashmap_entry *l =
+        slave_hashmap_find_first(&run->stream_map, hash);
+    for (; l; l = slave_hashmap_next_match(l->next, hash)) {
         struct slave_stream *st = (struct slave_stream *)(void *)l;
         if (same_stream(&st->row.head, head))
             return st;
@@ -270,18 +272,18 @@ static int load_streams_and_segments(struct slave_drain *d,
     struct restore r = {d, run, err};
     if (run->streams || !run->row.id)
         return 0;
-    int rc =
-        slave_store_streams(d->store, run->row.id, restore_stream, &r, err);
+    int rc = slave_store_for_each_stream(d->store, run->row.id, restore_stream,
+                                         &r, err);
     if (rc == 0)
-        rc = slave_store_segments(d->store, run->row.id, restore_segment, &r,
-                                  err);
+        rc = slave_store_for_each_segment(d->store, run->row.id,
+                                          restore_segment, &r, err);
     /* free what was loaded, because the next try loads everything again */
     if (rc < 0)
         free_streams_segments_and_images(d, run);
     return rc;
 }
 
-static struct slave_run *new_run(struct slave_drain *d, const char *name)
+static struct slave_run *append_new_run(struct slave_drain *d, const char *name)
 {
     struct slave_run *run = calloc(1, sizeof(*run));
     if (!run)
@@ -306,7 +308,7 @@ static int restore_run(const struct slave_run_row *row, void *arg)
     if (!slave_poolfs_is_run_name(row->name))
         return 0;
     struct ips_err why = {0};
-    struct slave_run *run = new_run(r->d, row->name);
+    struct slave_run *run = append_new_run(r->d, row->name);
     if (!run)
         return ips_err_set(r->err, IPS_E_NO_MEMORY, "out of memory");
     run->row = *row;
@@ -318,7 +320,7 @@ static int restore_run(const struct slave_run_row *row, void *arg)
 int slave_run_restore_all(struct slave_drain *d, struct ips_err *err)
 {
     struct restore r = {d, NULL, err};
-    return slave_store_runs(d->store, restore_run, &r, err);
+    return slave_store_for_each_run(d->store, restore_run, &r, err);
 }
 
 /* ---- found in the pool ---- */
@@ -327,8 +329,8 @@ int slave_run_restore_all(struct slave_drain *d, struct ips_err *err)
  * was closed here (another command of the run was started on this machine).
  * Then its new control file counts losses from zero, so the counts seen so far
  * are reset. */
-static void merge_control(struct slave_run *run,
-                          const struct ips_control *control)
+static void merge_control_file(struct slave_run *run,
+                               const struct ips_control *control)
 {
     struct ips_control *kept = &run->row.control;
     if (run->row.id == 0) {
@@ -352,13 +354,13 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
                             const struct ips_control *control,
                             struct ips_err *err)
 {
-    struct slave_run *run = slave_drain_find(d, name);
+    struct slave_run *run = slave_drain_find_run(d, name);
     uint64_t missing = 0;
     if (!run)
-        run = new_run(d, name);
+        run = append_new_run(d, name);
     if (!run)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = ips_path_make(run->dir, 0700, err);
+    int rc = ips_path_make_directories(run->dir, 0700, err);
     /* Must come before slave_archive_open, which cuts off what was not
      * committed. */
     if (rc == 0)
@@ -382,7 +384,7 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
         run->row.archive_bytes = run->archive.length;
         run->row.given_up++;
     }
-    merge_control(run, control);
+    merge_control_file(run, control);
     run->row.closed = false;
     /* Mark the row dirty only here: if the commit fails, the row is restored to
      * its contents at this point. */
@@ -401,7 +403,7 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
 
 void slave_run_free(struct slave_drain *d, struct slave_run *run)
 {
-    slave_watch_remove(d, run);
+    slave_watch_stop_watching_run(d, run);
     free_streams_segments_and_images(d, run);
     slave_repack_free(run->repack);
     slave_archive_close(&run->archive);
@@ -496,7 +498,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
                       row.name, err.msg);
     run->repack = NULL;
     remove_pool_directory(d, run);
-    slave_watch_remove(d, run);
+    slave_watch_stop_watching_run(d, run);
     free_streams_segments_and_images(d, run);
     slave_archive_close(&run->archive);
     close(run->dirfd);

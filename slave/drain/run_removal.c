@@ -23,7 +23,7 @@ static void free_dead_streams(struct slave_drain *d, struct slave_run *run)
         if (!st->in_use && st->stored && !st->dirty &&
             can_free_image(d, st->image)) {
             *p = st->next;
-            slave_hashmap_del(&run->stream_map, &st->link);
+            slave_hashmap_remove(&run->stream_map, &st->link);
             free(st);
             continue;
         }

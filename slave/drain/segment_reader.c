@@ -15,8 +15,8 @@
 /* Returns how many of the `len` bytes hold published records; *stop says what
  * follows them. `is_end`: the segment ends after the `len` bytes. The bytes may
  * change meanwhile, so each record's head is read once. */
-static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
-                              enum slave_segment_stop *stop)
+static size_t count_published_bytes(const uint8_t *p, size_t len, bool is_end,
+                                    enum slave_segment_stop *stop)
 {
     size_t at = 0;
     *stop = SLAVE_STOP_ZERO;
@@ -56,11 +56,11 @@ struct span {
 static void find_published(void *arg)
 {
     const struct span *s = arg;
-    s->request->extent = published_bytes(
+    s->request->extent = count_published_bytes(
         s->p, s->len, s->len == s->request->left, &s->request->stop_reason);
 }
 
-ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at)
+ssize_t slave_pread_without_eintr(int fd, void *out, size_t len, uint32_t at)
 {
     ssize_t n;
     do
@@ -87,7 +87,7 @@ static bool find_published_by_mapping(struct slave_segment *seg, size_t len,
     size_t whole = slave_guarded_allocated_end(v, seg->fd, at, at + len);
     struct span s = {v->data + at, whole > at ? whole - at : 0, look};
     s.len = s.len < len ? s.len : len;
-    if (!slave_guarded_inspect(v, find_published, &s)) {
+    if (!slave_guarded_call(v, find_published, &s)) {
         drop_mapping(seg);
         return false;
     }
@@ -107,7 +107,8 @@ int slave_segment_reader_find_published(struct slave_drain *d,
     look->extent = 0;
     look->stop_reason = SLAVE_STOP_WRONG;
     ssize_t n =
-        s.len ? slave_take_read(seg->fd, d->peek, s.len, seg->row.at) : 0;
+        s.len ? slave_pread_without_eintr(seg->fd, d->peek, s.len, seg->row.at)
+              : 0;
     if (n < 0)
         return ips_err_errno(err, "segment %s", seg->row.file);
     if ((size_t)n == s.len) /* a short read means that the file was truncated */
@@ -115,9 +116,9 @@ int slave_segment_reader_find_published(struct slave_drain *d,
     return 0;
 }
 
-int slave_segment_reader_header(struct slave_segment *seg,
-                                struct ips_segment_header *out,
-                                struct ips_err *err)
+int slave_segment_reader_read_header(struct slave_segment *seg,
+                                     struct ips_segment_header *out,
+                                     struct ips_err *err)
 {
     struct slave_guarded_mapping *v = &seg->mapping;
     uint32_t state;
@@ -166,7 +167,7 @@ static size_t check_records(struct slave_image *image, const uint8_t *p,
     size_t at = 0;
     *records = 0;
     while (at < len) {
-        uint32_t word = slave_take_word(p + at);
+        uint32_t word = slave_load_record_word(p + at);
         size_t n = common_call_record_bytes(word);
         if (n == 0 || len - at < n)
             n = ips_rec_check(p + at, len - at);
@@ -184,8 +185,9 @@ static size_t check_records(struct slave_image *image, const uint8_t *p,
     return at;
 }
 
-int slave_segment_reader_flush(struct slave_drain *d, struct slave_run *run,
-                               struct ips_err *err)
+int slave_segment_reader_stage_frames(struct slave_drain *d,
+                                      struct slave_run *run,
+                                      struct ips_err *err)
 {
     const struct slave_archive *a = &run->archive;
     uint64_t from = a->length + a->staged;
@@ -210,7 +212,8 @@ static bool copy_bytes(struct slave_segment *seg, uint8_t *data, size_t len)
             return true;
         drop_mapping(seg);
     }
-    return slave_take_read(seg->fd, data, len, seg->row.at) == (ssize_t)len;
+    return slave_pread_without_eintr(seg->fd, data, len, seg->row.at) ==
+           (ssize_t)len;
 }
 
 int slave_segment_reader_copy_published(struct slave_drain *d,
@@ -220,7 +223,7 @@ int slave_segment_reader_copy_published(struct slave_drain *d,
 {
     struct slave_stream *st = seg->stream;
     if (d->frames_len + sizeof(struct slave_frame) + len > SLAVE_FRAMES_BYTES) {
-        int rc = slave_segment_reader_flush(d, run, err);
+        int rc = slave_segment_reader_stage_frames(d, run, err);
         if (rc < 0)
             return rc;
     }

@@ -56,19 +56,20 @@ int slave_segment_reader_copy_published(struct slave_drain *d,
 
 /* Stages the frames in d->frames for the archive of `run`, to which they
  * belong. d->frames is empty afterwards, also on failure. */
-int slave_segment_reader_flush(struct slave_drain *d, struct slave_run *run,
-                               struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_stage_frames(struct slave_drain *d,
+                                      struct slave_run *run,
+                                      struct ips_err *err) IPS_MUST_USE;
 
 /* Like slave_poolfs_read_header(), for an open segment: reads through the
  * segment's mapping if there is one. */
-int slave_segment_reader_header(struct slave_segment *seg,
-                                struct ips_segment_header *out,
-                                struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_read_header(struct slave_segment *seg,
+                                     struct ips_segment_header *out,
+                                     struct ips_err *err) IPS_MUST_USE;
 
 /* Like pread(), but tries again after EINTR. */
-ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at);
+ssize_t slave_pread_without_eintr(int fd, void *out, size_t len, uint32_t at);
 
-static inline uint32_t slave_take_word(const uint8_t *p)
+static inline uint32_t slave_load_record_word(const uint8_t *p)
 {
     uint32_t word;
     memcpy(&word, p, sizeof(word));

@@ -58,8 +58,8 @@ get_or_make_spare_segments(struct slave_run *run)
     return run->spare_segments;
 }
 
-static void hold_spare(struct slave_drain *d, struct slave_spare_segments *sp,
-                       uint32_t n, int fd)
+static void register_spare(struct slave_drain *d,
+                           struct slave_spare_segments *sp, uint32_t n, int fd)
 {
     sp->fd[n] = fd;
     sp->count++;
@@ -90,7 +90,8 @@ static bool may_make_spare_segments(const struct slave_drain *d,
            ips_control_bytes_in_use(c) < c->quota_bytes / 2;
 }
 
-static void refill_segments(struct slave_drain *d, struct slave_run *run)
+static void make_missing_spare_segments(struct slave_drain *d,
+                                        struct slave_run *run)
 {
     struct ips_control c;
     if (run->spare_segments->count == IPS_SPARES ||
@@ -102,16 +103,16 @@ static void refill_segments(struct slave_drain *d, struct slave_run *run)
         if (run->spare_segments->fd[n] >= 0)
             continue;
         uint64_t bytes;
-        int fd = ips_spare_make(run->dirfd, n, &c, &bytes);
+        int fd = ips_spare_segment_make(run->dirfd, n, &c, &bytes);
         if (fd < 0)
             break;
-        hold_spare(d, run->spare_segments, n, fd);
+        register_spare(d, run->spare_segments, n, fd);
         run->uncounted_spare += bytes;
     }
     slave_run_store_uncounted_bytes(d, run);
 }
 
-static bool is_taken(int fd)
+static bool is_spare_taken(int fd)
 {
     uint32_t taken = 0;
     return pread(fd, &taken, sizeof(taken),
@@ -127,7 +128,7 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
 {
     char old[32], name[64];
     struct slave_spare_segments *sp = run->spare_segments;
-    ips_spare_name(old, n);
+    ips_spare_segment_name(old, n);
     snprintf(name, sizeof(name), "spare.%u.%llx" IPS_SEGMENT_SUFFIX, n,
              (unsigned long long)(now_ns + sp->made_ever++));
     if (renameat2(run->dirfd, old, run->dirfd, name, RENAME_NOREPLACE) < 0) {
@@ -155,13 +156,14 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
         run->scan_now = true;
 }
 
-static unsigned adopt_taken(struct slave_drain *d, struct slave_run *run,
-                            uint64_t now_ns)
+static unsigned adopt_taken_spare_segments(struct slave_drain *d,
+                                           struct slave_run *run,
+                                           uint64_t now_ns)
 {
     unsigned taken = 0;
     for (uint32_t n = 0; n < IPS_SPARES; n++)
         if (run->spare_segments->fd[n] >= 0 &&
-            is_taken(run->spare_segments->fd[n])) {
+            is_spare_taken(run->spare_segments->fd[n])) {
             adopt_spare(d, run, n, now_ns);
             taken++;
         }
@@ -176,7 +178,7 @@ void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
     struct slave_spare_segments *sp = get_or_make_spare_segments(run);
     if (!sp || (now_ns < sp->next_ns && !run->want_sync))
         return;
-    unsigned taken = adopt_taken(d, run, now_ns);
+    unsigned taken = adopt_taken_spare_segments(d, run, now_ns);
     run->appeared += taken;
     if (taken)
         sp->taken_ns = now_ns;
@@ -184,7 +186,7 @@ void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
     sp->wait_ns = ips_max_u64(sp->wait_ns, LOOK_NS);
     sp->next_ns = now_ns + sp->wait_ns;
     if (ips_sub_sat(now_ns, sp->taken_ns) < UNUSED_NS)
-        refill_segments(d, run);
+        make_missing_spare_segments(d, run);
     else
         (void)slave_spare_segments_withdraw(d, run);
 }
@@ -205,7 +207,7 @@ static bool withdraw_spare(int fd)
         return false;
     /* Pairs with the fence in ips_spare_take. */
     atomic_thread_fence(memory_order_seq_cst);
-    return !is_taken(fd);
+    return !is_spare_taken(fd);
 }
 
 unsigned slave_spare_segments_withdraw(struct slave_drain *d,
@@ -223,7 +225,7 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
             taken++;
             continue;
         }
-        ips_spare_name(name, n);
+        ips_spare_segment_name(name, n);
         if (fstat(sp->fd[n], &st) == 0 && unlinkat(run->dirfd, name, 0) == 0)
             run->uncounted_released += (uint64_t)st.st_blocks * 512;
         close_spare(d, sp, n);
@@ -252,7 +254,7 @@ void slave_spare_segments_take_over(struct slave_drain *d,
     if (n >= IPS_SPARES || *end ||
         (run->spare_segments && run->spare_segments->fd[n] >= 0))
         return;
-    ips_spare_name(same, (uint32_t)n);
+    ips_spare_segment_name(same, (uint32_t)n);
     if (strcmp(same, name) != 0)
         return;
     int fd = slave_poolfs_open_segment(run->dirfd, name, &err);
@@ -266,5 +268,5 @@ void slave_spare_segments_take_over(struct slave_drain *d,
         close(fd);
         return;
     }
-    hold_spare(d, run->spare_segments, (uint32_t)n, fd);
+    register_spare(d, run->spare_segments, (uint32_t)n, fd);
 }

@@ -21,7 +21,7 @@
 
 /* ---- searching /proc ---- */
 
-struct looked {
+struct examined_process {
     struct slave_drain *d;
     struct slave_image *image;
     unsigned rows;
@@ -37,7 +37,7 @@ bool slave_unrecorded_has_ended(int pidfd)
 /* Stores a row of what was read from /proc/PID, unless the process has ended
  * since. In that case the pid may have belonged to another process when /proc
  * was read. */
-static void store_unrecorded_row(struct looked *l,
+static void store_unrecorded_row(struct examined_process *l,
                                  struct slave_unrecorded_row *row)
 {
     struct ips_err err = {0};
@@ -51,7 +51,7 @@ static void store_unrecorded_row(struct looked *l,
         ips_log_debug("unseen: %s", err.msg);
 }
 
-static void store_io_uring_use(struct looked *l)
+static void store_io_uring_use(struct examined_process *l)
 {
     char path[64], text[64];
     snprintf(path, sizeof(path), "/proc/%u/fd", l->image->pid);
@@ -86,8 +86,8 @@ static bool convert_if_runtime_code(struct slave_unrecorded_row *row,
     return true;
 }
 
-bool slave_unrecorded_of_map(const char *line, const char *pool,
-                             struct slave_unrecorded_row *row)
+bool slave_unrecorded_parse_map(const char *line, const char *pool,
+                                struct slave_unrecorded_row *row)
 {
     char perms[5] = "";
     unsigned major = 0, minor = 0;
@@ -146,7 +146,7 @@ static bool has_threads(uint32_t pid)
     return count == 2;
 }
 
-static void store_mapped_activity(struct looked *l)
+static void store_mapped_activity(struct examined_process *l)
 {
     char path[64], *line = NULL;
     size_t room = 0;
@@ -156,7 +156,7 @@ static void store_mapped_activity(struct looked *l)
     while (f && getline(&line, &room, f) > 0) {
         l->maps_anything = true;
         l->maps_agent |= slave_unrecorded_is_map_of_agent(line, l->d->pool);
-        if (slave_unrecorded_of_map(line, l->d->pool, &row) &&
+        if (slave_unrecorded_parse_map(line, l->d->pool, &row) &&
             (row.kind != SLAVE_UNSEEN_OWN || has_threads(l->image->pid)))
             store_unrecorded_row(l, &row);
     }
@@ -167,7 +167,7 @@ static void store_mapped_activity(struct looked *l)
 
 /* Whether the ELF note segment `h` contains a note of the Go linker. Notes are
  * small, so only the first bytes are searched. */
-static bool go_note(int fd, const Elf64_Phdr *h)
+static bool has_go_note(int fd, const Elf64_Phdr *h)
 {
     char buf[512];
     ssize_t n = pread(fd, buf, ips_min_u64(h->p_filesz, sizeof(buf)),
@@ -197,7 +197,7 @@ bool slave_unrecorded_is_go_program(int fd)
         off_t at = (off_t)(e.e_phoff + i * sizeof(h));
         if (pread(fd, &h, sizeof(h), at) != sizeof(h))
             return false;
-        if (h.p_type == PT_NOTE && go_note(fd, &h))
+        if (h.p_type == PT_NOTE && has_go_note(fd, &h))
             return true;
     }
     return false;
@@ -205,7 +205,7 @@ bool slave_unrecorded_is_go_program(int fd)
 
 /* Adds a row if the process runs a Go program. A running program is a regular
  * file, so reading it does not block. */
-static void store_go_program_use(struct looked *l)
+static void store_go_program_use(struct examined_process *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_OWN,
                                        .path = IPS_GO_RUNTIME};
@@ -224,7 +224,7 @@ static void store_go_program_use(struct looked *l)
  * its successor recorded, or if the process recorded its end. Without a pidfd
  * no row is added, because nothing would show that another process has the pid
  * by now. */
-static void store_program_change(struct looked *l)
+static void store_program_change(struct examined_process *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_PROGRAM,
                                        .ino = l->image->stamp};
@@ -260,7 +260,7 @@ void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns)
             i->unrecorded_wait_ns =
                 ips_min_u64(4 * i->unrecorded_wait_ns, LAST_NS);
             i->next_unrecorded_ns = now_ns + i->unrecorded_wait_ns;
-            struct looked l = {.d = d, .image = i};
+            struct examined_process l = {.d = d, .image = i};
             store_io_uring_use(&l);
             store_mapped_activity(&l);
             store_go_program_use(&l);
@@ -283,7 +283,7 @@ bool slave_unrecorded_is_program(const struct ips_built *b,
 
 /* ---- texts for the certificate ---- */
 
-struct words {
+struct activity_texts {
     const struct ips_built *b;
     const char *machine;
     char **text_line;
@@ -291,7 +291,7 @@ struct words {
     uint64_t more;
 };
 
-static void add_text(struct words *w, const char *text)
+static void add_text(struct activity_texts *w, const char *text)
 {
     for (uint32_t i = 0; i < w->count; i++)
         if (strcmp(w->text_line[i], text) == 0)
@@ -305,8 +305,8 @@ static void add_text(struct words *w, const char *text)
 
 /* Writes the name of the last process that had the pid, or the pid if there is
  * no such process. */
-static void format_process_name(const struct words *w, uint32_t pid, char *out,
-                                size_t size)
+static void format_process_name(const struct activity_texts *w, uint32_t pid,
+                                char *out, size_t size)
 {
     for (uint32_t i = w->b->proc_count; i > 0; i--)
         if (w->b->procs[i - 1].pid == pid) {
@@ -316,7 +316,7 @@ static void format_process_name(const struct words *w, uint32_t pid, char *out,
     snprintf(out, size, "process %u of %s", pid, w->machine);
 }
 
-static void describe_process(struct words *w, const char *what,
+static void add_process_text(struct activity_texts *w, const char *what,
                              const char *name)
 {
     char text[256];
@@ -340,7 +340,7 @@ static int compare_rows_by_object(const void *va, const void *vb)
 
 /* Adds a line for an object that several processes map and one may write. Rows
  * [from, to) are of that object and sorted by pid. */
-static void describe_shared_object(struct words *w,
+static void describe_shared_object(struct activity_texts *w,
                                    const struct slave_unrecorded_row *rows,
                                    uint32_t from, uint32_t to)
 {
@@ -368,7 +368,7 @@ static void describe_shared_object(struct words *w,
     add_text(w, text);
 }
 
-static void describe_rows(struct words *w,
+static void describe_rows(struct activity_texts *w,
                           const struct slave_unrecorded_row *rows,
                           uint32_t count)
 {
@@ -385,7 +385,7 @@ static void describe_rows(struct words *w,
             continue;
         }
         format_process_name(w, rows[i].pid, name, sizeof(name));
-        describe_process(w,
+        add_process_text(w,
                          rows[i].kind == SLAVE_UNSEEN_URING ? "io_uring"
                          : rows[i].kind == SLAVE_UNSEEN_AIO ? "kernel AIO"
                                                             : rows[i].path,
@@ -406,11 +406,12 @@ uint32_t slave_unrecorded_count_calls(const struct ips_built *b,
     return n;
 }
 
-uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
-                               const struct slave_unrecorded_row *rows,
-                               uint32_t count, char ***out)
+uint32_t slave_unrecorded_describe(const struct ips_built *b,
+                                   const char *machine,
+                                   const struct slave_unrecorded_row *rows,
+                                   uint32_t count, char ***out)
 {
-    struct words w = {.b = b, .machine = machine};
+    struct activity_texts w = {.b = b, .machine = machine};
     struct slave_unrecorded_row *sorted = calloc(count + 1, sizeof(*sorted));
     w.text_line = calloc(SLAVE_UNSEEN_LINES, sizeof(*w.text_line));
     if (sorted && w.text_line) {
@@ -418,7 +419,7 @@ uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
             char name[96];
             format_process_name(&w, b->procs[b->unrecorded[i].process].pid,
                                 name, sizeof(name));
-            describe_process(&w, b->unrecorded[i].what, name);
+            add_process_text(&w, b->unrecorded[i].what, name);
         }
         if (count)
             memcpy(sorted, rows, count * sizeof(*rows));

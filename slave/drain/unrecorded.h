@@ -26,16 +26,17 @@ struct slave_drain;
  * few in each call. */
 void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns);
 
-/* maximum number of lines from slave_unrecorded_text() */
+/* maximum number of lines from slave_unrecorded_describe() */
 #define SLAVE_UNSEEN_LINES 32u
 /* Makes texts for the certificate from `rows` and from what the build found:
  * one line for each process with io_uring, AIO or direct system calls, and for
  * each shared object that several processes map and one may write; at most
  * SLAVE_UNSEEN_LINES. The array and every line are malloc'd. Returns the number
  * of lines; 0 also if out of memory. */
-uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
-                               const struct slave_unrecorded_row *rows,
-                               uint32_t count, char ***out);
+uint32_t slave_unrecorded_describe(const struct ips_built *b,
+                                   const char *machine,
+                                   const struct slave_unrecorded_row *rows,
+                                   uint32_t count, char ***out);
 
 /* Number of unrecorded ways to communicate that were found: those in the build
  * and, among the rows, io_uring and AIO; shared memory and runtimes do not
@@ -48,8 +49,8 @@ uint32_t slave_unrecorded_count_calls(const struct ips_built *b,
  * false if the mapping is of no interest. Mappings of files below `pool` belong
  * to the agent. A library whose threads synchronise without recorded calls
  * counts only if the process has several threads; the caller checks that. */
-bool slave_unrecorded_of_map(const char *line, const char *pool,
-                             struct slave_unrecorded_row *row);
+bool slave_unrecorded_parse_map(const char *line, const char *pool,
+                                struct slave_unrecorded_row *row);
 
 /* Whether the line of /proc/PID/maps is a mapping of the agent's library or of
  * a segment. */

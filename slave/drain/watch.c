@@ -86,7 +86,7 @@ static void update_churn_mode(struct slave_drain *d, struct slave_run *run,
     bool over = now_ns >= run->window_ns + CHURN_WINDOW_NS;
     if (!run->churns && run->appeared >= CHURN_FILES && !over) {
         run->churns = true;
-        slave_watch_remove(d, run);
+        slave_watch_stop_watching_run(d, run);
         over = true;
     } else if (run->churns && run->appeared < QUIET_FILES && over) {
         run->churns = false;
@@ -119,8 +119,8 @@ static int read_control_or_watch_for_it(struct slave_drain *d, int fd,
 /* If the slave is in the initial pid namespace, stores its identity in the
  * run's control file, so that programs know at once which namespace they are
  * in. */
-static void note_initial_namespace(const struct slave_drain *d,
-                                   const char *name)
+static void store_initial_namespace_mark(const struct slave_drain *d,
+                                         const char *name)
 {
     struct ips_err err = {0};
     char dir[IPS_PATH_BYTES + 80];
@@ -133,7 +133,7 @@ static void add_run_of_directory(struct slave_drain *d, const char *name)
 {
     struct ips_err err = {0};
     struct ips_control control;
-    struct slave_run *run = slave_drain_find(d, name);
+    struct slave_run *run = slave_drain_find_run(d, name);
     if (run && run->in_pool)
         return;
     int fd = slave_poolfs_open_dir(d->pool_fd, name, &err);
@@ -146,7 +146,7 @@ static void add_run_of_directory(struct slave_drain *d, const char *name)
         rc = ips_err_set(&err, IPS_E_CORRUPT, "control names run %s",
                          control.run);
     if (rc == 0) {
-        note_initial_namespace(d, name);
+        store_initial_namespace_mark(d, name);
         rc = slave_run_add_or_reopen(d, name, fd, &control, &err);
         if (rc == 0)
             return;
@@ -282,7 +282,7 @@ int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
     return fresh;
 }
 
-void slave_watch_remove(struct slave_drain *d, struct slave_run *run)
+void slave_watch_stop_watching_run(struct slave_drain *d, struct slave_run *run)
 {
     if (run->watch >= 0)
         (void)inotify_rm_watch(d->inotify_fd, run->watch);

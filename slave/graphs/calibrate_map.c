@@ -7,12 +7,12 @@
 #include "common/large.h"
 
 /* Indexes of the curves for channels within this machine, by transport. */
-struct own {
+struct local_curves {
     uint32_t tcp, local;
 };
 
-static int take_curve(const Ips__MtimeCurve *from, struct ips_curve *to,
-                      struct ips_err *err)
+static int parse_time_curve(const Ips__MtimeCurve *from, struct ips_curve *to,
+                            struct ips_err *err)
 {
     int rc = 0;
     if (from->n_bytes != from->n_ns || from->n_bytes > IPS_CURVE_POINTS)
@@ -26,7 +26,7 @@ static int take_curve(const Ips__MtimeCurve *from, struct ips_curve *to,
     return 0;
 }
 
-static bool goes_local(const struct ips_end *e)
+static bool is_local_transport(const struct ips_end *e)
 {
     return e->kind == IPS_CHAN_PIPE || e->kind == IPS_CHAN_UNIX ||
            e->kind == IPS_CHAN_UNIX_DGRAM;
@@ -35,8 +35,8 @@ static bool goes_local(const struct ips_end *e)
 /* Assigns a curve to every channel end. An end joined to another machine gets
  * that machine's curve; any other end gets one of this machine's own. */
 static int assign_curves_to_ends(struct slave_graph *g,
-                                 const Ips__PeersAsk *ask, struct own own,
-                                 struct ips_err *err)
+                                 const Ips__PeersAsk *ask,
+                                 struct local_curves own, struct ips_err *err)
 {
     struct ips_mtime_map *m = &g->mtimes;
     m->which = malloc(((size_t)g->b.end_count + 1) * sizeof(*m->which));
@@ -46,7 +46,7 @@ static int assign_curves_to_ends(struct slave_graph *g,
     m->other = own.tcp;
     for (uint32_t i = 0; i < m->end_count; i++) {
         uint32_t part = g->joined ? g->joined[i].machine : UINT32_MAX;
-        m->which[i] = goes_local(&g->b.ends[i]) ? own.local : own.tcp;
+        m->which[i] = is_local_transport(&g->b.ends[i]) ? own.local : own.tcp;
         if (part == UINT32_MAX)
             continue;
         m->which[i] = IPS_NO_CURVE;
@@ -62,7 +62,7 @@ int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
                            struct ips_err *err)
 {
     struct ips_mtime_map *m = &g->mtimes;
-    struct own own = {IPS_NO_CURVE, IPS_NO_CURVE};
+    struct local_curves own = {IPS_NO_CURVE, IPS_NO_CURVE};
     ips_mtime_map_release(m);
     g->b.g.mtimes = NULL;
     if (ask->n_mtimes == 0)
@@ -71,7 +71,7 @@ int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
     if (!m->curve)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (size_t k = 0; k < ask->n_mtimes; k++) {
-        int rc = take_curve(ask->mtimes[k], &m->curve[k], err);
+        int rc = parse_time_curve(ask->mtimes[k], &m->curve[k], err);
         if (rc < 0)
             return rc;
         m->curve_count++;
@@ -90,9 +90,9 @@ int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
     return rc;
 }
 
-int slave_graph_view_of_scenario(const struct slave_graph *g,
-                                 const struct ips_scenario *scenario,
-                                 struct ips_view *out, struct ips_err *err)
+int slave_graph_make_scenario_view(const struct slave_graph *g,
+                                   const struct ips_scenario *scenario,
+                                   struct ips_view *out, struct ips_err *err)
 {
     if (scenario->calibrated && !g->b.g.mtimes) {
         memset(out, 0, sizeof(*out));

@@ -19,9 +19,9 @@ int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
 /* Makes *out, a view of the graph with the arc lengths of the scenario.
  * IPS_E_PROTOCOL: the scenario needs message times, but no PeersAsk brought
  * any. */
-int slave_graph_view_of_scenario(const struct slave_graph *g,
-                                 const struct ips_scenario *scenario,
-                                 struct ips_view *out,
-                                 struct ips_err *err) IPS_MUST_USE;
+int slave_graph_make_scenario_view(const struct slave_graph *g,
+                                   const struct ips_scenario *scenario,
+                                   struct ips_view *out,
+                                   struct ips_err *err) IPS_MUST_USE;
 
 #endif

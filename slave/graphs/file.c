@@ -89,7 +89,7 @@ struct file_header {
     uint64_t head_check; /* checksum of the header up to here */
 };
 
-static uint64_t head_check(const struct file_header *h)
+static uint64_t compute_header_checksum(const struct file_header *h)
 {
     return slave_wordhash(1, h, offsetof(struct file_header, head_check));
 }
@@ -104,8 +104,9 @@ static uint64_t section_bytes(const struct file_header *h, int i)
     return (uint64_t)h->count[i] * h->element[i];
 }
 
-static void lay_joins(struct file_header *h, const struct slave_joins_cached *k,
-                      const void *data[SECTION_COUNT])
+static void add_joins_sections(struct file_header *h,
+                               const struct slave_joins_cached *k,
+                               const void *data[SECTION_COUNT])
 {
     const struct ips_joins *j = &k->joins;
     if (!k->there || j->head.len > UINT32_MAX || j->arcs.len > UINT32_MAX)
@@ -120,9 +121,9 @@ static void lay_joins(struct file_header *h, const struct slave_joins_cached *k,
     h->join_total = j->total;
 }
 
-static void lay_out(struct file_header *h, const struct ips_built *b,
-                    const struct slave_graphfile_more *more,
-                    const void *data[SECTION_COUNT])
+static void plan_file_sections(struct file_header *h, const struct ips_built *b,
+                               const struct slave_graphfile_peers_joins *more,
+                               const void *data[SECTION_COUNT])
 {
 #define X(name, type, n, place, part)                                          \
     h->count[SECTION_##name] = b->n;                                           \
@@ -131,7 +132,7 @@ static void lay_out(struct file_header *h, const struct ips_built *b,
 #undef X
     h->count[SECTION_PEERS] = more->peer_count;
     data[SECTION_PEERS] = more->peers;
-    lay_joins(h, &more->joins, data);
+    add_joins_sections(h, &more->joins, data);
     h->join_bound = more->join_bound;
     h->last_ns = slave_last_event_ns(b);
     uint64_t at = round_up_to_8(sizeof(*h));
@@ -172,7 +173,7 @@ static int write_sections(int fd, struct file_header *h,
         if (write_all(fd, data[i], bytes, h->offset[i]) < 0)
             return -1;
     }
-    h->head_check = head_check(h);
+    h->head_check = compute_header_checksum(h);
     if (write_all(fd, h, sizeof(*h), 0) < 0)
         return -1;
     return fsync(fd);
@@ -180,7 +181,7 @@ static int write_sections(int fd, struct file_header *h,
 
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
-                          const struct slave_graphfile_more *more,
+                          const struct slave_graphfile_peers_joins *more,
                           uint64_t *bytes, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16], fresh[IPS_PATH_BYTES + 16];
@@ -198,7 +199,7 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     h.open = b->open;
     h.root_start_ns = b->root_start_ns;
     h.goal_node = b->goal_node;
-    lay_out(&h, b, more, data);
+    plan_file_sections(&h, b, more, data);
     snprintf(path, sizeof(path), "%s/graph", dir);
     snprintf(fresh, sizeof(fresh), "%s/graph.new", dir);
     (void)unlink(fresh);
@@ -218,12 +219,12 @@ int slave_graphfile_write(const char *dir, uint64_t key,
 
 /* ---- reading ---- */
 
-static bool header_ok(const struct file_header *h, size_t length)
+static bool is_header_valid(const struct file_header *h, size_t length)
 {
     if (length < sizeof(*h) || h->magic != MAGIC ||
         h->version != SLAVE_GRAPHFILE_VERSION ||
         h->header_bytes != sizeof(*h) || h->file_bytes != length ||
-        h->head_check != head_check(h))
+        h->head_check != compute_header_checksum(h))
         return false;
     uint64_t at = round_up_to_8(sizeof(*h));
     for (int i = 0; i < SECTION_COUNT; i++) {
@@ -234,8 +235,9 @@ static bool header_ok(const struct file_header *h, size_t length)
     return at == length;
 }
 
-static bool body_ok(const struct file_header *h, const uint8_t *map,
-                    enum slave_graphfile_part part)
+static bool is_part_checksum_valid(const struct file_header *h,
+                                   const uint8_t *map,
+                                   enum slave_graphfile_part part)
 {
     uint64_t check = 0;
     for (int i = 0; i < SECTION_COUNT; i++)
@@ -251,7 +253,7 @@ bool slave_graphfile_check_part(struct slave_graphfile *f,
 {
     if (f->map && !f->checked[part])
         f->checked[part] =
-            body_ok(f->map, f->map, part) &&
+            is_part_checksum_valid(f->map, f->map, part) &&
             (part != SLAVE_PART_PATH || ips_graph_check(g, NULL) == 0);
     return !f->map || f->checked[part];
 }
@@ -283,7 +285,7 @@ static void set_graph_pointers(struct ips_built *b, const struct file_header *h,
     b->goal_node = (uint32_t)h->goal_node;
 }
 
-static void set_peer_and_join_pointers(struct slave_graphfile_more *more,
+static void set_peer_and_join_pointers(struct slave_graphfile_peers_joins *more,
                                        const struct file_header *h,
                                        uint8_t *map)
 {
@@ -310,7 +312,7 @@ static bool is_nul_terminated(const char *text, size_t size)
     return memchr(text, 0, size) != NULL;
 }
 
-static bool chains_ok(const struct ips_graph *g)
+static bool are_chains_contiguous(const struct ips_graph *g)
 {
     uint64_t next = 0;
     for (uint32_t i = 0; i < g->chain_count; i++) {
@@ -323,7 +325,8 @@ static bool chains_ok(const struct ips_graph *g)
 
 /* Checks that the indices from one table into another are valid;
  * ips_graph_check() checks the indices of nodes. */
-static bool tables_ok(const struct ips_built *b, const struct file_header *h)
+static bool are_table_indices_valid(const struct ips_built *b,
+                                    const struct file_header *h)
 {
     const uint32_t nodes[] = {SECTION_W,    SECTION_XPRED, SECTION_XKIND,
                               SECTION_XLEN, SECTION_T_NS,  SECTION_SITE,
@@ -332,7 +335,8 @@ static bool tables_ok(const struct ips_built *b, const struct file_header *h)
     for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++)
         if (h->count[nodes[i]] != b->g.node_count)
             return false;
-    if (h->count[SECTION_THREADS] != b->g.chain_count || !chains_ok(&b->g))
+    if (h->count[SECTION_THREADS] != b->g.chain_count ||
+        !are_chains_contiguous(&b->g))
         return false;
     if (b->goal_node != IPS_NO_NODE && b->goal_node >= b->g.node_count)
         return false;
@@ -399,7 +403,8 @@ static int map_file(const char *path, struct slave_graphfile *f,
 
 int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
-                         struct slave_graphfile_more *more, struct ips_err *err)
+                         struct slave_graphfile_peers_joins *more,
+                         struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
     *f = (struct slave_graphfile){0};
@@ -409,7 +414,8 @@ int slave_graphfile_read(const char *dir, uint64_t key,
         return rc;
     uint8_t *map = f->map;
     const struct file_header *h = f->map;
-    if (!header_ok(h, f->length) || !body_ok(h, map, SLAVE_PART_TABLES)) {
+    if (!is_header_valid(h, f->length) ||
+        !is_part_checksum_valid(h, map, SLAVE_PART_TABLES)) {
         rc = ips_err_set(err, IPS_E_CORRUPT, "%s is damaged", path);
     } else if (h->key != key) {
         rc = ips_err_set(err, IPS_E_VERSION, "%s was made from other records",
@@ -419,7 +425,7 @@ int slave_graphfile_read(const char *dir, uint64_t key,
         set_peer_and_join_pointers(more, h, map);
         f->checked[SLAVE_PART_TABLES] = true;
         f->last_ns = h->last_ns;
-        if (!tables_ok(b, h))
+        if (!are_table_indices_valid(b, h))
             rc = ips_err_set(err, IPS_E_CORRUPT, "%s: tables", path);
     }
     if (rc < 0) {

@@ -43,7 +43,7 @@ struct slave_graphfile { /* map NULL: no file is mapped */
 };
 
 /* Data that the file holds in addition to the graph. */
-struct slave_graphfile_more {
+struct slave_graphfile_peers_joins {
     /* peers of the channel ends, see slave_graph_set_peers */
     const struct ips_peer_row *peers;
     uint32_t peer_count;
@@ -55,7 +55,7 @@ struct slave_graphfile_more {
 /* Writes DIR/graph. If it succeeds, *bytes is set to the file's size. */
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
-                          const struct slave_graphfile_more *more,
+                          const struct slave_graphfile_peers_joins *more,
                           uint64_t *bytes, struct ips_err *err) IPS_MUST_USE;
 
 /* Maps DIR/graph if it exists, is intact and has this key; fills *b (b->more
@@ -64,7 +64,7 @@ int slave_graphfile_write(const char *dir, uint64_t key,
  * the graph instead. */
 int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
-                         struct slave_graphfile_more *more,
+                         struct slave_graphfile_peers_joins *more,
                          struct ips_err *err) IPS_MUST_USE;
 /* Returns true if the part of the file is as it was written, or if no file is
  * mapped. Reads the part only the first time. `g`: the graph in the file. */

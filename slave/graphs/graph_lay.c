@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-void slave_graph_lay_release(struct ips_wire_graph *w)
+void slave_graph_to_wire_release(struct ips_wire_graph *w)
 {
     void *const own[] = {w->chain_nodes, w->chain_process, w->chain_pid,
                          w->chain_tid,   w->chain_thread,  w->in_node,
@@ -14,7 +14,8 @@ void slave_graph_lay_release(struct ips_wire_graph *w)
         free(own[i]);
 }
 
-static void lay_remote(struct ips_wire_graph *w, const struct ips_graph *g)
+static void copy_remote_arcs(struct ips_wire_graph *w,
+                             const struct ips_graph *g)
 {
     for (uint32_t i = 0; i < g->in_count; i++) {
         w->in_node[i] = g->in[i].node;
@@ -33,8 +34,8 @@ static void lay_remote(struct ips_wire_graph *w, const struct ips_graph *g)
     w->out_count = g->out_count;
 }
 
-int slave_graph_lay(struct ips_wire_graph *w, const struct ips_graph *g,
-                    struct ips_err *err)
+int slave_graph_to_wire(struct ips_wire_graph *w, const struct ips_graph *g,
+                        struct ips_err *err)
 {
     size_t n = (size_t)g->chain_count + 1, in = (size_t)g->in_count + 1,
            out = (size_t)g->out_count + 1;
@@ -63,7 +64,7 @@ int slave_graph_lay(struct ips_wire_graph *w, const struct ips_graph *g,
         w->chain_tid[i] = g->chains[i].tid;
         w->chain_thread[i] = g->chains[i].thread;
     }
-    lay_remote(w, g);
+    copy_remote_arcs(w, g);
     w->chain_count = g->chain_count;
     w->node_count = g->node_count;
     w->kind = g->kind;

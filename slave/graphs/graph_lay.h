@@ -13,8 +13,8 @@
 /* Fills the zeroed `w` from `g`, which must outlive it. The caller sets the
  * optional parts: t_ns, site, at, wait, delay, probe, origin, end_count and
  * total_cpu_ns. Returns 0 or IPS_E_NO_MEMORY; release `w` in any case. */
-int slave_graph_lay(struct ips_wire_graph *w, const struct ips_graph *g,
-                    struct ips_err *err) IPS_MUST_USE;
-void slave_graph_lay_release(struct ips_wire_graph *w);
+int slave_graph_to_wire(struct ips_wire_graph *w, const struct ips_graph *g,
+                        struct ips_err *err) IPS_MUST_USE;
+void slave_graph_to_wire_release(struct ips_wire_graph *w);
 
 #endif

@@ -13,7 +13,7 @@
 #include "slave/graphs/waits.h"
 #include "slave/store/sql.h"
 
-uint64_t slave_snapshot_key(const struct slave_snapshot *s)
+uint64_t slave_snapshot_compute_key(const struct slave_snapshot *s)
 {
     uint64_t h = slave_wordhash(s->archive_bytes, s->control.run,
                                 sizeof(s->control.run));
@@ -58,9 +58,9 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db,
 }
 
 /* Frees the graph's data, whether built or mapped, but not its snapshot. */
-static void empty_graph(struct slave_graph *g)
+static void free_graph_data(struct slave_graph *g)
 {
-    slave_joins_drop(&g->joins);
+    slave_joins_clear_cache(&g->joins);
     if (g->file.map)
         slave_graphfile_release(&g->file);
     else
@@ -87,10 +87,11 @@ static void write_graph_file(struct slave_graph *g)
 {
     struct ips_err err = {0};
     uint64_t bytes = 0;
-    const struct slave_graphfile_more more = {.peers = g->peers,
-                                              .peer_count = g->peer_count,
-                                              .joins = g->joins,
-                                              .join_bound = g->join_bound};
+    const struct slave_graphfile_peers_joins more = {
+        .peers = g->peers,
+        .peer_count = g->peer_count,
+        .joins = g->joins,
+        .join_bound = g->join_bound};
     g->needs_write = false;
     if (g->snap->closed &&
         slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, &more, &bytes,
@@ -112,7 +113,7 @@ static void write_and_free_graph(struct slave_graph *g)
 {
     if (g->needs_write)
         write_graph_file(g);
-    empty_graph(g);
+    free_graph_data(g);
     slave_snapshot_free(g->snap);
     free(g);
 }
@@ -132,9 +133,9 @@ void slave_graphs_release(struct slave_graphs *gs)
     gs->store = NULL;
 }
 
-static bool beyond_memory(void)
+static bool is_memory_limit_exceeded(void)
 {
-    struct ips_large_use use = ips_large_use();
+    struct ips_large_get_use use = ips_large_get_use();
     return use.memory > use.limit || use.files > use.limit - use.memory;
 }
 
@@ -151,22 +152,22 @@ static uint64_t now_ns(void)
 static bool is_in_use(const struct slave_graph *g, unsigned number,
                       uint64_t now)
 {
-    return g->refs != 0 || (number <= SLAVE_GRAPHS_HELD &&
-                            now - g->used_ns < SLAVE_GRAPHS_HELD_NS);
+    return g->refs != 0 || (number <= SLAVE_GRAPHS_RECENT &&
+                            now - g->used_ns < SLAVE_GRAPHS_RECENT_NS);
 }
 
 /* Drops the least recently used graphs above the limits, except those in
  * use. */
-static void trim_list(struct slave_graphs *gs)
+static void evict_unused_graphs(struct slave_graphs *gs)
 {
     unsigned kept = 0;
     uint64_t nodes = 0, now = now_ns();
     for (struct slave_graph **p = &gs->list; *p;) {
         struct slave_graph *g = *p;
         nodes += g->b.g.node_count;
-        bool over =
-            ++kept > SLAVE_GRAPHS_MAX ||
-            (kept > 1 && (nodes > SLAVE_GRAPHS_MAX_NODES || beyond_memory()));
+        bool over = ++kept > SLAVE_GRAPHS_MAX ||
+                    (kept > 1 && (nodes > SLAVE_GRAPHS_MAX_NODES ||
+                                  is_memory_limit_exceeded()));
         if (over && !is_in_use(g, kept, now)) {
             *p = g->next;
             nodes -= g->b.g.node_count;
@@ -185,7 +186,7 @@ static void free_memory_for_build(struct slave_graphs *gs)
     struct slave_graph **p, **last;
     uint64_t now = now_ns();
     do {
-        struct ips_large_use use = ips_large_use();
+        struct ips_large_get_use use = ips_large_get_use();
         unsigned number = 0;
         last = NULL;
         for (p = &gs->list; *p && use.memory > use.limit / 2; p = &(*p)->next)
@@ -215,7 +216,7 @@ static void drop_other_graphs_of_run(struct slave_graphs *gs,
     }
 }
 
-static void to_front(struct slave_graphs *gs, struct slave_graph *g)
+static void move_graph_to_front(struct slave_graphs *gs, struct slave_graph *g)
 {
     g->used_ns = now_ns();
     for (struct slave_graph **p = &gs->list; *p; p = &(*p)->next)
@@ -234,11 +235,11 @@ static void hide_graph(struct slave_graph *g)
     g->needs_write = false;
 }
 
-void slave_graphs_drop_reference(struct slave_graphs *gs, struct slave_graph *g)
+void slave_graphs_release_graph(struct slave_graphs *gs, struct slave_graph *g)
 {
     if (g)
         g->refs--;
-    trim_list(gs);
+    evict_unused_graphs(gs);
 }
 
 int slave_graphs_find(struct slave_graphs *gs, const char *run,
@@ -248,7 +249,7 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
     for (struct slave_graph *g = gs->list; g; g = g->next)
         if (g->generation == generation && strcmp(g->snap->run, run) == 0) {
             g->refs++;
-            to_front(gs, g);
+            move_graph_to_front(gs, g);
             *out = g;
             return 0;
         }
@@ -287,7 +288,7 @@ void slave_input_fill_stream(struct ips_stream_in *to,
 {
     to->head = r->head;
     to->begun = r->head.begun;
-    to->head.begun = (struct ips_begun){.t = 0};
+    to->head.begun = (struct ips_current_call){.t = 0};
     memcpy(to->lost, r->lost, sizeof(r->lost));
     to->dead = r->dead;
     to->dead_status = r->dead_status;
@@ -307,8 +308,8 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
         const struct slave_stream_row *r = &s->streams[i];
         struct ips_stream_in *to = &in->streams[i];
         slave_input_fill_stream(to, r);
-        to->chunk_count = slave_records_chunks(in->records, r->number,
-                                               s->archive_bytes, &to->chunks);
+        to->chunk_count = slave_records_get_chunks(
+            in->records, r->number, s->archive_bytes, &to->chunks);
         if (to->chunk_count)
             to->types = in->records->streams[r->number].types;
     }
@@ -373,7 +374,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
         rc = slave_graph_make_waits_from_rows(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);
     ips_wait_rows_release(&rows);
-    g->built_in = ips_large_use();
+    g->built_in = ips_large_get_use();
     return rc < 0 ? ips_err_wrap(err, rc, "run %s", g->snap->run) : 0;
 }
 
@@ -410,7 +411,7 @@ static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
 static bool load_graph_from_file(struct slave_graph *g)
 {
     struct ips_err err = {0};
-    struct slave_graphfile_more more;
+    struct slave_graphfile_peers_joins more;
     if (!g->snap->closed)
         return false;
     int rc = slave_graphfile_read(g->snap->dir, g->snap->key, &g->file, &g->b,
@@ -422,7 +423,7 @@ static bool load_graph_from_file(struct slave_graph *g)
     }
     g->peers = calloc((size_t)more.peer_count + 1, sizeof(*g->peers));
     if (!g->peers) {
-        empty_graph(g);
+        free_graph_data(g);
         return false;
     }
     if (more.peer_count)
@@ -442,7 +443,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
             g->snap->closed |= snap->closed;
             slave_snapshot_free(snap);
             g->refs++;
-            to_front(gs, g);
+            move_graph_to_front(gs, g);
             *out = g;
             return 0;
         }
@@ -465,17 +466,17 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     }
     g->generation = gs->next_generation++;
     g->refs = 1;
-    to_front(gs, g);
+    move_graph_to_front(gs, g);
     drop_other_graphs_of_run(gs, g);
-    trim_list(gs);
+    evict_unused_graphs(gs);
     *out = g;
     return 0;
 }
 
 /* ---- peers ---- */
 
-static bool same_peers(const struct slave_graph *g,
-                       const struct ips_peer_row *rows, uint32_t count)
+static bool has_same_peers(const struct slave_graph *g,
+                           const struct ips_peer_row *rows, uint32_t count)
 {
     if (!g->peers_set || g->peer_count != count)
         return false;
@@ -494,7 +495,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           struct ips_err *err)
 {
     int rc = 0;
-    if (same_peers(g, rows, count))
+    if (has_same_peers(g, rows, count))
         return 0;
     if (g->refs > 1) {
         hide_graph(g);
@@ -514,10 +515,10 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
         kept[i].peer_sent_bytes = rows[i].peer_sent_bytes;
         kept[i].peer_closed = rows[i].peer_closed;
     }
-    slave_joins_drop(&g->joins);
+    slave_joins_clear_cache(&g->joins);
     /* a mapped file lacks data that ips_built_set_peers needs: build again */
     if (g->file.map) {
-        empty_graph(g);
+        free_graph_data(g);
         rc = build_graph(gs, g, err);
     }
     if (rc == 0)
@@ -537,7 +538,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->peer_count = count;
     g->peers_set = true;
     g->needs_write = true;
-    if (g->b.g.node_count < SLAVE_GRAPHS_KEEP_NODES)
+    if (g->b.g.node_count < SLAVE_GRAPHS_WRITE_LATER_NODES)
         write_graph_file(g);
     return 0;
 }

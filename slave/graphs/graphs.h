@@ -31,14 +31,14 @@
 #define SLAVE_GRAPHS_MAX 8
 /* A question uses its graph in several requests, and requests of other
  * questions come in between. Two questions about two runs must not evict each
- * other's graphs. So the SLAVE_GRAPHS_HELD graphs used last stay for
- * SLAVE_GRAPHS_HELD_NS after their use, even if memory is short (arrays beyond
- * the limit are in files). */
-#define SLAVE_GRAPHS_HELD 3u
-#define SLAVE_GRAPHS_HELD_NS (20 * 1000000000ull)
+ * other's graphs. So the SLAVE_GRAPHS_RECENT graphs used last stay for
+ * SLAVE_GRAPHS_RECENT_NS after their use, even if memory is short (arrays
+ * beyond the limit are in files). */
+#define SLAVE_GRAPHS_RECENT 3u
+#define SLAVE_GRAPHS_RECENT_NS (20 * 1000000000ull)
 /* Graphs with this many nodes or more are written to their files only after the
  * answer was sent. */
-#define SLAVE_GRAPHS_KEEP_NODES 100000u
+#define SLAVE_GRAPHS_WRITE_LATER_NODES 100000u
 /* maximum number of nodes of all kept graphs together */
 #define SLAVE_GRAPHS_MAX_NODES 40000000u
 
@@ -53,7 +53,8 @@ struct slave_snapshot {
      * open it by name */
     int archive_fd;
     uint64_t archive_bytes;
-    /* made by slave_snapshot_key; snapshots with equal keys have equal input */
+    /* made by slave_snapshot_compute_key; snapshots with equal keys have equal
+     * input */
     uint64_t key;
     struct slave_stream_row *streams;
     uint32_t stream_count;
@@ -65,7 +66,7 @@ struct slave_snapshot {
     /* the next request will ask for the waits; not part of the key */
     bool waits;
 };
-uint64_t slave_snapshot_key(const struct slave_snapshot *s);
+uint64_t slave_snapshot_compute_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
 
 /* The run's CPU costs by code location, with names. Made when first needed. */
@@ -87,7 +88,7 @@ struct slave_graph {
     /* records read and nodes made by the build */
     struct ips_build_effort effort;
     /* peak memory use of the build; 0: the graph was mapped from its file */
-    struct ips_large_use built_in;
+    struct ips_large_get_use built_in;
     /* the graph's file; if it is mapped, the arrays of `b` are in it */
     struct slave_graphfile file;
     /* peers of its channel ends, as set by slave_graph_set_peers */
@@ -162,11 +163,10 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
 int slave_graphs_check_part(struct slave_graph *g,
                             enum slave_graphfile_part part,
                             struct ips_err *err) IPS_MUST_USE;
-void slave_graphs_drop_reference(struct slave_graphs *gs,
-                                 struct slave_graph *g);
+void slave_graphs_release_graph(struct slave_graphs *gs, struct slave_graph *g);
 
 /* Writes the files of graphs that were not written before the answer was sent
- * (SLAVE_GRAPHS_KEEP_NODES). */
+ * (SLAVE_GRAPHS_WRITE_LATER_NODES). */
 void slave_graphs_write_files(struct slave_graphs *gs);
 
 /* The committed data of a run, in the form that a build reads. */

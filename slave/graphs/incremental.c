@@ -29,9 +29,9 @@ static void reset_if_other_run(struct slave_incremental *w,
     snprintf(w->run, sizeof(w->run), "%s", s->run);
 }
 
-bool slave_incremental_fits(const struct ips_build_input *in)
+bool slave_incremental_fits_memory(const struct ips_build_input *in)
 {
-    struct ips_large_use use = ips_large_use();
+    struct ips_large_get_use use = ips_large_get_use();
     uint64_t bytes = 0, room = ips_sub_sat(use.limit / 2, use.memory);
     for (uint32_t i = 0; i < in->stream_count; i++)
         for (uint32_t k = 0; k < in->streams[i].chunk_count; k++)
@@ -42,13 +42,13 @@ bool slave_incremental_fits(const struct ips_build_input *in)
 static bool has_grown_enough(const struct slave_incremental *w,
                              const struct slave_snapshot *s)
 {
-    return s->archive_bytes >= SLAVE_GROWING_BYTES &&
+    return s->archive_bytes >= SLAVE_INCREMENTAL_MIN_BYTES &&
            s->archive_bytes >= w->tried + w->tried / 4;
 }
 
 bool slave_incremental_is_memory_short(void)
 {
-    struct ips_large_use use = ips_large_use();
+    struct ips_large_get_use use = ips_large_get_use();
     return use.memory > use.limit / 2 || use.files > 0;
 }
 
@@ -70,7 +70,7 @@ int slave_incremental_build(struct slave_incremental *w,
         rc = ips_build_further(&w->build, in, out, took, &done, err);
     if (rc == 0 && !done && !s->closed && begin &&
         !slave_incremental_is_memory_short() && has_grown_enough(w, s) &&
-        slave_incremental_fits(in)) {
+        slave_incremental_fits_memory(in)) {
         w->tried = s->archive_bytes;
         rc = ips_build_further_or_whole(&w->build, in, IPS_BUILD_LAG_NS, out,
                                         took, err);

@@ -25,7 +25,7 @@
 
 /* minimum archive size for an incremental build; a whole build of a smaller
  * archive is fast */
-#define SLAVE_GROWING_BYTES (16u << 10)
+#define SLAVE_INCREMENTAL_MIN_BYTES (16u << 10)
 
 struct slave_incremental {
     /* state of the incremental build; NULL: none */
@@ -52,7 +52,7 @@ void slave_incremental_free(struct slave_incremental *w);
 
 /* Whether an incremental build of this input fits in memory: it takes about six
  * times the size of the records, and its arrays must not go to files. */
-bool slave_incremental_fits(const struct ips_build_input *in);
+bool slave_incremental_fits_memory(const struct ips_build_input *in);
 /* Whether memory is short: half of the limit is used, or arrays are in files.
  * Then no incremental build or table state is kept. */
 bool slave_incremental_is_memory_short(void);

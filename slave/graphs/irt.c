@@ -6,7 +6,7 @@
 #include "slave/build/build.h"
 #include "slave/store/db.h"
 
-static uint64_t lived_ns(uint64_t start, uint64_t end, uint64_t last)
+static uint64_t lifetime_length_ns(uint64_t start, uint64_t end, uint64_t last)
 {
     return ips_sub_sat(end ? end : last, start);
 }
@@ -59,12 +59,12 @@ static int put_processes(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 13, p->rusage_cpu_ns);
         slave_bind_u64(q, 14, p->unattributed_ns);
         slave_bind_u64(q, 15, p->events);
-        slave_bind_u64(q, 16, lived_ns(p->start_ns, p->end_ns, last));
+        slave_bind_u64(q, 16, lifetime_length_ns(p->start_ns, p->end_ns, last));
         slave_bind_u64(q, 17, sum[i].out);
         slave_bind_u64(q, 18, sum[i].out_bytes);
         slave_bind_u64(q, 19, sum[i].in);
         slave_bind_u64(q, 20, sum[i].in_bytes);
-        rc = slave_store_step(s, SLAVE_STMT_PUT_PROCESS, err);
+        rc = slave_store_execute(s, SLAVE_STMT_PUT_PROCESS, err);
     }
     free(sum);
     return rc;
@@ -83,7 +83,7 @@ static int put_waits(struct slave_store *s, int64_t run, uint32_t chain,
         slave_bind_text(q, 3, ips_wait_name((enum ips_wait_cause)c));
         slave_bind_u64(q, 4, t->wait_ns[c]);
         slave_bind_u64(q, 5, t->wait_count[c]);
-        rc = slave_store_step(s, SLAVE_STMT_PUT_WAIT, err);
+        rc = slave_store_execute(s, SLAVE_STMT_PUT_WAIT, err);
     }
     return rc;
 }
@@ -115,11 +115,11 @@ static int put_threads(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 12, t->bytes_out);
         slave_bind_u64(q, 13, t->messages_in);
         slave_bind_u64(q, 14, t->bytes_in);
-        slave_bind_u64(q, 15, lived_ns(t->start_ns, t->end_ns, last));
+        slave_bind_u64(q, 15, lifetime_length_ns(t->start_ns, t->end_ns, last));
         slave_bind_u64(q, 16, t->delay_ns);
         slave_bind_u64(q, 17, t->woken_ns);
         slave_bind_u64(q, 18, t->unknown_ns);
-        rc = slave_store_step(s, SLAVE_STMT_PUT_THREAD, err);
+        rc = slave_store_execute(s, SLAVE_STMT_PUT_THREAD, err);
         if (rc == 0)
             rc = put_waits(s, run, i, t, err);
     }
@@ -145,7 +145,7 @@ static int put_channels(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 9, e->recv_messages);
         slave_bind_u64(q, 10, e->recv_bytes);
         slave_bind_u64(q, 11, e->closed);
-        rc = slave_store_step(s, SLAVE_STMT_PUT_CHANNEL, err);
+        rc = slave_store_execute(s, SLAVE_STMT_PUT_CHANNEL, err);
     }
     return rc;
 }
@@ -164,20 +164,20 @@ static int put_traffic(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 5, t->sent_bytes);
         slave_bind_u64(q, 6, t->recv_messages);
         slave_bind_u64(q, 7, t->recv_bytes);
-        rc = slave_store_step(s, SLAVE_STMT_PUT_TRAFFIC, err);
+        rc = slave_store_execute(s, SLAVE_STMT_PUT_TRAFFIC, err);
     }
     return rc;
 }
 
-static int put_key(struct slave_store *s, int64_t run, uint64_t key,
-                   uint64_t first, uint64_t last, struct ips_err *err)
+static int store_irt_key(struct slave_store *s, int64_t run, uint64_t key,
+                         uint64_t first, uint64_t last, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_IRT];
     (void)sqlite3_bind_int64(q, 1, run);
     slave_bind_u64(q, 2, key);
     slave_bind_u64(q, 3, first);
     slave_bind_u64(q, 4, last);
-    return slave_store_step(s, SLAVE_STMT_PUT_IRT, err);
+    return slave_store_execute(s, SLAVE_STMT_PUT_IRT, err);
 }
 
 bool slave_store_get_irt(struct slave_store *s, int64_t run,
@@ -188,7 +188,7 @@ bool slave_store_get_irt(struct slave_store *s, int64_t run,
     bool is = sqlite3_step(q) == SQLITE_ROW;
     if (is)
         *out =
-            (struct slave_irt_row){.key = slave_col_u64(q, 0),
+            (struct slave_irt_row){.key = slave_column_u64(q, 0),
                                    .procedures = sqlite3_column_int(q, 1) != 0};
     (void)sqlite3_reset(q);
     return is;
@@ -213,7 +213,7 @@ int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
     if (rc == 0)
         rc = put_traffic(s, run, b, err);
     if (rc == 0)
-        rc = put_key(s, run, key, b->first_ns, last, err);
+        rc = store_irt_key(s, run, key, b->first_ns, last, err);
     if (rc == 0)
         rc = slave_store_commit(s, err);
     if (rc < 0)

@@ -16,7 +16,7 @@ struct slave_scenario_words slave_scenario_words(const struct ips_scenario *l)
          (uint64_t)l->clock.shift_ns, l->has_goal, l->goal}};
 }
 
-void slave_joins_drop(struct slave_joins_cached *k)
+void slave_joins_clear_cache(struct slave_joins_cached *k)
 {
     uint32_t users = k->users;
     if (k->there && !k->mapped)
@@ -31,16 +31,17 @@ static int make_joins(struct slave_graph *g,
     struct ips_view view = {0};
     int rc = slave_graphs_check_part(g, SLAVE_PART_PATH, err);
     if (rc == 0)
-        rc = slave_graph_view_of_scenario(g, scenario, &view, err);
+        rc = slave_graph_make_scenario_view(g, scenario, &view, err);
     if (rc == 0)
         rc = ips_joins_make(&view.g, scenario, out, err);
     ips_view_release(&view);
     return rc;
 }
 
-int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
-                    struct ips_joins *own, const struct ips_joins **out,
-                    bool *used, struct ips_err *err)
+int slave_joins_get_cached(struct slave_graph *g,
+                           const struct ips_scenario *scenario,
+                           struct ips_joins *own, const struct ips_joins **out,
+                           bool *used, struct ips_err *err)
 {
     struct slave_joins_cached *k = &g->joins;
     const struct slave_scenario_words of = slave_scenario_words(scenario);
@@ -50,7 +51,7 @@ int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
         *out = own;
         if (rc < 0 || scenario->calibrated || k->users > 0)
             return rc;
-        slave_joins_drop(k);
+        slave_joins_clear_cache(k);
         k->there = true;
         k->of = of;
         k->joins = *own;

@@ -17,11 +17,11 @@
 
 #include "analysis/distributed/joins.h"
 
-#define SLAVE_LANE_WORDS 15
+#define SLAVE_SCENARIO_WORD_COUNT 15
 
 /* A scenario as an array without padding, so that memcmp compares scenarios. */
 struct slave_scenario_words {
-    uint64_t v[SLAVE_LANE_WORDS];
+    uint64_t v[SLAVE_SCENARIO_WORD_COUNT];
 };
 struct slave_scenario_words
 slave_scenario_words(const struct ips_scenario *scenario);
@@ -37,15 +37,16 @@ struct slave_joins_cached { /* if all 0, nothing is cached */
     struct ips_joins joins;
 };
 /* Empties the cache. */
-void slave_joins_drop(struct slave_joins_cached *k);
+void slave_joins_clear_cache(struct slave_joins_cached *k);
 
 struct slave_graph;
 /* Gets the joins of `g` for this scenario. Sets *out to the cached joins, which
  * it makes first if needed. If they cannot be cached, makes them in *own and
  * sets *out to `own`. If *used is set, call slave_joins_end_use afterwards. */
-int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
-                    struct ips_joins *own, const struct ips_joins **out,
-                    bool *used, struct ips_err *err) IPS_MUST_USE;
+int slave_joins_get_cached(struct slave_graph *g,
+                           const struct ips_scenario *scenario,
+                           struct ips_joins *own, const struct ips_joins **out,
+                           bool *used, struct ips_err *err) IPS_MUST_USE;
 /* Call when the job no longer needs the cached joins. */
 void slave_joins_end_use(struct slave_joins_cached *k);
 

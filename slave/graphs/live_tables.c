@@ -51,13 +51,13 @@ static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
     struct slave_live_tables *f = &gs->live_tables;
     struct slave_input in;
     struct ips_build_effort took;
-    if (s->archive_bytes < SLAVE_GROWING_BYTES ||
+    if (s->archive_bytes < SLAVE_INCREMENTAL_MIN_BYTES ||
         s->archive_bytes < 2 * f->tried || slave_incremental_is_memory_short())
         return 0;
     f->tried = s->archive_bytes;
     f->begun++;
     int rc = slave_input_make(gs, s, &in, err);
-    if (rc == 0 && slave_incremental_fits(&in.in))
+    if (rc == 0 && slave_incremental_fits_memory(&in.in))
         rc = ips_tables_begin(&f->tables, &in.in, IPS_BUILD_LAG_NS, &took, err);
     slave_input_release(gs, &in);
     f->at = s->archive_bytes;
@@ -68,7 +68,7 @@ static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
 
 /* ---- new records -------- */
 
-struct news {
+struct new_records {
     /* [s->stream_count] streams with their new records */
     struct ips_stream_in *streams;
     struct ips_chunk *chunks;
@@ -76,7 +76,7 @@ struct news {
     uint32_t slots;
 };
 
-static void news_release(struct news *n)
+static void new_records_release(struct new_records *n)
 {
     free(n->streams);
     free(n->chunks);
@@ -84,8 +84,8 @@ static void news_release(struct news *n)
 }
 
 /* Makes entries for the snapshot's streams, without records. */
-static bool make_entries_of_streams(struct news *n,
-                                    const struct slave_snapshot *s)
+static bool add_snapshot_streams(struct new_records *n,
+                                 const struct slave_snapshot *s)
 {
     for (uint32_t i = 0; i < s->stream_count; i++)
         if (s->streams[i].number >= n->slots)
@@ -105,8 +105,8 @@ static bool make_entries_of_streams(struct news *n,
 
 /* Returns the next frame of the list of batches *b, or NULL at the end. The
  * batches were handed over by the drain, or unpacked from the archive. */
-static const struct slave_frame *next_frame(const struct slave_batch **b,
-                                            size_t *at)
+static const struct slave_frame *next_new_frame(const struct slave_batch **b,
+                                                size_t *at)
 {
     while (*b && *at >= (*b)->len) {
         *b = (*b)->next;
@@ -114,13 +114,13 @@ static const struct slave_frame *next_frame(const struct slave_batch **b,
     }
     if (!*b)
         return NULL;
-    const struct slave_archive_unpack m = {(*b)->data, (*b)->len};
-    return slave_archive_next(&m, at);
+    const struct slave_unpacked_archive m = {(*b)->data, (*b)->len};
+    return slave_archive_next_frame(&m, at);
 }
 
 /* Sorts the new frames by stream. IPS_E_CORRUPT: a frame of a stream that the
  * snapshot lacks. */
-static int sort_new_frames_by_stream(struct news *n,
+static int sort_new_frames_by_stream(struct new_records *n,
                                      const struct slave_snapshot *s,
                                      const struct slave_batch *first,
                                      struct ips_err *err)
@@ -129,7 +129,7 @@ static int sort_new_frames_by_stream(struct news *n,
     const struct slave_frame *f;
     uint32_t count = 0, place = 0;
     size_t at = 0;
-    for (; (f = next_frame(&b, &at)); count++) {
+    for (; (f = next_new_frame(&b, &at)); count++) {
         if (f->stream >= n->slots || !n->slot[f->stream])
             return ips_err_set(err, IPS_E_CORRUPT,
                                "the archive has an unknown stream %u",
@@ -146,7 +146,7 @@ static int sort_new_frames_by_stream(struct news *n,
     }
     b = first;
     at = 0;
-    while ((f = next_frame(&b, &at))) {
+    while ((f = next_new_frame(&b, &at))) {
         struct ips_stream_in *to = &n->streams[n->slot[f->stream] - 1];
         size_t i = (size_t)(to->chunks - n->chunks) + to->chunk_count++;
         n->chunks[i] = (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
@@ -159,10 +159,10 @@ static int extend_tables(struct slave_graphs *gs,
                          const struct slave_batch *frames, struct ips_err *err)
 {
     struct slave_live_tables *f = &gs->live_tables;
-    struct news n = {0};
+    struct new_records n = {0};
     struct ips_build_effort took;
     bool done = false;
-    int rc = make_entries_of_streams(&n, s)
+    int rc = add_snapshot_streams(&n, s)
                  ? sort_new_frames_by_stream(&n, s, frames, err)
                  : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     const struct ips_build_input in = {.control = &s->control,
@@ -173,7 +173,7 @@ static int extend_tables(struct slave_graphs *gs,
     f->at = s->archive_bytes;
     if (rc == 0 && !done)
         ips_log_debug("run %s: its tables cannot go on", s->run);
-    news_release(&n);
+    new_records_release(&n);
     return rc;
 }
 
@@ -181,7 +181,7 @@ static int extend_tables_from_archive(struct slave_graphs *gs,
                                       const struct slave_snapshot *s,
                                       struct ips_err *err)
 {
-    struct slave_archive_unpack map = {0};
+    struct slave_unpacked_archive map = {0};
     int rc =
         slave_archive_unpack_from(s->dir, s->archive_fd, gs->live_tables.at,
                                   s->archive_bytes, &map, NULL, NULL, err);
@@ -225,16 +225,16 @@ int slave_live_tables_store(struct slave_graphs *gs, struct ips_err *err)
         return err->code;
     int rc = slave_store_put_irt(gs->store, f->run_id, f->key,
                                  ips_tables(f->tables), err);
-    uint64_t now = now_ns(), rest = (now - t) * SLAVE_FOLLOW_STORE_SHARE;
-    f->store_due_ns = now + ips_max_u64(rest, SLAVE_FOLLOW_STORE_NS);
+    uint64_t now = now_ns(), rest = (now - t) * SLAVE_LIVE_TABLES_STORE_SHARE;
+    f->store_due_ns = now + ips_max_u64(rest, SLAVE_LIVE_TABLES_STORE_NS);
     if (rc == 0)
         f->stored = f->key;
     return rc;
 }
 
-int slave_live_tables_turn(struct slave_graphs *gs,
-                           const struct slave_snapshot *s,
-                           struct slave_record_queue *h, struct ips_err *err)
+int slave_live_tables_update(struct slave_graphs *gs,
+                             const struct slave_snapshot *s,
+                             struct slave_record_queue *h, struct ips_err *err)
 {
     struct slave_live_tables *f = &gs->live_tables;
     if (s->closed || !reset_if_other_run(f, s)) {

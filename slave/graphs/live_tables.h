@@ -25,8 +25,8 @@ struct slave_snapshot;
 
 /* Rows are stored at most once in this interval, and storing takes at most
  * 1/SLAVE_FOLLOW_STORE_SHARE of the time. */
-#define SLAVE_FOLLOW_STORE_NS 1000000000ull
-#define SLAVE_FOLLOW_STORE_SHARE 20u
+#define SLAVE_LIVE_TABLES_STORE_NS 1000000000ull
+#define SLAVE_LIVE_TABLES_STORE_SHARE 20u
 
 struct slave_live_tables {
     /* state of the incremental tables; NULL: none */
@@ -47,10 +47,10 @@ struct slave_live_tables {
 
 /* Brings the tables up to date with the snapshot of an open run, if possible,
  * and stores them if it is time. `h`: queue of the new records, or NULL. */
-int slave_live_tables_turn(struct slave_graphs *gs,
-                           const struct slave_snapshot *s,
-                           struct slave_record_queue *h,
-                           struct ips_err *err) IPS_MUST_USE;
+int slave_live_tables_update(struct slave_graphs *gs,
+                             const struct slave_snapshot *s,
+                             struct slave_record_queue *h,
+                             struct ips_err *err) IPS_MUST_USE;
 /* Stores the tables in the database now, unless the stored ones are up to
  * date. */
 int slave_live_tables_store(struct slave_graphs *gs,

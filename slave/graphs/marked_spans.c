@@ -8,14 +8,14 @@
 
 #define NOT_BEGUN UINT64_MAX
 
-struct making {
+struct spans_builder {
     const struct ips_built *b;
     enum slave_marked_span_by by;
     const char *only; /* name that was asked for; "": all names */
     struct slave_marked_spans *out;
     uint32_t capacity;
     /* start time of the open span of each name, in the current chain */
-    uint64_t begun[SLAVE_BRACKET_NAMES];
+    uint64_t begun[SLAVE_MARKED_SPAN_NAMES];
     uint32_t chain;
     struct ips_err *err;
 };
@@ -24,7 +24,8 @@ struct making {
 
 /* Returns the last node of the current chain that was passed by time `t`;
  * *since: ns from that node to t. */
-static uint32_t node_at(const struct making *m, uint64_t t, uint64_t *since)
+static uint32_t last_node_before_time(const struct spans_builder *m, uint64_t t,
+                                      uint64_t *since)
 {
     const struct ips_graph *g = &m->b->g;
     const struct ips_chain *c = &g->chains[m->chain];
@@ -40,7 +41,8 @@ static uint32_t node_at(const struct making *m, uint64_t t, uint64_t *since)
     return low;
 }
 
-static int add_span(struct making *m, uint32_t name, uint64_t from, uint64_t to)
+static int add_span(struct spans_builder *m, uint32_t name, uint64_t from,
+                    uint64_t to)
 {
     struct slave_marked_spans *out = m->out;
     if (out->count == m->capacity) {
@@ -53,8 +55,8 @@ static int add_span(struct making *m, uint32_t name, uint64_t from, uint64_t to)
     }
     struct slave_marked_span *r = &out->row[out->count++];
     r->name = name;
-    r->first = node_at(m, from, &r->first_ns);
-    r->last = node_at(m, to, &r->last_ns);
+    r->first = last_node_before_time(m, from, &r->first_ns);
+    r->last = last_node_before_time(m, to, &r->last_ns);
     return 0;
 }
 
@@ -62,11 +64,11 @@ static int add_span(struct making *m, uint32_t name, uint64_t from, uint64_t to)
 
 /* Finds the number of the name `text`, or adds the name. *name UINT32_MAX: this
  * name was not asked for. Returns < 0 if there are too many names. */
-static int find_or_add_name(struct making *m, const char *text, size_t len,
-                            uint32_t *name)
+static int find_or_add_name(struct spans_builder *m, const char *text,
+                            size_t len, uint32_t *name)
 {
     struct slave_marked_spans *out = m->out;
-    char word[SLAVE_BRACKET_NAME_BYTES];
+    char word[SLAVE_MARKED_SPAN_NAME_BYTES];
     if (len >= sizeof(word))
         len = sizeof(word) - 1;
     memcpy(word, text, len);
@@ -80,12 +82,12 @@ static int find_or_add_name(struct making *m, const char *text, size_t len,
             return 0;
         }
     }
-    if (out->name_count == SLAVE_BRACKET_NAMES)
+    if (out->name_count == SLAVE_MARKED_SPAN_NAMES)
         return ips_err_set(
             m->err, IPS_E_LIMIT,
             "requests have more than %u names: choose one with --by "
             "mark:NAME",
-            SLAVE_BRACKET_NAMES);
+            SLAVE_MARKED_SPAN_NAMES);
     memcpy(out->name[out->name_count], word, len + 1);
     *name = out->name_count++;
     return 0;
@@ -97,7 +99,7 @@ enum edge { BEGIN, END, NEXT };
 
 /* If the first word of `text` is `word`, returns the text after that word and
  * the blanks; else returns NULL. */
-static const char *after_word(const char *text, const char *word)
+static const char *skip_leading_word(const char *text, const char *word)
 {
     size_t n = strlen(word);
     if (strncmp(text, word, n) != 0 || text[n] != ' ')
@@ -105,12 +107,13 @@ static const char *after_word(const char *text, const char *word)
     return text + n + strspn(text + n, " ");
 }
 
-static int on_mark(struct making *m, const char *text, uint64_t t)
+static int handle_mark_text(struct spans_builder *m, const char *text,
+                            uint64_t t)
 {
-    const char *rest = after_word(text, "begin");
+    const char *rest = skip_leading_word(text, "begin");
     enum edge edge = rest ? BEGIN : NEXT;
     uint32_t name;
-    if (!rest && (rest = after_word(text, "end")))
+    if (!rest && (rest = skip_leading_word(text, "end")))
         edge = END;
     if (edge == NEXT && !*m->only)
         return 0;
@@ -130,7 +133,8 @@ static int on_mark(struct making *m, const char *text, uint64_t t)
     return add_span(m, name, begun, ips_max_u64(begun, t));
 }
 
-static int add_spans_of_stream(struct making *m, const struct ips_stream_in *in)
+static int add_spans_of_stream(struct spans_builder *m,
+                               const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
     char text[513];
@@ -147,27 +151,30 @@ static int add_spans_of_stream(struct making *m, const struct ips_stream_in *in)
             bytes = sizeof(text) - 1;
         memcpy(text, data + sizeof(r), bytes);
         text[bytes] = '\0';
-        rc = on_mark(m, text, b_stamp_to_ns(&in->head.clock, r.h.word, r.h.t));
+        rc = handle_mark_text(m, text,
+                              b_stamp_to_ns(&in->head.clock, r.h.word, r.h.t));
     }
     return rc;
 }
 
-static void begin_chain(struct making *m, uint32_t chain)
+static void reset_open_spans(struct spans_builder *m, uint32_t chain)
 {
     m->chain = chain;
-    for (uint32_t i = 0; i < SLAVE_BRACKET_NAMES; i++)
+    for (uint32_t i = 0; i < SLAVE_MARKED_SPAN_NAMES; i++)
         m->begun[i] = NOT_BEGUN;
 }
 
-static void count_unended_spans(struct making *m)
+static void count_unended_spans(struct spans_builder *m)
 {
     for (uint32_t i = 0; i < m->out->name_count; i++)
         m->out->unended += m->begun[i] != NOT_BEGUN;
 }
 
-static int add_mark_spans(struct making *m, const struct ips_build_input *in)
+static int add_mark_spans(struct spans_builder *m,
+                          const struct ips_build_input *in)
 {
-    struct slave_stream_place *place = slave_stream_order(in, m->b, m->err);
+    struct slave_stream_with_chain *place =
+        slave_sort_streams_by_chain(in, m->b, m->err);
     int rc = place ? 0 : IPS_E_NO_MEMORY;
     uint32_t chain = IPS_NONE;
     for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {
@@ -176,7 +183,7 @@ static int add_mark_spans(struct making *m, const struct ips_build_input *in)
         if (place[i].chain != chain) {
             if (chain != IPS_NONE)
                 count_unended_spans(m);
-            begin_chain(m, chain = place[i].chain);
+            reset_open_spans(m, chain = place[i].chain);
         }
         rc = add_spans_of_stream(m, &in->streams[place[i].stream]);
     }
@@ -188,9 +195,11 @@ static int add_mark_spans(struct making *m, const struct ips_build_input *in)
 
 /* ---- tasks --------------------------------------------------------------- */
 
-static int add_task_spans(struct making *m, const struct ips_build_input *in)
+static int add_task_spans(struct spans_builder *m,
+                          const struct ips_build_input *in)
 {
-    struct slave_stream_place *place = slave_stream_order(in, m->b, m->err);
+    struct slave_stream_with_chain *place =
+        slave_sort_streams_by_chain(in, m->b, m->err);
     int rc = place ? 0 : IPS_E_NO_MEMORY;
     uint32_t chain = IPS_NONE;
     for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {
@@ -199,7 +208,7 @@ static int add_task_spans(struct making *m, const struct ips_build_input *in)
         if (!(h->flags & IPS_SEGMENT_TASK) || place[i].chain == chain ||
             place[i].chain == IPS_NONE)
             continue;
-        begin_chain(m, chain = place[i].chain);
+        reset_open_spans(m, chain = place[i].chain);
         const struct ips_thread_row *t = &m->b->threads[chain];
         rc = find_or_add_name(m, t->name, strcspn(t->name, " "), &name);
         if (rc < 0 || name == UINT32_MAX)
@@ -218,7 +227,8 @@ int slave_marked_spans_make(const struct ips_build_input *in,
                             enum slave_marked_span_by by, const char *name,
                             struct slave_marked_spans *out, struct ips_err *err)
 {
-    struct making m = {.b = b, .by = by, .only = name, .out = out, .err = err};
+    struct spans_builder m = {
+        .b = b, .by = by, .only = name, .out = out, .err = err};
     memset(out, 0, sizeof(*out));
     int rc =
         by == SLAVE_BY_TASK ? add_task_spans(&m, in) : add_mark_spans(&m, in);

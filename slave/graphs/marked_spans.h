@@ -20,8 +20,8 @@
 
 #include "slave/build/build.h"
 
-#define SLAVE_BRACKET_NAMES 256u
-#define SLAVE_BRACKET_NAME_BYTES 128u
+#define SLAVE_MARKED_SPAN_NAMES 256u
+#define SLAVE_MARKED_SPAN_NAME_BYTES 128u
 
 enum slave_marked_span_by { SLAVE_BY_MARK, SLAVE_BY_TASK };
 
@@ -32,7 +32,7 @@ struct slave_marked_span {
     uint64_t first_ns, last_ns;
 };
 struct slave_marked_spans { /* rows are sorted by chain, then by end */
-    char name[SLAVE_BRACKET_NAMES][SLAVE_BRACKET_NAME_BYTES];
+    char name[SLAVE_MARKED_SPAN_NAMES][SLAVE_MARKED_SPAN_NAME_BYTES];
     uint32_t name_count;
     struct slave_marked_span *row; /* the spans; release with free() */
     uint32_t count;

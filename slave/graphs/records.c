@@ -36,8 +36,8 @@ static bool read_block_checksum(int fd, uint64_t at, uint64_t *check)
     return true;
 }
 
-static bool same_archive(const struct slave_records *r, int fd,
-                         const struct stat *st)
+static bool is_same_archive(const struct slave_records *r, int fd,
+                            const struct stat *st)
 {
     uint64_t first, last;
     return r->dev == st->st_dev && r->ino == st->st_ino &&
@@ -57,7 +57,8 @@ static bool has_piece_that_ends_at(const struct slave_records *r,
 
 /* ---- unpacking ---- */
 
-static void note_types(uint64_t types[4], const uint8_t *p, uint32_t len)
+static void collect_record_types(uint64_t types[4], const uint8_t *p,
+                                 uint32_t len)
 {
     for (uint32_t at = 0; at + 8 <= len;) {
         uint32_t word;
@@ -70,8 +71,8 @@ static void note_types(uint64_t types[4], const uint8_t *p, uint32_t len)
 
 /* Adds a frame to the records of its stream, as part of piece number
  * r->piece_count. The caller counts this piece when it is complete. */
-static int add_frame(void *arg, const struct slave_frame *f,
-                     struct ips_err *err)
+static int add_frame_to_stream(void *arg, const struct slave_frame *f,
+                               struct ips_err *err)
 {
     struct slave_records *r = arg;
     if (f->stream >= r->stream_count)
@@ -98,12 +99,12 @@ static int add_frame(void *arg, const struct slave_frame *f,
             r->permille,
             (unsigned)(r->seen_bytes * B_BUILT_READ / r->all_bytes),
             memory_order_relaxed);
-    note_types(s->types, (const uint8_t *)(f + 1), f->bytes);
+    collect_record_types(s->types, (const uint8_t *)(f + 1), f->bytes);
     return 0;
 }
 
-static int room_for_streams(struct slave_records *r, uint32_t count,
-                            struct ips_err *err)
+static int reserve_record_streams(struct slave_records *r, uint32_t count,
+                                  struct ips_err *err)
 {
     if (count <= r->stream_count)
         return 0;
@@ -119,7 +120,7 @@ static int room_for_streams(struct slave_records *r, uint32_t count,
 }
 
 /* Returns the offset of the last of the blocks that begin in [from, to). */
-static uint64_t last_block(int fd, uint64_t from, uint64_t to)
+static uint64_t find_last_block_offset(int fd, uint64_t from, uint64_t to)
 {
     struct slave_block b;
     uint64_t last = from;
@@ -144,7 +145,7 @@ static int extend_records(struct slave_records *r,
         if (s->streams[i].number >= slots)
             slots = s->streams[i].number + 1;
     }
-    int rc = room_for_streams(r, slots, err);
+    int rc = reserve_record_streams(r, slots, err);
     if (rc == 0 && r->piece_count == r->piece_capacity)
         rc = b_array_reserve((void **)&r->pieces, r->piece_count,
                              &r->piece_capacity, sizeof(*r->pieces), err);
@@ -152,12 +153,12 @@ static int extend_records(struct slave_records *r,
         return rc;
     struct slave_records_piece *part = &r->pieces[r->piece_count];
     rc = slave_archive_unpack_from(s->dir, fd, r->bytes, s->archive_bytes,
-                                   &part->map, add_frame, r, err);
+                                   &part->map, add_frame_to_stream, r, err);
     if (rc < 0)
         return rc; /* the caller frees the incomplete r */
     part->until = s->archive_bytes;
     r->piece_count++;
-    r->last_at = last_block(fd, r->bytes, s->archive_bytes);
+    r->last_at = find_last_block_offset(fd, r->bytes, s->archive_bytes);
     r->bytes = s->archive_bytes;
     (void)read_block_checksum(fd, 0, &r->first);
     (void)read_block_checksum(fd, r->last_at, &r->last);
@@ -216,7 +217,7 @@ static int get_records(struct slave_records **list,
             records_free(r);
         return ips_err_errno(err, "stat %s/archive", s->dir);
     }
-    if (r && r->bytes && !same_archive(r, fd, &st)) {
+    if (r && r->bytes && !is_same_archive(r, fd, &st)) {
         records_free(r);
         r = NULL;
     }
@@ -256,8 +257,9 @@ int slave_records_get(struct slave_records **list,
     return rc;
 }
 
-uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
-                              uint64_t bytes, const struct ips_chunk **out)
+uint32_t slave_records_get_chunks(const struct slave_records *r,
+                                  uint32_t stream, uint64_t bytes,
+                                  const struct ips_chunk **out)
 {
     *out = NULL;
     if (stream >= r->stream_count)
@@ -275,7 +277,7 @@ void slave_records_end_use(struct slave_records **list, struct slave_records *r)
     uint32_t kept = 0;
     if (!r)
         return;
-    struct ips_large_use use = ips_large_use();
+    struct ips_large_get_use use = ips_large_get_use();
     if (!r->is_shared || use.files || use.memory > use.limit / 2) {
         records_free(r);
         return;

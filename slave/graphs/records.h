@@ -31,7 +31,7 @@ struct slave_records {
     uint64_t last_at; /* offset of the last block that was read */
     /* the records that one question read */
     struct slave_records_piece {
-        struct slave_archive_unpack map;
+        struct slave_unpacked_archive map;
         uint64_t until; /* archive offset of the piece's end */
     } * pieces;
     uint32_t piece_count, piece_capacity;
@@ -57,8 +57,9 @@ int slave_records_get(struct slave_records **list,
                       struct ips_err *err) IPS_MUST_USE;
 /* Sets *out to the frames of a stream that are in the first `bytes` of the
  * archive, and returns their number. */
-uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
-                              uint64_t bytes, const struct ips_chunk **out);
+uint32_t slave_records_get_chunks(const struct slave_records *r,
+                                  uint32_t stream, uint64_t bytes,
+                                  const struct ips_chunk **out);
 /* Ends the use of records from slave_records_get: keeps them in *list if they
  * may be kept and memory is not short, else frees them. */
 void slave_records_end_use(struct slave_records **list,

@@ -4,7 +4,7 @@
 #include "slave/build/chain_index.h"
 #include "slave/build/internal.h"
 
-struct making {
+struct series_builder {
     const struct ips_built *b;
     const struct slave_series_ask *ask;
     struct slave_series *out;
@@ -22,7 +22,7 @@ struct point {
 /* ---- bins ---- */
 
 /* Returns the bin of t; requires edges[0] <= t < edges[bins]. */
-static uint32_t bin_of(struct making *m, uint64_t t)
+static uint32_t find_time_bin(struct series_builder *m, uint64_t t)
 {
     const uint64_t *e = m->ask->edges;
     uint32_t low = 0, high = m->ask->bins;
@@ -41,14 +41,14 @@ static uint32_t bin_of(struct making *m, uint64_t t)
     return m->bin = low;
 }
 
-static bool is_inside(const struct making *m, uint64_t t)
+static bool is_time_in_bins(const struct series_builder *m, uint64_t t)
 {
     return t >= m->ask->edges[0] && t < m->ask->edges[m->ask->bins];
 }
 
 /* Spreads `ns` evenly from t0 to t1 over the bins, so that rounded shares add
  * up exactly. */
-static void spread_ns(struct making *m, uint64_t *bins, uint64_t t0,
+static void spread_ns(struct series_builder *m, uint64_t *bins, uint64_t t0,
                       uint64_t t1, uint64_t ns)
 {
     const uint64_t *e = m->ask->edges;
@@ -56,13 +56,13 @@ static void spread_ns(struct making *m, uint64_t *bins, uint64_t t0,
     if (ns == 0 || t1 < e[0] || t0 >= e[n])
         return;
     if (t1 == t0) {
-        if (is_inside(m, t1))
-            bins[bin_of(m, t1)] += ns;
+        if (is_time_in_bins(m, t1))
+            bins[find_time_bin(m, t1)] += ns;
         return;
     }
     uint64_t from = ips_max_u64(t0, e[0]), length = t1 - t0;
     uint64_t gone = (uint64_t)((ips_u128)ns * (from - t0) / length);
-    for (uint32_t i = bin_of(m, from); i < n; i++) {
+    for (uint32_t i = find_time_bin(m, from); i < n; i++) {
         uint64_t to = ips_min_u64(t1, e[i + 1]);
         uint64_t up_to = (uint64_t)((ips_u128)ns * (to - t0) / length);
         bins[i] += up_to - gone;
@@ -77,7 +77,8 @@ static void spread_ns(struct making *m, uint64_t *bins, uint64_t t0,
 /* Handles a reading of the thread's CPU clock, which showed `cpu` at t. A
  * reading that runs backwards (damaged records, or an older reading) is
  * ignored. */
-static void add_reading(struct making *m, uint64_t t, uint64_t cpu)
+static void add_cpu_clock_reading(struct series_builder *m, uint64_t t,
+                                  uint64_t cpu)
 {
     struct point *last = &m->last[m->chain];
     if (t < last->t || cpu < last->cpu)
@@ -86,46 +87,47 @@ static void add_reading(struct making *m, uint64_t t, uint64_t cpu)
     *last = (struct point){t, cpu};
 }
 
-static void add_interval(struct making *m, uint32_t word, uint64_t t,
+static void add_interval(struct series_builder *m, uint32_t word, uint64_t t,
                          uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
 {
     uint64_t to = b_stamp_to_ns(m->clock, word, t_ret);
     uint64_t from = ips_min_u64(b_stamp_to_ns(m->clock, word, t), to);
     uint64_t blocked = b_blocked_ns(from, to, cpu, cpu_ret);
-    add_reading(m, from, cpu);
-    add_reading(m, to, ips_max_u64(cpu, cpu_ret));
+    add_cpu_clock_reading(m, from, cpu);
+    add_cpu_clock_reading(m, to, ips_max_u64(cpu, cpu_ret));
     if (blocked >= B_BLOCKED_NS)
         spread_ns(m, m->wait, from, to, blocked);
 }
 
-static void on_io(struct making *m, uint32_t type, const uint8_t *data)
+static void add_io_record(struct series_builder *m, uint32_t type,
+                          const uint8_t *data)
 {
     struct ips_rec_io r;
     memcpy(&r, data, sizeof(r));
     add_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
     uint64_t t = b_stamp_to_ns(m->clock, r.h.word, r.h.t);
     if (type != IPS_REC_SEND || r.op == IPS_OP_CONNECT || r.err ||
-        r.result <= 0 || !is_inside(m, t))
+        r.result <= 0 || !is_time_in_bins(m, t))
         return;
-    uint32_t bin = bin_of(m, t);
+    uint32_t bin = find_time_bin(m, t);
     m->messages[bin]++;
     m->bytes[bin] = ips_add_sat(m->bytes[bin], (uint64_t)r.result);
 }
 
 /* Handles a record of one point in time, whose head is followed by `cpu`. */
-static void on_moment(struct making *m, const uint8_t *data)
+static void add_moment_record(struct series_builder *m, const uint8_t *data)
 {
     struct {
         struct ips_rec_head h;
         uint64_t cpu;
     } r;
     memcpy(&r, data, sizeof(r));
-    add_reading(m, b_stamp_to_ns(m->clock, r.h.word, r.h.t), r.cpu);
+    add_cpu_clock_reading(m, b_stamp_to_ns(m->clock, r.h.word, r.h.t), r.cpu);
 }
 
 /* Handles a FORK, JOIN, ACQUIRE or RELEASE record; all of them begin like `r`.
  */
-static void on_interval(struct making *m, const uint8_t *data)
+static void add_interval_record(struct series_builder *m, const uint8_t *data)
 {
     struct {
         struct ips_rec_head h;
@@ -153,7 +155,7 @@ CPU_BEHIND_HEAD(ips_rec_text);
 CPU_BEHIND_HEAD(ips_rec_signal);
 CPU_BEHIND_HEAD(ips_rec_lock);
 
-static void add_readings_of_stream(struct making *m,
+static void add_readings_of_stream(struct series_builder *m,
                                    const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
@@ -166,13 +168,13 @@ static void add_readings_of_stream(struct making *m,
         case IPS_REC_RECV:
         case IPS_REC_RECVCALL:
         case IPS_REC_BLOCK:
-            on_io(m, type, data);
+            add_io_record(m, type, data);
             break;
         case IPS_REC_FORK:
         case IPS_REC_JOIN:
         case IPS_REC_ACQUIRE:
         case IPS_REC_RELEASE:
-            on_interval(m, data);
+            add_interval_record(m, data);
             break;
         case IPS_REC_START:
         case IPS_REC_END:
@@ -185,7 +187,7 @@ static void add_readings_of_stream(struct making *m,
         case IPS_REC_SIGNAL:
         case IPS_REC_ACQUIRE_SHORT:
         case IPS_REC_RELEASE_SHORT:
-            on_moment(m, data);
+            add_moment_record(m, data);
             break;
         default: /* the other record types have no reading of the CPU clock */
             break;
@@ -195,7 +197,7 @@ static void add_readings_of_stream(struct making *m,
 
 /* ---- chains ---- */
 
-static void set_first_readings(struct making *m)
+static void set_first_readings(struct series_builder *m)
 {
     for (uint32_t c = 0; c < m->b->g.chain_count; c++) {
         const struct ips_thread_row *t = &m->b->threads[c];
@@ -204,7 +206,7 @@ static void set_first_readings(struct making *m)
 }
 
 /* Selects the row of this chain; false: the chain is left out. */
-static bool select_row_of_chain(struct making *m, uint32_t chain)
+static bool select_row_of_chain(struct series_builder *m, uint32_t chain)
 {
     uint32_t row = m->ask->row ? m->ask->row[chain] : 0;
     if (row >= m->ask->rows)
@@ -219,7 +221,7 @@ static bool select_row_of_chain(struct making *m, uint32_t chain)
 }
 
 /* Adds the CPU time of each thread after the last reading of its CPU clock. */
-static void add_cpu_after_last_reading(struct making *m)
+static void add_cpu_after_last_reading(struct series_builder *m)
 {
     const struct ips_built *b = m->b;
     uint32_t spun = 0;
@@ -232,11 +234,11 @@ static void add_cpu_after_last_reading(struct making *m)
              spun++)
             cpu = ips_add_sat(cpu, b->spun[spun].ns);
         if (select_row_of_chain(m, c))
-            add_reading(m, ips_max_u64(t->end_ns, m->last[c].t), cpu);
+            add_cpu_clock_reading(m, ips_max_u64(t->end_ns, m->last[c].t), cpu);
     }
 }
 
-static int allocate_series(struct making *m, struct ips_err *err)
+static int allocate_series(struct series_builder *m, struct ips_err *err)
 {
     struct slave_series *s = m->out;
     size_t n = (size_t)s->rows * s->bins;
@@ -255,11 +257,11 @@ int slave_series_make(const struct ips_build_input *in,
                       const struct slave_series_ask *ask,
                       struct slave_series *out, struct ips_err *err)
 {
-    struct making m = {.b = b, .ask = ask, .out = out};
+    struct series_builder m = {.b = b, .ask = ask, .out = out};
     *out = (struct slave_series){.bins = ask->bins, .rows = ask->rows};
-    struct slave_stream_place *places = NULL;
+    struct slave_stream_with_chain *places = NULL;
     int rc = allocate_series(&m, err);
-    if (rc == 0 && !(places = slave_stream_order(in, b, err)))
+    if (rc == 0 && !(places = slave_sort_streams_by_chain(in, b, err)))
         rc = IPS_E_NO_MEMORY;
     if (rc == 0 && ask->bins > 0) {
         set_first_readings(&m);

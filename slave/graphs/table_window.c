@@ -15,7 +15,8 @@ static bool contains_time(const struct window *w, uint64_t t)
 
 /* Spreads `ns` evenly over the time from t0 to t1, and returns the part before
  * t. */
-static uint64_t ns_passed(uint64_t ns, uint64_t t0, uint64_t t1, uint64_t t)
+static uint64_t ns_before_time(uint64_t ns, uint64_t t0, uint64_t t1,
+                               uint64_t t)
 {
     if (t <= t0)
         return 0;
@@ -24,17 +25,18 @@ static uint64_t ns_passed(uint64_t ns, uint64_t t0, uint64_t t1, uint64_t t)
     return (uint64_t)((ips_u128)ns * (t - t0) / (t1 - t0));
 }
 
-static uint64_t share_ns(const struct window *w, uint64_t ns, uint64_t t0,
-                         uint64_t t1)
+static uint64_t ns_within_window(const struct window *w, uint64_t ns,
+                                 uint64_t t0, uint64_t t1)
 {
     if (t1 <= t0)
         return contains_time(w, t1) ? ns : 0;
-    return ns_passed(ns, t0, t1, w->to) - ns_passed(ns, t0, t1, w->from);
+    return ns_before_time(ns, t0, t1, w->to) -
+           ns_before_time(ns, t0, t1, w->from);
 }
 
 /* Cuts a lifetime to the window. Returns false if it is outside the window. */
-static bool cut_life(const struct window *w, uint64_t start, uint64_t end,
-                     uint64_t *from, uint64_t *to)
+static bool clip_lifetime_to_window(const struct window *w, uint64_t start,
+                                    uint64_t end, uint64_t *from, uint64_t *to)
 {
     if (start >= w->to || end < w->from)
         return false;
@@ -52,11 +54,11 @@ static uint64_t cpu_ns_in_window(const struct ips_built *b,
     for (uint32_t n = c->first + 1; n < c->first + c->count; n++) {
         uint64_t ns = ips_min_u64(b->g.w[n], left);
         uint64_t at = ips_max_u64(last, b->g.t_ns[n]);
-        sum += share_ns(w, ns, last, at);
+        sum += ns_within_window(w, ns, last, at);
         left -= ns;
         last = at;
     }
-    return sum + share_ns(w, left, last, ips_max_u64(last, t->end_ns));
+    return sum + ns_within_window(w, left, last, ips_max_u64(last, t->end_ns));
 }
 
 static void add_waits(const struct ips_built *b, const struct window *w,
@@ -68,8 +70,8 @@ static void add_waits(const struct ips_built *b, const struct window *w,
         struct slave_window_thread *t = &threads[ips_chain_of(&b->g, r->arc)];
         if (r->cause >= IPS_WAIT_COUNT)
             continue;
-        t->wait_ns[r->cause] +=
-            share_ns(w, r->ns, ips_sub_sat(r->end_ns, r->ns), r->end_ns);
+        t->wait_ns[r->cause] += ns_within_window(
+            w, r->ns, ips_sub_sat(r->end_ns, r->ns), r->end_ns);
         t->wait_count[r->cause] += contains_time(w, r->end_ns);
     }
 }
@@ -81,8 +83,9 @@ static void make_processes(const struct ips_built *b, const struct window *w,
         const struct ips_proc *p = &b->procs[i];
         struct slave_window_process *r = &out->processes[i];
         r->earlier = p->start_ns < w->from;
-        r->outside = !cut_life(w, p->start_ns, p->end_ns ? p->end_ns : last,
-                               &r->start_ns, &r->end_ns);
+        r->outside = !clip_lifetime_to_window(w, p->start_ns,
+                                              p->end_ns ? p->end_ns : last,
+                                              &r->start_ns, &r->end_ns);
     }
     for (uint32_t i = 0; i < b->g.chain_count; i++) {
         struct slave_window_process *r = &out->processes[b->threads[i].process];
@@ -106,8 +109,9 @@ int slave_table_window_make(const struct ips_built *b,
     for (uint32_t i = 0; i < b->g.chain_count; i++) {
         const struct ips_thread_row *t = &b->threads[i];
         struct slave_window_thread *r = &out->threads[i];
-        r->outside = !cut_life(&w, t->start_ns, t->end_ns ? t->end_ns : last,
-                               &r->start_ns, &r->end_ns);
+        r->outside = !clip_lifetime_to_window(&w, t->start_ns,
+                                              t->end_ns ? t->end_ns : last,
+                                              &r->start_ns, &r->end_ns);
         r->cpu_ns = cpu_ns_in_window(b, &w, i);
     }
     add_waits(b, &w, waits, wait_count, out->threads);

@@ -4,7 +4,7 @@
 #include "common/large.h"
 #include "slave/build/internal.h"
 
-struct making {
+struct waits_builder {
     struct slave_waits *w;
     struct ips_wait_rows *rows;
     const struct slave_input *in;
@@ -36,7 +36,8 @@ void slave_waits_free(struct slave_waits *w)
 
 /* ---- sites -------------------------------------------------------------- */
 
-static int new_site(struct making *k, struct slave_wait_site p, uint32_t *out)
+static int add_wait_site(struct waits_builder *k, struct slave_wait_site p,
+                         uint32_t *out)
 {
     struct slave_waits *w = k->w;
     int rc = 0;
@@ -49,18 +50,19 @@ static int new_site(struct making *k, struct slave_wait_site p, uint32_t *out)
     return rc;
 }
 
-static int find_code(struct making *k, uint32_t stream, uint64_t address,
-                     uint64_t t_ns, uint32_t *place)
+static int locate_wait_code(struct waits_builder *k, uint32_t stream,
+                            uint64_t address, uint64_t t_ns, uint32_t *place)
 {
     struct ips_codemap *map = &k->w->map;
     const struct ips_stream_in *s = &k->in->in.streams[stream];
-    return ips_codemap_locate(map, ips_codemap_image(map, &s->head), address,
-                              t_ns, true, place, k->err);
+    return ips_codemap_locate(map, ips_codemap_find_image(map, &s->head),
+                              address, t_ns, true, place, k->err);
 }
 
 /* Whether the location is in a system library or in IPS: a wait there counts
  * for the program code that called it. */
-static bool is_library(const struct ips_codemap *map, uint32_t place)
+static bool is_system_library_or_ips(const struct ips_codemap *map,
+                                     uint32_t place)
 {
     static const char *const names[] = {"libc.so.",   "libc-",     "ld-linux",
                                         "libpthread", "libstdc++", "libgcc_s",
@@ -75,7 +77,8 @@ static bool is_library(const struct ips_codemap *map, uint32_t place)
     return false;
 }
 
-static int site_of_stack(struct making *k, uint32_t stack, uint32_t *out)
+static int find_or_add_site_of_stack(struct waits_builder *k, uint32_t stack,
+                                     uint32_t *out)
 {
     struct slave_waits *w = k->w;
     const struct ips_wait_stack *s = &k->rows->stack[stack];
@@ -87,31 +90,32 @@ static int site_of_stack(struct making *k, uint32_t stack, uint32_t *out)
     }
     for (uint32_t i = 0; i < s->count; i++) {
         uint32_t code;
-        int rc = find_code(k, s->stream, k->rows->frame[s->first + i], s->t_ns,
-                           &code);
+        int rc = locate_wait_code(k, s->stream, k->rows->frame[s->first + i],
+                                  s->t_ns, &code);
         if (rc == 0 && w->frame_count == w->frame_capacity)
             rc = b_array_reserve((void **)&w->frame, w->frame_count,
                                  &w->frame_capacity, sizeof(*w->frame), k->err);
         if (rc < 0)
             return rc;
         w->frame[w->frame_count++] = code;
-        if (p.code_location == IPS_NONE && !is_library(&w->map, code))
+        if (p.code_location == IPS_NONE &&
+            !is_system_library_or_ips(&w->map, code))
             p.code_location = code;
     }
     p.count = w->frame_count - p.first;
     if (p.code_location == IPS_NONE && p.count)
         p.code_location = w->frame[p.first];
-    int rc = new_site(k, p, out);
+    int rc = add_wait_site(k, p, out);
     if (rc == 0)
         k->of_stack[stack] = *out + 1;
     return rc;
 }
 
-static int site_of_call(struct making *k, uint32_t stream, uint64_t site,
-                        uint64_t t_ns, uint32_t *out)
+static int find_or_add_site_of_call(struct waits_builder *k, uint32_t stream,
+                                    uint64_t site, uint64_t t_ns, uint32_t *out)
 {
     uint32_t code;
-    int rc = find_code(k, stream, site, t_ns, &code);
+    int rc = locate_wait_code(k, stream, site, t_ns, &code);
     while (rc == 0 && code >= k->of_code_capacity) {
         uint32_t before = k->of_code_capacity;
         rc = b_array_reserve((void **)&k->of_code, before, &k->of_code_capacity,
@@ -123,7 +127,8 @@ static int site_of_call(struct making *k, uint32_t stream, uint64_t site,
     if (rc < 0)
         return rc;
     if (!k->of_code[code]) {
-        rc = new_site(k, (struct slave_wait_site){.code_location = code}, out);
+        rc = add_wait_site(k, (struct slave_wait_site){.code_location = code},
+                           out);
         if (rc < 0)
             return rc;
         k->of_code[code] = *out + 1;
@@ -141,8 +146,8 @@ static int compare_node_to_release(const void *va, const void *vb)
 
 /* If another thread of this machine ended wait `i` by releasing a lock, sets
  * w->giver[i] to the call site of the release. */
-static int set_site_of_release(struct making *k, const struct ips_graph *g,
-                               uint32_t i)
+static int set_site_of_release(struct waits_builder *k,
+                               const struct ips_graph *g, uint32_t i)
 {
     const struct ips_wait_row *r = &k->w->row[i];
     const struct ips_wait_rows *all = k->rows;
@@ -152,21 +157,22 @@ static int set_site_of_release(struct making *k, const struct ips_graph *g,
     const struct ips_release_row *x =
         bsearch(&g->xpred[r->arc], all->release, all->release_count,
                 sizeof(*all->release), compare_node_to_release);
-    return x ? site_of_call(k, x->stream, x->site, x->t_ns, &k->w->giver[i])
+    return x ? find_or_add_site_of_call(k, x->stream, x->site, x->t_ns,
+                                        &k->w->giver[i])
              : 0;
 }
 
-static int make_sites(struct making *k, const struct ips_graph *g)
+static int make_sites(struct waits_builder *k, const struct ips_graph *g)
 {
     struct slave_waits *w = k->w;
     uint32_t unknown, paged;
     k->of_stack = b_calloc(k->rows->stack_count, sizeof(*k->of_stack), k->err);
     int rc = k->of_stack ? 0 : IPS_E_NO_MEMORY;
     if (rc == 0)
-        rc = new_site(k, (struct slave_wait_site){.code_location = IPS_NONE},
-                      &unknown);
+        rc = add_wait_site(
+            k, (struct slave_wait_site){.code_location = IPS_NONE}, &unknown);
     if (rc == 0)
-        rc = new_site(
+        rc = add_wait_site(
             k, (struct slave_wait_site){.code_location = SLAVE_PAGE_FAULTS},
             &paged);
     for (uint32_t i = 0; rc == 0 && i < w->count; i++) {
@@ -175,9 +181,10 @@ static int make_sites(struct making *k, const struct ips_graph *g)
         if (r->site == B_SITE_PAGE_FAULTS)
             place = paged;
         else if (r->stack != IPS_NONE)
-            rc = site_of_stack(k, r->stack, &place);
+            rc = find_or_add_site_of_stack(k, r->stack, &place);
         else if (r->site)
-            rc = site_of_call(k, r->stream, r->site, r->end_ns, &place);
+            rc = find_or_add_site_of_call(k, r->stream, r->site, r->end_ns,
+                                          &place);
         r->stack = place;
         if (rc == 0)
             rc = set_site_of_release(k, g, i);
@@ -185,8 +192,8 @@ static int make_sites(struct making *k, const struct ips_graph *g)
     for (uint32_t i = 0; rc == 0 && i < w->blocked_count; i++) {
         const struct ips_blocked_row *r = &w->blocked[i];
         if (r->begun.site)
-            rc = site_of_call(k, r->stream, r->begun.site, r->since_ns,
-                              &w->blocked_site[i]);
+            rc = find_or_add_site_of_call(k, r->stream, r->begun.site,
+                                          r->since_ns, &w->blocked_site[i]);
     }
     return rc;
 }
@@ -199,7 +206,7 @@ int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
                                      struct ips_wait_rows *rows,
                                      struct ips_err *err)
 {
-    struct making k = {.in = in, .rows = rows, .err = err};
+    struct waits_builder k = {.in = in, .rows = rows, .err = err};
     struct slave_waits *w = k.w = calloc(1, sizeof(*w));
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");

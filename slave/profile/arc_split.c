@@ -8,12 +8,14 @@ static uint32_t procedure_of_sample(const struct slave_profile_cache *c,
                                     uint32_t sample)
 {
     const struct ips_stack *s = &c->p.stacks[c->p.arcs.samples[sample].stack];
-    return s->count ? slave_proc_of_sample(n, c->p.frames[s->first]) : IPS_NONE;
+    return s->count ? slave_proc_of_sampled_location(n, c->p.frames[s->first])
+                    : IPS_NONE;
 }
 
-int slave_arc_mixes_make(const struct slave_profile_cache *costs,
-                         const struct slave_proc_names *names,
-                         struct slave_arc_mixes *out, struct ips_err *err)
+int slave_arc_pool_profiles_make(const struct slave_profile_cache *costs,
+                                 const struct slave_proc_names *names,
+                                 struct slave_arc_pool_profiles *out,
+                                 struct ips_err *err)
 {
     const struct slave_arcs *a = &costs->p.arcs;
     int rc = 0;
@@ -51,11 +53,11 @@ int slave_arc_mixes_make(const struct slave_profile_cache *costs,
         out->first[a->pool_count] = out->entry_count;
     ips_free_large(part);
     if (rc < 0)
-        slave_arc_mixes_release(out);
+        slave_arc_pool_profiles_release(out);
     return rc;
 }
 
-void slave_arc_mixes_release(struct slave_arc_mixes *m)
+void slave_arc_pool_profiles_release(struct slave_arc_pool_profiles *m)
 {
     ips_free_large(m->first);
     ips_free_large(m->entries);
@@ -64,7 +66,7 @@ void slave_arc_mixes_release(struct slave_arc_mixes *m)
 
 uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
                                        const struct ips_graph *g,
-                                       const struct slave_arc_view *v,
+                                       const struct slave_arc_source_range *v,
                                        uint32_t node, uint32_t k,
                                        struct slave_window window)
 {
@@ -80,10 +82,10 @@ uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
     return (uint64_t)((ips_u128)s->ns * in / (to - from));
 }
 
-uint64_t slave_arc_own_ns_in_window(const struct slave_arcs *a,
-                                    const struct ips_graph *g,
-                                    const struct slave_arc_view *v,
-                                    uint32_t node, struct slave_window w)
+uint64_t slave_arc_samples_ns_in_window(const struct slave_arcs *a,
+                                        const struct ips_graph *g,
+                                        const struct slave_arc_source_range *v,
+                                        uint32_t node, struct slave_window w)
 {
     uint64_t in = 0;
     for (uint32_t k = 0; k < v->count; k++)
@@ -92,25 +94,25 @@ uint64_t slave_arc_own_ns_in_window(const struct slave_arcs *a,
     return in;
 }
 
-void slave_arc_split(const struct slave_profile_cache *costs,
-                     const struct slave_proc_names *names,
-                     const struct slave_arc_mixes *mixes,
-                     const struct ips_graph *g, uint32_t chain, uint32_t node,
-                     uint64_t ns, struct slave_window window,
-                     void (*put)(void *arg, uint32_t symbol, uint64_t ns),
-                     void *arg)
+void slave_arc_split_by_procedure(
+    const struct slave_profile_cache *costs,
+    const struct slave_proc_names *names,
+    const struct slave_arc_pool_profiles *mixes, const struct ips_graph *g,
+    uint32_t chain, uint32_t node, uint64_t ns, struct slave_window window,
+    void (*put)(void *arg, uint32_t symbol, uint64_t ns), void *arg)
 {
     const struct slave_arcs *a = &costs->p.arcs;
-    struct slave_arc_view v = slave_arc_source_of(a, g, chain, node);
+    struct slave_arc_source_range v = slave_arc_find_source(a, g, chain, node);
     bool exact = v.source == SLAVE_ARC_EXACT, own = v.source == SLAVE_ARC_OWN;
     uint32_t first = v.first, end = v.first + v.count;
     /* If the thread has entries and exits, its time outside instrumented code
      * has no procedure; so the whole is the arc's weight. */
     uint64_t whole = exact ? ips_max_u64(v.ns, g->w[node]) : v.ns;
-    struct slave_share share;
-    uint64_t in = own ? slave_arc_own_ns_in_window(a, g, &v, node, window) : 0;
+    struct slave_proportional_split share;
+    uint64_t in =
+        own ? slave_arc_samples_ns_in_window(a, g, &v, node, window) : 0;
     whole = in ? in : whole;
-    if (v.source == SLAVE_ARC_ALIKE) {
+    if (v.source == SLAVE_ARC_SIMILAR) {
         first = mixes->first[v.pool];
         end = mixes->first[v.pool + 1];
         whole = a->pools[v.pool].ns;
@@ -118,14 +120,14 @@ void slave_arc_split(const struct slave_profile_cache *costs,
     if (ns == 0)
         return;
     uint64_t rest = ns;
-    if (v.source != SLAVE_ARC_NOBODY && whole > 0) {
-        slave_share_begin(&share, ns, whole, node);
+    if (v.source != SLAVE_ARC_NO_SOURCE && whole > 0) {
+        slave_proportional_split_begin(&share, ns, whole, node);
         for (uint32_t i = first; i < end; i++) {
-            uint32_t symbol =
-                exact ? slave_proc_of_entry(names, a->exacts[i].code_location)
-                : own ? procedure_of_sample(costs, names, i)
-                      : mixes->entries[i].symbol;
-            uint64_t part = slave_share_next(
+            uint32_t symbol = exact ? slave_proc_of_entered_location(
+                                          names, a->exacts[i].code_location)
+                              : own ? procedure_of_sample(costs, names, i)
+                                    : mixes->entries[i].symbol;
+            uint64_t part = slave_proportional_split_next(
                 &share, exact ? a->exacts[i].ns
                         : in  ? slave_arc_sample_ns_in_window(a, g, &v, node,
                                                               i - first, window)
@@ -141,39 +143,40 @@ void slave_arc_split(const struct slave_profile_cache *costs,
 }
 
 /* maximum number of procedures compared in one arc; further ones are ignored */
-#define MAIN_OF 64u
+#define MAIN_PROCEDURES_MAX 64u
 
 uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,
                                   const struct slave_proc_names *names,
-                                  const struct slave_arc_mixes *mixes,
+                                  const struct slave_arc_pool_profiles *mixes,
                                   const struct ips_graph *g, uint32_t chain,
                                   uint32_t node)
 {
     const struct slave_arcs *a = &costs->p.arcs;
-    struct slave_arc_view v = slave_arc_source_of(a, g, chain, node);
-    struct slave_arc_part part[MAIN_OF], best = {IPS_NONE, 0};
+    struct slave_arc_source_range v = slave_arc_find_source(a, g, chain, node);
+    struct slave_arc_part part[MAIN_PROCEDURES_MAX], best = {IPS_NONE, 0};
     uint32_t n = 0, first = v.first, end = v.first + v.count;
     if (v.source == SLAVE_ARC_EXACT)
         best.ns = ips_sub_sat(g->w[node], v.ns);
-    if (v.source == SLAVE_ARC_ALIKE) {
+    if (v.source == SLAVE_ARC_SIMILAR) {
         first = mixes->first[v.pool];
         end = mixes->first[v.pool + 1];
     }
     for (uint32_t i = first; i < end; i++) {
         struct slave_arc_part one =
-            v.source == SLAVE_ARC_ALIKE ? mixes->entries[i]
+            v.source == SLAVE_ARC_SIMILAR ? mixes->entries[i]
             : v.source == SLAVE_ARC_OWN
                 ? (struct slave_arc_part){procedure_of_sample(costs, names, i),
                                           a->samples[i].ns}
                 : (struct slave_arc_part){
-                      slave_proc_of_entry(names, a->exacts[i].code_location),
+                      slave_proc_of_entered_location(
+                          names, a->exacts[i].code_location),
                       a->exacts[i].ns};
         uint32_t k = 0;
-        while (v.source != SLAVE_ARC_ALIKE && k < n &&
+        while (v.source != SLAVE_ARC_SIMILAR && k < n &&
                part[k].symbol != one.symbol)
             k++;
-        if (v.source != SLAVE_ARC_ALIKE) {
-            if (k == n && n == MAIN_OF)
+        if (v.source != SLAVE_ARC_SIMILAR) {
+            if (k == n && n == MAIN_PROCEDURES_MAX)
                 continue;
             if (k == n)
                 part[n++] = (struct slave_arc_part){one.symbol, 0};

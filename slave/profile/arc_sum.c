@@ -35,7 +35,7 @@ struct point {
 
 /* Returns the CPU time, ns, at time t, by linear interpolation between a and b.
  */
-static uint64_t cpu_between(struct point a, struct point b, uint64_t t)
+static uint64_t interpolate_cpu(struct point a, struct point b, uint64_t t)
 {
     if (b.t <= a.t || b.cpu <= a.cpu)
         return a.cpu;
@@ -44,9 +44,10 @@ static uint64_t cpu_between(struct point a, struct point b, uint64_t t)
 }
 
 /* Returns the CPU time, ns, of the arc from its start to time t. */
-static uint64_t cpu_until(const struct slave_arcs *a, const struct ips_graph *g,
-                          const struct slave_arc_view *v, uint32_t node,
-                          uint64_t t)
+static uint64_t cpu_of_arc_until(const struct slave_arcs *a,
+                                 const struct ips_graph *g,
+                                 const struct slave_arc_source_range *v,
+                                 uint32_t node, uint64_t t)
 {
     const struct point end = {g->t_ns[node], g->w[node]};
     struct point last = {g->t_ns[node - 1], 0};
@@ -60,65 +61,68 @@ static uint64_t cpu_until(const struct slave_arcs *a, const struct ips_graph *g,
         if (next.t < last.t || next.cpu < last.cpu)
             continue; /* ignore a sample whose time or CPU runs backwards */
         if (t <= next.t)
-            return cpu_between(last, next, t);
+            return interpolate_cpu(last, next, t);
         last = next;
     }
-    return cpu_between(last, end, t);
+    return interpolate_cpu(last, end, t);
 }
 
-static uint64_t cpu_within(const struct slave_arcs *a,
-                           const struct ips_graph *g,
-                           const struct slave_arc_view *v, uint32_t node,
-                           struct slave_window window)
+static uint64_t cpu_of_arc_in_window(const struct slave_arcs *a,
+                                     const struct ips_graph *g,
+                                     const struct slave_arc_source_range *v,
+                                     uint32_t node, struct slave_window window)
 {
     if (window.from_ns == 0 && window.to_ns == UINT64_MAX)
         return g->w[node];
-    return ips_sub_sat(cpu_until(a, g, v, node, window.to_ns),
-                       cpu_until(a, g, v, node, window.from_ns));
+    return ips_sub_sat(cpu_of_arc_until(a, g, v, node, window.to_ns),
+                       cpu_of_arc_until(a, g, v, node, window.from_ns));
 }
 
 uint64_t slave_arc_cpu_within(const struct slave_arcs *a,
                               const struct ips_graph *g, uint32_t chain,
                               uint32_t node, struct slave_window window)
 {
-    struct slave_arc_view v = slave_arc_source_of(a, g, chain, node);
-    return cpu_within(a, g, &v, node, window);
+    struct slave_arc_source_range v = slave_arc_find_source(a, g, chain, node);
+    return cpu_of_arc_in_window(a, g, &v, node, window);
 }
 
 /* ---- adding ---- */
 
 /* Divides `ns` among the arc's own samples, in proportion to the parts of their
  * weights that are in the window. */
-static void add_own(struct slave_arc_sum *s, const struct slave_arc_view *v,
-                    uint32_t node, uint64_t ns, struct slave_window window)
+static void divide_among_own_samples(struct slave_arc_sum *s,
+                                     const struct slave_arc_source_range *v,
+                                     uint32_t node, uint64_t ns,
+                                     struct slave_window window)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
     const struct ips_graph *g = &s->b->g;
-    uint64_t in = slave_arc_own_ns_in_window(a, g, v, node, window);
-    struct slave_share share;
-    slave_share_begin(&share, ns, in ? in : v->ns, node);
+    uint64_t in = slave_arc_samples_ns_in_window(a, g, v, node, window);
+    struct slave_proportional_split share;
+    slave_proportional_split_begin(&share, ns, in ? in : v->ns, node);
     for (uint32_t i = 0; i < v->count; i++)
-        s->stood[v->first + i] += slave_share_next(
+        s->stood[v->first + i] += slave_proportional_split_next(
             &share, in ? slave_arc_sample_ns_in_window(a, g, v, node, i, window)
                        : a->samples[v->first + i].ns);
 }
 
-static void add_exact(struct slave_arc_sum *s, const struct slave_arc_view *v,
-                      uint32_t node, uint64_t ns)
+static void divide_among_exact_rows(struct slave_arc_sum *s,
+                                    const struct slave_arc_source_range *v,
+                                    uint32_t node, uint64_t ns)
 {
     const struct slave_arc_exact *row =
         &s->profile_cache->p.arcs.exacts[v->first];
     uint64_t whole = ips_max_u64(v->ns, s->b->g.w[node]);
-    struct slave_share share;
-    slave_share_begin(&share, ns, whole, node);
+    struct slave_proportional_split share;
+    slave_proportional_split_begin(&share, ns, whole, node);
     for (uint32_t i = 0; i < v->count; i++) {
-        uint64_t part = slave_share_next(&share, row[i].ns);
+        uint64_t part = slave_proportional_split_next(&share, row[i].ns);
         s->exact[v->first + i] += part;
         s->exact_ns += part;
     }
 }
 
-static void add_arc(struct slave_arc_sum *s, struct slave_arc_view v,
+static void add_arc(struct slave_arc_sum *s, struct slave_arc_source_range v,
                     uint32_t node, uint64_t ns, struct slave_window window)
 {
     if (ns == 0)
@@ -126,10 +130,10 @@ static void add_arc(struct slave_arc_sum *s, struct slave_arc_view v,
     s->ns += ns;
     s->by[v.source] += ns;
     if (v.source == SLAVE_ARC_OWN)
-        add_own(s, &v, node, ns, window);
+        divide_among_own_samples(s, &v, node, ns, window);
     else if (v.source == SLAVE_ARC_EXACT)
-        add_exact(s, &v, node, ns);
-    else if (v.source == SLAVE_ARC_ALIKE)
+        divide_among_exact_rows(s, &v, node, ns);
+    else if (v.source == SLAVE_ARC_SIMILAR)
         s->need[v.pool] += ns;
 }
 
@@ -137,8 +141,9 @@ uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
                            uint32_t node, struct slave_window window)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
-    struct slave_arc_view v = slave_arc_source_of(a, &s->b->g, chain, node);
-    uint64_t ns = cpu_within(a, &s->b->g, &v, node, window);
+    struct slave_arc_source_range v =
+        slave_arc_find_source(a, &s->b->g, chain, node);
+    uint64_t ns = cpu_of_arc_in_window(a, &s->b->g, &v, node, window);
     add_arc(s, v, node, ns, window);
     return ns;
 }
@@ -149,7 +154,7 @@ void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
 {
     add_arc(
         s,
-        slave_arc_source_of(&s->profile_cache->p.arcs, &s->b->g, chain, node),
+        slave_arc_find_source(&s->profile_cache->p.arcs, &s->b->g, chain, node),
         node, ns, window);
 }
 
@@ -161,38 +166,39 @@ static void divide_pools(struct slave_arc_sum *s)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
     for (uint32_t p = 0; p < a->pool_count; p++) {
-        struct slave_share share;
+        struct slave_proportional_split share;
         if (s->need[p] == 0)
             continue;
-        slave_share_begin(&share, s->need[p], a->pools[p].ns, p);
+        slave_proportional_split_begin(&share, s->need[p], a->pools[p].ns, p);
         for (uint32_t i = 0; i < a->pools[p].count; i++) {
             uint32_t sample = a->pooled[a->pools[p].first + i];
-            s->stood[sample] += slave_share_next(&share, a->samples[sample].ns);
+            s->stood[sample] +=
+                slave_proportional_split_next(&share, a->samples[sample].ns);
         }
         s->need[p] = 0;
     }
 }
 
-struct summing {
+struct profile_builder {
     struct ips_procs *p;
     struct slave_intern sampled_index, exact_index;
     struct ips_err *err;
 };
-struct pair {
+struct chain_code_key {
     const struct ips_procs *p;
     uint32_t chain, what;
 };
 
 static bool same_sampled(const void *arg, uint32_t number)
 {
-    const struct pair *k = arg;
+    const struct chain_code_key *k = arg;
     const struct ips_sampled *row = &k->p->sampled[number];
     return row->chain == k->chain && row->stack == k->what;
 }
 
 static bool same_exact(const void *arg, uint32_t number)
 {
-    const struct pair *k = arg;
+    const struct chain_code_key *k = arg;
     const struct ips_exact *row = &k->p->exact[number];
     return row->chain == k->chain && row->code_location == k->what;
 }
@@ -203,11 +209,11 @@ static uint64_t pair_hash(uint32_t a, uint32_t b)
     return slave_wordhash(7, &word, sizeof(word));
 }
 
-static int add_sampled_row(struct summing *m, uint32_t chain,
+static int add_sampled_row(struct profile_builder *m, uint32_t chain,
                            const struct slave_arc_sample *from, uint64_t ns)
 {
     struct ips_procs *p = m->p;
-    const struct pair key = {p, chain, from->stack};
+    const struct chain_code_key key = {p, chain, from->stack};
     bool fresh;
     int rc = 0;
     if (p->sampled_count == p->sampled_capacity)
@@ -215,9 +221,9 @@ static int add_sampled_row(struct summing *m, uint32_t chain,
                              &p->sampled_capacity, sizeof(*p->sampled), m->err);
     if (rc < 0)
         return rc;
-    uint32_t n =
-        slave_intern_number(&m->sampled_index, pair_hash(chain, from->stack),
-                            same_sampled, &key, &fresh);
+    uint32_t n = slave_intern_find_or_add(&m->sampled_index,
+                                          pair_hash(chain, from->stack),
+                                          same_sampled, &key, &fresh);
     if (n == UINT32_MAX)
         return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
     if (fresh)
@@ -231,11 +237,11 @@ static int add_sampled_row(struct summing *m, uint32_t chain,
 
 /* Adds `ns` to the row of this chain and code location. Total time and number
  * of calls are unknown for single arcs. */
-static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
-                         uint64_t ns)
+static int add_exact_row(struct profile_builder *m, uint32_t chain,
+                         uint32_t place, uint64_t ns)
 {
     struct ips_procs *p = m->p;
-    const struct pair key = {p, chain, place};
+    const struct chain_code_key key = {p, chain, place};
     bool fresh;
     int rc = 0;
     if (p->exact_count == p->exact_capacity)
@@ -243,8 +249,8 @@ static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
                              &p->exact_capacity, sizeof(*p->exact), m->err);
     if (rc < 0)
         return rc;
-    uint32_t n = slave_intern_number(&m->exact_index, pair_hash(chain, place),
-                                     same_exact, &key, &fresh);
+    uint32_t n = slave_intern_find_or_add(
+        &m->exact_index, pair_hash(chain, place), same_exact, &key, &fresh);
     if (n == UINT32_MAX)
         return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
     if (fresh)
@@ -268,11 +274,12 @@ static uint32_t advance_to_chain_of(const struct ips_graph *g, uint32_t chain,
     return chain;
 }
 
-int slave_arc_sum_profile(struct slave_arc_sum *s,
-                          struct slave_profile_cache *out, struct ips_err *err)
+int slave_arc_sum_make_profile(struct slave_arc_sum *s,
+                               struct slave_profile_cache *out,
+                               struct ips_err *err)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
-    struct summing m = {.p = &out->p, .err = err};
+    struct profile_builder m = {.p = &out->p, .err = err};
     uint32_t chain = 0;
     int rc = 0;
     divide_pools(s);
@@ -318,7 +325,7 @@ void slave_arc_sum_totals(const struct slave_arc_sum *s,
 {
     *out = (struct slave_arc_totals){.ns = s->ns,
                                      .exact_ns = s->exact_ns,
-                                     .alike_ns = s->by[SLAVE_ARC_ALIKE]};
+                                     .alike_ns = s->by[SLAVE_ARC_SIMILAR]};
     for (uint32_t i = 0; i < s->profile_cache->p.arcs.sample_count; i++) {
         uint64_t ns = s->stood[i];
         out->sampled_ns += ns;

@@ -58,9 +58,9 @@ void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
  * map and stacks are shared with s->profile_cache; free with
  * slave_arc_profile_free. Totals by thread are not set (p.threads is all 0):
  * use slave_arc_sum_totals. */
-int slave_arc_sum_profile(struct slave_arc_sum *s,
-                          struct slave_profile_cache *out,
-                          struct ips_err *err) IPS_MUST_USE;
+int slave_arc_sum_make_profile(struct slave_arc_sum *s,
+                               struct slave_profile_cache *out,
+                               struct ips_err *err) IPS_MUST_USE;
 void slave_arc_profile_free(struct slave_profile_cache *c);
 
 struct slave_arc_totals {

@@ -12,7 +12,7 @@ struct pair {
     uint32_t leaf, caller;
     uint64_t ns, steps;
 };
-struct making {
+struct callers_builder {
     const struct slave_profile_cache *profile_cache;
     const struct slave_proc_names *names;
     struct pair *pair;
@@ -50,7 +50,7 @@ static size_t merge_pairs(struct pair *pair, size_t count)
 }
 
 /* Makes room for one more pair. False: the limit is reached, or no memory. */
-static bool make_room(struct making *m)
+static bool reserve_caller_pair(struct callers_builder *m)
 {
     if (m->count < m->capacity)
         return true;
@@ -80,7 +80,7 @@ static int compare_lock_times(const void *a, const void *b)
     return (p->how > q->how) - (p->how < q->how);
 }
 
-static size_t merge_locks(struct slave_lock_time *lock, size_t count)
+static size_t merge_lock_times(struct slave_lock_time *lock, size_t count)
 {
     size_t kept = 0;
     if (count)
@@ -94,11 +94,11 @@ static size_t merge_locks(struct slave_lock_time *lock, size_t count)
     return kept;
 }
 
-static bool make_lock_room(struct making *m)
+static bool reserve_caller_lock(struct callers_builder *m)
 {
     if (m->locks < m->lock_capacity)
         return true;
-    m->locks = merge_locks(m->lock, m->locks);
+    m->locks = merge_lock_times(m->lock, m->locks);
     if (m->locks * 2 < m->lock_capacity)
         return true;
     size_t room = m->lock_capacity * 2 + 256;
@@ -114,7 +114,8 @@ static bool make_lock_room(struct making *m)
 
 /* Adds the sample to the lock times if its stack takes or releases a lock,
  * yields the CPU, or loops until memory changes. */
-static void add_lock_time(struct making *m, const struct ips_sampled *s)
+static void add_lock_time(struct callers_builder *m,
+                          const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];
     const struct slave_proc_names *n = m->names;
@@ -130,21 +131,22 @@ static void add_lock_time(struct making *m, const struct ips_sampled *s)
     bool loop = stack->spins && count && !(lock && use.contended);
     if (loop)
         use = (struct slave_lock_use){.site = symbol[0], .caller = symbol[0]};
-    if ((!lock && !loop) || !make_lock_room(m))
+    if ((!lock && !loop) || !reserve_caller_lock(m))
         return;
     m->lock[m->locks++] = (struct slave_lock_time){
         .leaf = symbol[0],
         .site = use.site,
         .caller = use.caller,
         .how = (use.contended ? SLAVE_LOCK_IS_CONTENDED : 0) |
-               (use.gives ? SLAVE_LOCK_IS_GIVEN : 0) |
+               (use.gives ? SLAVE_LOCK_IS_RELEASED : 0) |
                (use.library ? SLAVE_LOCK_OF_LIBRARY : 0) |
                (use.yields ? SLAVE_LOCK_IS_YIELD : 0) |
                (loop ? SLAVE_LOCK_IS_MEMORY_LOOP : 0),
         .ns = s->ns};
 }
 
-static void add_sample(struct making *m, const struct ips_sampled *s)
+static void add_caller_pairs_of_sample(struct callers_builder *m,
+                                       const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];
     const struct slave_proc_names *n = m->names;
@@ -156,7 +158,7 @@ static void add_sample(struct making *m, const struct ips_sampled *s)
         for (uint32_t k = n->first[place]; k < n->first[place + 1]; k++) {
             uint32_t symbol = n->of[k];
             leaf = leaf == IPS_NONE ? symbol : leaf;
-            if (m->seen[symbol] != m->serial && make_room(m))
+            if (m->seen[symbol] != m->serial && reserve_caller_pair(m))
                 m->pair[m->count++] =
                     (struct pair){leaf, symbol, s->ns, s->ns * step};
             m->seen[symbol] = m->serial;
@@ -165,7 +167,7 @@ static void add_sample(struct making *m, const struct ips_sampled *s)
     }
 }
 
-static int fill_caller_columns(const struct making *m,
+static int fill_caller_columns(const struct callers_builder *m,
                                struct slave_callers *out, struct ips_err *err)
 {
     size_t n = m->count + 1;
@@ -189,18 +191,18 @@ int slave_callers_make(const struct slave_profile_cache *costs,
                        const struct slave_proc_names *names,
                        struct slave_callers *out, struct ips_err *err)
 {
-    struct making m = {.profile_cache = costs, .names = names};
+    struct callers_builder m = {.profile_cache = costs, .names = names};
     memset(out, 0, sizeof(*out));
     m.seen = calloc((size_t)names->symbol_count + 1, sizeof(*m.seen));
     if (!m.seen)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < costs->p.sampled_count; i++) {
-        add_sample(&m, &costs->p.sampled[i]);
+        add_caller_pairs_of_sample(&m, &costs->p.sampled[i]);
         add_lock_time(&m, &costs->p.sampled[i]);
     }
     m.count = merge_pairs(m.pair, m.count);
     out->lock = m.lock;
-    out->lock_count = (uint32_t)merge_locks(m.lock, m.locks);
+    out->lock_count = (uint32_t)merge_lock_times(m.lock, m.locks);
     int rc = fill_caller_columns(&m, out, err);
     free(m.pair);
     free(m.seen);

@@ -12,7 +12,7 @@
 
 /* bits of slave_lock_time.how */
 #define SLAVE_LOCK_IS_CONTENDED 1u
-#define SLAVE_LOCK_IS_GIVEN 2u
+#define SLAVE_LOCK_IS_RELEASED 2u
 #define SLAVE_LOCK_OF_LIBRARY 4u
 #define SLAVE_LOCK_IS_YIELD 8u /* not a lock: sched_yield() */
 /* not a lock: a loop that only reads memory (IPS_REC_F_SPINS); `leaf`, `site`

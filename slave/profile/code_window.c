@@ -4,7 +4,8 @@
 
 /* ---- top procedures of each bin ---- */
 
-static uint32_t bin_of(const uint64_t *edges, uint32_t bins, uint64_t t)
+static uint32_t find_bin_of_time(const uint64_t *edges, uint32_t bins,
+                                 uint64_t t)
 {
     uint32_t low = 0, high = bins;
     if (bins == 0 || t < edges[0] || t >= edges[bins])
@@ -21,7 +22,7 @@ static uint32_t bin_of(const uint64_t *edges, uint32_t bins, uint64_t t)
 
 static int compare_tops_by_symbol(const void *va, const void *vb)
 {
-    const struct slave_top *a = va, *b = vb;
+    const struct slave_top_procedure *a = va, *b = vb;
     CMP3(a->bin, b->bin);
     CMP3(a->symbol, b->symbol);
     return 0;
@@ -29,14 +30,14 @@ static int compare_tops_by_symbol(const void *va, const void *vb)
 
 static int compare_tops_by_ns(const void *va, const void *vb)
 {
-    const struct slave_top *a = va, *b = vb;
+    const struct slave_top_procedure *a = va, *b = vb;
     CMP3(a->bin, b->bin);
     CMP3(b->ns, a->ns);
     CMP3(a->symbol, b->symbol);
     return 0;
 }
 
-static uint32_t merge_tops(struct slave_top *v, uint32_t n)
+static uint32_t merge_tops(struct slave_top_procedure *v, uint32_t n)
 {
     uint32_t kept = 0;
     if (n)
@@ -50,7 +51,8 @@ static uint32_t merge_tops(struct slave_top *v, uint32_t n)
     return kept;
 }
 
-static uint32_t cut_tops(struct slave_top *v, uint32_t n, uint32_t most)
+static uint32_t keep_tops_of_each_bin(struct slave_top_procedure *v, uint32_t n,
+                                      uint32_t most)
 {
     uint32_t kept = 0, bin = IPS_NONE, of_bin = 0;
     if (n)
@@ -64,36 +66,36 @@ static uint32_t cut_tops(struct slave_top *v, uint32_t n, uint32_t most)
     return kept;
 }
 
-int slave_window_tops(const struct slave_profile_cache *costs,
-                      const struct ips_built *b,
-                      const struct slave_proc_names *names,
-                      const uint64_t *edges, uint32_t bins, uint32_t most,
-                      struct slave_top **out, uint32_t *count,
-                      struct ips_err *err)
+int slave_window_top_procedures(const struct slave_profile_cache *costs,
+                                const struct ips_built *b,
+                                const struct slave_proc_names *names,
+                                const uint64_t *edges, uint32_t bins,
+                                uint32_t most, struct slave_top_procedure **out,
+                                uint32_t *count, struct ips_err *err)
 {
     const struct ips_procs *p = &costs->p;
     const struct slave_arcs *a = &p->arcs;
     uint32_t n = 0;
     size_t room = (size_t)a->sample_count + a->exact_count;
-    struct slave_top *v = b_calloc(room, sizeof(*v), err);
+    struct slave_top_procedure *v = b_calloc(room, sizeof(*v), err);
     if (!v)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < a->sample_count; i++) {
         const struct slave_arc_sample *s = &a->samples[i];
         uint32_t place = p->frames[p->stacks[s->stack].first];
-        v[n].bin = bin_of(edges, bins, s->t_ns);
-        v[n].symbol = slave_proc_of_sample(names, place);
+        v[n].bin = find_bin_of_time(edges, bins, s->t_ns);
+        v[n].symbol = slave_proc_of_sampled_location(names, place);
         v[n].ns = s->ns;
         n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
     }
     for (uint32_t i = 0; i < a->exact_count; i++) {
         const struct slave_arc_exact *e = &a->exacts[i];
-        v[n].bin = bin_of(edges, bins, b->g.t_ns[e->node]);
-        v[n].symbol = slave_proc_of_entry(names, e->code_location);
+        v[n].bin = find_bin_of_time(edges, bins, b->g.t_ns[e->node]);
+        v[n].symbol = slave_proc_of_entered_location(names, e->code_location);
         v[n].ns = e->ns;
         n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
     }
-    *count = cut_tops(v, merge_tops(v, n), most);
+    *count = keep_tops_of_each_bin(v, merge_tops(v, n), most);
     *out = v;
     return 0;
 }
@@ -143,7 +145,7 @@ int slave_window_profile(const struct slave_profile_cache *costs,
         if (t >= from_ns && t < to_ns)
             s.exact[i] = a->exacts[i].ns;
     }
-    rc = slave_arc_sum_profile(&s, out, err);
+    rc = slave_arc_sum_make_profile(&s, out, err);
     if (rc == 0) {
         out->p.of_window = true;
         fill_thread_rows(out, costs->p.threads);

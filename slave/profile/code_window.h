@@ -10,7 +10,7 @@
 #include "slave/profile/arc_sum.h"
 #include "slave/profile/proc_names.h"
 
-struct slave_top {
+struct slave_top_procedure {
     uint32_t bin, symbol; /* symbol: index into the names' symbols */
     uint64_t ns;
 };
@@ -18,12 +18,13 @@ struct slave_top {
  * greatest first. The rows in *out are in the order of bins. Bin i is the time
  * from edges[i] to edges[i + 1]. A sample counts with its whole weight in the
  * bin in which it was taken. Free *out with ips_free_large. */
-int slave_window_tops(const struct slave_profile_cache *costs,
-                      const struct ips_built *b,
-                      const struct slave_proc_names *names,
-                      const uint64_t *edges, uint32_t bins, uint32_t most,
-                      struct slave_top **out, uint32_t *count,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_window_top_procedures(const struct slave_profile_cache *costs,
+                                const struct ips_built *b,
+                                const struct slave_proc_names *names,
+                                const uint64_t *edges, uint32_t bins,
+                                uint32_t most, struct slave_top_procedure **out,
+                                uint32_t *count,
+                                struct ips_err *err) IPS_MUST_USE;
 
 /* Makes the costs of one window from the samples, entries and exits in it, for
  * slave_proc_table_make. The window is from <= t < to, in ns of this machine's

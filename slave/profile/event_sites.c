@@ -6,7 +6,7 @@
 
 #include "slave/build/internal.h"
 
-struct slave_noted {
+struct slave_noted_row {
     Ips__EventRow *row;
     /* code locations of the row, as a range of s->locations */
     uint32_t first, count;
@@ -34,7 +34,7 @@ int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
 void slave_sites_clear(struct slave_sites *s)
 {
     for (uint32_t i = 0; i < s->noted_count; i++) {
-        struct slave_noted *n = &s->noted[i];
+        struct slave_noted_row *n = &s->noted[i];
         for (uint32_t k = 0; n->text && k < n->count; k++)
             ips_free_large(n->text[k]);
         ips_free_large(n->text);
@@ -53,8 +53,8 @@ void slave_sites_release(struct slave_sites *s)
     ips_free_large(s->recent);
 }
 
-static int note_row(struct slave_sites *s, Ips__EventRow *row, bool stack,
-                    struct ips_err *err)
+static int add_noted_row(struct slave_sites *s, Ips__EventRow *row, bool stack,
+                         struct ips_err *err)
 {
     if (s->noted_count == s->noted_capacity) {
         int rc = b_array_reserve((void **)&s->noted, s->noted_count,
@@ -62,7 +62,7 @@ static int note_row(struct slave_sites *s, Ips__EventRow *row, bool stack,
         if (rc < 0)
             return rc;
     }
-    s->noted[s->noted_count++] = (struct slave_noted){
+    s->noted[s->noted_count++] = (struct slave_noted_row){
         .row = row, .first = s->location_count, .stack = stack};
     return 0;
 }
@@ -76,7 +76,7 @@ static int add_location(struct slave_sites *s,
         rc = b_array_reserve((void **)&s->locations, s->location_count,
                              &s->location_capacity, sizeof(*s->locations), err);
     if (rc == 0)
-        rc = ips_codemap_locate(&s->map, ips_codemap_image(&s->map, head),
+        rc = ips_codemap_locate(&s->map, ips_codemap_find_image(&s->map, head),
                                 address, t_ns, true,
                                 &s->locations[s->location_count], err);
     if (rc == 0) {
@@ -92,14 +92,14 @@ int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
 {
     if (!s->sites || !address)
         return 0;
-    int rc = note_row(s, row, false, err);
+    int rc = add_noted_row(s, row, false, err);
     return rc == 0 ? add_location(s, head, address, t_ns, err) : rc;
 }
 
 /* Returns the last stack of a call site of this stream, or NULL. Drops the
  * stacks of any other stream first. */
-static struct slave_recent_stack *find_recent(struct slave_sites *s,
-                                              uint32_t stream, uint64_t site)
+static struct slave_recent_stack *
+find_recent_stack(struct slave_sites *s, uint32_t stream, uint64_t site)
 {
     if (s->recent_stream != stream)
         s->recent_count = s->recent_next = 0;
@@ -113,7 +113,7 @@ static struct slave_recent_stack *find_recent(struct slave_sites *s,
 static int note_stack(struct slave_sites *s, Ips__EventRow *row,
                       const struct slave_recent_stack *k, struct ips_err *err)
 {
-    int rc = note_row(s, row, true, err);
+    int rc = add_noted_row(s, row, true, err);
     for (uint32_t i = 0; rc == 0 && i < k->count; i++) {
         if (s->location_count == s->location_capacity)
             rc = b_array_reserve((void **)&s->locations, s->location_count,
@@ -149,7 +149,7 @@ int slave_sites_note_stack(struct slave_sites *s, Ips__EventRow *row,
         s->recent = b_calloc(SLAVE_SITES_KEPT, sizeof(*s->recent), err);
     if (!s->recent)
         return IPS_E_NO_MEMORY;
-    struct slave_recent_stack *k = find_recent(s, stream, address[0]);
+    struct slave_recent_stack *k = find_recent_stack(s, stream, address[0]);
     if (!k) {
         k = &s->recent[s->recent_next];
         s->recent_next = (s->recent_next + 1) % SLAVE_SITES_KEPT;
@@ -158,7 +158,7 @@ int slave_sites_note_stack(struct slave_sites *s, Ips__EventRow *row,
     }
     k->site = address[0];
     k->count = 0;
-    uint32_t image = ips_codemap_image(&s->map, head);
+    uint32_t image = ips_codemap_find_image(&s->map, head);
     for (; k->count < count; k->count++) {
         int rc = ips_codemap_locate(&s->map, image, address[k->count], t_ns,
                                     true, &k->locations[k->count], err);
@@ -174,7 +174,7 @@ int slave_sites_note_last_stack(struct slave_sites *s, Ips__EventRow *row,
 {
     if (!s->stacks || !site)
         return 0;
-    const struct slave_recent_stack *k = find_recent(s, stream, site);
+    const struct slave_recent_stack *k = find_recent_stack(s, stream, site);
     return k ? note_stack(s, row, k, err) : 0;
 }
 
@@ -182,10 +182,10 @@ char *slave_location_text(const struct ips_codemap *map,
                           const struct slave_symbols *names, uint32_t place)
 {
     const char *at = names->of[place].text;
-    struct slave_frame_name f;
+    struct slave_symbol_frame f;
     char *text = NULL;
     int n = -1;
-    if (!slave_symbol_next(&at, &f))
+    if (!slave_symbol_parse_frame(&at, &f))
         return strdup("?");
     uint32_t module = map->locations[place].module;
     const char *path = module == IPS_NONE ? "" : map->modules[module].path;
@@ -221,7 +221,7 @@ int slave_sites_name_rows(struct slave_sites *s, struct slave_graphs *gs,
         return 0;
     int rc = slave_graph_make_names(gs, g, &s->map, &s->names, err);
     for (uint32_t i = 0; rc == 0 && i < s->noted_count; i++) {
-        struct slave_noted *n = &s->noted[i];
+        struct slave_noted_row *n = &s->noted[i];
         n->text = calloc((size_t)n->count + 1, sizeof(*n->text));
         for (uint32_t k = 0; n->text && k < n->count; k++) {
             n->text[k] = slave_location_text(&s->map, &s->names,

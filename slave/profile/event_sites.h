@@ -15,7 +15,7 @@
  * oldest */
 #define SLAVE_SITES_KEPT 512u
 
-struct slave_noted;
+struct slave_noted_row;
 struct slave_recent_stack;
 /* Must be zeroed before use. If the flags `sites` and `stacks` are both false,
  * nothing is collected. */
@@ -24,7 +24,7 @@ struct slave_sites {
     bool begun;
     struct ips_codemap map;
     struct slave_symbols names;
-    struct slave_noted *noted;
+    struct slave_noted_row *noted;
     uint32_t noted_count, noted_capacity;
     uint32_t *locations;
     uint32_t location_count, location_capacity;

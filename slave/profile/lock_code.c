@@ -17,39 +17,39 @@ static bool begins_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-bool slave_lock_is_library(const char *module)
+bool slave_module_is_c_library(const char *module)
 {
     const char *file = base_name_of(module);
     return begins_with(file, "libc.so.") || begins_with(file, "libc-") ||
            begins_with(file, "libpthread") || begins_with(file, "ld-linux");
 }
 
-bool slave_lock_is_recorder(const char *module)
+bool slave_module_is_recorder(const char *module)
 {
     return begins_with(base_name_of(module), "libips");
 }
 
-struct known {
+struct known_lock_procedure {
     const char *name;
     size_t len;
-    enum slave_lock_code code;
+    enum slave_lock_procedure_class code;
     bool prefix; /* true: matches all names that start with `name` */
 };
 
 /* Names of procedures, without the prefixes that strip_prefixes() removes. The
  * first match counts. */
-static const struct known known[] = {
+static const struct known_lock_procedure known[] = {
     {TEXT_AND_LENGTH("lll_lock_wait"), SLAVE_LOCK_SLEEPS, true},
     {TEXT_AND_LENGTH("lll_lock_wake"), SLAVE_LOCK_WAKES, true},
     {TEXT_AND_LENGTH("lll_timedlock_wait"), SLAVE_LOCK_SLEEPS, true},
     {TEXT_AND_LENGTH("lll_clocklock_wait"), SLAVE_LOCK_SLEEPS, true},
-    {TEXT_AND_LENGTH("lll_mutex_unlock"), SLAVE_LOCK_GIVES, true},
-    {TEXT_AND_LENGTH("lll_unlock"), SLAVE_LOCK_GIVES, true},
+    {TEXT_AND_LENGTH("lll_mutex_unlock"), SLAVE_LOCK_RELEASES, true},
+    {TEXT_AND_LENGTH("lll_unlock"), SLAVE_LOCK_RELEASES, true},
     {TEXT_AND_LENGTH("lll_"), SLAVE_LOCK_TAKES, true},
     {TEXT_AND_LENGTH("futex_"), SLAVE_LOCK_FUTEX, true},
     {TEXT_AND_LENGTH("pthread_cond_"), SLAVE_LOCK_COND, true},
     {TEXT_AND_LENGTH("pthread_mutex_cond_lock"), SLAVE_LOCK_TAKES, true},
-    {TEXT_AND_LENGTH("pthread_mutex_unlock"), SLAVE_LOCK_GIVES, true},
+    {TEXT_AND_LENGTH("pthread_mutex_unlock"), SLAVE_LOCK_RELEASES, true},
     {TEXT_AND_LENGTH("pthread_mutex_lock"), SLAVE_LOCK_TAKES, true},
     {TEXT_AND_LENGTH("pthread_mutex_trylock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_timedlock"), SLAVE_LOCK_TAKES, false},
@@ -59,13 +59,13 @@ static const struct known known[] = {
     {TEXT_AND_LENGTH("pthread_spin_lock"), SLAVE_LOCK_SLEEPS, false},
     {TEXT_AND_LENGTH("sched_yield"), SLAVE_LOCK_YIELDS, false},
     {TEXT_AND_LENGTH("mtx_lock"), SLAVE_LOCK_TAKES, false},
-    {TEXT_AND_LENGTH("mtx_unlock"), SLAVE_LOCK_GIVES, false},
-    {TEXT_AND_LENGTH("pthread_rwlock_unlock"), SLAVE_LOCK_GIVES, true},
-    {TEXT_AND_LENGTH("pthread_rwlock_rdunlock"), SLAVE_LOCK_GIVES, true},
-    {TEXT_AND_LENGTH("pthread_rwlock_wrunlock"), SLAVE_LOCK_GIVES, true},
+    {TEXT_AND_LENGTH("mtx_unlock"), SLAVE_LOCK_RELEASES, false},
+    {TEXT_AND_LENGTH("pthread_rwlock_unlock"), SLAVE_LOCK_RELEASES, true},
+    {TEXT_AND_LENGTH("pthread_rwlock_rdunlock"), SLAVE_LOCK_RELEASES, true},
+    {TEXT_AND_LENGTH("pthread_rwlock_wrunlock"), SLAVE_LOCK_RELEASES, true},
     {TEXT_AND_LENGTH("pthread_rwlock_"), SLAVE_LOCK_TAKES, true},
     {TEXT_AND_LENGTH("IO_lock_lock"), SLAVE_LOCK_TAKES, true},
-    {TEXT_AND_LENGTH("IO_lock_unlock"), SLAVE_LOCK_GIVES, true},
+    {TEXT_AND_LENGTH("IO_lock_unlock"), SLAVE_LOCK_RELEASES, true},
 };
 
 /* Strips leading "_", "GI_" and "libc_": "__GI___lll_lock_wake" becomes
@@ -85,14 +85,14 @@ static void strip_prefixes(const char **name, size_t *len)
     }
 }
 
-enum slave_lock_code slave_lock_code(const char *name, size_t len,
-                                     const char *module)
+enum slave_lock_procedure_class
+slave_lock_procedure_class(const char *name, size_t len, const char *module)
 {
-    if (!slave_lock_is_library(module))
+    if (!slave_module_is_c_library(module))
         return SLAVE_LOCK_NONE;
     strip_prefixes(&name, &len);
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-        const struct known *k = &known[i];
+        const struct known_lock_procedure *k = &known[i];
         if ((len == k->len || (len > k->len && k->prefix)) &&
             memcmp(name, k->name, k->len) == 0)
             return k->code;
@@ -109,15 +109,15 @@ bool slave_lock_use(const struct slave_proc_names *names,
     memset(out, 0, sizeof(*out));
     for (; i < count; i++) {
         const struct slave_proc_symbol *s = &names->symbols[symbols[i]];
-        enum slave_lock_code code =
-            slave_lock_code(s->name, s->name_len, s->module);
+        enum slave_lock_procedure_class code =
+            slave_lock_procedure_class(s->name, s->name_len, s->module);
         if (code == SLAVE_LOCK_NONE)
             break;
         futex = futex || code == SLAVE_LOCK_FUTEX;
         out->yields = out->yields || code == SLAVE_LOCK_YIELDS;
         lock = lock || (code != SLAVE_LOCK_FUTEX && code != SLAVE_LOCK_COND);
-        out->gives =
-            out->gives || code == SLAVE_LOCK_GIVES || code == SLAVE_LOCK_WAKES;
+        out->gives = out->gives || code == SLAVE_LOCK_RELEASES ||
+                     code == SLAVE_LOCK_WAKES;
         out->contended = out->contended || code == SLAVE_LOCK_SLEEPS ||
                          code == SLAVE_LOCK_WAKES;
     }
@@ -127,17 +127,17 @@ bool slave_lock_use(const struct slave_proc_names *names,
         return false;
     out->contended = out->contended || (futex && !out->yields);
     while (i < count &&
-           slave_lock_is_recorder(names->symbols[symbols[i]].module))
+           slave_module_is_recorder(names->symbols[symbols[i]].module))
         i++;
     if (i == count)
         return false;
-    out->library = slave_lock_is_library(names->symbols[symbols[i]].module);
+    out->library = slave_module_is_c_library(names->symbols[symbols[i]].module);
     while (out->library && i + 1 < count &&
-           slave_lock_is_library(names->symbols[symbols[i + 1]].module))
+           slave_module_is_c_library(names->symbols[symbols[i + 1]].module))
         i++;
     out->site = out->caller = symbols[i];
     for (i++; out->library && i < count; i++) {
-        if (slave_lock_is_recorder(names->symbols[symbols[i]].module))
+        if (slave_module_is_recorder(names->symbols[symbols[i]].module))
             continue;
         out->caller = symbols[i];
         break;

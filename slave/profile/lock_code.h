@@ -12,28 +12,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum slave_lock_code {
+enum slave_lock_procedure_class {
     SLAVE_LOCK_NONE,
     /* a helper function of locks, conditions and semaphores */
     SLAVE_LOCK_FUTEX,
     /* a function of condition variables: takes the mutex and an internal lock
      */
     SLAVE_LOCK_COND,
-    SLAVE_LOCK_TAKES,  /* takes a lock, contended or not */
-    SLAVE_LOCK_GIVES,  /* releases a lock, contended or not */
-    SLAVE_LOCK_SLEEPS, /* called only if another thread holds the lock */
-    SLAVE_LOCK_WAKES,  /* called only if another thread waits for the lock */
+    SLAVE_LOCK_TAKES,    /* takes a lock, contended or not */
+    SLAVE_LOCK_RELEASES, /* releases a lock, contended or not */
+    SLAVE_LOCK_SLEEPS,   /* called only if another thread holds the lock */
+    SLAVE_LOCK_WAKES,    /* called only if another thread waits for the lock */
     /* yields the CPU, as a thread does that waits for a variable to change */
     SLAVE_LOCK_YIELDS
 };
 
 /* Returns the class of procedure `name` in `module` (a path). */
-enum slave_lock_code slave_lock_code(const char *name, size_t len,
-                                     const char *module);
-/* slave_lock_is_library: whether `module` (a path) is the C library or its
- * loader. slave_lock_is_recorder: whether it is IPS's recording library. */
-bool slave_lock_is_library(const char *module);
-bool slave_lock_is_recorder(const char *module);
+enum slave_lock_procedure_class
+slave_lock_procedure_class(const char *name, size_t len, const char *module);
+/* slave_module_is_c_library: whether `module` (a path) is the C library or its
+ * loader. slave_module_is_recorder: whether it is IPS's recording library. */
+bool slave_module_is_c_library(const char *module);
+bool slave_module_is_recorder(const char *module);
 
 /* The use of a lock, or a yield of the CPU, that the innermost procedures of a
  * sample's stack show. */

@@ -4,7 +4,7 @@
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-struct naming {
+struct names_builder {
     struct slave_proc_names *n;
     struct slave_intern index;
     struct ips_err *err;
@@ -21,7 +21,7 @@ static bool same_symbol(const void *arg, uint32_t number)
            strcmp(a->module, b->module) == 0;
 }
 
-static int find_or_add_symbol(struct naming *m,
+static int find_or_add_symbol(struct names_builder *m,
                               const struct slave_proc_symbol *key,
                               uint32_t *number)
 {
@@ -38,7 +38,8 @@ static int find_or_add_symbol(struct naming *m,
     hash = slave_wordhash(hash, key->file, key->file_len);
     hash = slave_wordhash(hash, key->module, strlen(key->module));
     const struct slave_proc_symbol *const pair[2] = {key, n->symbols};
-    *number = slave_intern_number(&m->index, hash, same_symbol, pair, &fresh);
+    *number =
+        slave_intern_find_or_add(&m->index, hash, same_symbol, pair, &fresh);
     if (*number == UINT32_MAX)
         return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
     if (fresh)
@@ -46,8 +47,9 @@ static int find_or_add_symbol(struct naming *m,
     return 0;
 }
 
-static int add_frame(struct naming *m, const struct slave_frame_name *f,
-                     const char *module, bool line)
+static int add_location_frame(struct names_builder *m,
+                              const struct slave_symbol_frame *f,
+                              const char *module, bool line)
 {
     const struct slave_proc_symbol key = {
         .name = f->name,
@@ -74,7 +76,7 @@ int slave_proc_names_make(const struct slave_profile_cache *costs,
 {
     const struct ips_codemap *map = &costs->p.map;
     const struct slave_symbols *names = &costs->names;
-    struct naming m = {.n = out, .err = err};
+    struct names_builder m = {.n = out, .err = err};
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->first =
@@ -87,10 +89,10 @@ int slave_proc_names_make(const struct slave_profile_cache *costs,
                                : "[no module]\t\t0\t\t0\n";
         uint32_t module = map->locations[i].module;
         const char *path = module == IPS_NONE ? "" : map->modules[module].path;
-        struct slave_frame_name f;
+        struct slave_symbol_frame f;
         out->first[i] = out->of_count;
-        while (rc == 0 && slave_symbol_next(&text, &f))
-            rc = add_frame(&m, &f, path, by == SLAVE_BY_LINE);
+        while (rc == 0 && slave_symbol_parse_frame(&text, &f))
+            rc = add_location_frame(&m, &f, path, by == SLAVE_BY_LINE);
     }
     out->first[map->location_count] = out->of_count;
     slave_intern_release(&m.index);

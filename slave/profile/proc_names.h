@@ -31,18 +31,18 @@ int slave_proc_names_make(const struct slave_profile_cache *costs,
                           struct ips_err *err) IPS_MUST_USE;
 void slave_proc_names_release(struct slave_proc_names *n);
 
-/* slave_proc_of_sample: the procedure whose self time includes a sample at this
- * location. slave_proc_of_entry: the procedure that was entered at this
- * location; an entry's address is that of the outermost procedure, not of one
- * inlined at its start. IPS_NONE: none. */
-static inline uint32_t slave_proc_of_sample(const struct slave_proc_names *n,
-                                            uint32_t place)
+/* slave_proc_of_sampled_location: the procedure whose self time includes a
+ * sample at this location. slave_proc_of_entered_location: the procedure that
+ * was entered at this location; an entry's address is that of the outermost
+ * procedure, not of one inlined at its start. IPS_NONE: none. */
+static inline uint32_t
+slave_proc_of_sampled_location(const struct slave_proc_names *n, uint32_t place)
 {
     uint32_t first = n->first[place];
     return first < n->first[place + 1] ? n->of[first] : IPS_NONE;
 }
-static inline uint32_t slave_proc_of_entry(const struct slave_proc_names *n,
-                                           uint32_t place)
+static inline uint32_t
+slave_proc_of_entered_location(const struct slave_proc_names *n, uint32_t place)
 {
     uint32_t end = n->first[place + 1];
     return n->first[place] < end ? n->of[end - 1] : IPS_NONE;

@@ -5,7 +5,7 @@
 #include "slave/build/chain_index.h"
 #include "slave/build/internal.h"
 
-struct making {
+struct proc_table_builder {
     struct slave_proc_table *t;
     const struct slave_profile_cache *c;
     const struct ips_built *b;
@@ -26,8 +26,8 @@ static bool same_row(const void *arg, uint32_t number)
     return a->process == b->process && a->symbol == b->symbol;
 }
 
-static int find_or_add_row(struct making *m, uint32_t chain, uint32_t symbol,
-                           struct slave_proc_row **row)
+static int find_or_add_row(struct proc_table_builder *m, uint32_t chain,
+                           uint32_t symbol, struct slave_proc_row **row)
 {
     struct slave_proc_table *t = m->t;
     const struct slave_proc_row key = {.process = m->b->g.chains[chain].process,
@@ -42,7 +42,7 @@ static int find_or_add_row(struct making *m, uint32_t chain, uint32_t symbol,
             return rc;
     }
     const struct slave_proc_row *const pair[2] = {&key, t->rows};
-    uint32_t number = slave_intern_number(
+    uint32_t number = slave_intern_find_or_add(
         &m->row_index, slave_wordhash(5, &word, sizeof(word)), same_row, pair,
         &fresh);
     if (number == UINT32_MAX)
@@ -53,7 +53,8 @@ static int find_or_add_row(struct making *m, uint32_t chain, uint32_t symbol,
     return 0;
 }
 
-static int add_sampled(struct making *m, const struct ips_sampled *s)
+static int add_sampled_stack(struct proc_table_builder *m,
+                             const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->c->p.stacks[s->stack];
     const struct slave_proc_names *n = &m->t->names;
@@ -84,10 +85,12 @@ static int add_sampled(struct making *m, const struct ips_sampled *s)
     return 0;
 }
 
-static int add_exact(struct making *m, const struct ips_exact *e)
+static int add_exact_times(struct proc_table_builder *m,
+                           const struct ips_exact *e)
 {
     struct slave_proc_row *row;
-    uint32_t symbol = slave_proc_of_entry(&m->t->names, e->code_location);
+    uint32_t symbol =
+        slave_proc_of_entered_location(&m->t->names, e->code_location);
     if (symbol == IPS_NONE)
         return 0;
     int rc = find_or_add_row(m, e->chain, symbol, &row);
@@ -104,7 +107,7 @@ static int add_exact(struct making *m, const struct ips_exact *e)
     return 0;
 }
 
-static void add_thread(struct making *m, uint32_t chain)
+static void add_thread_to_totals(struct proc_table_builder *m, uint32_t chain)
 {
     const struct ips_thread_cost *c = &m->c->p.threads[chain];
     struct slave_proc_totals *t = &m->t->totals;
@@ -121,7 +124,8 @@ static void add_thread(struct making *m, uint32_t chain)
     }
 }
 
-static int make_rows(struct making *m, const char *machine, const char *object)
+static int make_rows(struct proc_table_builder *m, const char *machine,
+                     const char *object)
 {
     uint32_t n = m->b->g.chain_count;
     int rc = 0;
@@ -130,16 +134,16 @@ static int make_rows(struct making *m, const char *machine, const char *object)
     if (!m->in || !m->seen)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n && i < m->c->p.thread_count; i++) {
-        m->in[i] = slave_chain_in(m->b, machine, object, i);
+        m->in[i] = slave_chain_is_in(m->b, machine, object, i);
         if (m->in[i])
-            add_thread(m, i);
+            add_thread_to_totals(m, i);
     }
     for (uint32_t i = 0; rc == 0 && i < m->c->p.sampled_count; i++)
         if (m->in[m->c->p.sampled[i].chain])
-            rc = add_sampled(m, &m->c->p.sampled[i]);
+            rc = add_sampled_stack(m, &m->c->p.sampled[i]);
     for (uint32_t i = 0; rc == 0 && i < m->c->p.exact_count; i++)
         if (m->in[m->c->p.exact[i].chain])
-            rc = add_exact(m, &m->c->p.exact[i]);
+            rc = add_exact_times(m, &m->c->p.exact[i]);
     return rc;
 }
 
@@ -155,11 +159,12 @@ void slave_proc_table_scale_to_cpu(struct slave_proc_table *t, uint64_t cpu_ns)
     sum->unsampled_ns = ips_min_u64(sum->unsampled_ns, left);
     uint64_t covered = left - sum->unsampled_ns;
     double factor = (double)covered / (double)raw;
-    struct slave_share share;
-    slave_share_begin(&share, covered, raw, 0);
+    struct slave_proportional_split share;
+    slave_proportional_split_begin(&share, covered, raw, 0);
     for (uint32_t i = 0; i < t->row_count; i++) {
         struct slave_proc_row *r = &t->rows[i];
-        uint64_t self = slave_share_next(&share, r->sampled_self_ns);
+        uint64_t self =
+            slave_proportional_split_next(&share, r->sampled_self_ns);
         /* Round up, so that a procedure's total time is not less than the sum
          * of the self times in it. */
         uint64_t total =
@@ -182,7 +187,7 @@ int slave_proc_table_make(const struct slave_profile_cache *costs,
                           const char *object, enum slave_proc_by by,
                           struct slave_proc_table *out, struct ips_err *err)
 {
-    struct making m = {.t = out, .c = costs, .b = b, .err = err};
+    struct proc_table_builder m = {.t = out, .c = costs, .b = b, .err = err};
     memset(out, 0, sizeof(*out));
     int rc = slave_proc_names_make(costs, by, &out->names, err);
     if (rc == 0)

@@ -38,10 +38,10 @@ struct slave_proc_table {
     struct slave_proc_totals totals;
 };
 
-/* Makes the table of the threads that match `object` (slave_chain_in). The
- * costs must outlive the table. Samples are scaled to the CPU time of these
- * threads (slave_proc_table_scale_to_cpu), unless the costs are those of a
- * window. */
+/* Makes the table of the threads that match `object`
+ * (slave_chain_is_in). The costs must outlive the table. Samples are
+ * scaled to the CPU time of these threads (slave_proc_table_scale_to_cpu),
+ * unless the costs are those of a window. */
 int slave_proc_table_make(const struct slave_profile_cache *costs,
                           const struct ips_built *b, const char *machine,
                           const char *object, enum slave_proc_by by,

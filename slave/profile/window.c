@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
-                   const struct ips_built *b,
-                   const struct ips_scenario *scenario, uint64_t from_ns,
-                   uint64_t to_ns, struct ips_err *err)
+int slave_arc_clip_init(struct slave_arc_clip *c, const struct slave_arcs *arcs,
+                        const struct ips_built *b,
+                        const struct ips_scenario *scenario, uint64_t from_ns,
+                        uint64_t to_ns, struct ips_err *err)
 {
     memset(c, 0, sizeof(*c));
     c->arcs = arcs;
@@ -32,13 +32,13 @@ int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
     return 0;
 }
 
-void slave_cut_release(struct slave_cut *c)
+void slave_arc_clip_release(struct slave_arc_clip *c)
 {
     ips_view_release(&c->view);
 }
 
 /* Returns the time at which the node was passed, on the window's axis. */
-static uint64_t time_of_node(const struct slave_cut *c, uint32_t node)
+static uint64_t time_of_node(const struct slave_arc_clip *c, uint32_t node)
 {
     if (c->scenario.weighting == IPS_WEIGH_WALL)
         return c->view.own_at[node];
@@ -64,7 +64,8 @@ static uint64_t ns_spread_before(uint64_t ns, uint64_t begin, uint64_t end,
     return (uint64_t)((ips_u128)ns * (t - begin) / (end - begin));
 }
 
-uint64_t slave_cut_run_delay_ns(const struct slave_cut *c, uint32_t node)
+uint64_t slave_arc_clip_run_delay_ns(const struct slave_arc_clip *c,
+                                     uint32_t node)
 {
     const struct ips_graph *g = c->g;
     if (!g->delay)
@@ -76,8 +77,8 @@ uint64_t slave_cut_run_delay_ns(const struct slave_cut *c, uint32_t node)
         ns_spread_before(g->delay[node], begin, end, c->local.from_ns));
 }
 
-uint64_t slave_cut_arc_ns(const struct slave_cut *c, uint32_t chain,
-                          uint32_t node)
+uint64_t slave_arc_clip_chain_arc_ns(const struct slave_arc_clip *c,
+                                     uint32_t chain, uint32_t node)
 {
     const struct ips_graph *g = c->g;
     if (c->scenario.weighting == IPS_WEIGH_WALL)
@@ -86,11 +87,11 @@ uint64_t slave_cut_arc_ns(const struct slave_cut *c, uint32_t chain,
     uint64_t ns = slave_arc_cpu_within(c->arcs, g, chain, node, c->local);
     return c->scenario.weighting == IPS_WEIGH_CPU
                ? ns
-               : ips_add_sat(ns, slave_cut_run_delay_ns(c, node));
+               : ips_add_sat(ns, slave_arc_clip_run_delay_ns(c, node));
 }
 
-void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
-                       uint64_t *since)
+void slave_arc_clip_node_offsets(const struct slave_arc_clip *c, uint32_t node,
+                                 uint64_t *past, uint64_t *since)
 {
     uint64_t end = time_of_node(c, node);
     *past = ips_sub_sat(end, c->axis.to_ns);
@@ -99,15 +100,15 @@ void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
     *since = c->axis.from_ns ? ips_sub_sat(end, c->axis.from_ns) : UINT64_MAX;
 }
 
-uint64_t slave_cut_cross_arc_ns(const struct slave_cut *c, uint32_t node,
-                                uint64_t ns)
+uint64_t slave_arc_clip_cross_arc_ns(const struct slave_arc_clip *c,
+                                     uint32_t node, uint64_t ns)
 {
     uint64_t past, since;
-    slave_cut_offsets(c, node, &past, &since);
+    slave_arc_clip_node_offsets(c, node, &past, &since);
     return ips_sub_sat(ns, past) - ips_sub_sat(ns, since);
 }
 
-bool slave_cut_contains_node(const struct slave_cut *c, uint32_t node)
+bool slave_arc_clip_contains_node(const struct slave_arc_clip *c, uint32_t node)
 {
     if (c->local.from_ns == 0 && c->local.to_ns == UINT64_MAX)
         return true;

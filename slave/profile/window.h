@@ -25,7 +25,7 @@
 #include "analysis/graph/view.h"
 #include "slave/profile/arc_sum.h"
 
-struct slave_cut {
+struct slave_arc_clip {
     const struct slave_arcs *arcs; /* samples of arcs; borrowed */
     const struct ips_graph *g;     /* the graph; borrowed */
     struct ips_scenario scenario;
@@ -38,31 +38,33 @@ struct slave_cut {
 };
 
 /* Prepares *c for the window. from_ns 0: no start; to_ns 0: no end. Call
- * slave_cut_release also on failure. */
-int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
-                   const struct ips_built *b,
-                   const struct ips_scenario *scenario, uint64_t from_ns,
-                   uint64_t to_ns, struct ips_err *err) IPS_MUST_USE;
-void slave_cut_release(struct slave_cut *c);
+ * slave_arc_clip_release also on failure. */
+int slave_arc_clip_init(struct slave_arc_clip *c, const struct slave_arcs *arcs,
+                        const struct ips_built *b,
+                        const struct ips_scenario *scenario, uint64_t from_ns,
+                        uint64_t to_ns, struct ips_err *err) IPS_MUST_USE;
+void slave_arc_clip_release(struct slave_arc_clip *c);
 
 /* Returns the length in ns of the part of the chain arc into `node` that is in
  * the window. `node` must not be the chain's first. */
-uint64_t slave_cut_arc_ns(const struct slave_cut *c, uint32_t chain,
-                          uint32_t node);
+uint64_t slave_arc_clip_chain_arc_ns(const struct slave_arc_clip *c,
+                                     uint32_t chain, uint32_t node);
 /* Returns the run delay in ns, within the window, of the chain arc into `node`;
  * 0 if unknown. */
-uint64_t slave_cut_run_delay_ns(const struct slave_cut *c, uint32_t node);
+uint64_t slave_arc_clip_run_delay_ns(const struct slave_arc_clip *c,
+                                     uint32_t node);
 /* Returns the length in ns of the part that is in the window, of an interval of
  * `ns` that ends at `node`. The interval is a cross arc or, in `wall`, the time
  * before a chain that no recorded thread started. */
-uint64_t slave_cut_cross_arc_ns(const struct slave_cut *c, uint32_t node,
-                                uint64_t ns);
-/* Does the work of slave_cut_cross_arc_ns for a caller that learns the length
- * `ns` of the interval later: its part in the window is max(ns - *past, 0) -
- * max(ns - *since, 0). */
-void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
-                       uint64_t *since);
+uint64_t slave_arc_clip_cross_arc_ns(const struct slave_arc_clip *c,
+                                     uint32_t node, uint64_t ns);
+/* Does the work of slave_arc_clip_cross_arc_ns for a caller that learns the
+ * length `ns` of the interval later: its part in the window is max(ns - *past,
+ * 0) - max(ns - *since, 0). */
+void slave_arc_clip_node_offsets(const struct slave_arc_clip *c, uint32_t node,
+                                 uint64_t *past, uint64_t *since);
 /* Whether the node's time is in the window. */
-bool slave_cut_contains_node(const struct slave_cut *c, uint32_t node);
+bool slave_arc_clip_contains_node(const struct slave_arc_clip *c,
+                                  uint32_t node);
 
 #endif

@@ -17,7 +17,7 @@
 
 struct arc_profile {
     struct slave_proc_names names;
-    struct slave_arc_mixes mixes;
+    struct slave_arc_pool_profiles mixes;
     uint32_t sent_symbols;
     struct slave_callers callers; /* callers and lock times; empty unless the
                                      request asks for them */
@@ -33,7 +33,7 @@ struct arc_profile {
     uint32_t begun; /* index of the current arc's first share */
     /* windowed: the request has a window; cpu: only CPU time is wanted */
     bool windowed, cpu;
-    struct slave_cut cut;
+    struct slave_arc_clip cut;
     /* Set only if `windowed`: the nodes after the window's start, and the ns
      * from the window's end and start to each node (see PortionsAnswer). */
     B_ARRAY(uint32_t) window_node;
@@ -49,7 +49,7 @@ void slave_arc_profile_release(struct slave_graph_ask *j)
     if (!p)
         return;
     slave_proc_names_release(&p->names);
-    slave_arc_mixes_release(&p->mixes);
+    slave_arc_pool_profiles_release(&p->mixes);
     slave_callers_release(&p->callers);
     free(p->locks);
     free(p->lock_ns);
@@ -60,7 +60,7 @@ void slave_arc_profile_release(struct slave_graph_ask *j)
     ips_free_large(p->window_node.v);
     ips_free_large(p->ns_after_window_end.v);
     ips_free_large(p->ns_after_window_start.v);
-    slave_cut_release(&p->cut);
+    slave_arc_clip_release(&p->cut);
     ips_free_large(p);
     j->arc_profile = NULL;
 }
@@ -77,8 +77,8 @@ static int begin_arc_profile(struct slave_graph_ask *j, struct slave_graphs *gs)
     rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
                                &p->names, p->err);
     if (rc == 0)
-        rc = slave_arc_mixes_make(j->graph->profile_cache, &p->names, &p->mixes,
-                                  p->err);
+        rc = slave_arc_pool_profiles_make(j->graph->profile_cache, &p->names,
+                                          &p->mixes, p->err);
     const Ips__PortionsAsk *ask = slave_graph_request(j)->portions;
     if (rc == 0 && ask->callers)
         rc = slave_callers_make(j->graph->profile_cache, &p->names, &p->callers,
@@ -87,13 +87,13 @@ static int begin_arc_profile(struct slave_graph_ask *j, struct slave_graphs *gs)
     p->cpu = ask->cpu;
     if (rc < 0 || !p->windowed)
         return rc;
-    const struct ips_scenario scenario = slave_scenario_of(ask->lane);
-    return slave_cut_init(&p->cut, &j->graph->profile_cache->p.arcs,
-                          &j->graph->b, &scenario, ask->from_ns, ask->to_ns,
-                          p->err);
+    const struct ips_scenario scenario = slave_scenario_from_wire(ask->lane);
+    return slave_arc_clip_init(&p->cut, &j->graph->profile_cache->p.arcs,
+                               &j->graph->b, &scenario, ask->from_ns,
+                               ask->to_ns, p->err);
 }
 
-static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
+static int fill_symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
 {
     struct arc_profile *p = j->arc_profile;
     uint32_t left = p->names.symbol_count - p->sent_symbols;
@@ -122,7 +122,7 @@ static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
     return 0;
 }
 
-static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
+static void fill_callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 {
     struct slave_callers *c = &p->callers;
     uint32_t at = p->sent_callers, left = c->count - at;
@@ -137,7 +137,7 @@ static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 
 /* Sends the lock times in one page, and at most IPS_PIECE_ITEMS / 2 of them:
  * there are only a few for each procedure that takes a lock. */
-static int locks_page(struct arc_profile *p, Ips__PortionsAnswer *a)
+static int fill_lock_times_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 {
     const struct slave_callers *c = &p->callers;
     const uint32_t n = ips_min_u32(c->lock_count, IPS_PIECE_ITEMS / 2);
@@ -177,9 +177,9 @@ static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
     p->ns.v[p->ns.n++] = ns;
 }
 
-/* Callback of slave_arc_split: adds a procedure's share of the current arc.
- * Several calls for one procedure add up to one share. */
-static void put_share(void *arg, uint32_t symbol, uint64_t ns)
+/* Callback of slave_arc_split_by_procedure: adds a procedure's share of the
+ * current arc. Several calls for one procedure add up to one share. */
+static void add_or_merge_share(void *arg, uint32_t symbol, uint64_t ns)
 {
     struct arc_profile *p = arg;
     if (symbol == IPS_NONE || ns == 0 || p->rc < 0)
@@ -199,13 +199,14 @@ static void add_windowed_arc_shares(struct slave_graph_ask *j)
 {
     struct arc_profile *p = j->arc_profile;
     const struct ips_graph *g = &j->graph->b.g;
-    uint64_t left = slave_cut_arc_ns(&p->cut, p->chain, p->node);
+    uint64_t left = slave_arc_clip_chain_arc_ns(&p->cut, p->chain, p->node);
     uint64_t cpu =
         ips_min_u64(left, slave_arc_cpu_within(p->cut.arcs, g, p->chain,
                                                p->node, p->cut.local));
     if (cpu)
-        slave_arc_split(j->graph->profile_cache, &p->names, &p->mixes, g,
-                        p->chain, p->node, cpu, p->cut.local, put_share, p);
+        slave_arc_split_by_procedure(j->graph->profile_cache, &p->names,
+                                     &p->mixes, g, p->chain, p->node, cpu,
+                                     p->cut.local, add_or_merge_share, p);
     if (p->cpu)
         left = cpu;
     for (uint32_t i = p->begun; i < p->ns.n; i++)
@@ -217,7 +218,7 @@ static void add_windowed_arc_shares(struct slave_graph_ask *j)
 static void add_node_window_offsets(struct arc_profile *p)
 {
     uint64_t past, since;
-    slave_cut_offsets(&p->cut, p->node, &past, &since);
+    slave_arc_clip_node_offsets(&p->cut, p->node, &past, &since);
     if (since == 0 || p->rc < 0)
         return;
     p->rc = B_MORE(p->window_node, p->err);
@@ -232,7 +233,8 @@ static void add_node_window_offsets(struct arc_profile *p)
     p->ns_after_window_start.v[p->ns_after_window_start.n++] = since;
 }
 
-static int arc_profile_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
+static int fill_arc_shares_page(struct slave_graph_ask *j,
+                                Ips__PortionsAnswer *a)
 {
     struct arc_profile *p = j->arc_profile;
     const struct ips_graph *g = &j->graph->b.g;
@@ -252,9 +254,10 @@ static int arc_profile_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
         if (p->windowed && p->node > c->first)
             add_windowed_arc_shares(j);
         else if (p->node > c->first && g->w[p->node])
-            slave_arc_split(j->graph->profile_cache, &p->names, &p->mixes, g,
-                            p->chain, p->node, g->w[p->node], SLAVE_WINDOW_ALL,
-                            put_share, p);
+            slave_arc_split_by_procedure(j->graph->profile_cache, &p->names,
+                                         &p->mixes, g, p->chain, p->node,
+                                         g->w[p->node], SLAVE_WINDOW_ALL,
+                                         add_or_merge_share, p);
         p->node++;
     }
     a->n_node = a->n_symbol = a->n_ns = p->ns.n;
@@ -270,7 +273,7 @@ static int arc_profile_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
 
 void slave_step_arc_profile(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     Ips__PortionsAnswer *a = &j->answer.arc_profile;
     int rc = slave_graph_use_generation(
         j, gs, slave_graph_request(j)->portions->generation);
@@ -279,15 +282,15 @@ void slave_step_arc_profile(struct slave_job *job, struct slave_graphs *gs)
     ips__portions_answer__init(a);
     if (rc == 0 &&
         j->arc_profile->sent_symbols < j->arc_profile->names.symbol_count)
-        rc = symbols_page(j, a);
+        rc = fill_symbols_page(j, a);
     else if (rc == 0 &&
              j->arc_profile->sent_callers < j->arc_profile->callers.count)
-        callers_page(j->arc_profile, a);
+        fill_callers_page(j->arc_profile, a);
     else if (rc == 0 && !j->arc_profile->sent_locks &&
              j->arc_profile->callers.lock_count)
-        rc = locks_page(j->arc_profile, a);
+        rc = fill_lock_times_page(j->arc_profile, a);
     else if (rc == 0)
-        rc = arc_profile_page(j, a);
+        rc = fill_arc_shares_page(j, a);
     if (rc < 0) {
         slave_job_fail(job);
         return;

@@ -9,7 +9,7 @@
  */
 #define LEAST_ADDRESS 65536u
 
-static const char *sync_name(uint32_t kind)
+static const char *lock_kind_text(uint32_t kind)
 {
     static const char *const names[] = {
         [IPS_SYNC_MUTEX] = "mutex",
@@ -53,9 +53,9 @@ static const char *text_of_awaited_event(uint32_t op)
     }
 }
 
-static int format_lock_wait(char **text, const struct ips_begun *begun)
+static int format_lock_wait(char **text, const struct ips_current_call *begun)
 {
-    const char *name = sync_name(IPS_BEGUN_NUMBER(begun->what));
+    const char *name = lock_kind_text(IPS_BEGUN_NUMBER(begun->what));
     const unsigned long long object = begun->object;
     if (object >= LEAST_ADDRESS)
         return asprintf(text, "the %s at 0x%llx", name, object);
@@ -63,7 +63,7 @@ static int format_lock_wait(char **text, const struct ips_begun *begun)
                   : asprintf(text, "the %s", name);
 }
 
-static int format_join_wait(char **text, const struct ips_begun *begun)
+static int format_join_wait(char **text, const struct ips_current_call *begun)
 {
     const uint32_t pid = IPS_BEGUN_NUMBER(begun->what);
     if (pid)
@@ -84,8 +84,8 @@ static int format_channel_wait(char **text, const struct ips_built *b,
     return asprintf(text, "bytes from %s", on);
 }
 
-char *slave_blocked_text(const struct ips_built *b,
-                         const struct ips_blocked_row *r)
+char *slave_blocked_describe_wait(const struct ips_built *b,
+                                  const struct ips_blocked_row *r)
 {
     char *text = NULL;
     int n;

@@ -7,8 +7,8 @@
 
 /* Describes what the thread waits for, for example "the mutex at 0x55d0c0" or
  * "bytes from pipe 13:771". The caller frees the text; NULL: out of memory. */
-char *slave_blocked_text(const struct ips_built *b,
-                         const struct ips_blocked_row *r);
+char *slave_blocked_describe_wait(const struct ips_built *b,
+                                  const struct ips_blocked_row *r);
 /* Whether only recorded threads can end the wait. */
 bool slave_blocked_needs_recorded_waker(const struct ips_built *b,
                                         const struct ips_blocked_row *r);

@@ -9,7 +9,7 @@
 #define ECHO_SECONDS_MAX 120u
 #define LENGTHS_MAX 64u
 
-struct measuring {
+struct calibrate_job {
     struct slave_job job;
     Ips__Request *ask; /* our own copy of the request */
     struct slave_echo_at at;
@@ -24,15 +24,15 @@ struct measuring {
     } answer;
 };
 
-static struct measuring *measuring_of(struct slave_job *job)
+static struct calibrate_job *calibrate_job_of(struct slave_job *job)
 {
-    return (struct measuring *)(void *)job;
+    return (struct calibrate_job *)(void *)job;
 }
 
 static void release_calibrate(struct slave_job *job,
                               struct slave_graphs *graphs)
 {
-    struct measuring *m = measuring_of(job);
+    struct calibrate_job *m = calibrate_job_of(job);
     (void)graphs;
     if (m->open)
         slave_trip_close(&m->trip);
@@ -41,7 +41,7 @@ static void release_calibrate(struct slave_job *job,
 
 static void step_echo(struct slave_job *job, struct slave_graphs *graphs)
 {
-    struct measuring *m = measuring_of(job);
+    struct calibrate_job *m = calibrate_job_of(job);
     const Ips__EchoAsk *ask = m->ask->echo;
     Ips__EchoAnswer *a = &m->answer.echo;
     int rc = 0;
@@ -68,7 +68,7 @@ static void step_echo(struct slave_job *job, struct slave_graphs *graphs)
     job->finished = true;
 }
 
-static int open_trip(struct measuring *m, const Ips__TripAsk *ask)
+static int open_trip(struct calibrate_job *m, const Ips__TripAsk *ask)
 {
     if (m->open)
         return 0;
@@ -77,16 +77,16 @@ static int open_trip(struct measuring *m, const Ips__TripAsk *ask)
         return ips_err_set(&m->job.err, IPS_E_PROTOCOL,
                            "a key of %zu bytes, %zu lengths", ask->key.len,
                            ask->n_lengths);
-    int rc = slave_trip_open(&m->trip, ask->key.data,
-                             (const char *const *)ask->addresses,
-                             ask->n_addresses, &m->job.stop, &m->job.err);
+    int rc = slave_trip_connect(&m->trip, ask->key.data,
+                                (const char *const *)ask->addresses,
+                                ask->n_addresses, &m->job.stop, &m->job.err);
     m->open = rc == 0;
     return rc;
 }
 
 static void step_trip(struct slave_job *job, struct slave_graphs *graphs)
 {
-    struct measuring *m = measuring_of(job);
+    struct calibrate_job *m = calibrate_job_of(job);
     const Ips__TripAsk *ask = m->ask->trip;
     Ips__TripAnswer *a = &m->answer.trip;
     struct slave_trip_result found = {0};
@@ -116,7 +116,7 @@ static void step_trip(struct slave_job *job, struct slave_graphs *graphs)
 
 static void step_ready(struct slave_job *job, struct slave_graphs *graphs)
 {
-    struct measuring *m = measuring_of(job);
+    struct calibrate_job *m = calibrate_job_of(job);
     Ips__ReadyAnswer *a = &m->answer.ready;
     struct slave_ready ready;
     (void)graphs;
@@ -134,11 +134,11 @@ static void step_ready(struct slave_job *job, struct slave_graphs *graphs)
     job->finished = true;
 }
 
-struct slave_job *slave_calibrate_job(const Ips__Request *q)
+struct slave_job *slave_calibrate_make_job(const Ips__Request *q)
 {
-    struct measuring *m = calloc(1, sizeof(*m));
+    struct calibrate_job *m = calloc(1, sizeof(*m));
     if (m)
-        m->ask = slave_serve_copy(q);
+        m->ask = slave_serve_copy_request(q);
     if (!m || !m->ask) {
         free(m);
         return NULL;

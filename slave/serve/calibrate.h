@@ -14,9 +14,9 @@
 
 /* Makes the job for a ReadyAsk, EchoAsk or TripAsk request. NULL: out of
  * memory. */
-struct slave_job *slave_calibrate_job(const Ips__Request *q);
+struct slave_job *slave_calibrate_make_job(const Ips__Request *q);
 
-static inline bool slave_calibrate_asked(const Ips__Request *q)
+static inline bool slave_calibrate_handles_request(const Ips__Request *q)
 {
     return q->ask_case == IPS__REQUEST__ASK_ECHO ||
            q->ask_case == IPS__REQUEST__ASK_TRIP ||

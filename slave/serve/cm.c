@@ -27,7 +27,7 @@ struct wire { /* a connection with another slave */
     struct slave_serve *v;
     struct ips_peer *peer;
     /* the connection's computation; NULL: not named yet, or unknown here */
-    struct slave_comp *comp;
+    struct slave_cm_computation *comp;
     uint32_t machine;
     bool called; /* this slave opened the connection */
     bool linked; /* a LINK message was received, for the computation `key` */
@@ -41,11 +41,11 @@ struct link { /* state of the link to one other machine of a computation */
     struct slave_letters held_letters;
 };
 
-struct slave_comp {
-    struct slave_comp *next;
+struct slave_cm_computation {
+    struct slave_cm_computation *next;
     struct slave_serve *v;
     struct slave_job *job;
-    struct slave_box *box;
+    struct slave_mailbox *box;
     const Ips__CmAsk *ask; /* the request; owned by the job */
     uint8_t key[SLAVE_CM_KEY_BYTES];
     uint32_t self, count;
@@ -53,15 +53,16 @@ struct slave_comp {
 };
 
 struct slave_cm_net {
-    struct slave_comp *comps;
+    struct slave_cm_computation *comps;
     struct wire *wires;
     struct ips_listener *listener;
 };
 
-static struct slave_comp *comp_of_key(const struct slave_serve *v,
-                                      const uint8_t *key, size_t len)
+static struct slave_cm_computation *
+find_computation_by_key(const struct slave_serve *v, const uint8_t *key,
+                        size_t len)
 {
-    struct slave_comp *c = v->cm ? v->cm->comps : NULL;
+    struct slave_cm_computation *c = v->cm ? v->cm->comps : NULL;
     if (len != SLAVE_CM_KEY_BYTES)
         return NULL;
     while (c && memcmp(c->key, key, len) != 0)
@@ -69,19 +70,20 @@ static struct slave_comp *comp_of_key(const struct slave_serve *v,
     return c;
 }
 
-static struct slave_comp *comp_of_job(const struct slave_serve *v,
-                                      const struct slave_job *job)
+static struct slave_cm_computation *
+find_computation_of_job(const struct slave_serve *v,
+                        const struct slave_job *job)
 {
-    struct slave_comp *c = v->cm ? v->cm->comps : NULL;
+    struct slave_cm_computation *c = v->cm ? v->cm->comps : NULL;
     while (c && c->job != job)
         c = c->next;
     return c;
 }
 
-unsigned slave_cm_count(const struct slave_serve *v)
+unsigned slave_cm_count_computations(const struct slave_serve *v)
 {
     unsigned n = 0;
-    for (const struct slave_comp *c = v->cm ? v->cm->comps : NULL; c;
+    for (const struct slave_cm_computation *c = v->cm ? v->cm->comps : NULL; c;
          c = c->next)
         n++;
     return n;
@@ -89,23 +91,25 @@ unsigned slave_cm_count(const struct slave_serve *v)
 
 /* ---- to the worker ------------------------------------------------------- */
 
-static void deliver_letter(struct slave_comp *c, struct slave_letter *letter)
+static void deliver_letter(struct slave_cm_computation *c,
+                           struct slave_letter *letter)
 {
     if (!letter)
         /* out of memory: the letter is lost, and the computation ends at its
          * time limit */
         return;
-    slave_box_deliver(c->box, letter);
+    slave_mailbox_deliver(c->box, letter);
     slave_serve_continue_job(c->v, c->job);
 }
 
-static void fail_comp(struct slave_comp *c, const char *why)
+static void fail_computation(struct slave_cm_computation *c, const char *why)
 {
     deliver_letter(c, slave_letter_new(SLAVE_LETTER_FAILED, IPS_CM_ROOT, why,
                                        strlen(why)));
 }
 
-static void deliver_message(struct slave_comp *c, const Ips__CmMessage *m)
+static void deliver_message(struct slave_cm_computation *c,
+                            const Ips__CmMessage *m)
 {
     struct slave_letter *l =
         slave_letter_new(m->kind, m->from, m->data.data, m->data.len);
@@ -115,15 +119,16 @@ static void deliver_message(struct slave_comp *c, const Ips__CmMessage *m)
         l->of_machine = m->part;
         l->more = m->more;
         l->async = m->async;
-        l->weights = slave_scenario_of(m->weights);
+        l->weights = slave_scenario_from_wire(m->weights);
     }
     deliver_letter(c, l);
 }
 
 /* ---- to the connections -------------------------------------------------- */
 
-static Ips__CmMessage message_to(struct slave_comp *c, uint32_t part,
-                                 Ips__CmMessage__Kind kind)
+static Ips__CmMessage make_message_to_machine(struct slave_cm_computation *c,
+                                              uint32_t part,
+                                              Ips__CmMessage__Kind kind)
 {
     Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
     m.key = (ProtobufCBinaryData){SLAVE_CM_KEY_BYTES, c->key};
@@ -133,8 +138,8 @@ static Ips__CmMessage message_to(struct slave_comp *c, uint32_t part,
     return m;
 }
 
-static void flush_link(struct slave_serve *v, struct slave_comp *c,
-                       uint32_t part)
+static void send_held_letters(struct slave_serve *v,
+                              struct slave_cm_computation *c, uint32_t part)
 {
     struct link *k = &c->link[part];
     /* A link that lost its connection stays LINK_DIRECT, without a wire, until
@@ -145,7 +150,8 @@ static void flush_link(struct slave_serve *v, struct slave_comp *c,
     struct slave_letter *l;
     while (peer && ips_peer_backlog(peer) < WIRE_BACKLOG_BYTES &&
            (l = slave_letters_get(&k->held_letters))) {
-        Ips__CmMessage m = message_to(c, part, (Ips__CmMessage__Kind)l->kind);
+        Ips__CmMessage m =
+            make_message_to_machine(c, part, (Ips__CmMessage__Kind)l->kind);
         m.lane = l->scenario;
         m.count = l->count;
         m.more = l->more;
@@ -155,8 +161,9 @@ static void flush_link(struct slave_serve *v, struct slave_comp *c,
     }
 }
 
-static void switch_link_to_relay(struct slave_serve *v, struct slave_comp *c,
-                                 uint32_t part, const char *why)
+static void switch_link_to_relay(struct slave_serve *v,
+                                 struct slave_cm_computation *c, uint32_t part,
+                                 const char *why)
 {
     struct link *k = &c->link[part];
     k->state = LINK_RELAY;
@@ -165,10 +172,11 @@ static void switch_link_to_relay(struct slave_serve *v, struct slave_comp *c,
         snprintf(c->box->relayed_why, sizeof(c->box->relayed_why), "%s", why);
     pthread_mutex_unlock(&c->box->lock);
     if (v->peer) {
-        Ips__CmMessage m = message_to(c, part, IPS__CM_MESSAGE__KIND__RELAY);
+        Ips__CmMessage m =
+            make_message_to_machine(c, part, IPS__CM_MESSAGE__KIND__RELAY);
         ips_send_cm(v->peer, &m);
     }
-    flush_link(v, c, part);
+    send_held_letters(v, c, part);
 }
 
 /* ---- connections --------------------------------------------------------- */
@@ -196,7 +204,7 @@ static void wire_drop(struct wire *w)
  * computation fails. */
 static void handle_lost_wire(struct wire *w, const char *why)
 {
-    struct slave_comp *c = w->comp;
+    struct slave_cm_computation *c = w->comp;
     uint32_t part = w->machine;
     bool called = w->called;
     char text[400];
@@ -210,14 +218,14 @@ static void handle_lost_wire(struct wire *w, const char *why)
         ips_log_info("%s: talking through the master instead", text);
         switch_link_to_relay(c->v, c, part, text);
     } else if (k->state == LINK_DIRECT) {
-        fail_comp(c, text);
+        fail_computation(c, text);
     }
 }
 
 /* Assigns an incoming connection, whose LINK message names the computation `c`,
  * to that computation. */
-static void wire_attach(struct slave_serve *v, struct wire *w,
-                        struct slave_comp *c)
+static void attach_wire_to_computation(struct slave_serve *v, struct wire *w,
+                                       struct slave_cm_computation *c)
 {
     struct link *k = w->machine < c->count ? &c->link[w->machine] : NULL;
     if (!k || w->machine >= c->self || k->state != LINK_IDLE) {
@@ -228,9 +236,10 @@ static void wire_attach(struct slave_serve *v, struct wire *w,
     w->comp = c;
     k->wire = w;
     k->state = LINK_DIRECT;
-    Ips__CmMessage m = message_to(c, w->machine, IPS__CM_MESSAGE__KIND__LINKED);
+    Ips__CmMessage m =
+        make_message_to_machine(c, w->machine, IPS__CM_MESSAGE__KIND__LINKED);
     ips_send_cm(w->peer, &m);
-    flush_link(v, c, w->machine);
+    send_held_letters(v, c, w->machine);
 }
 
 static void on_unattached_wire_message(struct slave_serve *v, struct wire *w,
@@ -244,15 +253,16 @@ static void on_unattached_wire_message(struct slave_serve *v, struct wire *w,
     memcpy(w->key, m->key.data, SLAVE_CM_KEY_BYTES);
     w->linked = true;
     w->machine = m->from;
-    struct slave_comp *c = comp_of_key(v, w->key, SLAVE_CM_KEY_BYTES);
+    struct slave_cm_computation *c =
+        find_computation_by_key(v, w->key, SLAVE_CM_KEY_BYTES);
     if (c)
-        wire_attach(v, w, c);
+        attach_wire_to_computation(v, w, c);
 }
 
-static void on_wire_letter(struct slave_serve *v, struct wire *w,
-                           const Ips__CmMessage *m)
+static void on_wire_cm_message(struct slave_serve *v, struct wire *w,
+                               const Ips__CmMessage *m)
 {
-    struct slave_comp *c = w->comp;
+    struct slave_cm_computation *c = w->comp;
     if (!c) {
         on_unattached_wire_message(v, w, m);
         return;
@@ -263,13 +273,13 @@ static void on_wire_letter(struct slave_serve *v, struct wire *w,
     if (ours && k->state == LINK_CALLING &&
         m->kind == IPS__CM_MESSAGE__KIND__LINKED) {
         k->state = LINK_DIRECT;
-        flush_link(v, c, w->machine);
+        send_held_letters(v, c, w->machine);
     } else if (ours && k->state == LINK_DIRECT &&
                m->kind >= IPS__CM_MESSAGE__KIND__WANTS &&
                m->kind <= IPS__CM_MESSAGE__KIND__ACK) {
         deliver_message(c, m);
     } else {
-        fail_comp(c, "another slave says what it should not");
+        fail_computation(c, "another slave says what it should not");
     }
 }
 
@@ -284,17 +294,17 @@ static void on_wire_hello(struct slave_serve *v, struct wire *w,
         return;
     }
     if (!w->called) {
-        Ips__Hello mine = ips_hello(IPS__HELLO__ROLE__SLAVE);
+        Ips__Hello mine = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
         mine.machine = v->s->opt.machine;
         ips_send_hello(w->peer, &mine);
         return;
     }
     if (strcmp(hello->machine, w->comp->ask->machines[w->machine]) != 0) {
-        ips_peer_finish(w->peer, "is another machine");
+        ips_peer_close_after_send(w->peer, "is another machine");
         return;
     }
-    Ips__CmMessage m =
-        message_to(w->comp, w->machine, IPS__CM_MESSAGE__KIND__LINK);
+    Ips__CmMessage m = make_message_to_machine(w->comp, w->machine,
+                                               IPS__CM_MESSAGE__KIND__LINK);
     ips_send_cm(w->peer, &m);
 }
 
@@ -305,9 +315,9 @@ static void on_wire_message(struct ips_peer *peer, const Ips__Envelope *env,
     if (env->body_case == IPS__ENVELOPE__BODY_HELLO)
         on_wire_hello(w->v, w, env->hello);
     else if (env->body_case == IPS__ENVELOPE__BODY_CM)
-        on_wire_letter(w->v, w, env->cm);
+        on_wire_cm_message(w->v, w, env->cm);
     else
-        ips_peer_finish(peer, "slaves do not ask each other");
+        ips_peer_close_after_send(peer, "slaves do not ask each other");
 }
 
 static void on_wire_close(struct ips_peer *peer, const char *why, void *arg)
@@ -321,7 +331,7 @@ static void on_wire_drain(struct ips_peer *peer, void *arg)
     struct wire *w = arg;
     (void)peer;
     if (w->comp)
-        flush_link(w->v, w->comp, w->machine);
+        send_held_letters(w->v, w->comp, w->machine);
 }
 
 static const struct ips_peer_ops wire_ops = {on_wire_message, on_wire_close};
@@ -355,8 +365,8 @@ static void on_accept(struct ips_peer *peer, void *arg)
 
 /* Called for the first letter to a machine: connects to it, or chooses the
  * master as relay. */
-static void connect_to_machine(struct slave_serve *v, struct slave_comp *c,
-                               uint32_t part)
+static void connect_to_machine(struct slave_serve *v,
+                               struct slave_cm_computation *c, uint32_t part)
 {
     struct link *k = &c->link[part];
     const char *address = c->ask->peers[part];
@@ -378,17 +388,17 @@ static void connect_to_machine(struct slave_serve *v, struct slave_comp *c,
     w->machine = part;
     k->wire = w;
     k->state = LINK_CALLING;
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     hello.machine = v->s->opt.machine;
     ips_send_hello(peer, &hello);
 }
 
-static void send_letters(struct slave_serve *v, struct slave_comp *c)
+static void send_letters(struct slave_serve *v, struct slave_cm_computation *c)
 {
     struct slave_letters out;
     struct slave_letter *l;
     slave_letters_init(&out);
-    slave_box_take_outgoing(c->box, &out);
+    slave_mailbox_take_outgoing(c->box, &out);
     while ((l = slave_letters_get(&out))) {
         uint32_t part = l->machine;
         if (part >= c->count || part == c->self) {
@@ -400,30 +410,32 @@ static void send_letters(struct slave_serve *v, struct slave_comp *c)
         if (k->state == LINK_IDLE && part > c->self)
             connect_to_machine(v, c, part);
         else
-            flush_link(v, c, part);
+            send_held_letters(v, c, part);
     }
 }
 
-void slave_cm_flush(struct slave_serve *v, const struct slave_job *job)
+void slave_cm_send_outgoing(struct slave_serve *v, const struct slave_job *job)
 {
-    struct slave_comp *c = comp_of_job(v, job);
+    struct slave_cm_computation *c = find_computation_of_job(v, job);
     if (c)
         send_letters(v, c);
 }
 
 void slave_cm_on_master_drain(struct slave_serve *v)
 {
-    for (struct slave_comp *c = v->cm ? v->cm->comps : NULL; c; c = c->next) {
+    for (struct slave_cm_computation *c = v->cm ? v->cm->comps : NULL; c;
+         c = c->next) {
         for (uint32_t p = 0; p < c->count; p++) {
             if (c->link[p].state == LINK_RELAY)
-                flush_link(v, c, p);
+                send_held_letters(v, c, p);
         }
     }
 }
 
 void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m)
 {
-    struct slave_comp *c = comp_of_key(v, m->key.data, m->key.len);
+    struct slave_cm_computation *c =
+        find_computation_by_key(v, m->key.data, m->key.len);
     if (!c)
         return; /* the computation has already ended here */
     if (m->from == IPS_CM_ROOT) {
@@ -434,25 +446,25 @@ void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m)
     if (k && m->kind == IPS__CM_MESSAGE__KIND__RELAY && k->state == LINK_IDLE &&
         m->from < c->self) {
         k->state = LINK_RELAY;
-        flush_link(v, c, m->from);
+        send_held_letters(v, c, m->from);
     } else if (k && k->state == LINK_RELAY &&
                m->kind >= IPS__CM_MESSAGE__KIND__WANTS &&
                m->kind <= IPS__CM_MESSAGE__KIND__ACK) {
         deliver_message(c, m);
     } else {
-        fail_comp(c, "received an unexpected relayed message");
+        fail_computation(c, "received an unexpected relayed message");
     }
 }
 
-int slave_cm_begin(struct slave_serve *v, struct slave_job *job,
-                   const Ips__CmAsk *ask, struct ips_err *err)
+int slave_cm_register_computation(struct slave_serve *v, struct slave_job *job,
+                                  const Ips__CmAsk *ask, struct ips_err *err)
 {
     if (!v->cm || ask->key.len != SLAVE_CM_KEY_BYTES ||
         ask->n_peers != ask->n_machines || ask->self >= ask->n_machines ||
-        comp_of_key(v, ask->key.data, ask->key.len))
+        find_computation_by_key(v, ask->key.data, ask->key.len))
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "no computation that a slave can take part in");
-    struct slave_comp *c = calloc(1, sizeof(*c));
+    struct slave_cm_computation *c = calloc(1, sizeof(*c));
     if (c)
         c->link = calloc(ask->n_machines, sizeof(*c->link));
     if (!c || !c->link) {
@@ -474,19 +486,20 @@ int slave_cm_begin(struct slave_serve *v, struct slave_job *job,
         next = w->next;
         if (!w->comp && w->linked &&
             memcmp(w->key, c->key, SLAVE_CM_KEY_BYTES) == 0)
-            wire_attach(v, w, c);
+            attach_wire_to_computation(v, w, c);
     }
     return 0;
 }
 
-void slave_cm_end(struct slave_serve *v, const struct slave_job *job)
+void slave_cm_remove_computation(struct slave_serve *v,
+                                 const struct slave_job *job)
 {
-    struct slave_comp **at = v->cm ? &v->cm->comps : NULL;
+    struct slave_cm_computation **at = v->cm ? &v->cm->comps : NULL;
     while (at && *at && (*at)->job != job)
         at = &(*at)->next;
     if (!at || !*at)
         return;
-    struct slave_comp *c = *at;
+    struct slave_cm_computation *c = *at;
     *at = c->next;
     for (uint32_t p = 0; p < c->count; p++) {
         if (c->link[p].wire)
@@ -534,7 +547,7 @@ void slave_cm_close(struct slave_serve *v)
     if (!v->cm)
         return;
     while (v->cm->comps)
-        slave_cm_end(v, v->cm->comps->job);
+        slave_cm_remove_computation(v, v->cm->comps->job);
     for (struct wire *w = v->cm->wires, *next; w; w = next) {
         next = w->next;
         wire_drop(w);

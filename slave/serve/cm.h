@@ -26,13 +26,16 @@ void slave_cm_close(struct slave_serve *v);
 /* Address at which other slaves reach this one; "": none. */
 const char *slave_cm_address(const struct slave_serve *v);
 
-/* slave_cm_begin registers the computation of a CmAsk job. slave_cm_end removes
- * it; call it when the job ends or is cancelled. */
-int slave_cm_begin(struct slave_serve *v, struct slave_job *job,
-                   const Ips__CmAsk *ask, struct ips_err *err) IPS_MUST_USE;
-void slave_cm_end(struct slave_serve *v, const struct slave_job *job);
+/* slave_cm_register_computation registers the computation of a CmAsk job.
+ * slave_cm_remove_computation removes it; call it when the job ends or is
+ * cancelled. */
+int slave_cm_register_computation(struct slave_serve *v, struct slave_job *job,
+                                  const Ips__CmAsk *ask,
+                                  struct ips_err *err) IPS_MUST_USE;
+void slave_cm_remove_computation(struct slave_serve *v,
+                                 const struct slave_job *job);
 /* Sends the letters that the worker has put into the job's mailbox. */
-void slave_cm_flush(struct slave_serve *v, const struct slave_job *job);
+void slave_cm_send_outgoing(struct slave_serve *v, const struct slave_job *job);
 /* Call when the connection to the master has drained: sends the letters held
  * back for links that go through the master. */
 void slave_cm_on_master_drain(struct slave_serve *v);
@@ -42,6 +45,6 @@ void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m);
  * within 10 s. */
 void slave_cm_drop_unattached_wires(struct slave_serve *v, uint64_t now_ns);
 /* Number of computations in progress. */
-unsigned slave_cm_count(const struct slave_serve *v);
+unsigned slave_cm_count_computations(const struct slave_serve *v);
 
 #endif

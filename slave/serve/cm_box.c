@@ -35,7 +35,8 @@ void slave_letters_free(struct slave_letters *l)
         free(letter);
 }
 
-static void move_all(struct slave_letters *from, struct slave_letters *to)
+static void append_all_letters(struct slave_letters *from,
+                               struct slave_letters *to)
 {
     if (!from->head)
         return;
@@ -58,7 +59,7 @@ struct slave_letter *slave_letter_new(uint32_t kind, uint32_t part,
     return letter;
 }
 
-void slave_box_init(struct slave_box *b)
+void slave_mailbox_init(struct slave_mailbox *b)
 {
     memset(b, 0, sizeof(*b));
     pthread_mutex_init(&b->lock, NULL);
@@ -66,14 +67,14 @@ void slave_box_init(struct slave_box *b)
     slave_letters_init(&b->out);
 }
 
-void slave_box_release(struct slave_box *b)
+void slave_mailbox_release(struct slave_mailbox *b)
 {
     slave_letters_free(&b->in);
     slave_letters_free(&b->out);
     pthread_mutex_destroy(&b->lock);
 }
 
-void slave_box_deliver(struct slave_box *b, struct slave_letter *letter)
+void slave_mailbox_deliver(struct slave_mailbox *b, struct slave_letter *letter)
 {
     pthread_mutex_lock(&b->lock);
     b->in_bytes += sizeof(*letter) + letter->len;
@@ -86,7 +87,7 @@ void slave_box_deliver(struct slave_box *b, struct slave_letter *letter)
     pthread_mutex_unlock(&b->lock);
 }
 
-bool slave_box_has_mail(struct slave_box *b)
+bool slave_mailbox_has_mail(struct slave_mailbox *b)
 {
     pthread_mutex_lock(&b->lock);
     bool any = b->in.head != NULL;
@@ -94,24 +95,26 @@ bool slave_box_has_mail(struct slave_box *b)
     return any;
 }
 
-void slave_box_take_outgoing(struct slave_box *b, struct slave_letters *to)
+void slave_mailbox_take_outgoing(struct slave_mailbox *b,
+                                 struct slave_letters *to)
 {
     pthread_mutex_lock(&b->lock);
-    move_all(&b->out, to);
+    append_all_letters(&b->out, to);
     pthread_mutex_unlock(&b->lock);
 }
 
-bool slave_box_read(struct slave_box *b, struct slave_letters *to)
+bool slave_mailbox_take_received(struct slave_mailbox *b,
+                                 struct slave_letters *to)
 {
     pthread_mutex_lock(&b->lock);
-    move_all(&b->in, to);
+    append_all_letters(&b->in, to);
     b->in_bytes = 0;
     bool fine = !b->overflow;
     pthread_mutex_unlock(&b->lock);
     return fine;
 }
 
-void slave_box_send(struct slave_box *b, struct slave_letter *letter)
+void slave_mailbox_send(struct slave_mailbox *b, struct slave_letter *letter)
 {
     pthread_mutex_lock(&b->lock);
     slave_letters_put(&b->out, letter);

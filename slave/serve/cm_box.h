@@ -3,8 +3,8 @@
  * received letters in and takes letters to send out; the worker does the
  * reverse. A letter belongs to the list that it is in.
  *
- * Threads: both. slave_box_deliver, _has_mail, _take_outgoing, _read and _send
- * take the lock.
+ * Threads: both. slave_mailbox_deliver, _has_mail, _take_outgoing, _read and
+ * _send take the lock.
  */
 #ifndef IPS_SLAVE_SERVE_CM_BOX_H
 #define IPS_SLAVE_SERVE_CM_BOX_H
@@ -43,7 +43,7 @@ struct slave_letters {
     struct slave_letter *head, **tail;
 };
 
-struct slave_box {
+struct slave_mailbox {
     pthread_mutex_t lock;
     struct slave_letters in, out;
     size_t in_bytes;
@@ -55,8 +55,8 @@ struct slave_box {
     char relayed_why[200];
 };
 
-void slave_box_init(struct slave_box *b);
-void slave_box_release(struct slave_box *b);
+void slave_mailbox_init(struct slave_mailbox *b);
+void slave_mailbox_release(struct slave_mailbox *b);
 /* Makes a letter with a copy of `data`. NULL: out of memory. */
 struct slave_letter *slave_letter_new(uint32_t kind, uint32_t part,
                                       const void *data, size_t len);
@@ -67,14 +67,17 @@ void slave_letters_free(struct slave_letters *l);
 
 /* Functions that the loop calls: */
 /* Puts a received letter into the mailbox; takes ownership of it. */
-void slave_box_deliver(struct slave_box *b, struct slave_letter *letter);
-bool slave_box_has_mail(struct slave_box *b);
+void slave_mailbox_deliver(struct slave_mailbox *b,
+                           struct slave_letter *letter);
+bool slave_mailbox_has_mail(struct slave_mailbox *b);
 /* Moves all letters to send to the end of `to`. */
-void slave_box_take_outgoing(struct slave_box *b, struct slave_letters *to);
+void slave_mailbox_take_outgoing(struct slave_mailbox *b,
+                                 struct slave_letters *to);
 /* Functions that the worker calls: */
 /* Moves all received letters to the end of `to`. Returns false if more than
  * SLAVE_BOX_BYTES came, so that letters were lost. */
-bool slave_box_read(struct slave_box *b, struct slave_letters *to);
-void slave_box_send(struct slave_box *b, struct slave_letter *letter);
+bool slave_mailbox_take_received(struct slave_mailbox *b,
+                                 struct slave_letters *to);
+void slave_mailbox_send(struct slave_mailbox *b, struct slave_letter *letter);
 
 #endif

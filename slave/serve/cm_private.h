@@ -9,7 +9,7 @@
 #include "slave/serve/graph.h"
 
 struct slave_cm {
-    struct slave_box box;
+    struct slave_mailbox box;
     struct slave_letters mail; /* letters read but not handled yet */
     /* begun: WANTS letters were sent; opened: OPENED was reported to the
      * root */
@@ -38,7 +38,7 @@ struct slave_cm {
     bool reported;
     /* number of batches received when `reported` was set */
     uint64_t reported_batches;
-    char relayed_why[sizeof(((struct slave_box *)0)->relayed_why)];
+    char relayed_why[sizeof(((struct slave_mailbox *)0)->relayed_why)];
     char stalled[600];
     /* path for the WALK letter that is being answered */
     struct ips_path path;
@@ -48,13 +48,13 @@ struct slave_cm {
 
 /* Makes the job's reply an answer of kind `kind`, and returns it to be filled.
  */
-Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
-                               Ips__CmAnswer__Kind kind);
+Ips__CmAnswer *slave_cm_begin_answer(struct slave_graph_ask *j,
+                                     Ips__CmAnswer__Kind kind);
 /* Answers a WALK letter with the first segments of the path;
  * slave_cm_fill_path_piece sends further ones in later replies, while
  * j->cm->has_path is set. */
-int slave_cm_walk(struct slave_graph_ask *j,
-                  const struct slave_letter *l) IPS_MUST_USE;
+int slave_cm_answer_walk(struct slave_graph_ask *j,
+                         const struct slave_letter *l) IPS_MUST_USE;
 int slave_cm_fill_path_piece(struct slave_graph_ask *j,
                              Ips__CmAnswer *a) IPS_MUST_USE;
 

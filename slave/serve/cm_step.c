@@ -22,14 +22,14 @@ bool slave_cm_prepare(struct slave_graph_ask *j)
     j->cm = calloc(1, sizeof(*j->cm));
     if (!j->cm)
         return false;
-    slave_box_init(&j->cm->box);
+    slave_mailbox_init(&j->cm->box);
     slave_letters_init(&j->cm->mail);
     j->cm->blamed = IPS_CM_NONE;
     j->job.box = &j->cm->box;
     return true;
 }
 
-static void drop_engine(struct slave_cm *c)
+static void free_engine_state(struct slave_cm *c)
 {
     ips_cm_sync_free(c->sync);
     ips_cm_async_free(c->async);
@@ -43,7 +43,7 @@ void slave_cm_release(struct slave_graph_ask *j)
     struct slave_cm *c = j->cm;
     if (!c)
         return;
-    drop_engine(c);
+    free_engine_state(c);
     for (uint32_t p = 0; c->letter_parts && p < c->links.peer_count; p++)
         ips_cm_bytes_release(&c->letter_parts[p]);
     free(c->letter_parts);
@@ -54,7 +54,7 @@ void slave_cm_release(struct slave_graph_ask *j)
     if (c->has_path)
         ips_path_release(&c->path);
     slave_letters_free(&c->mail);
-    slave_box_release(&c->box);
+    slave_mailbox_release(&c->box);
     free(c);
     j->cm = NULL;
 }
@@ -76,12 +76,12 @@ static int post_letter(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
         len -= n;
         data = n ? data + n : data;
         l->more = len > 0;
-        slave_box_send(&c->box, l);
+        slave_mailbox_send(&c->box, l);
     } while (len > 0);
     return 0;
 }
 
-static int begin_cm(struct slave_graph_ask *j)
+static int begin_computation(struct slave_graph_ask *j)
 {
     const Ips__CmAsk *ask = slave_graph_request(j)->cm;
     struct slave_cm *c = j->cm;
@@ -103,7 +103,8 @@ static int begin_cm(struct slave_graph_ask *j)
                          "message times are asked for that PeersAsk did not "
                          "bring");
     else if (ask->calibrated)
-        rc = ips_mtime_compute_outs(&g->b.g, &c->linked.out_ns, &j->job.err);
+        rc = ips_mtime_compute_remote_sends(&g->b.g, &c->linked.out_ns,
+                                            &j->job.err);
     if (rc == 0)
         rc = ips_cm_links_init(&c->links, &c->linked, ask->self,
                                (uint32_t)ask->n_machines, c->joined,
@@ -117,7 +118,7 @@ static int begin_cm(struct slave_graph_ask *j)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t p = 0; p < c->links.peer_count && rc == 0; p++) {
         struct ips_cm_bytes wants = {0};
-        rc = ips_cm_write_wants(&c->links, p, &wants, &j->job.err);
+        rc = ips_cm_write_awaited_positions(&c->links, p, &wants, &j->job.err);
         if (rc == 0)
             rc = post_letter(j, IPS__CM_MESSAGE__KIND__WANTS, p, 0, wants.data,
                              wants.len);
@@ -128,19 +129,19 @@ static int begin_cm(struct slave_graph_ask *j)
 }
 
 /* Runs the computation and posts the resulting letters. */
-static int run_cm(struct slave_graph_ask *j)
+static int run_computation(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     struct ips_err *err = &j->job.err;
     struct ips_cm_message m;
     int rc = 0;
     if (c->async)
-        rc = ips_cm_async_relax(c->async, err);
+        rc = ips_cm_async_relax_nodes(c->async, err);
     else if (c->sync)
-        rc = ips_cm_sync_run(c->sync, err);
+        rc = ips_cm_sync_run_chains(c->sync, err);
     while (rc == 0 && (c->async || c->sync)) {
-        rc = c->async ? ips_cm_async_next(c->async, &m, err)
-                      : ips_cm_sync_next(c->sync, &m, err);
+        rc = c->async ? ips_cm_async_next_message(c->async, &m, err)
+                      : ips_cm_sync_next_batch(c->sync, &m, err);
         if (rc <= 0)
             break;
         rc = 0;
@@ -158,8 +159,8 @@ static int run_cm(struct slave_graph_ask *j)
 
 /* ---- answers ------------------------------------------------------------- */
 
-Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
-                               Ips__CmAnswer__Kind kind)
+Ips__CmAnswer *slave_cm_begin_answer(struct slave_graph_ask *j,
+                                     Ips__CmAnswer__Kind kind)
 {
     Ips__CmAnswer *a = &j->answer.cm;
     ips__cm_answer__init(a);
@@ -173,10 +174,10 @@ Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
 static void send_opened(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
-    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__OPENED);
+    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__OPENED);
     c->opened = true;
-    a->links_in = ips_cm_links_in(&c->links);
-    a->unmatched = ips_cm_unmatched(&c->links);
+    a->links_in = ips_cm_count_incoming_links(&c->links);
+    a->unmatched = ips_cm_count_unmatched_receives(&c->links);
     a->match_bytes = c->match_bytes;
     pthread_mutex_lock(&c->box.lock);
     a->relayed = c->box.relayed;
@@ -188,7 +189,7 @@ static void send_opened(struct slave_graph_ask *j)
 static void send_progress(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
-    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__TOLD);
+    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__TOLD);
     const struct ips_cm_counts *n = c->async  ? ips_cm_async_counts(c->async)
                                     : c->sync ? ips_cm_sync_counts(c->sync)
                                               : NULL;
@@ -198,7 +199,7 @@ static void send_progress(struct slave_graph_ask *j)
     a->taken = n ? n->received : 0;
     if (c->sync) {
         struct ips_err why = {0};
-        a->unfinished = ips_cm_sync_unfinished(c->sync);
+        a->unfinished = ips_cm_sync_count_unfinished(c->sync);
         if (a->unfinished && ips_cm_sync_stall_error(c->sync, &why) < 0)
             snprintf(c->stalled, sizeof(c->stalled), "%.*s",
                      (int)sizeof(c->stalled) - 1, why.msg);
@@ -210,21 +211,21 @@ static void send_progress(struct slave_graph_ask *j)
 
 /* Reports that the computation failed because another machine, c->blamed, sent
  * an invalid message. */
-static void send_blame(struct slave_graph_ask *j)
+static void report_faulty_machine(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
-    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__BLAMED);
+    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__BLAMED);
     snprintf(c->stalled, sizeof(c->stalled), "%.*s",
              (int)sizeof(c->stalled) - 1, j->job.err.msg);
     a->part = c->blamed;
     a->stalled = c->stalled;
     c->gave_up = true;
-    drop_engine(c);
+    free_engine_state(c);
 }
 
 /* Stores the computed values in the graph, as FinishAsk does; the walk along
  * the path (WALK letters) then uses them. */
-static int finish_cm(struct slave_graph_ask *j)
+static int finish_computation(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     struct slave_graph *g = j->graph;
@@ -232,8 +233,8 @@ static int finish_cm(struct slave_graph_ask *j)
     if (!c->sync && !c->async)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "values are final that were never computed");
-    int rc = c->async ? ips_cm_async_finish(c->async, &est, &j->job.err)
-                      : ips_cm_sync_finish(c->sync, &est, &j->job.err);
+    int rc = c->async ? ips_cm_async_get_result(c->async, &est, &j->job.err)
+                      : ips_cm_sync_get_result(c->sync, &est, &j->job.err);
     if (rc < 0)
         return rc;
     const struct ips_cm_counts *n =
@@ -246,7 +247,7 @@ static int finish_cm(struct slave_graph_ask *j)
     ips_view_release(&g->view);
     g->view = c->view; /* WALK and later requests use this view */
     memset(&c->view, 0, sizeof(c->view));
-    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__FINISHED);
+    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__FINISHED);
     a->t_max_ns = est.t_max;
     a->end = est.end == IPS_NO_NODE ? 0 : (uint64_t)est.end + 1;
     a->total_ns = est.total;
@@ -255,7 +256,7 @@ static int finish_cm(struct slave_graph_ask *j)
     a->bytes = n->bytes;
     a->passes = n->passes;
     a->computed = n->computed;
-    drop_engine(c);
+    free_engine_state(c);
     return 0;
 }
 
@@ -268,13 +269,13 @@ static int start_scenario(struct slave_graph_ask *j,
     if (!c->opened || l->scenario <= c->scenario_number)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "asked to compute before the links are agreed on");
-    drop_engine(c);
+    free_engine_state(c);
     c->scenario_number = l->scenario;
     c->scenario = l->weights;
     c->reported = false;
     c->root_acks = 0;
-    int rc = slave_graph_view_of_scenario(j->graph, &c->scenario, &c->view,
-                                          &j->job.err);
+    int rc = slave_graph_make_scenario_view(j->graph, &c->scenario, &c->view,
+                                            &j->job.err);
     if (rc < 0)
         return rc;
     if (!l->async)
@@ -283,16 +284,17 @@ static int start_scenario(struct slave_graph_ask *j,
     rc = ips_cm_async_new(&c->links, &c->view.g, &c->scenario, l->count, 0,
                           &c->async, &j->job.err);
     if (rc == 0)
-        rc = ips_cm_async_take_len(c->async, IPS_CM_ROOT, NULL, 0, &j->job.err);
+        rc = ips_cm_async_receive_values(c->async, IPS_CM_ROOT, NULL, 0,
+                                         &j->job.err);
     return rc;
 }
 
 /* Appends a letter to the list that peer `p` sends in parts. Returns true when
  * the list is complete (*whole is set to it) or has failed (*whole stays
  * empty). */
-static bool collect_parts(struct slave_graph_ask *j, uint32_t p,
-                          const struct slave_letter *l,
-                          struct ips_cm_bytes *whole)
+static bool collect_list_parts(struct slave_graph_ask *j, uint32_t p,
+                               const struct slave_letter *l,
+                               struct ips_cm_bytes *whole)
 {
     struct ips_cm_bytes *b = &j->cm->letter_parts[p];
     size_t need = b->len + l->len;
@@ -322,17 +324,17 @@ static int handle_list_letter(struct slave_graph_ask *j, uint32_t p,
     struct slave_cm *c = j->cm;
     struct ips_cm_bytes list = {0}, matches = {0};
     int rc = 0;
-    if (!collect_parts(j, p, l, &list))
+    if (!collect_list_parts(j, p, l, &list))
         return 0;
     if (!list.data)
         rc = ips_err_set(&j->job.err, IPS_E_LIMIT,
                          "a list of messages is too long");
     else if (l->kind == IPS__CM_MESSAGE__KIND__MATCHES)
-        rc =
-            ips_cm_take_matches(&c->links, p, list.data, list.len, &j->job.err);
+        rc = ips_cm_receive_matches(&c->links, p, list.data, list.len,
+                                    &j->job.err);
     else
-        rc = ips_cm_take_wants(&c->links, p, list.data, list.len, &matches,
-                               &j->job.err);
+        rc = ips_cm_receive_awaited_positions(&c->links, p, list.data, list.len,
+                                              &matches, &j->job.err);
     if (rc == 0 && l->kind == IPS__CM_MESSAGE__KIND__WANTS)
         rc = post_letter(j, IPS__CM_MESSAGE__KIND__MATCHES, p, 0, matches.data,
                          matches.len);
@@ -347,18 +349,18 @@ static int handle_peer_letter(struct slave_graph_ask *j,
 {
     struct slave_cm *c = j->cm;
     struct ips_err *err = &j->job.err;
-    uint32_t p = ips_cm_peer_of(&c->links, l->machine);
+    uint32_t p = ips_cm_find_peer_of_part(&c->links, l->machine);
     if (p == IPS_CM_NONE)
         return ips_err_set(err, IPS_E_PROTOCOL, "no channel joins us to it");
     if (l->kind == IPS__CM_MESSAGE__KIND__WANTS ||
         l->kind == IPS__CM_MESSAGE__KIND__MATCHES)
         return handle_list_letter(j, p, l);
     if (l->kind == IPS__CM_MESSAGE__KIND__BATCH && c->async)
-        return ips_cm_async_take_len(c->async, p, l->data, l->len, err);
+        return ips_cm_async_receive_values(c->async, p, l->data, l->len, err);
     if (l->kind == IPS__CM_MESSAGE__KIND__BATCH && c->sync)
-        return ips_cm_sync_take(c->sync, p, l->data, l->len, err);
+        return ips_cm_sync_receive_batch(c->sync, p, l->data, l->len, err);
     if (l->kind == IPS__CM_MESSAGE__KIND__ACK && c->async)
-        return ips_cm_async_take_ack(c->async, p, l->count, err);
+        return ips_cm_async_receive_ack(c->async, p, l->count, err);
     return ips_err_set(err, IPS_E_PROTOCOL, "an unexpected message of kind %u",
                        l->kind);
 }
@@ -377,13 +379,13 @@ static int handle_root_letter(struct slave_graph_ask *j,
                            "this slave computes scenario %u",
                            l->scenario, j->cm->scenario_number);
     if (l->kind == IPS__CM_MESSAGE__KIND__OVER) {
-        rc = finish_cm(j);
+        rc = finish_computation(j);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__WALK) {
-        rc = slave_cm_walk(j, l);
+        rc = slave_cm_answer_walk(j, l);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
         /* compute first, so that the reported counts include all letters
          * received so far */
-        rc = run_cm(j);
+        rc = run_computation(j);
         send_progress(j);
         j->answer.cm.asked = true;
     } else {
@@ -395,7 +397,8 @@ static int handle_root_letter(struct slave_graph_ask *j,
 
 /* A peer may have started the next scenario already: its letters must wait
  * until the root has started it here. */
-static bool is_early(const struct slave_cm *c, const struct slave_letter *l)
+static bool is_for_later_scenario(const struct slave_cm *c,
+                                  const struct slave_letter *l)
 {
     return l->machine != IPS_CM_ROOT && l->scenario > c->scenario_number;
 }
@@ -426,9 +429,9 @@ static int handle_mail(struct slave_graph_ask *j)
     struct slave_letter *l;
     int rc = 0;
     slave_letters_init(&early);
-    bool whole = slave_box_read(&c->box, &c->mail);
+    bool whole = slave_mailbox_take_received(&c->box, &c->mail);
     while (rc == 0 && (l = slave_letters_get(&c->mail))) {
-        if (is_early(c, l)) {
+        if (is_for_later_scenario(c, l)) {
             slave_letters_put(&early, l);
             continue;
         }
@@ -462,14 +465,14 @@ static bool has_unreported_progress(const struct slave_cm *c)
 {
     if (c->async)
         return c->root_acks > 0;
-    return c->sync && ips_cm_sync_unfinished(c->sync) == 0 &&
+    return c->sync && ips_cm_sync_count_unfinished(c->sync) == 0 &&
            (!c->reported ||
             c->reported_batches != ips_cm_sync_counts(c->sync)->received);
 }
 
 void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     struct slave_cm *c = j->cm;
     int rc = slave_graph_use_generation(j, gs,
                                         slave_graph_request(j)->cm->generation);
@@ -479,20 +482,20 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
     }
     if (rc == 0 && c->has_path) {
         rc = slave_cm_fill_path_piece(
-            j, slave_cm_answer(j, IPS__CM_ANSWER__KIND__WALKED));
+            j, slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__WALKED));
         if (rc < 0)
             slave_job_fail(job);
         return;
     }
     if (rc == 0 && !c->begun)
-        rc = begin_cm(j);
+        rc = begin_computation(j);
     c->begun = true;
     if (rc == 0)
         rc = handle_mail(j);
     if (rc == 0)
-        rc = run_cm(j);
+        rc = run_computation(j);
     if (rc < 0 && c->blamed != IPS_CM_NONE) {
-        send_blame(j);
+        report_faulty_machine(j);
         return;
     }
     if (rc < 0) {

@@ -54,7 +54,7 @@ static int find_walk_start(struct slave_graph_ask *j,
         *node = l->count < j->graph->b.g.node_count ? (uint32_t)l->count
                                                     : IPS_NO_NODE;
     } else {
-        p = ips_cm_peer_of(links, l->of_machine);
+        p = ips_cm_find_peer_of_part(links, l->of_machine);
         *node = p != IPS_CM_NONE && l->count < links->peer[p].out_count
                     ? links->peer[p].out_node[l->count]
                     : IPS_NO_NODE;
@@ -66,7 +66,8 @@ static int find_walk_start(struct slave_graph_ask *j,
     return 0;
 }
 
-int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
+int slave_cm_answer_walk(struct slave_graph_ask *j,
+                         const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
     const struct ips_graph *g = &j->graph->b.g;
@@ -74,13 +75,13 @@ int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
     uint32_t node, stop;
     int rc = find_walk_start(j, l, &node);
     if (rc == 0)
-        rc = ips_path_walk(&j->graph->view.g, &c->scenario, est, node, &c->path,
-                           &stop, &j->job.err);
+        rc = ips_path_walk_back(&j->graph->view.g, &c->scenario, est, node,
+                                &c->path, &stop, &j->job.err);
     if (rc < 0)
         return rc;
     c->has_path = true;
     c->path_left = c->path.count;
-    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__WALKED);
+    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__WALKED);
     a->node = node;
     a->node_chain = ips_chain_of(g, node);
     a->est_ns = est->est[node];

@@ -56,7 +56,7 @@ struct events_job {
     bool begun;
     uint32_t at_entry, at_chunk;
     /* state from which short records of the current stream are expanded */
-    struct slave_proc_line proc_line;
+    struct slave_record_expander proc_line;
     size_t at_byte;
     struct event_row *rows;
     Ips__EventRow **ptrs;
@@ -70,16 +70,16 @@ struct events_job {
     Ips__EventsAnswer answer;
 };
 
-static struct events_job *events_of(struct slave_job *job)
+static struct events_job *events_job_of(struct slave_job *job)
 {
     return (struct events_job *)(void *)job;
 }
 
 static void release_events(struct slave_job *job, struct slave_graphs *graphs)
 {
-    struct events_job *j = events_of(job);
+    struct events_job *j = events_job_of(job);
     if (j->graph)
-        slave_graphs_drop_reference(graphs, j->graph);
+        slave_graphs_release_graph(graphs, j->graph);
     slave_snapshot_free(j->snap);
     slave_sites_release(&j->sites);
     slave_input_release(graphs, &j->in);
@@ -100,8 +100,8 @@ static int compare_channels_by_image_and_id(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void channel_text(const struct events_job *j, uint32_t stream,
-                         uint32_t id, char *out, size_t len)
+static void format_channel_name(const struct events_job *j, uint32_t stream,
+                                uint32_t id, char *out, size_t len)
 {
     const struct channel_entry key = {.image = j->image_of[stream], .id = id};
     out[0] = '\0';
@@ -111,7 +111,7 @@ static void channel_text(const struct events_job *j, uint32_t stream,
         bsearch(&key, j->channels, j->channel_count, sizeof(key),
                 compare_channels_by_image_and_id);
     if (c)
-        slave_chan_text(out, len, c->rec);
+        slave_channel_record_text(out, len, c->rec);
     else
         snprintf(out, len, "#%u", id);
 }
@@ -148,7 +148,7 @@ static int compare_streams_by_image(const void *a, const void *b, void *arg)
 }
 
 /* Sets j->image_of of each stream to the first stream of the same image. */
-static int find_images(struct events_job *j)
+static int group_streams_by_image(struct events_job *j)
 {
     const struct slave_snapshot *s = j->graph->snap;
     uint32_t first = 0, *order = calloc(s->stream_count + 1u, sizeof(*order));
@@ -216,7 +216,7 @@ static int prepare_events(struct events_job *j, struct slave_graphs *gs)
         return rc;
     const struct slave_snapshot *s = j->graph->snap;
     size_t cap = 0;
-    uint32_t *chains = slave_chain_index(&j->graph->b);
+    uint32_t *chains = slave_sort_chains_by_thread(&j->graph->b);
     j->stream_entry =
         calloc((size_t)s->stream_count + 1, sizeof(*j->stream_entry));
     j->image_of = calloc((size_t)s->stream_count + 1, sizeof(*j->image_of));
@@ -228,12 +228,12 @@ static int prepare_events(struct events_job *j, struct slave_graphs *gs)
         const struct ips_segment_header *h = &s->streams[i].head;
         struct stream_entry *p = &j->stream_entry[i];
         p->stream = i;
-        p->stamp_ns = ips_clock_ns(&h->clock, h->stream_stamp);
-        p->chain = slave_chain_of(&j->graph->b, chains, h, p->stamp_ns);
+        p->stamp_ns = ips_clock_to_ns(&h->clock, h->stream_stamp);
+        p->chain = slave_chain_of_stream(&j->graph->b, chains, h, p->stamp_ns);
     }
     free(chains);
     if (rc == 0)
-        rc = find_images(j);
+        rc = group_streams_by_image(j);
     if (rc == 0)
         rc = slave_input_make(gs, s, &j->in, &j->job.err);
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++)
@@ -285,8 +285,9 @@ static struct event_row *add_row(struct events_job *j,
 static uint64_t stamp_ns(const struct ips_segment_header *h,
                          const struct ips_rec_head *rec, uint64_t stamp)
 {
-    return ips_rec_flags(rec) & IPS_REC_F_NS ? stamp
-                                             : ips_clock_ns(&h->clock, stamp);
+    return ips_rec_flags(rec) & IPS_REC_F_NS
+               ? stamp
+               : ips_clock_to_ns(&h->clock, stamp);
 }
 
 /* Adds the call site to the row `r`. `ns`: how long the call took, if this row
@@ -317,11 +318,11 @@ static void add_io_row(struct events_job *j, const struct stream_entry *p,
     bool found = poll && second && io->result > 0;
     uint32_t ready =
         IPS_READY_KIND(io->ready) == IPS_READY_CHANNEL ? io->ready : 0;
-    channel_text(j, p->stream,
-                 !poll   ? io->h.a
-                 : found ? ready
-                         : 0,
-                 r->channel, sizeof(r->channel));
+    format_channel_name(j, p->stream,
+                        !poll   ? io->h.a
+                        : found ? ready
+                                : 0,
+                        r->channel, sizeof(r->channel));
     r->row.bytes =
         second || ips_rec_type(&io->h) == IPS_REC_SEND ? io->result : 0;
     if (io->err && (second || ips_rec_type(&io->h) != IPS_REC_RECV))
@@ -373,7 +374,7 @@ static struct event_row *add_plain_row(struct events_job *j,
     struct event_row *r = add_row(j, p, type, t_ns, cpu_ns);
     if (!r)
         return NULL;
-    channel_text(j, p->stream, channel, r->channel, sizeof(r->channel));
+    format_channel_name(j, p->stream, channel, r->channel, sizeof(r->channel));
     snprintf(r->detail, sizeof(r->detail), "%s", detail);
     j->last = r;
     return r;
@@ -603,18 +604,18 @@ static void add_rows_of_record(struct events_job *j,
 
 /* Adds rows until the page is full. Returns false if these are the last rows:
  * at the end of all streams, or when j->limit rows were sent. */
-static bool fill_page(struct events_job *j)
+static bool fill_events_page(struct events_job *j)
 {
     uint32_t places = j->graph->snap->stream_count;
     while (j->at_entry < places) {
         const struct stream_entry *p = &j->stream_entry[j->at_entry];
         const struct ips_stream_in *in = &j->in.streams[p->stream];
         if (j->at_chunk >= in->chunk_count ||
-            !slave_chain_in(&j->graph->b, j->machine, j->object, p->chain)) {
+            !slave_chain_is_in(&j->graph->b, j->machine, j->object, p->chain)) {
             j->at_entry++;
             j->at_chunk = 0;
             j->at_byte = 0;
-            slave_line_reset(&j->proc_line);
+            slave_reset_expander(&j->proc_line);
             continue;
         }
         const struct ips_chunk *c = &in->chunks[j->at_chunk];
@@ -648,7 +649,7 @@ static bool fill_page(struct events_job *j)
 
 static void step_events(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct events_job *j = events_of(job);
+    struct events_job *j = events_job_of(job);
     if (!j->begun && prepare_events(j, gs) < 0) {
         slave_job_fail(job);
         return;
@@ -656,7 +657,7 @@ static void step_events(struct slave_job *job, struct slave_graphs *gs)
     j->row_count = 0;
     j->last = NULL;
     slave_sites_clear(&j->sites);
-    job->finished = !fill_page(j);
+    job->finished = !fill_events_page(j);
     if (job->err.code ||
         slave_sites_name_rows(&j->sites, gs, j->graph, &job->err) < 0) {
         slave_job_fail(job);
@@ -669,9 +670,9 @@ static void step_events(struct slave_job *job, struct slave_graphs *gs)
     job->reply.events = &j->answer;
 }
 
-struct slave_job *slave_events_job(const Ips__Request *request,
-                                   struct slave_snapshot *snap,
-                                   const char *machine)
+struct slave_job *slave_events_make_job(const Ips__Request *request,
+                                        struct slave_snapshot *snap,
+                                        const char *machine)
 {
     const Ips__EventsAsk *ask = request->events;
     struct events_job *j = calloc(1, sizeof(*j));

@@ -30,13 +30,13 @@ static void verify_sections_for_finish(struct slave_graph_ask *j)
 static void release_graph_job(struct slave_job *job,
                               struct slave_graphs *graphs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     verify_sections_for_finish(j);
     slave_sql_release(j, graphs);
     if (j->shared)
         slave_joins_end_use(&j->graph->joins);
     if (j->graph)
-        slave_graphs_drop_reference(graphs, j->graph);
+        slave_graphs_release_graph(graphs, j->graph);
     if (j->begun)
         slave_graph_wire_release(j);
     ips_joins_release(&j->joins);
@@ -172,9 +172,9 @@ int slave_graph_use_generation(struct slave_graph_ask *j,
 static bool fill_sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
 {
     const struct slave_graph *g = j->graph;
-    j->line_count =
-        slave_unrecorded_text(&g->b, g->snap->control.machine, j->unrecorded,
-                              j->unrecorded_rows, &j->unrecorded_lines);
+    j->line_count = slave_unrecorded_describe(&g->b, g->snap->control.machine,
+                                              j->unrecorded, j->unrecorded_rows,
+                                              &j->unrecorded_lines);
     a->unseen = j->unrecorded_lines;
     a->n_unseen = j->line_count;
     a->unrecorded =
@@ -182,8 +182,8 @@ static bool fill_sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     return j->unrecorded_lines != NULL;
 }
 
-static void add_changed_programs(struct slave_graph_ask *j, Ips__Untraced *rows,
-                                 Ips__SyncAnswer *a)
+static void add_unrecorded_programs(struct slave_graph_ask *j,
+                                    Ips__Untraced *rows, Ips__SyncAnswer *a)
 {
     static char unknown[] = "unknown";
     for (uint32_t i = 0; i < j->unrecorded_rows; i++) {
@@ -220,11 +220,11 @@ static bool fill_sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     }
     a->untraced = (Ips__Untraced **)j->ptrs;
     a->n_untraced = b->untraced_count;
-    add_changed_programs(j, rows, a);
+    add_unrecorded_programs(j, rows, a);
     return true;
 }
 
-static uint64_t sample_ns(const struct ips_control *c)
+static uint64_t sampling_period_ns(const struct ips_control *c)
 {
     return c->procedures == IPS_PROCEDURES_SAMPLE ? c->sample_us * 1000ULL : 0;
 }
@@ -241,7 +241,7 @@ static void fill_sync_load(const struct slave_graph_ask *j, Ips__SyncAnswer *a)
 
 static void step_sync(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     if (j->snap && !j->unrecorded) {
         j->unrecorded = j->snap->unrecorded;
         j->unrecorded_rows = j->snap->unrecorded_count;
@@ -299,14 +299,14 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
     fill_sync_load(j, a);
-    const struct ips_large_use *in = &j->graph->built_in;
+    const struct ips_large_get_use *in = &j->graph->built_in;
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;
     a->records_read = j->graph->effort.records;
     /* count the records only once; later questions use the built graph */
     j->graph->effort.records = 0;
-    a->sample_ns = sample_ns(c);
+    a->sample_ns = sampling_period_ns(c);
     a->all_locks = c->locks == IPS_LOCKS_ALL;
     for (uint32_t i = 0; i < b->end_count; i++)
         a->accepted += b->ends[i].accepted;
@@ -340,7 +340,7 @@ static void fill_channel_end(Ips__End *r, const struct ips_built *b, uint32_t i)
 
 static void step_ends(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     if (slave_graph_use_newest(j, gs) < 0) {
         slave_job_fail(job);
         return;
@@ -390,7 +390,7 @@ static int set_remote_peers_of_ends(struct slave_graph *g,
 
 static void step_peers(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__PeersAsk *ask = slave_graph_request(j)->peers;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     struct ips_peer_row *rows = calloc(ask->n_peers + 1, sizeof(*rows));
@@ -478,7 +478,7 @@ static Ips__RunState *copy_state(const Ips__RunState *state)
     return copy;
 }
 
-const Ips__Request *slave_graph_ask_of(const struct slave_job *job)
+const Ips__Request *slave_graph_request_of_job(const struct slave_job *job)
 {
     const struct slave_graph_ask *j = (const void *)job;
     return j->ask->request;
@@ -518,9 +518,9 @@ bool slave_graph_handles_request(const Ips__Request *request)
     return which < sizeof(steps) / sizeof(*steps) && steps[which];
 }
 
-struct slave_job *slave_graph_job(const Ips__Request *request,
-                                  struct slave_snapshot *snap,
-                                  const Ips__RunState *state)
+struct slave_job *slave_graph_make_job(const Ips__Request *request,
+                                       struct slave_snapshot *snap,
+                                       const Ips__RunState *state)
 {
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;

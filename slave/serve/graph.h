@@ -98,7 +98,8 @@ slave_graph_request(const struct slave_graph_ask *j)
 {
     return j->ask->request;
 }
-static inline struct slave_graph_ask *slave_graph_of(struct slave_job *job)
+static inline struct slave_graph_ask *
+slave_graph_ask_of_job(struct slave_job *job)
 {
     return (struct slave_graph_ask *)(void *)job;
 }

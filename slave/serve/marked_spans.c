@@ -8,7 +8,7 @@
 
 struct marked_spans_answer {
     struct slave_marked_spans r;
-    char *names[SLAVE_BRACKET_NAMES];
+    char *names[SLAVE_MARKED_SPAN_NAMES];
     uint32_t sent;
     uint32_t *name, *first, *last; /* [IPS_PIECE_ITEMS] columns of the reply */
     uint64_t *first_ns, *last_ns;
@@ -63,7 +63,8 @@ static int begin_marked_spans(struct slave_graph_ask *j,
                   : 0;
 }
 
-static void fill_page(struct marked_spans_answer *a, Ips__BracketsAnswer *out)
+static void fill_marked_spans_page(struct marked_spans_answer *a,
+                                   Ips__BracketsAnswer *out)
 {
     size_t n = 0;
     if (a->sent == 0) {
@@ -92,7 +93,7 @@ static void fill_page(struct marked_spans_answer *a, Ips__BracketsAnswer *out)
 
 void slave_step_marked_spans(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__BracketsAsk *ask = slave_graph_request(j)->brackets;
     Ips__BracketsAnswer *out = &j->answer.marked_spans;
     ips__brackets_answer__init(out);
@@ -103,7 +104,7 @@ void slave_step_marked_spans(struct slave_job *job, struct slave_graphs *gs)
         slave_job_fail(job);
         return;
     }
-    fill_page(j->marked_spans, out);
+    fill_marked_spans_page(j->marked_spans, out);
     job->finished = j->marked_spans->sent == j->marked_spans->r.count;
     job->reply.answer_case = IPS__REPLY__ANSWER_BRACKETS;
     job->reply.brackets = out;

@@ -9,15 +9,15 @@
 /* memory limit for all incomplete lists together */
 #define PARTIAL_BYTES (1u << 29)
 
-static size_t bytes_held(const struct slave_serve *v)
+static size_t total_partial_bytes(const struct slave_serve *v)
 {
     size_t sum = 0;
-    for (const struct partial *p = v->partials; p; p = p->next)
+    for (const struct partial_request *p = v->partials; p; p = p->next)
         sum += p->bytes;
     return sum;
 }
 
-static bool has_more_requests(const Ips__Request *q)
+static bool has_more_parts(const Ips__Request *q)
 {
     return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
            (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more) ||
@@ -28,7 +28,7 @@ static bool has_more_requests(const Ips__Request *q)
 
 /* Estimates the memory that a request takes, in bytes: a value of one byte on
  * the wire may take eight in memory. */
-static size_t memory_of(const Ips__Request *q)
+static size_t estimate_request_bytes(const Ips__Request *q)
 {
     size_t bytes = ips__request__get_packed_size(q);
     if (q->ask_case == IPS__REQUEST__ASK_PEERS)
@@ -49,8 +49,8 @@ static size_t memory_of(const Ips__Request *q)
 
 /* Appends the list `from` to the list `into`. The elements then belong to
  * `into`: the caller must not free those of `from`. */
-static bool join_lists(void *into, size_t *n, const void *from, size_t more,
-                       size_t size)
+static bool append_list(void *into, size_t *n, const void *from, size_t more,
+                        size_t size)
 {
     void **list = into;
     void *grown = realloc(*list, (*n + more + 1) * size);
@@ -71,8 +71,8 @@ static bool append_request(Ips__Request *into, Ips__Request *from)
         return false;
     if (into->ask_case == IPS__REQUEST__ASK_PEERS) {
         Ips__PeersAsk *a = into->peers, *b = from->peers;
-        if (!join_lists(&a->peers, &a->n_peers, b->peers, b->n_peers,
-                        sizeof(*a->peers)))
+        if (!append_list(&a->peers, &a->n_peers, b->peers, b->n_peers,
+                         sizeof(*a->peers)))
             return false;
         b->n_peers = 0; /* the elements belong to `into` now */
         a->more = b->more;
@@ -81,38 +81,38 @@ static bool append_request(Ips__Request *into, Ips__Request *from)
     if (into->ask_case == IPS__REQUEST__ASK_PROFILE) {
         Ips__ProfileAsk *a = into->profile, *b = from->profile;
         a->more = b->more;
-        return join_lists(&a->from, &a->n_from, b->from, b->n_from,
-                          sizeof(*a->from)) &&
-               join_lists(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
-               join_lists(&a->most, &a->n_most, b->most, b->n_most,
-                          sizeof(*a->most));
+        return append_list(&a->from, &a->n_from, b->from, b->n_from,
+                           sizeof(*a->from)) &&
+               append_list(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
+               append_list(&a->most, &a->n_most, b->most, b->n_most,
+                           sizeof(*a->most));
     }
     if (into->ask_case == IPS__REQUEST__ASK_SPLIT) {
         Ips__SplitAsk *a = into->split, *b = from->split;
         a->more = b->more;
-        return join_lists(&a->from, &a->n_from, b->from, b->n_from,
-                          sizeof(*a->from)) &&
-               join_lists(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
+        return append_list(&a->from, &a->n_from, b->from, b->n_from,
+                           sizeof(*a->from)) &&
+               append_list(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
     }
     if (into->ask_case == IPS__REQUEST__ASK_EXPAND) {
         Ips__ExpandAsk *a = into->expand, *b = from->expand;
         a->more = b->more;
-        return join_lists(&a->from, &a->n_from, b->from, b->n_from,
-                          sizeof(*a->from)) &&
-               join_lists(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
-               join_lists(&a->in, &a->n_in, b->in, b->n_in, sizeof(*a->in)) &&
-               join_lists(&a->out, &a->n_out, b->out, b->n_out,
-                          sizeof(*a->out));
+        return append_list(&a->from, &a->n_from, b->from, b->n_from,
+                           sizeof(*a->from)) &&
+               append_list(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
+               append_list(&a->in, &a->n_in, b->in, b->n_in, sizeof(*a->in)) &&
+               append_list(&a->out, &a->n_out, b->out, b->n_out,
+                           sizeof(*a->out));
     }
     Ips__FinishAsk *a = into->finish, *b = from->finish;
     a->more = b->more;
-    return join_lists(&a->values.data, &a->values.len, b->values.data,
-                      b->values.len, 1);
+    return append_list(&a->values.data, &a->values.len, b->values.data,
+                       b->values.len, 1);
 }
 
-static void partial_free(struct slave_serve *v, struct partial *gone)
+static void partial_free(struct slave_serve *v, struct partial_request *gone)
 {
-    struct partial **p = &v->partials;
+    struct partial_request **p = &v->partials;
     while (*p != gone)
         p = &(*p)->next;
     *p = gone->next;
@@ -122,16 +122,16 @@ static void partial_free(struct slave_serve *v, struct partial *gone)
 
 bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q)
 {
-    struct partial *part = v->partials;
+    struct partial_request *part = v->partials;
     while (part && part->request->id != q->id)
         part = part->next;
-    if (!part && !has_more_requests(q))
+    if (!part && !has_more_parts(q))
         return false;
-    size_t bytes = memory_of(q);
-    Ips__Request *copy = slave_serve_copy(q);
+    size_t bytes = estimate_request_bytes(q);
+    Ips__Request *copy = slave_serve_copy_request(q);
     if (!part) {
         part = calloc(1, sizeof(*part));
-        if (!part || !copy || bytes_held(v) + bytes > PARTIAL_BYTES) {
+        if (!part || !copy || total_partial_bytes(v) + bytes > PARTIAL_BYTES) {
             free(part);
             if (copy)
                 ips__request__free_unpacked(copy, NULL);
@@ -145,7 +145,7 @@ bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q)
         v->partials = part;
         return true;
     }
-    bool fine = copy && bytes_held(v) + bytes < PARTIAL_BYTES &&
+    bool fine = copy && total_partial_bytes(v) + bytes < PARTIAL_BYTES &&
                 append_request(part->request, copy);
     part->bytes += bytes;
     if (copy)
@@ -154,17 +154,17 @@ bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q)
         slave_serve_send_error(
             v, q->id, IPS_E_LIMIT, q->run,
             "a list in several requests cannot be put together");
-    else if (!has_more_requests(part->request))
-        slave_serve_dispatch(v, part->request);
+    else if (!has_more_parts(part->request))
+        slave_serve_start_job(v, part->request);
     else
         return true;
     partial_free(v, part);
     return true;
 }
 
-void slave_serve_partial_drop(struct slave_serve *v, uint64_t id)
+void slave_serve_drop_partial(struct slave_serve *v, uint64_t id)
 {
-    for (struct partial *p = v->partials, *next; p; p = next) {
+    for (struct partial_request *p = v->partials, *next; p; p = next) {
         next = p->next;
         if (p->request->id == id)
             partial_free(v, p);

@@ -11,7 +11,7 @@
 /* maximum number of bytes of joins in one reply */
 #define PIECE_BYTES ((size_t)1 << 20)
 
-struct ips_scenario slave_scenario_of(const Ips__Lane *l)
+struct ips_scenario slave_scenario_from_wire(const Ips__Lane *l)
 {
     struct ips_scenario scenario = {.mtime = {.scale_num = 1, .scale_den = 1}};
     if (!l)
@@ -46,16 +46,17 @@ struct ips_scenario slave_scenario_of(const Ips__Lane *l)
 
 void slave_graph_wire_release(struct slave_graph_ask *j)
 {
-    slave_graph_lay_release(&j->wire);
+    slave_graph_to_wire_release(&j->wire);
     ips_wire_piece_release(&j->piece);
 }
 
-static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
-                     bool detail, bool probe)
+static int prepare_wire_graph(struct slave_graph_ask *j,
+                              const struct ips_graph *g, bool detail,
+                              bool probe)
 {
     struct ips_wire_graph *w = &j->wire;
     j->begun = true;
-    int rc = slave_graph_lay(w, g, &j->job.err);
+    int rc = slave_graph_to_wire(w, g, &j->job.err);
     if (rc < 0)
         return rc;
     w->t_ns = detail ? g->t_ns : NULL;
@@ -70,11 +71,11 @@ static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
     return 0;
 }
 
-static void send_piece(struct slave_graph_ask *j)
+static void send_subgraph_piece(struct slave_graph_ask *j)
 {
     bool last = false;
-    if (ips_wire_next(&j->wire, &j->cursor, &j->piece, &last, &j->job.err) <
-        0) {
+    if (ips_wire_next_piece(&j->wire, &j->cursor, &j->piece, &last,
+                            &j->job.err) < 0) {
         slave_job_fail(&j->job);
         return;
     }
@@ -84,7 +85,7 @@ static void send_piece(struct slave_graph_ask *j)
 }
 
 /* Returns the total CPU time: the sum of the weights of all chain arcs. */
-static uint64_t total_cpu(const struct ips_graph *g)
+static uint64_t sum_chain_arc_weights(const struct ips_graph *g)
 {
     uint64_t sum = 0;
     for (uint32_t c = 0; c < g->chain_count; c++)
@@ -95,13 +96,13 @@ static uint64_t total_cpu(const struct ips_graph *g)
 
 void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__SubgraphAsk *ask = slave_graph_request(j)->subgraph;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
-        struct ips_scenario scenario = slave_scenario_of(ask->lane);
-        rc = slave_graph_view_of_scenario(j->graph, &scenario, &j->view,
-                                          &job->err);
+        struct ips_scenario scenario = slave_scenario_from_wire(ask->lane);
+        rc = slave_graph_make_scenario_view(j->graph, &scenario, &j->view,
+                                            &job->err);
         if (rc == 0 && ask->detail && scenario.weighting != IPS_WEIGH_WALL) {
             j->view.g.at = j->graph->b.g.at;
             j->view.g.wait = j->graph->b.g.wait;
@@ -112,28 +113,29 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
             rc = j->unended ? 0 : IPS_E_NO_MEMORY;
         }
         if (rc == 0)
-            rc = wire_make(j, &j->view.g, ask->detail, ask->probe);
-        j->wire.total_cpu_ns = rc == 0 ? total_cpu(&j->view.g) : 0;
+            rc = prepare_wire_graph(j, &j->view.g, ask->detail, ask->probe);
+        j->wire.total_cpu_ns = rc == 0 ? sum_chain_arc_weights(&j->view.g) : 0;
     }
     if (rc < 0)
         slave_job_fail(job);
     else
-        send_piece(j);
+        send_subgraph_piece(j);
 }
 
 static int make_joins(struct slave_graph_ask *j, const Ips__ReduceAsk *ask)
 {
-    struct ips_scenario scenario = slave_scenario_of(ask->lane);
+    struct ips_scenario scenario = slave_scenario_from_wire(ask->lane);
     j->reduced_joins = &j->joins;
     if (ask->detail)
-        return ips_joins_make_moments(&j->graph->b.g, &j->joins, &j->job.err);
-    return slave_joins_get(j->graph, &scenario, &j->joins, &j->reduced_joins,
-                           &j->shared, &j->job.err);
+        return ips_joins_make_message_times(&j->graph->b.g, &j->joins,
+                                            &j->job.err);
+    return slave_joins_get_cached(j->graph, &scenario, &j->joins,
+                                  &j->reduced_joins, &j->shared, &j->job.err);
 }
 
 void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->reduced_joins)
@@ -162,7 +164,7 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
 
 void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__FinishAsk *ask = slave_graph_request(j)->finish;
     uint64_t *in = NULL;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
@@ -179,8 +181,9 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
             ips_est_release(&g->est);
         g->has_est = false;
         ips_view_release(&g->view);
-        g->scenario = slave_scenario_of(ask->lane);
-        rc = slave_graph_view_of_scenario(g, &g->scenario, &g->view, &job->err);
+        g->scenario = slave_scenario_from_wire(ask->lane);
+        rc = slave_graph_make_scenario_view(g, &g->scenario, &g->view,
+                                            &job->err);
         if (rc == 0)
             rc = ips_longest_path(&g->view.g, &g->scenario,
                                   g->b.g.in_count ? in : NULL, &g->est,
@@ -218,7 +221,7 @@ static void add_times_of_piece(const struct ips_built *b, uint32_t from,
 
 void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__SplitAsk *ask = slave_graph_request(j)->split;
     Ips__SplitAnswer *a = &j->answer.split;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
@@ -259,8 +262,9 @@ static int allocate_expand_page(struct slave_graph_ask *j)
 }
 
 /* Finds the two nodes of pair number j->at of the request. */
-static int pair_of(const struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
-                   uint32_t *from, uint32_t *to, struct ips_err *err)
+static int resolve_pair_nodes(const struct slave_graph_ask *j,
+                              const Ips__ExpandAsk *ask, uint32_t *from,
+                              uint32_t *to, struct ips_err *err)
 {
     const struct ips_graph *g = &j->graph->b.g;
     uint32_t in = ask->n_in ? ask->in[j->at] : 0;
@@ -288,7 +292,7 @@ static int write_pair_row(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
 {
     const struct slave_graph *g = j->graph;
     uint32_t from, to, *c = j->columns + 6 * IPS_PIECE_ITEMS + n;
-    int rc = pair_of(j, ask, &from, &to, &j->job.err);
+    int rc = resolve_pair_nodes(j, ask, &from, &to, &j->job.err);
     if (rc < 0)
         return rc;
     c[0] = from;
@@ -307,8 +311,8 @@ static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     uint32_t from, to;
     int rc = write_pair_row(j, ask, n, &from, &to);
     if (rc == 0)
-        rc = ips_path_between(&g->view.g, &g->scenario, &g->est, from, to,
-                              &j->path, &j->job.err);
+        rc = ips_path_find_between(&g->view.g, &g->scenario, &g->est, from, to,
+                                   &j->path, &j->job.err);
     j->has_path = rc == 0;
     j->path_at = 0;
     return rc;
@@ -316,8 +320,9 @@ static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
 
 /* Fills the next page: with pairs until all were sent, then with the sums over
  * all pairs. */
-static int fill_sums(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
-                     size_t *count, size_t *pairs)
+static int fill_expand_sums(struct slave_graph_ask *j,
+                            const Ips__ExpandAsk *ask, size_t *count,
+                            size_t *pairs)
 {
     const struct slave_graph *g = j->graph;
     uint32_t *const c = j->columns, from, to;
@@ -343,8 +348,9 @@ static int fill_sums(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return 0;
 }
 
-static int fill_expand(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
-                       size_t *count, size_t *pairs)
+static int fill_expand_segments(struct slave_graph_ask *j,
+                                const Ips__ExpandAsk *ask, size_t *count,
+                                size_t *pairs)
 {
     uint32_t *const c = j->columns;
     size_t n = 0;
@@ -410,7 +416,7 @@ static void fill_expand_answer(struct slave_graph_ask *j, bool sums, size_t n,
 
 void slave_step_expand(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__ExpandAsk *ask = slave_graph_request(j)->expand;
     size_t n = 0, pairs = 0;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
@@ -422,8 +428,8 @@ void slave_step_expand(struct slave_job *job, struct slave_graphs *gs)
     if (rc == 0)
         rc = allocate_expand_page(j);
     if (rc == 0)
-        rc = ask->sums ? fill_sums(j, ask, &n, &pairs)
-                       : fill_expand(j, ask, &n, &pairs);
+        rc = ask->sums ? fill_expand_sums(j, ask, &n, &pairs)
+                       : fill_expand_segments(j, ask, &n, &pairs);
     if (rc < 0) {
         slave_job_fail(job);
         return;

@@ -10,7 +10,7 @@ void slave_path_sums_release(struct slave_path_sums *s)
     *s = (struct slave_path_sums){0};
 }
 
-struct adding {
+struct sums_walk {
     struct slave_path_sums *s;
     /* The segment handled last. Segments come in backward order, so on the path
      * this one is after the segment that is handled next. */
@@ -34,8 +34,8 @@ static bool is_same_sum(const void *arg, uint32_t number)
 
 /* Adds segment a->later to the sum for segments of its kind. `before`: chain of
  * the segment that precedes it on the path. */
-static int add_piece(const struct adding *a, uint32_t before,
-                     struct ips_err *err)
+static int add_segment_to_sum(const struct sums_walk *a, uint32_t before,
+                              struct ips_err *err)
 {
     struct slave_path_sums *s = a->s;
     const struct ips_path_segment *seg = &a->later;
@@ -52,9 +52,9 @@ static int add_piece(const struct adding *a, uint32_t before,
     int rc = B_MORE(s->sum, err);
     if (rc < 0)
         return rc;
-    uint32_t n =
-        slave_intern_number(&s->index, slave_wordhash(3, words, sizeof(words)),
-                            is_same_sum, &k, &fresh);
+    uint32_t n = slave_intern_find_or_add(
+        &s->index, slave_wordhash(3, words, sizeof(words)), is_same_sum, &k,
+        &fresh);
     if (n == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "sums of a path");
     if (fresh)
@@ -64,11 +64,11 @@ static int add_piece(const struct adding *a, uint32_t before,
     return 0;
 }
 
-static int on_piece(void *arg, const struct ips_path_segment *seg,
-                    struct ips_err *err)
+static int on_path_segment(void *arg, const struct ips_path_segment *seg,
+                           struct ips_err *err)
 {
-    struct adding *a = arg;
-    int rc = a->has_later ? add_piece(a, seg->chain, err) : 0;
+    struct sums_walk *a = arg;
+    int rc = a->has_later ? add_segment_to_sum(a, seg->chain, err) : 0;
     a->later = *seg;
     a->has_later = true;
     return rc;
@@ -78,10 +78,11 @@ int slave_path_sums_add(struct slave_path_sums *s, const struct ips_graph *g,
                         const struct ips_est *e, uint32_t from, uint32_t to,
                         struct ips_err *err)
 {
-    struct adding a = {.s = s};
-    int rc = ips_path_each(g, e, from, to, on_piece, &a, err);
+    struct sums_walk a = {.s = s};
+    int rc =
+        ips_path_for_each_segment(g, e, from, to, on_path_segment, &a, err);
     if (rc < 0 || !a.has_later)
         return rc;
-    return add_piece(
+    return add_segment_to_sum(
         &a, from == IPS_NO_NODE ? a.later.chain : ips_chain_of(g, from), err);
 }

@@ -34,7 +34,7 @@ static void step_use_new_records(struct slave_job *job, struct slave_graphs *gs)
     const struct slave_snapshot *s = a->snap;
     struct ips_err err = {0};
     if (a->record_queue &&
-        slave_live_tables_turn(gs, s, a->record_queue, &err) < 0)
+        slave_live_tables_update(gs, s, a->record_queue, &err) < 0)
         ips_log_debug("run %s: not followed: %s", s->run, err.msg);
     if (a->record_queue &&
         /* no tables are kept, so nothing will read the queue */
@@ -49,7 +49,8 @@ static void step_use_new_records(struct slave_job *job, struct slave_graphs *gs)
                       (unsigned long long)s->archive_bytes);
 }
 
-static void step_build(struct slave_job *job, struct slave_graphs *gs)
+static void step_build_closed_run(struct slave_job *job,
+                                  struct slave_graphs *gs)
 {
     struct slave_snapshot *s = precompute_of(job)->snap;
     struct slave_graph *g;
@@ -62,7 +63,7 @@ static void step_build(struct slave_job *job, struct slave_graphs *gs)
     } else {
         ips_log_debug("run %s: its graph is there before it was asked for",
                       g->snap->run);
-        slave_graphs_drop_reference(gs, g);
+        slave_graphs_release_graph(gs, g);
     }
 }
 
@@ -75,9 +76,10 @@ static void step_write_graph_files(struct slave_job *job,
 
 /* ---- the loop's side ---- */
 
-static bool asked_lately(const struct slave_run *run, uint64_t now_ns)
+static bool was_asked_about_recently(const struct slave_run *run,
+                                     uint64_t now_ns)
 {
-    return now_ns - run->asked_ns < SLAVE_AHEAD_GRAPH_NS;
+    return now_ns - run->asked_ns < SLAVE_PRECOMPUTE_GRAPH_NS;
 }
 
 static bool start_precompute_job(struct slave_serve *v, struct slave_run *run,
@@ -97,14 +99,14 @@ static bool start_precompute_job(struct slave_serve *v, struct slave_run *run,
         a->record_queue = run->record_queue;
         slave_record_queue_seal(a->record_queue);
     }
-    a->graph = run && asked_lately(run, a->given_ns);
+    a->graph = run && was_asked_about_recently(run, a->given_ns);
     a->job.step = step;
     a->job.release = release_precompute;
     a->job.run = run;
     if (run)
         run->pins++;
     v->precompute = &a->job;
-    slave_work_give(v->s->work, &a->job);
+    slave_work_enqueue(v->s->work, &a->job);
     return true;
 }
 
@@ -115,8 +117,8 @@ static bool start_job_for_run(struct slave_serve *v, struct slave_run *run)
     if (run->in_pool) {
         uint64_t now = slave_now_ns();
         run->was_open = true;
-        if (!slave_precompute_due(run, now) ||
-            (!run->record_queue && !asked_lately(run, now)))
+        if (!slave_precompute_is_due(run, now) ||
+            (!run->record_queue && !was_asked_about_recently(run, now)))
             return false;
         run->precomputed_bytes = run->row.archive_bytes;
         return start_precompute_job(v, run, step_use_new_records);
@@ -124,20 +126,20 @@ static bool start_job_for_run(struct slave_serve *v, struct slave_run *run)
     if (!run->was_open || !run->row.closed)
         return false;
     run->was_open = false;
-    return run->row.events >= SLAVE_AHEAD_EVENTS &&
-           start_precompute_job(v, run, step_build);
+    return run->row.events >= SLAVE_PRECOMPUTE_EVENTS &&
+           start_precompute_job(v, run, step_build_closed_run);
 }
 
-bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns)
+bool slave_precompute_is_due(const struct slave_run *run, uint64_t now_ns)
 {
     uint64_t news = run->row.archive_bytes - run->precomputed_bytes;
-    return run->asked_ns && (news >= SLAVE_AHEAD_BYTES ||
+    return run->asked_ns && (news >= SLAVE_PRECOMPUTE_BYTES ||
                              (news > 0 && now_ns >= run->precompute_ns));
 }
 
 /* Selects the open run asked about last: only its tables are kept up to date.
  */
-static void choose_followed_run(struct slave_serve *v)
+static void choose_live_tables_run(struct slave_serve *v)
 {
     struct slave_run *best = NULL;
     for (struct slave_run *r = v->s->drain.runs; r; r = r->next)
@@ -157,7 +159,7 @@ static void choose_followed_run(struct slave_serve *v)
 void slave_precompute_turn(struct slave_serve *v)
 {
     if (!v->s->opt.is_private)
-        choose_followed_run(v);
+        choose_live_tables_run(v);
     if (v->s->opt.is_private || v->precompute || v->tasks || v->syncs)
         return;
     for (struct slave_run *r = v->s->drain.runs; r && !v->precompute;
@@ -165,7 +167,7 @@ void slave_precompute_turn(struct slave_serve *v)
         if (start_job_for_run(v, r))
             return;
     if (v->needs_write &&
-        slave_now_ns() - v->s->busy_ns >= SLAVE_AHEAD_KEEP_NS) {
+        slave_now_ns() - v->s->busy_ns >= SLAVE_PRECOMPUTE_WRITE_NS) {
         v->needs_write = false;
         (void)start_precompute_job(v, NULL, step_write_graph_files);
     }
@@ -181,8 +183,9 @@ bool slave_precompute_finish_job(struct slave_serve *v, struct slave_job *job)
                  took = now - precompute_of(job)->given_ns;
         job->run->pins--;
         job->run->precompute_ns =
-            now + ips_max_u64(SLAVE_AHEAD_NS, took * SLAVE_AHEAD_SHARE);
+            now +
+            ips_max_u64(SLAVE_PRECOMPUTE_NS, took * SLAVE_PRECOMPUTE_SHARE);
     }
-    slave_work_drop(v->s->work, job);
+    slave_work_enqueue_release(v->s->work, job);
     return true;
 }

@@ -22,22 +22,22 @@
 #include "slave/serve/private.h"
 
 /* Graphs of runs with fewer events are built fast enough on demand. */
-#define SLAVE_AHEAD_EVENTS 100000u
+#define SLAVE_PRECOMPUTE_EVENTS 100000u
 /* A job starts when an archive has grown by this number of bytes (packed). With
- * less growth it starts when SLAVE_AHEAD_NS, and SLAVE_AHEAD_SHARE times the
- * duration of the last job, have passed since the end of that job. */
-#define SLAVE_AHEAD_BYTES (256u << 10)
-#define SLAVE_AHEAD_NS 1000000000ull
-#define SLAVE_AHEAD_SHARE 20u
+ * less growth it starts when SLAVE_PRECOMPUTE_NS, and SLAVE_PRECOMPUTE_SHARE
+ * times the duration of the last job, have passed since the end of that job. */
+#define SLAVE_PRECOMPUTE_BYTES (256u << 10)
+#define SLAVE_PRECOMPUTE_NS 1000000000ull
+#define SLAVE_PRECOMPUTE_SHARE 20u
 /* For this time after a question the run's graph is kept up to date. */
-#define SLAVE_AHEAD_GRAPH_NS (30 * 1000000000ull)
+#define SLAVE_PRECOMPUTE_GRAPH_NS (30 * 1000000000ull)
 /* Graphs are written to files this time after the last request: a question
  * consists of several requests, with pauses between them. */
-#define SLAVE_AHEAD_KEEP_NS (3 * 1000000000ull)
+#define SLAVE_PRECOMPUTE_WRITE_NS (3 * 1000000000ull)
 
 /* Whether the run was asked about, and has enough new data for a precompute
  * job. */
-bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns);
+bool slave_precompute_is_due(const struct slave_run *run, uint64_t now_ns);
 /* Starts a job if there is one to do. Call after every turn of the drain. */
 void slave_precompute_turn(struct slave_serve *v);
 /* If `job` is a precompute job whose step is over, frees it and returns

@@ -16,14 +16,14 @@ struct sync_wait {
     uint64_t until_ns;
 };
 
-struct partial { /* a list that spans several requests with one id */
-    struct partial *next;
+struct partial_request { /* a list that spans several requests with one id */
+    struct partial_request *next;
     Ips__Request *request;
     size_t bytes;
 };
 
-struct task { /* a job, as the loop manages it */
-    struct task *next;
+struct job_task { /* a job, as the loop manages it */
+    struct job_task *next;
     struct slave_job *job;
     struct slave_serve *serve;
     /* event for job->wait_fd; NULL: the job does not wait for it */
@@ -39,13 +39,13 @@ struct slave_serve {
     uint64_t next_report_ns, next_full_report_ns, reported_version,
         reported_found;
     struct sync_wait *syncs;
-    struct task *tasks;
+    struct job_task *tasks;
     /* the job of serve/precompute.c that the worker has; NULL: none */
     struct slave_job *precompute;
     int64_t live_run; /* id of the run that s->record_queue serves, or 0 */
     /* true: questions were answered after graph files were last written */
     bool needs_write;
-    struct partial *partials;
+    struct partial_request *partials;
     struct slave_cm_net *cm; /* connections to other slaves, serve/cm.c */
     /* Snapshot of the closed run asked about last; its rows cannot change. */
     struct slave_snapshot *known;
@@ -55,7 +55,7 @@ struct slave_serve {
 };
 
 /* Functions of serve/run.c: */
-void slave_serve_report(struct slave_serve *v);
+void slave_serve_send_report(struct slave_serve *v);
 /* Answers a request with an error about a run. */
 void slave_serve_send_error(struct slave_serve *v, uint64_t id, int code,
                             const char *run, const char *what);
@@ -66,15 +66,15 @@ struct slave_snapshot *slave_serve_make_snapshot(struct slave *s,
                                                  struct ips_err *err);
 /* Makes a snapshot and a job for the request, and gives the job to the worker.
  * If that fails, answers the request with the error. */
-void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
+void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q);
 /* Continues a job that waited for letters from other slaves, or for its
  * descriptor. */
 void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job);
 /* Gives each parked job back to the worker if its next reply can be sent now.
  * Ends parked jobs that were cancelled. */
-void slave_serve_unpark(struct slave_serve *v);
+void slave_serve_resume_parked_jobs(struct slave_serve *v);
 /* Makes a deep copy of the request; NULL: out of memory. */
-Ips__Request *slave_serve_copy(const Ips__Request *q);
+Ips__Request *slave_serve_copy_request(const Ips__Request *q);
 
 /* If the list of `q` spans several requests, returns true: `q` was stored, or
  * it completed the list and the whole request was dispatched, or an error was
@@ -83,7 +83,7 @@ Ips__Request *slave_serve_copy(const Ips__Request *q);
 bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q);
 /* Call when request `id` is cancelled: drops the part of its list that was
  * received. */
-void slave_serve_partial_drop(struct slave_serve *v, uint64_t id);
+void slave_serve_drop_partial(struct slave_serve *v, uint64_t id);
 void slave_serve_partials_free(struct slave_serve *v);
 
 #endif

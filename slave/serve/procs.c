@@ -33,7 +33,7 @@ static int set_window_cpu_totals(struct slave_graphs *gs,
     if (!row)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t c = 0; c < b->g.chain_count; c++)
-        if (!slave_chain_in(b, ask->machine, ask->object, c))
+        if (!slave_chain_is_in(b, ask->machine, ask->object, c))
             row[c] = IPS_NONE;
     const struct slave_series_ask how = {
         .edges = edges, .bins = 1, .row = row, .rows = 1};
@@ -56,8 +56,10 @@ static int set_window_cpu_totals(struct slave_graphs *gs,
     return 0;
 }
 
-static int begin_window(struct slave_graphs *gs, struct slave_graph_ask *j,
-                        const Ips__ProceduresAsk *ask, enum slave_proc_by by)
+static int make_window_proc_table(struct slave_graphs *gs,
+                                  struct slave_graph_ask *j,
+                                  const Ips__ProceduresAsk *ask,
+                                  enum slave_proc_by by)
 {
     const struct ips_built *b = &j->graph->b;
     const uint64_t edges[2] = {
@@ -100,7 +102,7 @@ static int begin_procs(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (!j->procs)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     if (ask->from_ns || ask->to_ns)
-        rc = begin_window(gs, j, ask, by);
+        rc = make_window_proc_table(gs, j, ask, by);
     else
         rc = slave_proc_table_make(j->graph->profile_cache, &j->graph->b,
                                    ask->machine, ask->object, by, &j->procs->t,
@@ -142,8 +144,8 @@ static void fill_row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
     r->process = from->process;
 }
 
-int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
-                     size_t *count)
+int slave_procs_fill_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
+                          size_t *count)
 {
     const struct slave_proc_table *t = &j->procs->t;
     uint32_t left = t->row_count - j->at;
@@ -167,8 +169,8 @@ int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
     return 0;
 }
 
-static void fill_totals(Ips__ProcedureTotals *out,
-                        const struct slave_proc_totals *t)
+static void fill_procedure_totals(Ips__ProcedureTotals *out,
+                                  const struct slave_proc_totals *t)
 {
     ips__procedure_totals__init(out);
     out->cpu_ns = t->cpu_ns;
@@ -184,7 +186,7 @@ static void fill_totals(Ips__ProcedureTotals *out,
 
 void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     Ips__ProceduresAnswer *a = &j->answer.procedures;
     int rc = slave_graph_use_generation(
         j, gs, slave_graph_request(j)->procedures->generation);
@@ -192,14 +194,14 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
         rc = begin_procs(j, gs);
     ips__procedures_answer__init(a);
     if (rc == 0)
-        rc = slave_procs_page(j, &a->rows, &a->n_rows);
+        rc = slave_procs_fill_page(j, &a->rows, &a->n_rows);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
     job->finished = j->at >= j->procs->t.row_count;
     if (job->finished) {
-        fill_totals(&j->procs->totals, &j->procs->t.totals);
+        fill_procedure_totals(&j->procs->totals, &j->procs->t.totals);
         j->procs->totals.calls = j->procs->calls;
         j->procs->totals.called = j->procs->called;
         a->totals = &j->procs->totals;

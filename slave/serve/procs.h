@@ -20,8 +20,8 @@ struct proc_answer { /* state of a job that sends procedures: j->procs */
 
 /* Makes the next page of rows of j->procs->t, from row j->at on, and advances
  * j->at. The rows are valid until the job's next step. */
-int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
-                     size_t *count) IPS_MUST_USE;
+int slave_procs_fill_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
+                          size_t *count) IPS_MUST_USE;
 /* Copies `text` and a NUL to *at, advances *at past them, and returns the copy.
  */
 char *slave_procs_copy_text(char **at, const char *text, uint32_t len);

@@ -12,7 +12,7 @@
 /* maximum number of codes (procedures) in a reply; a code has at most 5.1 KB */
 #define PIECE_CODES 1024u
 
-struct step {
+struct procedure_step {
     /* code: 1 + number of the procedure among the codes of the answer; 0:
      * unsampled */
     uint32_t piece, code;
@@ -25,11 +25,11 @@ struct profile {
     struct slave_profile_cache profile_cache;
     bool have_costs;
     struct slave_proc_names names; /* procedure names, for the steps */
-    struct slave_arc_mixes mixes;
-    struct slave_cut cut; /* the window to which arcs are cut */
+    struct slave_arc_pool_profiles mixes;
+    struct slave_arc_clip cut; /* the window to which arcs are cut */
     uint64_t *piece_ns, *piece_weight_ns;
     uint32_t piece_count;
-    B_ARRAY(struct step) steps;
+    B_ARRAY(struct procedure_step) steps;
     B_ARRAY(uint32_t) codes; /* symbol number of each code */
     /* [symbols] code + 1 of each symbol; 0: none yet */
     uint32_t *code_of;
@@ -51,8 +51,8 @@ void slave_profile_release(struct slave_graph_ask *j)
     if (p->have_costs)
         slave_arc_profile_free(&p->profile_cache);
     slave_proc_names_release(&p->names);
-    slave_arc_mixes_release(&p->mixes);
-    slave_cut_release(&p->cut);
+    slave_arc_pool_profiles_release(&p->mixes);
+    slave_arc_clip_release(&p->cut);
     ips_free_large(p->piece_ns);
     ips_free_large(p->piece_weight_ns);
     ips_free_large(p->steps.v);
@@ -95,7 +95,8 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
         slave_arc_main_procedure(j->graph->profile_cache, &p->names, &p->mixes,
                                  &j->graph->b.g, chain, node);
     int rc = intern_symbol_code(p, symbol, &code, &j->job.err);
-    struct step *last = p->steps.n ? &p->steps.v[p->steps.n - 1] : NULL;
+    struct procedure_step *last =
+        p->steps.n ? &p->steps.v[p->steps.n - 1] : NULL;
     if (rc == 0 && last && last->piece == piece && last->code == code) {
         last->ns += ns;
         return 0;
@@ -103,7 +104,7 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     if (rc == 0)
         rc = B_MORE(p->steps, &j->job.err);
     if (rc == 0)
-        p->steps.v[p->steps.n++] = (struct step){piece, code, ns};
+        p->steps.v[p->steps.n++] = (struct procedure_step){piece, code, ns};
     return rc;
 }
 
@@ -118,10 +119,10 @@ static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
     if (!ask->lane)
         return piece < ask->n_most ? ask->most[piece] : UINT64_MAX;
     for (uint32_t node = from + 1; node <= to; node++) {
-        const struct slave_cut *cut = &j->profile->cut;
-        ns = ips_add_sat(ns, slave_cut_arc_ns(cut, chain, node));
-        j->profile->delay_ns = ips_add_sat(j->profile->delay_ns,
-                                           slave_cut_run_delay_ns(cut, node));
+        const struct slave_arc_clip *cut = &j->profile->cut;
+        ns = ips_add_sat(ns, slave_arc_clip_chain_arc_ns(cut, chain, node));
+        j->profile->delay_ns = ips_add_sat(
+            j->profile->delay_ns, slave_arc_clip_run_delay_ns(cut, node));
     }
     if (piece < ask->n_most)
         ns = ips_min_u64(ns, ask->most[piece]);
@@ -134,27 +135,27 @@ static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
 static bool begin_share_if_over_limit(const struct slave_graph_ask *j,
                                       uint32_t piece, uint32_t chain,
                                       uint32_t from, uint32_t to, uint64_t most,
-                                      struct slave_share *share)
+                                      struct slave_proportional_split *share)
 {
-    const struct slave_cut *c = &j->profile->cut;
+    const struct slave_arc_clip *c = &j->profile->cut;
     uint64_t cpu = 0;
     for (uint32_t node = from + 1; most != UINT64_MAX && node <= to; node++)
         cpu = ips_add_sat(
             cpu, slave_arc_cpu_within(c->arcs, c->g, chain, node, c->local));
     if (cpu <= most)
         return false;
-    slave_share_begin(share, most, cpu, piece);
+    slave_proportional_split_begin(share, most, cpu, piece);
     return true;
 }
 
 /* Adds a piece: the chain arcs from node `from` to node `to`, which are of one
  * chain. */
-static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
-                     uint32_t from, uint32_t to)
+static int add_chain_piece(struct slave_graph_ask *j, uint32_t piece,
+                           uint32_t chain, uint32_t from, uint32_t to)
 {
     struct profile *p = j->profile;
-    const struct slave_cut *c = &p->cut;
-    struct slave_share share;
+    const struct slave_arc_clip *c = &p->cut;
+    struct slave_proportional_split share;
     bool steps = slave_graph_request(j)->profile->steps;
     uint64_t most = compute_piece_weight(j, piece, chain, from, to);
     bool less =
@@ -162,9 +163,9 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
         uint64_t ns =
-            less ? slave_share_next(&share,
-                                    slave_arc_cpu_within(c->arcs, c->g, chain,
-                                                         node, c->local))
+            less ? slave_proportional_split_next(
+                       &share, slave_arc_cpu_within(c->arcs, c->g, chain, node,
+                                                    c->local))
                  : slave_arc_sum_add(&p->sum, chain, node, c->local);
         if (less)
             slave_arc_sum_add_ns(&p->sum, chain, node, ns, c->local);
@@ -181,10 +182,10 @@ static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
 {
     const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
     struct profile *p = j->profile;
-    p->piece_ns[piece] = slave_cut_contains_node(&p->cut, node);
+    p->piece_ns[piece] = slave_arc_clip_contains_node(&p->cut, node);
     if (ask->lane && piece < ask->n_most)
         p->piece_weight_ns[piece] =
-            slave_cut_cross_arc_ns(&p->cut, node, ask->most[piece]);
+            slave_arc_clip_cross_arc_ns(&p->cut, node, ask->most[piece]);
 }
 
 /* Adds the pieces of the request. Refuses invalid ones, and overlapping ones,
@@ -212,7 +213,7 @@ static int add_asked_pieces(struct slave_graph_ask *j,
         else if (from == to)
             add_cross_piece(j, i, to);
         else
-            rc = add_piece(j, i, chain, from, to);
+            rc = add_chain_piece(j, i, chain, from, to);
     }
     ips_free_large(seen);
     return rc;
@@ -223,8 +224,8 @@ static int add_all_chains(struct slave_graph_ask *j)
     const struct ips_graph *g = &j->graph->b.g;
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++)
-        rc = add_piece(j, i, i, g->chains[i].first,
-                       g->chains[i].first + g->chains[i].count - 1);
+        rc = add_chain_piece(j, i, i, g->chains[i].first,
+                             g->chains[i].first + g->chains[i].count - 1);
     return rc;
 }
 
@@ -234,8 +235,8 @@ static int prepare_steps(struct slave_graph_ask *j)
     int rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
                                    &p->names, &j->job.err);
     if (rc == 0)
-        rc = slave_arc_mixes_make(j->graph->profile_cache, &p->names, &p->mixes,
-                                  &j->job.err);
+        rc = slave_arc_pool_profiles_make(j->graph->profile_cache, &p->names,
+                                          &p->mixes, &j->job.err);
     if (rc < 0)
         return rc;
     p->code_of =
@@ -266,7 +267,8 @@ static int compute_profile(struct slave_graph_ask *j,
                            const Ips__ProfileAsk *ask)
 {
     struct profile *p = j->profile;
-    int rc = slave_arc_sum_profile(&p->sum, &p->profile_cache, &j->job.err);
+    int rc =
+        slave_arc_sum_make_profile(&p->sum, &p->profile_cache, &j->job.err);
     p->have_costs = rc == 0;
     if (rc < 0)
         return rc;
@@ -286,7 +288,7 @@ static int begin_profile(struct slave_graph_ask *j, struct slave_graphs *gs,
                          const Ips__ProfileAsk *ask)
 {
     const struct ips_built *b = &j->graph->b;
-    const struct ips_scenario scenario = slave_scenario_of(ask->lane);
+    const struct ips_scenario scenario = slave_scenario_from_wire(ask->lane);
     if (ask->n_from != ask->n_to || ask->n_to > UINT32_MAX ||
         (ask->n_most && (ask->n_most != ask->n_to || ask->whole)))
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
@@ -305,8 +307,8 @@ static int begin_profile(struct slave_graph_ask *j, struct slave_graphs *gs,
         b_calloc(p->piece_count, sizeof(*p->piece_weight_ns), &j->job.err);
     if (!p->piece_ns || !p->piece_weight_ns)
         return IPS_E_NO_MEMORY;
-    rc = slave_cut_init(&p->cut, &j->graph->profile_cache->p.arcs, b, &scenario,
-                        ask->from_ns, ask->to_ns, &j->job.err);
+    rc = slave_arc_clip_init(&p->cut, &j->graph->profile_cache->p.arcs, b,
+                             &scenario, ask->from_ns, ask->to_ns, &j->job.err);
     if (rc == 0 && ask->steps)
         rc = prepare_steps(j);
     if (rc == 0)
@@ -366,7 +368,7 @@ static void fill_step_page(struct profile *p, Ips__ProfileAnswer *a)
 {
     size_t n = ips_min_u64(p->steps.n - p->sent_steps, IPS_PIECE_ITEMS);
     for (size_t i = 0; i < n; i++) {
-        const struct step *s = &p->steps.v[p->sent_steps + i];
+        const struct procedure_step *s = &p->steps.v[p->sent_steps + i];
         p->step_columns[i] = s->piece;
         p->step_columns[IPS_PIECE_ITEMS + i] = s->code;
         p->step_ns[i] = s->ns;
@@ -378,11 +380,11 @@ static void fill_step_page(struct profile *p, Ips__ProfileAnswer *a)
     p->sent_steps += (uint32_t)n;
 }
 
-static int fill_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
+static int fill_profile_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
 {
     struct profile *p = j->profile;
     if (j->at < j->procs->t.row_count)
-        return slave_procs_page(j, &a->rows, &a->n_rows);
+        return slave_procs_fill_page(j, &a->rows, &a->n_rows);
     if (p->sent_codes < p->codes.n)
         return fill_code_page(j, a);
     if (p->sent_pieces < p->piece_count) {
@@ -399,7 +401,7 @@ static int fill_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
 
 void slave_step_profile(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
     Ips__ProfileAnswer *a = &j->answer.profile;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
@@ -407,7 +409,7 @@ void slave_step_profile(struct slave_job *job, struct slave_graphs *gs)
         rc = begin_profile(j, gs, ask);
     ips__profile_answer__init(a);
     if (rc == 0)
-        rc = fill_page(j, a);
+        rc = fill_profile_page(j, a);
     if (rc < 0) {
         slave_job_fail(job);
         return;

@@ -76,7 +76,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
 }
 
 /* Returns a hash of all fields of a run's state that may change; never 0. */
-static uint64_t hash_of(const Ips__RunState *st)
+static uint64_t hash_run_state(const Ips__RunState *st)
 {
     const uint64_t fields[] = {
         st->open != 0,     st->goes_on != 0,   st->processes, st->threads,
@@ -99,7 +99,7 @@ static int add_state_if_changed(struct slave_serve *v, struct slave_run *r,
 {
     struct state_storage now;
     fill_state(&now, &v->s->drain, r);
-    uint64_t hash = hash_of(&now.state);
+    uint64_t hash = hash_run_state(&now.state);
     if (!all && r->reported == hash)
         return 0;
     struct state_storage *kept = malloc(sizeof(*kept));
@@ -120,7 +120,7 @@ static int add_state_if_changed(struct slave_serve *v, struct slave_run *r,
     return 0;
 }
 
-void slave_serve_report(struct slave_serve *v)
+void slave_serve_send_report(struct slave_serve *v)
 {
     struct slave_drain *d = &v->s->drain;
     Ips__Report report = IPS__REPORT__INIT;
@@ -137,12 +137,12 @@ void slave_serve_report(struct slave_serve *v)
     }
     if (rc == 0) {
         report.trouble = d->failing;
-        report.computations = slave_cm_count(v);
-        report.questions = slave_serve_pending(v->s);
+        report.computations = slave_cm_count_computations(v);
+        report.questions = slave_serve_count_pending(v->s);
         report.built_permille =
             atomic_load_explicit(&v->s->graphs.permille, memory_order_relaxed);
         if (report.built_permille < 1000)
-            report.building_for = slave_work_current_id(v->s->work);
+            report.building_for = slave_work_running_request(v->s->work);
         if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
                                &report.pool_size_bytes) < 0)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;
@@ -168,9 +168,10 @@ void slave_serve_send_error(struct slave_serve *v, uint64_t id, int code,
         ips_send_error(v->peer, id, &err);
 }
 
-static struct task **task_of(struct slave_serve *v, const struct slave_job *job)
+static struct job_task **find_task_link(struct slave_serve *v,
+                                        const struct slave_job *job)
 {
-    struct task **p = &v->tasks;
+    struct job_task **p = &v->tasks;
     while (*p && (*p)->job != job)
         p = &(*p)->next;
     return p;
@@ -180,9 +181,9 @@ static struct task **task_of(struct slave_serve *v, const struct slave_job *job)
  * release. */
 static void end_job(struct slave_serve *v, struct slave_job *job)
 {
-    struct task **p = task_of(v, job);
+    struct job_task **p = find_task_link(v, job);
     if (*p) {
-        struct task *t = *p;
+        struct job_task *t = *p;
         *p = t->next;
         if (t->readable)
             event_free(t->readable);
@@ -192,8 +193,8 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
         job->run->pins--;
     job->run = NULL;
     if (job->box)
-        slave_cm_end(v, job);
-    slave_work_drop(v->s->work, job);
+        slave_cm_remove_computation(v, job);
+    slave_work_enqueue_release(v->s->work, job);
 }
 
 /* Gives a new job to the worker. `run`: the run that the job is about, or NULL;
@@ -201,11 +202,11 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
 static void start_job(struct slave_serve *v, struct slave_job *job,
                       struct slave_run *run)
 {
-    struct task *t = calloc(1, sizeof(*t));
+    struct job_task *t = calloc(1, sizeof(*t));
     if (!t) {
         slave_serve_send_error(v, job->id, IPS_E_NO_MEMORY,
                                run ? run->row.name : "", "out of memory");
-        slave_work_drop(v->s->work, job);
+        slave_work_enqueue_release(v->s->work, job);
         return;
     }
     t->job = job;
@@ -217,7 +218,7 @@ static void start_job(struct slave_serve *v, struct slave_job *job,
         run->pins++;
         run->asked_ns = slave_now_ns();
     }
-    slave_work_give(v->s->work, job);
+    slave_work_enqueue(v->s->work, job);
 }
 
 static bool can_send_next_reply(const struct slave_serve *v,
@@ -227,9 +228,9 @@ static bool can_send_next_reply(const struct slave_serve *v,
            ips_peer_backlog(v->peer) < BACKLOG_BYTES;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void on_wait_fd_readable(evutil_socket_t fd, short what, void *arg)
 {
-    struct task *t = arg;
+    struct job_task *t = arg;
     (void)fd;
     (void)what;
     event_free(t->readable);
@@ -241,8 +242,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 /* Parks the job until its descriptor is readable. */
 static void park_until_readable(struct slave_serve *v, struct slave_job *job)
 {
-    struct task *t = *task_of(v, job);
-    t->readable = event_new(v->s->base, job->wait_fd, EV_READ, on_readable, t);
+    struct job_task *t = *find_task_link(v, job);
+    t->readable =
+        event_new(v->s->base, job->wait_fd, EV_READ, on_wait_fd_readable, t);
     if (t->readable && event_add(t->readable, NULL) == 0)
         return;
     slave_serve_send_error(v, job->id, IPS_E_NO_MEMORY,
@@ -264,12 +266,12 @@ void slave_serve_handle_finished_steps(struct slave *s)
             continue;
         }
         if (job->box)
-            slave_cm_flush(v, job);
+            slave_cm_send_outgoing(v, job);
         if (job->silent) {
             job->waiting = job->parked = true;
             if (!job->box)
                 park_until_readable(v, job);
-            else if (slave_box_has_mail(job->box))
+            else if (slave_mailbox_has_mail(job->box))
                 slave_serve_continue_job(v, job);
             continue;
         }
@@ -279,7 +281,7 @@ void slave_serve_handle_finished_steps(struct slave *s)
         if (job->finished)
             end_job(v, job);
         else if (can_send_next_reply(v, job))
-            slave_work_give(s->work, job);
+            slave_work_enqueue(s->work, job);
         else
             job->parked = true;
     }
@@ -290,12 +292,12 @@ void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job)
     if (!job->waiting)
         return;
     job->waiting = job->parked = false;
-    slave_work_give(v->s->work, job);
+    slave_work_enqueue(v->s->work, job);
 }
 
-void slave_serve_unpark(struct slave_serve *v)
+void slave_serve_resume_parked_jobs(struct slave_serve *v)
 {
-    for (struct task *t = v->tasks, *next; t; t = next) {
+    for (struct job_task *t = v->tasks, *next; t; t = next) {
         struct slave_job *job = t->job;
         next = t->next;
         if (!job->parked)
@@ -304,21 +306,21 @@ void slave_serve_unpark(struct slave_serve *v)
             end_job(v, job);
         } else if (!job->waiting && can_send_next_reply(v, job)) {
             job->parked = false;
-            slave_work_give(v->s->work, job);
+            slave_work_enqueue(v->s->work, job);
         }
     }
 }
 
 /* ---- snapshots ---- */
 
-struct collect {
+struct stream_collector {
     struct slave_snapshot *snap;
     uint32_t cap;
 };
 
 static int collect_stream(const struct slave_stream_row *row, void *arg)
 {
-    struct collect *c = arg;
+    struct stream_collector *c = arg;
     if (c->snap->stream_count == c->cap) {
         uint32_t more = c->cap ? c->cap * 2 : 64;
         void *fresh =
@@ -379,7 +381,7 @@ static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
 static struct slave_snapshot *
 read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
 {
-    struct collect c = {.snap = calloc(1, sizeof(*c.snap))};
+    struct stream_collector c = {.snap = calloc(1, sizeof(*c.snap))};
     if (!c.snap) {
         ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
         return NULL;
@@ -391,11 +393,11 @@ read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
     c.snap->control = run->row.control;
     c.snap->archive_bytes = run->row.archive_bytes;
     c.snap->archive_fd = slave_archive_open_for_reading(run->dir);
-    int rc = slave_store_streams(s->drain.store, run->row.id, collect_stream,
-                                 &c, err);
+    int rc = slave_store_for_each_stream(s->drain.store, run->row.id,
+                                         collect_stream, &c, err);
     if (rc == 0)
-        rc = slave_store_unrecorded(s->drain.store, run->row.id,
-                                    collect_unrecorded, c.snap, err);
+        rc = slave_store_for_each_unrecorded(s->drain.store, run->row.id,
+                                             collect_unrecorded, c.snap, err);
     if (rc == 0)
         rc = slave_store_get_load(s->drain.store, run->row.id, &c.snap->load,
                                   err);
@@ -405,7 +407,7 @@ read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
         slave_snapshot_free(c.snap);
         return NULL;
     }
-    c.snap->key = slave_snapshot_key(c.snap);
+    c.snap->key = slave_snapshot_compute_key(c.snap);
     return c.snap;
 }
 
@@ -437,13 +439,13 @@ struct slave_snapshot *slave_serve_make_snapshot(struct slave *s,
     return snap;
 }
 
-void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
+void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q)
 {
     struct slave *s = v->s;
     struct ips_err err = {0};
     struct state_storage state;
-    if (slave_calibrate_asked(q)) {
-        struct slave_job *measuring = slave_calibrate_job(q);
+    if (slave_calibrate_handles_request(q)) {
+        struct slave_job *measuring = slave_calibrate_make_job(q);
         if (measuring)
             start_job(v, measuring, NULL);
         else
@@ -451,7 +453,7 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
                                    "out of memory");
         return;
     }
-    struct slave_run *run = slave_drain_find(&s->drain, q->run);
+    struct slave_run *run = slave_drain_find_run(&s->drain, q->run);
     if (!run || !run->row.id) {
         slave_serve_send_error(v, q->id, IPS_E_NOT_FOUND, q->run,
                                "unknown run");
@@ -464,17 +466,18 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
     }
     struct slave_job *job;
     if (q->ask_case == IPS__REQUEST__ASK_EVENTS) {
-        job = slave_events_job(q, snap, s->opt.machine);
+        job = slave_events_make_job(q, snap, s->opt.machine);
     } else {
         fill_state(&state, &s->drain, run);
-        job = slave_graph_job(
+        job = slave_graph_make_job(
             q, snap,
             q->ask_case == IPS__REQUEST__ASK_SYNC ? &state.state : NULL);
     }
     if (job && job->box &&
-        slave_cm_begin(v, job, slave_graph_ask_of(job)->cm, &err) < 0) {
+        slave_cm_register_computation(
+            v, job, slave_graph_request_of_job(job)->cm, &err) < 0) {
         ips_send_error(v->peer, q->id, &err);
-        slave_work_drop(s->work, job);
+        slave_work_enqueue_release(s->work, job);
     } else if (job)
         start_job(v, job, run);
     else if (q->ask_case == IPS__REQUEST__ASK_EVENTS ||
@@ -486,7 +489,7 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
                                "this is no question for a slave");
 }
 
-Ips__Request *slave_serve_copy(const Ips__Request *q)
+Ips__Request *slave_serve_copy_request(const Ips__Request *q)
 {
     size_t len = ips__request__get_packed_size(q);
     uint8_t *data = malloc(len + 1);

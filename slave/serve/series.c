@@ -17,7 +17,7 @@ struct series_answer {
     /* [4][bins] CPU, messages, bytes and waits, summed over the rows */
     uint64_t *sum;
     struct slave_proc_names names;
-    struct slave_top *top;
+    struct slave_top_procedure *top;
     uint32_t top_count;
     uint32_t *row; /* [chains] process of each chain */
     char *texts;
@@ -38,7 +38,7 @@ void slave_series_answer_release(struct slave_graph_ask *j)
     j->series = NULL;
 }
 
-static int check_ask(const Ips__SeriesAsk *ask, struct ips_err *err)
+static int check_series_request(const Ips__SeriesAsk *ask, struct ips_err *err)
 {
     bool fine =
         ask->n_edge >= 2 && ask->n_edge <= EDGES_MAX && ask->tops <= TOPS_MAX;
@@ -124,7 +124,7 @@ static size_t add_top_processes(const struct series_answer *a,
     return count;
 }
 
-static char *put_text(char **at, const char *text, uint32_t len)
+static char *copy_name_text(char **at, const char *text, uint32_t len)
 {
     char *start = *at;
     memcpy(start, text, len);
@@ -146,7 +146,7 @@ static int add_top_procedures(struct series_answer *a, Ips__SeriesTop *row,
         const struct slave_proc_symbol *s = &a->names.symbols[a->top[i].symbol];
         ips__series_top__init(&row[i]);
         row[i].bin = a->top[i].bin;
-        row[i].procedure = put_text(&texts, s->name, s->name_len);
+        row[i].procedure = copy_name_text(&texts, s->name, s->name_len);
         row[i].module = ips_unconst_text(s->module);
         row[i].ns = a->top[i].ns;
     }
@@ -162,9 +162,9 @@ static int make_tops(struct slave_graph_ask *j, struct slave_graphs *gs,
         rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
                                    &a->names, &j->job.err);
     if (rc == 0)
-        rc = slave_window_tops(j->graph->profile_cache, &j->graph->b, &a->names,
-                               ask->edge, a->s.bins, ask->tops, &a->top,
-                               &a->top_count, &j->job.err);
+        rc = slave_window_top_procedures(
+            j->graph->profile_cache, &j->graph->b, &a->names, ask->edge,
+            a->s.bins, ask->tops, &a->top, &a->top_count, &j->job.err);
     if (rc < 0)
         return rc;
     Ips__SeriesTop *row = slave_graph_alloc_rows(
@@ -190,13 +190,13 @@ static void fill_answer(const struct series_answer *a, Ips__SeriesAnswer *out)
 
 void slave_step_series(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__SeriesAsk *ask = slave_graph_request(j)->series;
     Ips__SeriesAnswer *out = &j->answer.series;
     ips__series_answer__init(out);
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0)
-        rc = check_ask(ask, &job->err);
+        rc = check_series_request(ask, &job->err);
     if (rc == 0 && !(j->series = calloc(1, sizeof(*j->series))))
         rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0)

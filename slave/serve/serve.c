@@ -35,7 +35,7 @@ static void hold_sync(struct slave_serve *v, const Ips__Request *q,
 {
     struct sync_wait *w = calloc(1, sizeof(*w)), **p = &v->syncs;
     if (w)
-        w->request = slave_serve_copy(q);
+        w->request = slave_serve_copy_request(q);
     if (!w || !w->request) {
         free(w);
         slave_serve_send_error(v, q->id, IPS_E_NO_MEMORY, q->run,
@@ -60,13 +60,14 @@ static bool may_answer_sync(const struct slave_run *run, uint64_t now_ns,
            !slave_run_all_dead(run);
 }
 
-void slave_serve_turn(struct slave *s, uint64_t now_ns)
+void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns)
 {
     struct slave_serve *v = s->serve;
     struct sync_wait **p = &v->syncs;
     while (*p) {
         struct sync_wait *w = *p;
-        struct slave_run *run = slave_drain_find(&s->drain, w->request->run);
+        struct slave_run *run =
+            slave_drain_find_run(&s->drain, w->request->run);
         if (!may_answer_sync(run, now_ns, w->until_ns)) {
             p = &w->next;
             continue;
@@ -75,12 +76,13 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         if (run)
             run->want_sync = false;
         if (v->peer)
-            slave_serve_dispatch(v, w->request);
+            slave_serve_start_job(v, w->request);
         ips__request__free_unpacked(w->request, NULL);
         free(w);
     }
     for (struct sync_wait *w = v->syncs; w; w = w->next) {
-        struct slave_run *run = slave_drain_find(&s->drain, w->request->run);
+        struct slave_run *run =
+            slave_drain_find_run(&s->drain, w->request->run);
         if (run)
             /* want_sync was cleared if another Sync of the run has just been
              * answered */
@@ -91,7 +93,7 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
      * about it. */
     if (v->ready && s->drain.runs_found != v->reported_found) {
         v->next_report_ns = now_ns + REPORT_NS;
-        slave_serve_report(v);
+        slave_serve_send_report(v);
     }
     if (v->ready && s->drain.version != v->reported_version &&
         v->next_report_ns > now_ns + REPORT_SOON_NS)
@@ -104,11 +106,11 @@ static void cancel_job(struct slave_job *job)
     atomic_store_explicit(&job->stop, true, memory_order_relaxed);
 }
 
-static void apply_more_request(struct slave_serve *v, const Ips__Request *q)
+static void add_credit_or_cancel(struct slave_serve *v, const Ips__Request *q)
 {
     if (q->more->replies == 0)
-        slave_serve_partial_drop(v, q->id);
-    for (struct task *t = v->tasks; t; t = t->next) {
+        slave_serve_drop_partial(v, q->id);
+    for (struct job_task *t = v->tasks; t; t = t->next) {
         if (t->job->id != q->id)
             continue;
         if (q->more->replies == 0)
@@ -116,7 +118,7 @@ static void apply_more_request(struct slave_serve *v, const Ips__Request *q)
         else if (t->job->credit != UINT64_MAX)
             t->job->credit += q->more->replies;
     }
-    slave_serve_unpark(v);
+    slave_serve_resume_parked_jobs(v);
 }
 
 /* Runs a turn of the drain that scans the pool, to find runs that have just
@@ -127,12 +129,12 @@ static void scan_pool(struct slave_serve *v)
     (void)slave_drain_turn(&v->s->drain, slave_now_ns());
 }
 
-static void on_scan(struct slave_serve *v, const Ips__Request *q)
+static void handle_look_request(struct slave_serve *v, const Ips__Request *q)
 {
     Ips__Reply reply = IPS__REPLY__INIT;
     scan_pool(v);
     if (v->peer)
-        slave_serve_report(v);
+        slave_serve_send_report(v);
     reply.id = q->id;
     reply.last = true;
     /* id 0: the client wants no reply; the request only keeps a private slave
@@ -145,24 +147,24 @@ static void on_request(struct slave_serve *v, const Ips__Request *q)
 {
     v->s->busy_ns = slave_now_ns();
     if (q->ask_case == IPS__REQUEST__ASK_LOOK) {
-        on_scan(v, q);
+        handle_look_request(v, q);
         return;
     }
     if (q->ask_case == IPS__REQUEST__ASK_MORE) {
-        apply_more_request(v, q);
+        add_credit_or_cancel(v, q);
         return;
     }
     if (slave_serve_collect_partial(v, q))
         return;
-    struct slave_run *run = slave_drain_find(&v->s->drain, q->run);
+    struct slave_run *run = slave_drain_find_run(&v->s->drain, q->run);
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && (!run || !run->in_pool)) {
         scan_pool(v);
-        run = slave_drain_find(&v->s->drain, q->run);
+        run = slave_drain_find_run(&v->s->drain, q->run);
     }
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && run && run->in_pool)
         hold_sync(v, q, run);
     else
-        slave_serve_dispatch(v, q);
+        slave_serve_start_job(v, q);
 }
 
 /* ---- the connection ---- */
@@ -183,7 +185,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
         v->complained = false;
         v->next_report_ns = v->next_full_report_ns = 0;
         ips_log_info("connected to the master at %s", v->s->opt.master);
-        slave_serve_report(v);
+        slave_serve_send_report(v);
         break;
     case IPS__ENVELOPE__BODY_REQUEST:
         on_request(v, env->request);
@@ -205,13 +207,14 @@ static void on_master_lost(struct slave_serve *v)
 {
     v->peer = NULL;
     v->ready = false;
-    for (struct task *t = v->tasks; t; t = t->next)
+    for (struct job_task *t = v->tasks; t; t = t->next)
         cancel_job(t->job);
-    slave_serve_unpark(v);
+    slave_serve_resume_parked_jobs(v);
     slave_serve_partials_free(v);
     while (v->syncs) {
         struct sync_wait *w = v->syncs;
-        struct slave_run *run = slave_drain_find(&v->s->drain, w->request->run);
+        struct slave_run *run =
+            slave_drain_find_run(&v->s->drain, w->request->run);
         v->syncs = w->next;
         if (run)
             run->want_sync = false;
@@ -220,7 +223,7 @@ static void on_master_lost(struct slave_serve *v)
     }
 }
 
-static void on_close(struct ips_peer *peer, const char *why, void *arg)
+static void on_master_close(struct ips_peer *peer, const char *why, void *arg)
 {
     struct slave_serve *v = arg;
     (void)peer;
@@ -236,14 +239,14 @@ static void on_close(struct ips_peer *peer, const char *why, void *arg)
     v->backoff_ns = ips_min_u64(v->backoff_ns * 2, RECONNECT_MAX_NS);
 }
 
-static void on_drain(struct ips_peer *peer, void *arg)
+static void on_master_drain(struct ips_peer *peer, void *arg)
 {
     (void)peer;
-    slave_serve_unpark(arg);
+    slave_serve_resume_parked_jobs(arg);
     slave_cm_on_master_drain(arg);
 }
 
-static const struct ips_peer_ops ops = {on_message, on_close};
+static const struct ips_peer_ops ops = {on_message, on_master_close};
 
 static void try_connect(struct slave_serve *v)
 {
@@ -257,9 +260,9 @@ static void try_connect(struct slave_serve *v)
         return;
     }
     ips_peer_set_ops(v->peer, &ops, v);
-    ips_peer_set_on_drain(v->peer, on_drain);
+    ips_peer_set_on_drain(v->peer, on_master_drain);
     cpu_set_t cpus;
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     hello.machine = v->s->opt.machine;
     hello.boot_id = v->boot_id;
     hello.peers = ips_unconst_text(slave_cm_address(v));
@@ -269,7 +272,7 @@ static void try_connect(struct slave_serve *v)
     ips_send_hello(v->peer, &hello);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_connection_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct slave_serve *v = arg;
     (void)fd;
@@ -280,7 +283,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         try_connect(v);
     if (v->ready && now >= v->next_report_ns) {
         v->next_report_ns = now + REPORT_NS;
-        slave_serve_report(v);
+        slave_serve_send_report(v);
     }
 }
 
@@ -312,7 +315,7 @@ int slave_serve_open(struct slave *s, struct ips_err *err)
                      "can read and change everything, and pose as the master",
                      s->opt.master);
     slave_cm_open(v);
-    v->tick = event_new(s->base, -1, EV_PERSIST, on_tick, v);
+    v->tick = event_new(s->base, -1, EV_PERSIST, on_connection_timer, v);
     const struct timeval every = {0, 50000};
     if (!v->tick || event_add(v->tick, &every) < 0)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
@@ -338,7 +341,7 @@ void slave_serve_close(struct slave *s)
         event_free(v->tick);
     /* the worker frees the jobs themselves, so only free the tasks */
     while (v->tasks) {
-        struct task *t = v->tasks;
+        struct job_task *t = v->tasks;
         v->tasks = t->next;
         if (t->job->run)
             t->job->run->pins--;
@@ -351,10 +354,10 @@ void slave_serve_close(struct slave *s)
     s->serve = NULL;
 }
 
-unsigned slave_serve_pending(const struct slave *s)
+unsigned slave_serve_count_pending(const struct slave *s)
 {
     unsigned n = 0;
-    for (const struct task *t = s->serve->tasks; t; t = t->next)
+    for (const struct job_task *t = s->serve->tasks; t; t = t->next)
         n++;
     for (const struct sync_wait *w = s->serve->syncs; w; w = w->next)
         n++;

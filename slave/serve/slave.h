@@ -64,11 +64,11 @@ int slave_serve_open(struct slave *s, struct ips_err *err) IPS_MUST_USE;
 void slave_serve_close(struct slave *s);
 /* Call after every turn of the drain: answers the Sync requests that are due,
  * and reports changes to the master. */
-void slave_serve_turn(struct slave *s, uint64_t now_ns);
+void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns);
 /* Handles the jobs whose step has finished; called when the worker woke the
  * loop. */
 void slave_serve_handle_finished_steps(struct slave *s);
 /* Number of requests in progress. */
-unsigned slave_serve_pending(const struct slave *s);
+unsigned slave_serve_count_pending(const struct slave *s);
 
 #endif

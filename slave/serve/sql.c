@@ -99,7 +99,7 @@ static int rows_allocate(struct sql_rows *a, struct ips_err *err)
 
 /* Appends a copy of a row's text to a->texts, up to its first zero byte:
  * SQLite's own text becomes invalid at the statement's next step. */
-static bool put_text(struct sql_rows *a, const char *text, size_t bytes)
+static bool append_sql_text(struct sql_rows *a, const char *text, size_t bytes)
 {
     size_t len = text ? strnlen(text, bytes) : 0;
     if (a->texts_capacity - a->texts_len <= len) {
@@ -117,7 +117,7 @@ static bool put_text(struct sql_rows *a, const char *text, size_t bytes)
     return true;
 }
 
-static bool put_row(struct sql_rows *a, size_t at)
+static bool append_sql_row(struct sql_rows *a, size_t at)
 {
     sqlite3_stmt *s = slave_sql_stmt(a->q);
     Ips__SqlRow *row = &a->row[at];
@@ -142,8 +142,8 @@ static bool put_row(struct sql_rows *a, size_t at)
         default: /* texts, and blobs, whose bytes are sent as a text */
             v->value_case = IPS__SQL_VALUE__VALUE_TEXT;
             v->text = NULL;
-            if (!put_text(a, sqlite3_column_blob(s, i),
-                          (size_t)sqlite3_column_bytes(s, i)))
+            if (!append_sql_text(a, sqlite3_column_blob(s, i),
+                                 (size_t)sqlite3_column_bytes(s, i)))
                 return false;
         }
     }
@@ -171,7 +171,7 @@ static void put_columns(struct sql_rows *a, Ips__SqlAnswer *r)
             ips_unconst_text(sqlite3_column_name(slave_sql_stmt(a->q), (int)c));
 }
 
-static void put_error(struct sql_rows *a, Ips__SqlAnswer *r)
+static void set_answer_error(struct sql_rows *a, Ips__SqlAnswer *r)
 {
     if (a->error.code == IPS_E_LIMIT)
         r->cut = a->error.msg;
@@ -181,8 +181,8 @@ static void put_error(struct sql_rows *a, Ips__SqlAnswer *r)
 
 /* Reads the next rows into *r. Sets *last if these are the last ones, or if
  * there was an error. */
-static int rows_next(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
-                     struct ips_err *err)
+static int read_next_sql_rows(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
+                              struct ips_err *err)
 {
     uint64_t until_ns = slave_now_ns() + PIECE_SQL_NS;
     int rc = 1;
@@ -199,7 +199,7 @@ static int rows_next(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
                              (unsigned long long)a->most);
             break;
         }
-        if (!put_row(a, r->n_rows))
+        if (!append_sql_row(a, r->n_rows))
             return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
         r->n_rows++;
         a->count++;
@@ -208,14 +208,14 @@ static int rows_next(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
     }
     point_to_texts(a, r->n_rows);
     if (rc < 0)
-        put_error(a, r);
+        set_answer_error(a, r);
     *last = rc <= 0;
     return 0;
 }
 
 /* ---- in the helper ------------ */
 
-static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
+static void write_sql_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
 {
     const Ips__SqlAnswer none = IPS__SQL_ANSWER__INIT;
     struct sql_frame head = {.kind = kind};
@@ -256,7 +256,7 @@ static void set_timer(uint64_t ns)
 
 /* Writes the rows of the answer to `out`. left_ns: time limit for reading them;
  * it does not include the time for writing. */
-static void send_rows(struct sql_rows *a, uint64_t left_ns, FILE *out)
+static void write_sql_answer(struct sql_rows *a, uint64_t left_ns, FILE *out)
 {
     struct ips_err err = {0};
     Ips__SqlAnswer columns = IPS__SQL_ANSWER__INIT;
@@ -264,17 +264,17 @@ static void send_rows(struct sql_rows *a, uint64_t left_ns, FILE *out)
     if (rows_allocate(a, &err) < 0)
         _exit(1);
     put_columns(a, &columns);
-    put_frame(out, SQL_MORE, &columns);
+    write_sql_frame(out, SQL_MORE, &columns);
     while (!last) {
         Ips__SqlAnswer r = IPS__SQL_ANSWER__INIT;
         uint64_t began = slave_now_ns();
         set_timer(left_ns + SQL_GRACE_NS);
-        int rc = rows_next(a, &r, &last, &err);
+        int rc = read_next_sql_rows(a, &r, &last, &err);
         set_timer(0);
         left_ns = ips_sub_sat(left_ns, slave_now_ns() - began);
         if (rc < 0)
             _exit(1);
-        put_frame(out, last ? SQL_LAST : SQL_MORE, &r);
+        write_sql_frame(out, last ? SQL_LAST : SQL_MORE, &r);
     }
 }
 
@@ -303,12 +303,12 @@ int slave_sql_main(FILE *in, FILE *out)
         rc = slave_sql_prepare(a.q, text, &a.error);
     set_timer(0);
     if (rc < 0) {
-        put_error(&a, &r);
-        put_frame(out, SQL_LAST, &r);
+        set_answer_error(&a, &r);
+        write_sql_frame(out, SQL_LAST, &r);
     } else if (slave_sql_wants_procedures(a.q) && !procedures) {
-        put_frame(out, SQL_PROCEDURES, NULL);
+        write_sql_frame(out, SQL_PROCEDURES, NULL);
     } else {
-        send_rows(&a, limits.time_ns, out);
+        write_sql_answer(&a, limits.time_ns, out);
     }
     rows_release(&a);
     return 0;
@@ -391,15 +391,16 @@ static int step_without_helper(struct slave_graph_ask *j)
 {
     struct sql_rows *a = &j->sql->own;
     if (!a->error.code)
-        return rows_next(a, &j->answer.sql, &j->job.finished, &j->job.err);
-    put_error(a, &j->answer.sql);
+        return read_next_sql_rows(a, &j->answer.sql, &j->job.finished,
+                                  &j->job.err);
+    set_answer_error(a, &j->answer.sql);
     j->job.finished = true;
     return 0;
 }
 
 /* ---- with a helper ---- */
 
-static void helper_end(struct sql_ask *a, struct slave_graphs *gs)
+static void kill_sql_helper(struct sql_ask *a, struct slave_graphs *gs)
 {
     if (!a->helper)
         return;
@@ -410,7 +411,7 @@ static void helper_end(struct sql_ask *a, struct slave_graphs *gs)
     gs->sql_helpers--;
 }
 
-static int helper_begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int start_sql_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
     struct sql_ask *a = j->sql;
@@ -420,13 +421,13 @@ static int helper_begin(struct slave_graph_ask *j, struct slave_graphs *gs)
             "%u SQL queries are in progress: ask again when one has "
             "ended",
             SQL_HELPERS_MOST);
-    FILE *f = slave_helper_input(&j->job.err);
+    FILE *f = slave_helper_create_input(&j->job.err);
     if (!f)
         return j->job.err.code;
     fprintf(f, "%s\n%" PRId64 "\n%" PRIu64 "\n%" PRIu64 "\n%d\n%s", gs->db,
             a->run, ask->time_ns, ask->rows, a->procedures, ask->text);
-    int rc = slave_helper_run(gs->helper, "--sql", f, &a->helper, &a->fd,
-                              &j->job.err);
+    int rc = slave_helper_start(gs->helper, "--sql", f, &a->helper, &a->fd,
+                                &j->job.err);
     if (rc < 0)
         return rc;
     gs->sql_helpers++;
@@ -435,8 +436,8 @@ static int helper_begin(struct slave_graph_ask *j, struct slave_graphs *gs)
 }
 
 /* Reports that the helper ended without a final frame. */
-static void report_helper_end(struct slave_graph_ask *j,
-                              struct slave_graphs *gs)
+static void report_sql_helper_death(struct slave_graph_ask *j,
+                                    struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql;
     int status = slave_helper_wait(a->helper, false);
@@ -500,11 +501,11 @@ static int handle_helper_frame(struct slave_graph_ask *j,
 {
     struct sql_ask *a = j->sql;
     if (head->kind == SQL_PROCEDURES && !a->procedures) {
-        helper_end(a, gs);
+        kill_sql_helper(a, gs);
         a->procedures = true;
         int rc = ensure_procedures(j, gs);
         j->job.silent = rc == 0;
-        return rc == 0 ? helper_begin(j, gs) : rc;
+        return rc == 0 ? start_sql_helper(j, gs) : rc;
     }
     Ips__SqlAnswer *r =
         ips__sql_answer__unpack(NULL, head->bytes, a->data + sizeof(*head));
@@ -533,7 +534,7 @@ static int step_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
         j->job.silent = false;
         rc = read_frame(a, &head, &j->job.err);
         if (rc == IPS_E_NOT_FOUND) {
-            report_helper_end(j, gs);
+            report_sql_helper_death(j, gs);
             rc = 0;
         } else if (rc == 1) {
             rc = handle_helper_frame(j, gs, &head);
@@ -562,7 +563,8 @@ static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
     int rc = ensure_tables(j, gs);
     if (rc < 0)
         return rc;
-    return gs->helper[0] ? helper_begin(j, gs) : begin_without_helper(j, gs);
+    return gs->helper[0] ? start_sql_helper(j, gs)
+                         : begin_without_helper(j, gs);
 }
 
 void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
@@ -570,7 +572,7 @@ void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
     struct sql_ask *a = j->sql;
     if (!a)
         return;
-    helper_end(a, gs);
+    kill_sql_helper(a, gs);
     rows_release(&a->own);
     if (a->piece != a->columns)
         ips__sql_answer__free_unpacked(a->piece, NULL);
@@ -581,7 +583,7 @@ void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
 
 void slave_step_sql(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     int rc = 0;
     ips__sql_answer__init(&j->answer.sql);
     if (!j->sql)

@@ -112,7 +112,8 @@ static void apply_window_to_thread(struct thread_rows *out,
 
 /* Makes the tables of the window if one was asked for. Returns 1: a window was
  * asked for; 0: none; negative: an error. */
-static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int make_window_tables(struct slave_graph_ask *j,
+                              struct slave_graphs *gs)
 {
     const Ips__TableAsk *ask = slave_graph_request(j)->table;
     const struct ips_built *b = &j->graph->b;
@@ -153,7 +154,7 @@ static int64_t *find_end_users(const struct ips_built *b)
     return user;
 }
 
-static int64_t peer_process(const struct slave_graph_ask *j, uint32_t end)
+static int64_t find_peer_process(const struct slave_graph_ask *j, uint32_t end)
 {
     const struct ips_end *e = &j->graph->b.ends[end];
     if (e->peer != IPS_PEER_LOCAL || j->user[e->peer_end] < 0)
@@ -181,7 +182,7 @@ static void fill_channel_row(Ips__ChannelRow *r,
     r->end = t->end;
     r->process = t->process;
     r->name = b->ends[t->end].name;
-    r->peer_process = peer_process(j, t->end);
+    r->peer_process = find_peer_process(j, t->end);
     r->peer_shared = shared_peer_end(j, t->end);
     r->sent_messages = t->sent_messages;
     r->sent_bytes = t->sent_bytes;
@@ -207,7 +208,7 @@ static void apply_window_to_channel(Ips__ChannelRow *r,
 /* Maximum number of rows in a reply; a row has at most about 1 KB. */
 #define TABLE_ROWS 4096u
 
-static size_t piece_rows(uint32_t at, uint32_t first, uint32_t count)
+static size_t count_rows_of_piece(uint32_t at, uint32_t first, uint32_t count)
 {
     uint32_t left = first + count - at;
     return left < TABLE_ROWS ? left : TABLE_ROWS;
@@ -217,13 +218,13 @@ static size_t piece_rows(uint32_t at, uint32_t first, uint32_t count)
  * three. */
 void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     if (slave_graph_use_newest(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
     const struct ips_built *b = &j->graph->b;
-    int window = make_window(j, gs);
+    int window = make_window_tables(j, gs);
     if (window < 0) {
         slave_job_fail(job);
         return;
@@ -235,7 +236,7 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
     ips__table_answer__init(a);
     size_t n = 0;
     if (j->at < threads) {
-        n = piece_rows(j->at, 0, b->proc_count);
+        n = count_rows_of_piece(j->at, 0, b->proc_count);
         Ips__ProcessRow *r = slave_graph_alloc_rows(j, n, sizeof(*r));
         for (size_t i = 0; r && i < n; i++) {
             fill_process_row(&r[i], b, j->at + (uint32_t)i);
@@ -245,7 +246,7 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
         a->processes = (Ips__ProcessRow **)(void *)j->ptrs;
         a->n_processes = n;
     } else if (j->at < channels) {
-        n = piece_rows(j->at, threads, b->g.chain_count);
+        n = count_rows_of_piece(j->at, threads, b->g.chain_count);
         struct thread_rows *r = slave_graph_alloc_rows(j, n, sizeof(*r));
         for (size_t i = 0; r && i < n; i++) {
             uint32_t chain = j->at - threads + (uint32_t)i;
@@ -256,7 +257,7 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
         a->threads = (Ips__ThreadRow **)(void *)j->ptrs;
         a->n_threads = n;
     } else if (j->at < end) {
-        n = piece_rows(j->at, channels, b->traffic_count);
+        n = count_rows_of_piece(j->at, channels, b->traffic_count);
         Ips__ChannelRow *r = slave_graph_alloc_rows(j, n, sizeof(*r));
         if (!j->user)
             j->user = find_end_users(b);

@@ -12,17 +12,17 @@
 
 /* maximum number of call sites in a reply; a site has at most 32 frames of 600
  * bytes each */
-#define PIECE_PLACES 128u
+#define PIECE_CALL_SITES 128u
 #define BLOCKED_MOST 1024u /* maximum number of blocked threads in a reply */
 
 struct wait_rows {
-    uint32_t sent_places, sent, sent_locks;
+    uint32_t sent_sites, sent, sent_locks;
     char *causes[IPS_WAIT_COUNT];
     /* texts of the current page, freed when the next one is made */
     char **text;
     uint32_t text_count, text_capacity;
     /* [IPS_PIECE_ITEMS] columns of waits */
-    uint32_t *node, *cause, *code_location, *giver;
+    uint32_t *node, *cause, *code_location, *release_site;
     protobuf_c_boolean *of_node;
     uint64_t *ns, *end_ns, *unended_ns;
     /* [IPS_PIECE_ITEMS] columns of lock operations */
@@ -48,7 +48,7 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     free(w->node);
     free(w->cause);
     free(w->code_location);
-    free(w->giver);
+    free(w->release_site);
     free(w->of_node);
     free(w->ns);
     free(w->end_ns);
@@ -64,7 +64,7 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     j->wait_rows = NULL;
 }
 
-static int no_memory(struct slave_graph_ask *j)
+static int set_out_of_memory_error(struct slave_graph_ask *j)
 {
     return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
 }
@@ -76,27 +76,27 @@ static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
         return rc;
     struct wait_rows *w = j->wait_rows = calloc(1, sizeof(*w));
     if (!w)
-        return no_memory(j);
+        return set_out_of_memory_error(j);
     w->node = calloc(IPS_PIECE_ITEMS, sizeof(*w->node));
     w->cause = calloc(IPS_PIECE_ITEMS, sizeof(*w->cause));
     w->code_location = calloc(IPS_PIECE_ITEMS, sizeof(*w->code_location));
-    w->giver = calloc(IPS_PIECE_ITEMS, sizeof(*w->giver));
+    w->release_site = calloc(IPS_PIECE_ITEMS, sizeof(*w->release_site));
     w->of_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->of_node));
     w->ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->ns));
     w->end_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->end_ns));
     w->unended_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->unended_ns));
-    w->text_capacity = PIECE_PLACES * (IPS_WAIT_FRAMES + 4) + BLOCKED_MOST;
+    w->text_capacity = PIECE_CALL_SITES * (IPS_WAIT_FRAMES + 4) + BLOCKED_MOST;
     w->text = calloc(w->text_capacity, sizeof(*w->text));
     w->lock = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock));
     w->lock_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_node));
     w->lock_does = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_does));
     w->lock_after = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_after));
     w->lock_at_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_at_ns));
-    bool fine = w->node && w->cause && w->code_location && w->giver &&
+    bool fine = w->node && w->cause && w->code_location && w->release_site &&
                 w->of_node && w->ns && w->end_ns && w->unended_ns && w->text &&
                 w->lock && w->lock_node && w->lock_does && w->lock_after &&
                 w->lock_at_ns;
-    return fine ? 0 : no_memory(j);
+    return fine ? 0 : set_out_of_memory_error(j);
 }
 
 /* Takes over a malloc'd text, which is freed when the next page is made, and
@@ -112,7 +112,7 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
                            const struct slave_wait_site *from,
                            Ips__WaitPlace *to, char **stack)
 {
-    struct slave_frame_name f;
+    struct slave_symbol_frame f;
     ips__wait_place__init(to);
     if (from->code_location == IPS_NONE)
         return true;
@@ -122,7 +122,7 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
     uint32_t module = w->map.locations[from->code_location].module;
     if (module != IPS_NONE)
         to->module = w->map.modules[module].path;
-    bool named = at && slave_symbol_next(&at, &f);
+    bool named = at && slave_symbol_parse_frame(&at, &f);
     to->procedure =
         keep_text(p, named ? strndup(f.name, f.name_len) : strdup("?"));
     if (named && f.at_file_len) {
@@ -155,7 +155,7 @@ static int fill_blocked_calls(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
     p->blocked = calloc((size_t)n + 1, sizeof(*p->blocked));
     p->blocked_at = calloc((size_t)n + 1, sizeof(*p->blocked_at));
     if (!p->blocked || !p->blocked_at)
-        return no_memory(j);
+        return set_out_of_memory_error(j);
     for (uint32_t i = 0; i < n; i++) {
         const struct ips_blocked_row *r = &w->blocked[i];
         Ips__BlockedCall *to = p->blocked_at[i] = &p->blocked[i];
@@ -165,21 +165,22 @@ static int fill_blocked_calls(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         to->by = r->by == IPS_NONE ? 0 : r->by + 1;
         to->place = w->blocked_site[i];
         to->within = slave_blocked_needs_recorded_waker(&j->graph->b, r);
-        to->what = keep_text(p, slave_blocked_text(&j->graph->b, r));
+        to->what = keep_text(p, slave_blocked_describe_wait(&j->graph->b, r));
         if (!to->what)
-            return no_memory(j);
+            return set_out_of_memory_error(j);
     }
     a->blocked = p->blocked_at;
     a->n_blocked = n;
     return 0;
 }
 
-static int call_sites_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
+static int fill_call_sites_page(struct slave_graph_ask *j,
+                                Ips__WaitRowsAnswer *a)
 {
     struct wait_rows *p = j->wait_rows;
     const struct slave_waits *w = j->graph->waits;
-    uint32_t left = w->site_count - p->sent_places;
-    uint32_t n = left < PIECE_PLACES ? left : PIECE_PLACES;
+    uint32_t left = w->site_count - p->sent_sites;
+    uint32_t n = left < PIECE_CALL_SITES ? left : PIECE_CALL_SITES;
     struct row {
         Ips__WaitPlace call_site;
         char *stack[IPS_WAIT_FRAMES];
@@ -188,10 +189,10 @@ static int call_sites_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
     if (!rows)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)
-        if (!fill_call_site(p, w, &w->site[p->sent_places + i],
+        if (!fill_call_site(p, w, &w->site[p->sent_sites + i],
                             &rows[i].call_site, rows[i].stack))
-            return no_memory(j);
-    if (p->sent_places == 0) {
+            return set_out_of_memory_error(j);
+    if (p->sent_sites == 0) {
         for (int c = 0; c < IPS_WAIT_COUNT; c++)
             p->causes[c] =
                 ips_unconst_text(ips_wait_name((enum ips_wait_cause)c));
@@ -203,11 +204,11 @@ static int call_sites_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
     }
     a->places = (Ips__WaitPlace **)(void *)j->ptrs;
     a->n_places = n;
-    p->sent_places += n;
+    p->sent_sites += n;
     return 0;
 }
 
-static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
+static void fill_waits_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
 {
     struct wait_rows *p = j->wait_rows;
     const struct slave_waits *w = j->graph->waits;
@@ -217,7 +218,7 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         p->node[n] = r->arc;
         p->cause[n] = r->cause;
         p->code_location[n] = r->stack;
-        p->giver[n] = w->giver[p->sent];
+        p->release_site[n] = w->giver[p->sent];
         p->of_node[n] = r->of_node;
         p->ns[n] = r->ns;
         p->end_ns[n] = r->end_ns;
@@ -228,7 +229,7 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
                 : 0;
     }
     a->n_node = a->n_cause = a->n_place = a->n_giver = n;
-    a->giver = p->giver;
+    a->giver = p->release_site;
     a->n_of_node = a->n_ns = a->n_end_ns = a->n_unended_ns = n;
     a->unended_ns = p->unended_ns;
     a->node = p->node;
@@ -239,7 +240,8 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
     a->end_ns = p->end_ns;
 }
 
-static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
+static void fill_lock_operations_page(struct slave_graph_ask *j,
+                                      Ips__WaitRowsAnswer *a)
 {
     struct wait_rows *p = j->wait_rows;
     const struct slave_waits *w = j->graph->waits;
@@ -266,25 +268,25 @@ static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
 
 void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     Ips__WaitRowsAnswer *a = &j->answer.wait_rows;
     int rc = slave_graph_use_generation(
         j, gs, slave_graph_request(j)->wait_rows->generation);
     if (rc == 0 && !j->wait_rows)
         rc = begin_waits(j, gs);
     ips__wait_rows_answer__init(a);
-    if (rc == 0 && j->wait_rows->sent_places < j->graph->waits->site_count)
-        rc = call_sites_page(j, a);
+    if (rc == 0 && j->wait_rows->sent_sites < j->graph->waits->site_count)
+        rc = fill_call_sites_page(j, a);
     else if (rc == 0 && j->wait_rows->sent < j->graph->waits->count)
-        rows_page(j, a);
+        fill_waits_page(j, a);
     else if (rc == 0)
-        locks_page(j, a);
+        fill_lock_operations_page(j, a);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
     const struct slave_waits *w = j->graph->waits;
-    job->finished = j->wait_rows->sent_places == w->site_count &&
+    job->finished = j->wait_rows->sent_sites == w->site_count &&
                     j->wait_rows->sent == w->count &&
                     j->wait_rows->sent_locks == w->lock_count;
     job->reply.answer_case = IPS__REPLY__ANSWER_WAIT_ROWS;

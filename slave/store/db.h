@@ -43,11 +43,11 @@ struct slave_store {
 };
 
 /* Sets *err to IPS_E_DB with SQLite's message. Returns IPS_E_DB. */
-int slave_store_error(struct slave_store *s, struct ips_err *err,
-                      const char *what) IPS_MUST_USE;
+int slave_store_set_error(struct slave_store *s, struct ips_err *err,
+                          const char *what) IPS_MUST_USE;
 /* Runs a bound statement that returns no rows, then resets it. */
-int slave_store_step(struct slave_store *s, enum slave_stmt which,
-                     struct ips_err *err) IPS_MUST_USE;
+int slave_store_execute(struct slave_store *s, enum slave_stmt which,
+                        struct ips_err *err) IPS_MUST_USE;
 /* Deletes the run's rows from the named tables (a NULL-terminated list). */
 int slave_store_delete_rows(struct slave_store *s, int64_t run,
                             const char *const *tables,
@@ -57,7 +57,7 @@ static inline void slave_bind_u64(sqlite3_stmt *q, int at, uint64_t v)
 {
     (void)sqlite3_bind_int64(q, at, (sqlite3_int64)v);
 }
-static inline uint64_t slave_col_u64(sqlite3_stmt *q, int at)
+static inline uint64_t slave_column_u64(sqlite3_stmt *q, int at)
 {
     return (uint64_t)sqlite3_column_int64(q, at);
 }

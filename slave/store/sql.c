@@ -125,7 +125,8 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static int db_error(struct slave_sql *q, int code, struct ips_err *err)
+static int report_sqlite_error(struct slave_sql *q, int code,
+                               struct ips_err *err)
 {
     return ips_err_set(err, code, "%s",
                        q->db ? sqlite3_errmsg(q->db) : "out of memory");
@@ -133,7 +134,7 @@ static int db_error(struct slave_sql *q, int code, struct ips_err *err)
 
 /* ---- which statements are allowed ------------------------------------- */
 
-static bool is_view(const char *name)
+static bool is_documented_view(const char *name)
 {
     for (size_t i = 0; name && i < VIEWS; i++)
         if (strcmp(name, views[i].name) == 0)
@@ -150,7 +151,7 @@ static int deny_sql_action(struct slave_sql *q, const char *what,
     return SQLITE_DENY;
 }
 
-static bool is_hidden(const struct slave_sql *q, const char *name)
+static bool is_hidden_table(const struct slave_sql *q, const char *name)
 {
     for (size_t i = 0; i < q->hidden_count; i++)
         if (sqlite3_stricmp(name, q->hidden[i]) == 0)
@@ -158,7 +159,7 @@ static bool is_hidden(const struct slave_sql *q, const char *name)
     return sqlite3_strnicmp(name, "sqlite_", 7) == 0;
 }
 
-static bool is_secret(const struct slave_sql *q, const char *name)
+static bool has_secret_prefix(const struct slave_sql *q, const char *name)
 {
     return name && strncmp(name, q->secret, strlen(q->secret)) == 0;
 }
@@ -173,14 +174,15 @@ static int authorize_read(struct slave_sql *q, const char *table,
                           const char *column, const char *schema,
                           const char *inner)
 {
-    bool own = is_secret(q, table) || is_secret(q, inner);
-    const char *from = is_secret(q, inner) ? inner : table;
+    bool own = has_secret_prefix(q, table) || has_secret_prefix(q, inner);
+    const char *from = has_secret_prefix(q, inner) ? inner : table;
     if (own && strcmp(from + strlen(q->secret), "_procedures") == 0)
         q->procedures = true;
-    if (own || (is_view(table) && (!schema || strcmp(schema, "temp") == 0)))
+    if (own ||
+        (is_documented_view(table) && (!schema || strcmp(schema, "temp") == 0)))
         return SQLITE_OK;
     if (column && !*column &&
-        (schema ? is_secret(q, schema) : !is_hidden(q, table)))
+        (schema ? has_secret_prefix(q, schema) : !is_hidden_table(q, table)))
         return SQLITE_OK;
     return deny_sql_action(q, "reading the table", table);
 }
@@ -206,7 +208,7 @@ static int authorize_access(void *arg, int action, const char *a, const char *b,
 }
 
 /* SQLite's progress handler: a non-zero result ends the step. */
-static int on_progress(void *arg)
+static int check_sql_limits(void *arg)
 {
     struct slave_sql *q = arg;
     if (atomic_load_explicit(q->stop, memory_order_relaxed))
@@ -223,7 +225,8 @@ static int on_progress(void *arg)
 /* Creates two views for each entry of `views`: an inner one with a secret name,
  * which reads the tables, and the documented one, which selects from the inner
  * one. */
-static int make_views(struct slave_sql *q, int64_t run, struct ips_err *err)
+static int create_sql_views(struct slave_sql *q, int64_t run,
+                            struct ips_err *err)
 {
     for (size_t i = 0; i < VIEWS; i++) {
         char select[2048], sql[2400];
@@ -238,7 +241,7 @@ static int make_views(struct slave_sql *q, int64_t run, struct ips_err *err)
                  q->secret, views[i].name, select, views[i].name, q->secret,
                  views[i].name);
         if (sqlite3_exec(q->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-            return db_error(q, IPS_E_DB, err);
+            return report_sqlite_error(q, IPS_E_DB, err);
     }
     return 0;
 }
@@ -287,7 +290,7 @@ static int attach_database(struct slave_sql *q, const char *db,
     int rc = 0;
     (void)sqlite3_busy_timeout(q->db, 2000);
     if (!sql || sqlite3_exec(q->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        rc = db_error(q, IPS_E_DB, err);
+        rc = report_sqlite_error(q, IPS_E_DB, err);
     sqlite3_free(sql);
     return rc;
 }
@@ -305,7 +308,7 @@ static int add_hidden_names(struct slave_sql *q, const char *format,
              (int)(at ? (size_t)(at - format) : strlen(format)), format,
              at ? q->secret : "", at ? at + 2 : "");
     if (sqlite3_prepare_v2(q->db, sql, -1, &s, NULL) != SQLITE_OK)
-        return db_error(q, IPS_E_DB, err);
+        return report_sqlite_error(q, IPS_E_DB, err);
     while (sqlite3_step(s) == SQLITE_ROW) {
         const unsigned char *name = sqlite3_column_text(s, 0);
         char **more = realloc(q->hidden, (q->hidden_count + 1) * sizeof(*more));
@@ -318,7 +321,9 @@ static int add_hidden_names(struct slave_sql *q, const char *format,
         }
         q->hidden[q->hidden_count++] = copy;
     }
-    return sqlite3_finalize(s) == SQLITE_OK ? 0 : db_error(q, IPS_E_DB, err);
+    return sqlite3_finalize(s) == SQLITE_OK
+               ? 0
+               : report_sqlite_error(q, IPS_E_DB, err);
 }
 
 int slave_sql_open(const char *db, int64_t run,
@@ -336,7 +341,7 @@ int slave_sql_open(const char *db, int64_t run,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI |
                             SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)
-        rc = db_error(q, IPS_E_DB, err);
+        rc = report_sqlite_error(q, IPS_E_DB, err);
     if (rc == 0)
         rc = attach_database(q, db, err);
     if (rc == 0)
@@ -344,11 +349,11 @@ int slave_sql_open(const char *db, int64_t run,
     if (rc == 0)
         rc = add_hidden_names(q, "SELECT name FROM %s.sqlite_master", err);
     if (rc == 0)
-        rc = make_views(q, run, err);
+        rc = create_sql_views(q, run, err);
     if (rc == 0) {
         set_limits(q);
         (void)sqlite3_set_authorizer(q->db, authorize_access, q);
-        sqlite3_progress_handler(q->db, PROGRESS_OPS, on_progress, q);
+        sqlite3_progress_handler(q->db, PROGRESS_OPS, check_sql_limits, q);
     }
     if (rc < 0) {
         slave_sql_close(q);
@@ -400,7 +405,7 @@ int slave_sql_prepare(struct slave_sql *q, const char *text,
             "%s is not allowed: only SELECT from the documented views",
             q->refused);
     if (rc != SQLITE_OK)
-        return db_error(q, IPS_E_USAGE, err);
+        return report_sqlite_error(q, IPS_E_USAGE, err);
     if (!q->stmt)
         return report_missing_select(err);
     if (!sqlite3_stmt_readonly(q->stmt) || sqlite3_stmt_isexplain(q->stmt) ||
@@ -428,7 +433,7 @@ struct sqlite3_stmt *slave_sql_stmt(const struct slave_sql *q)
 int slave_sql_step(struct slave_sql *q, struct ips_err *err)
 {
     q->began_ns = now_ns();
-    int rc = on_progress(q) ? SQLITE_INTERRUPT : sqlite3_step(q->stmt);
+    int rc = check_sql_limits(q) ? SQLITE_INTERRUPT : sqlite3_step(q->stmt);
     q->used_ns += now_ns() - q->began_ns;
     if (rc == SQLITE_ROW)
         return 1;
@@ -436,5 +441,6 @@ int slave_sql_step(struct slave_sql *q, struct ips_err *err)
         return 0;
     if (q->limit)
         return ips_err_set(err, IPS_E_LIMIT, "%s", q->limit);
-    return db_error(q, rc == SQLITE_NOMEM ? IPS_E_LIMIT : IPS_E_USAGE, err);
+    return report_sqlite_error(
+        q, rc == SQLITE_NOMEM ? IPS_E_LIMIT : IPS_E_USAGE, err);
 }

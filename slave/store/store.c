@@ -136,7 +136,7 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
 
 #define LOST_TEXT_BYTES (21 * IPS_LOST_COUNT + 1)
 
-static void lost_text(const uint64_t *lost, char out[LOST_TEXT_BYTES])
+static void format_lost_counts(const uint64_t *lost, char out[LOST_TEXT_BYTES])
 {
     size_t at = 0;
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
@@ -153,7 +153,7 @@ static void lost_text(const uint64_t *lost, char out[LOST_TEXT_BYTES])
     out[at] = '\0';
 }
 
-static void lost_parse(const unsigned char *text, uint64_t *lost)
+static void parse_lost_counts(const unsigned char *text, uint64_t *lost)
 {
     const char *p = text ? (const char *)text : "";
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
@@ -163,20 +163,20 @@ static void lost_parse(const unsigned char *text, uint64_t *lost)
     }
 }
 
-int slave_store_error(struct slave_store *s, struct ips_err *err,
-                      const char *what)
+int slave_store_set_error(struct slave_store *s, struct ips_err *err,
+                          const char *what)
 {
     return ips_err_set(err, IPS_E_DB, "%s: %s", what,
                        s->db ? sqlite3_errmsg(s->db) : "out of memory");
 }
 
-int slave_store_step(struct slave_store *s, enum slave_stmt which,
-                     struct ips_err *err)
+int slave_store_execute(struct slave_store *s, enum slave_stmt which,
+                        struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[which];
     int rc = sqlite3_step(q) == SQLITE_DONE
                  ? 0
-                 : slave_store_error(s, err, statements[which]);
+                 : slave_store_set_error(s, err, statements[which]);
     (void)sqlite3_reset(q);
     return rc;
 }
@@ -187,7 +187,7 @@ static int check_or_store_version(struct slave_store *s, struct ips_err *err)
     int rc = 0;
     if (sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='schema'",
                            -1, &q, NULL) != SQLITE_OK)
-        return slave_store_error(s, err, "schema version");
+        return slave_store_set_error(s, err, "schema version");
     int step = sqlite3_step(q);
     int version = step == SQLITE_ROW ? sqlite3_column_int(q, 0) : 0;
     (void)sqlite3_finalize(q);
@@ -196,9 +196,9 @@ static int check_or_store_version(struct slave_store *s, struct ips_err *err)
         snprintf(sql, sizeof(sql), "INSERT INTO meta VALUES('schema', %d)",
                  SLAVE_SCHEMA_VERSION);
         if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-            rc = slave_store_error(s, err, "schema version");
+            rc = slave_store_set_error(s, err, "schema version");
     } else if (step != SQLITE_ROW) {
-        rc = slave_store_error(s, err, "schema version");
+        rc = slave_store_set_error(s, err, "schema version");
     } else if (version != SLAVE_SCHEMA_VERSION) {
         rc = ips_err_set(
             err, IPS_E_VERSION,
@@ -212,7 +212,7 @@ static int check_or_store_version(struct slave_store *s, struct ips_err *err)
 
 /* Drops IRT tables of another version: a build fills them again from the
  * records. */
-static int drop_old_irt(struct slave_store *s)
+static int drop_outdated_irt_tables(struct slave_store *s)
 {
     sqlite3_stmt *q = NULL;
     int version = 0;
@@ -246,15 +246,15 @@ int slave_store_open(const char *path, struct slave_store **out,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                             SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_FULLMUTEX,
                         NULL) != SQLITE_OK)
-        rc = slave_store_error(s, err, "open");
+        rc = slave_store_set_error(s, err, "open");
     if (rc == 0) {
         (void)sqlite3_busy_timeout(s->db, 5000);
         if (sqlite3_exec(s->db,
                          "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
                          NULL, NULL, NULL) != SQLITE_OK ||
-            drop_old_irt(s) != SQLITE_OK ||
+            drop_outdated_irt_tables(s) != SQLITE_OK ||
             sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK)
-            rc = slave_store_error(s, err, "schema");
+            rc = slave_store_set_error(s, err, "schema");
     }
     if (rc == 0)
         rc = check_or_store_version(s, err);
@@ -262,7 +262,7 @@ int slave_store_open(const char *path, struct slave_store **out,
         if (sqlite3_prepare_v3(s->db, statements[i], -1,
                                SQLITE_PREPARE_PERSISTENT, &s->stmt[i],
                                NULL) != SQLITE_OK)
-            rc = slave_store_error(s, err, statements[i]);
+            rc = slave_store_set_error(s, err, statements[i]);
     }
     if (rc < 0) {
         slave_store_close(s);
@@ -284,12 +284,12 @@ void slave_store_close(struct slave_store *s)
 
 int slave_store_begin(struct slave_store *s, struct ips_err *err)
 {
-    return slave_store_step(s, SLAVE_STMT_BEGIN, err);
+    return slave_store_execute(s, SLAVE_STMT_BEGIN, err);
 }
 
 int slave_store_commit(struct slave_store *s, struct ips_err *err)
 {
-    return slave_store_step(s, SLAVE_STMT_COMMIT, err);
+    return slave_store_execute(s, SLAVE_STMT_COMMIT, err);
 }
 
 void slave_store_rollback(struct slave_store *s)
@@ -297,7 +297,7 @@ void slave_store_rollback(struct slave_store *s)
     /* After some errors SQLite has rolled back already; then there is nothing
      * to do. */
     if (!sqlite3_get_autocommit(s->db) &&
-        slave_store_step(s, SLAVE_STMT_ROLLBACK, NULL) < 0)
+        slave_store_execute(s, SLAVE_STMT_ROLLBACK, NULL) < 0)
         return;
 }
 
@@ -306,7 +306,7 @@ int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
 {
     char lost[LOST_TEXT_BYTES];
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_RUN];
-    lost_text(row->lost, lost);
+    format_lost_counts(row->lost, lost);
     if (row->id)
         (void)sqlite3_bind_int64(q, 1, row->id);
     else
@@ -327,7 +327,7 @@ int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
     slave_bind_u64(q, 14, row->processes);
     slave_bind_u64(q, 15, row->threads);
     slave_bind_u64(q, 16, row->untraced);
-    int rc = slave_store_step(s, SLAVE_STMT_PUT_RUN, err);
+    int rc = slave_store_execute(s, SLAVE_STMT_PUT_RUN, err);
     if (rc == 0 && row->id == 0)
         row->id = sqlite3_last_insert_rowid(s->db);
     return rc;
@@ -339,7 +339,7 @@ int slave_store_put_stream(struct slave_store *s, int64_t run,
 {
     char lost[LOST_TEXT_BYTES];
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_STREAM];
-    lost_text(row->lost, lost);
+    format_lost_counts(row->lost, lost);
     (void)sqlite3_bind_int64(q, 1, run);
     slave_bind_u64(q, 2, row->number);
     slave_bind_u64(q, 3, row->head.pid);
@@ -353,7 +353,7 @@ int slave_store_put_stream(struct slave_store *s, int64_t run,
     slave_bind_u64(q, 9, row->dead ? 1 + row->dead_status : 0);
     slave_bind_u64(q, 10, row->dead_t_ns);
     slave_bind_text(q, 11, lost);
-    return slave_store_step(s, SLAVE_STMT_PUT_STREAM, err);
+    return slave_store_execute(s, SLAVE_STMT_PUT_STREAM, err);
 }
 
 int slave_store_put_segment(struct slave_store *s, int64_t run,
@@ -362,7 +362,7 @@ int slave_store_put_segment(struct slave_store *s, int64_t run,
 {
     char lost[LOST_TEXT_BYTES];
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_SEGMENT];
-    lost_text(row->lost, lost);
+    format_lost_counts(row->lost, lost);
     (void)sqlite3_bind_int64(q, 1, run);
     slave_bind_text(q, 2, row->file);
     slave_bind_u64(q, 3, row->stream);
@@ -371,7 +371,7 @@ int slave_store_put_segment(struct slave_store *s, int64_t run,
     slave_bind_u64(q, 6, row->done);
     slave_bind_u64(q, 7, (row->given_up ? 1 : 0) | (row->skipped ? 2 : 0));
     slave_bind_text(q, 8, lost);
-    return slave_store_step(s, SLAVE_STMT_PUT_SEGMENT, err);
+    return slave_store_execute(s, SLAVE_STMT_PUT_SEGMENT, err);
 }
 
 int slave_store_drop_segment(struct slave_store *s, int64_t run,
@@ -380,7 +380,7 @@ int slave_store_drop_segment(struct slave_store *s, int64_t run,
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_DROP_SEGMENT];
     (void)sqlite3_bind_int64(q, 1, run);
     slave_bind_text(q, 2, file);
-    return slave_store_step(s, SLAVE_STMT_DROP_SEGMENT, err);
+    return slave_store_execute(s, SLAVE_STMT_DROP_SEGMENT, err);
 }
 
 int slave_store_delete_rows(struct slave_store *s, int64_t run,
@@ -391,7 +391,7 @@ int slave_store_delete_rows(struct slave_store *s, int64_t run,
         snprintf(sql, sizeof(sql), "DELETE FROM %s WHERE %s=%" PRId64, *tables,
                  strcmp(*tables, "run") == 0 ? "id" : "run", run);
         if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-            return slave_store_error(s, err, sql);
+            return slave_store_set_error(s, err, sql);
     }
     return 0;
 }
@@ -418,14 +418,14 @@ static int finish_row_iteration(struct slave_store *s, enum slave_stmt which,
                                 int step, int rc, struct ips_err *err)
 {
     if (rc == 0 && step != SQLITE_DONE)
-        rc = slave_store_error(s, err, statements[which]);
+        rc = slave_store_set_error(s, err, statements[which]);
     (void)sqlite3_reset(s->stmt[which]);
     return rc;
 }
 
 /* Copies a blob of exactly `len` bytes. Another blob is ignored, and *out stays
  * zeroed: its magic number then shows that the row is old or damaged. */
-static void col_blob(sqlite3_stmt *q, int at, void *out, size_t len)
+static void copy_blob_column(sqlite3_stmt *q, int at, void *out, size_t len)
 {
     const void *p = sqlite3_column_blob(q, at);
     if (p && (size_t)sqlite3_column_bytes(q, at) == len)
@@ -434,7 +434,8 @@ static void col_blob(sqlite3_stmt *q, int at, void *out, size_t len)
 
 /* Copies the control file's blob. Fields that an earlier version did not store
  * stay 0. */
-static void col_control(sqlite3_stmt *q, int at, struct ips_control *out)
+static void copy_control_column(sqlite3_stmt *q, int at,
+                                struct ips_control *out)
 {
     const void *p = sqlite3_column_blob(q, at);
     size_t bytes = (size_t)sqlite3_column_bytes(q, at);
@@ -442,9 +443,10 @@ static void col_control(sqlite3_stmt *q, int at, struct ips_control *out)
         memcpy(out, p, bytes);
 }
 
-int slave_store_runs(struct slave_store *s,
-                     int (*each)(const struct slave_run_row *row, void *arg),
-                     void *arg, struct ips_err *err)
+int slave_store_for_each_run(struct slave_store *s,
+                             int (*each)(const struct slave_run_row *row,
+                                         void *arg),
+                             void *arg, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_RUNS];
     int rc = 0, step;
@@ -454,27 +456,27 @@ int slave_store_runs(struct slave_store *s,
         snprintf(row.name, sizeof(row.name), "%s",
                  name ? (const char *)name : "");
         row.closed = sqlite3_column_int(q, 2) != 0;
-        col_control(q, 3, &row.control);
-        row.archive_bytes = slave_col_u64(q, 4);
-        row.graph_bytes = slave_col_u64(q, 5);
-        row.events = slave_col_u64(q, 6);
-        row.torn = slave_col_u64(q, 7);
-        row.given_up = slave_col_u64(q, 8);
-        lost_parse(sqlite3_column_text(q, 9), row.lost);
-        row.processes = slave_col_u64(q, 10);
-        row.threads = slave_col_u64(q, 11);
-        row.untraced = slave_col_u64(q, 12);
-        row.closed_real_ns = slave_col_u64(q, 13);
+        copy_control_column(q, 3, &row.control);
+        row.archive_bytes = slave_column_u64(q, 4);
+        row.graph_bytes = slave_column_u64(q, 5);
+        row.events = slave_column_u64(q, 6);
+        row.torn = slave_column_u64(q, 7);
+        row.given_up = slave_column_u64(q, 8);
+        parse_lost_counts(sqlite3_column_text(q, 9), row.lost);
+        row.processes = slave_column_u64(q, 10);
+        row.threads = slave_column_u64(q, 11);
+        row.untraced = slave_column_u64(q, 12);
+        row.closed_real_ns = slave_column_u64(q, 13);
         rc = each(&row, arg);
     }
     return finish_row_iteration(s, SLAVE_STMT_RUNS, rc ? SQLITE_DONE : step, rc,
                                 err);
 }
 
-int slave_store_streams(struct slave_store *s, int64_t run,
-                        int (*each)(const struct slave_stream_row *row,
-                                    void *arg),
-                        void *arg, struct ips_err *err)
+int slave_store_for_each_stream(struct slave_store *s, int64_t run,
+                                int (*each)(const struct slave_stream_row *row,
+                                            void *arg),
+                                void *arg, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_STREAMS];
     int rc = 0, step;
@@ -482,25 +484,25 @@ int slave_store_streams(struct slave_store *s, int64_t run,
     while (rc == 0 && (step = sqlite3_step(q)) == SQLITE_ROW) {
         struct slave_stream_row row = {
             .number = (uint32_t)sqlite3_column_int64(q, 0)};
-        col_blob(q, 1, &row.head, sizeof(row.head));
+        copy_blob_column(q, 1, &row.head, sizeof(row.head));
         row.next_seq = (uint32_t)sqlite3_column_int64(q, 2);
-        row.records = slave_col_u64(q, 3);
-        row.bytes = slave_col_u64(q, 4);
-        uint64_t dead = slave_col_u64(q, 5);
+        row.records = slave_column_u64(q, 3);
+        row.bytes = slave_column_u64(q, 4);
+        uint64_t dead = slave_column_u64(q, 5);
         row.dead = dead != 0;
         row.dead_status = dead > 1 ? (uint32_t)dead - 1 : 0;
-        row.dead_t_ns = slave_col_u64(q, 6);
-        lost_parse(sqlite3_column_text(q, 7), row.lost);
+        row.dead_t_ns = slave_column_u64(q, 6);
+        parse_lost_counts(sqlite3_column_text(q, 7), row.lost);
         rc = each(&row, arg);
     }
     return finish_row_iteration(s, SLAVE_STMT_STREAMS, rc ? SQLITE_DONE : step,
                                 rc, err);
 }
 
-int slave_store_segments(struct slave_store *s, int64_t run,
-                         int (*each)(const struct slave_segment_row *row,
-                                     void *arg),
-                         void *arg, struct ips_err *err)
+int slave_store_for_each_segment(
+    struct slave_store *s, int64_t run,
+    int (*each)(const struct slave_segment_row *row, void *arg), void *arg,
+    struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_SEGMENTS];
     int rc = 0, step;
@@ -516,7 +518,7 @@ int slave_store_segments(struct slave_store *s, int64_t run,
         row.done = sqlite3_column_int(q, 4) != 0;
         row.given_up = sqlite3_column_int(q, 5) & 1;
         row.skipped = sqlite3_column_int(q, 5) & 2;
-        lost_parse(sqlite3_column_text(q, 6), row.lost);
+        parse_lost_counts(sqlite3_column_text(q, 6), row.lost);
         rc = each(&row, arg);
     }
     return finish_row_iteration(s, SLAVE_STMT_SEGMENTS, rc ? SQLITE_DONE : step,
@@ -535,13 +537,13 @@ int slave_store_put_unrecorded(struct slave_store *s, int64_t run,
     slave_bind_u64(q, 5, row->ino);
     slave_bind_u64(q, 6, row->writes);
     slave_bind_text(q, 7, row->path);
-    return slave_store_step(s, SLAVE_STMT_PUT_UNSEEN, err);
+    return slave_store_execute(s, SLAVE_STMT_PUT_UNSEEN, err);
 }
 
-int slave_store_unrecorded(struct slave_store *s, int64_t run,
-                           int (*each)(const struct slave_unrecorded_row *row,
-                                       void *arg),
-                           void *arg, struct ips_err *err)
+int slave_store_for_each_unrecorded(
+    struct slave_store *s, int64_t run,
+    int (*each)(const struct slave_unrecorded_row *row, void *arg), void *arg,
+    struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_UNSEEN];
     int rc = 0, step;
@@ -550,8 +552,8 @@ int slave_store_unrecorded(struct slave_store *s, int64_t run,
         struct slave_unrecorded_row row = {
             .kind = (uint8_t)sqlite3_column_int(q, 0),
             .pid = (uint32_t)sqlite3_column_int64(q, 1),
-            .dev = slave_col_u64(q, 2),
-            .ino = slave_col_u64(q, 3),
+            .dev = slave_column_u64(q, 2),
+            .ino = slave_column_u64(q, 3),
             .writes = sqlite3_column_int(q, 4) != 0};
         const unsigned char *path = sqlite3_column_text(q, 5);
         snprintf(row.path, sizeof(row.path), "%s",

@@ -12,9 +12,8 @@
  *                           was recorded without a slave
  *  unseen(run, kind, ...)   activity that leaves no record
  *                           (drain/unrecorded.h)
- *  irt(run, key, procedures, ...) which build (key: slave_snapshot_key) made
- *                           the run's rows in the tables below, and whether it
- *                           filled `procedure`
+ *  irt(run, key, procedures, ...) which build (key: slave_snapshot_compute_key)
+ * made the run's rows in the tables below, and whether it filled `procedure`
  *  process(run, idx, ...)   \
  *  thread(run, chain, ...)   |
  *  wait(run, chain, cause, ...) | IRT of that build
@@ -154,20 +153,21 @@ int slave_store_drop_segment(struct slave_store *s, int64_t run,
 int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* slave_store_runs(), _streams() and _segments() call `each` for every row,
- * which is borrowed during the call. A callback that returns non-zero ends the
- * iteration, which returns that value. */
-int slave_store_runs(struct slave_store *s,
-                     int (*each)(const struct slave_run_row *row, void *arg),
-                     void *arg, struct ips_err *err) IPS_MUST_USE;
-int slave_store_streams(struct slave_store *s, int64_t run,
-                        int (*each)(const struct slave_stream_row *row,
-                                    void *arg),
-                        void *arg, struct ips_err *err) IPS_MUST_USE;
-int slave_store_segments(struct slave_store *s, int64_t run,
-                         int (*each)(const struct slave_segment_row *row,
-                                     void *arg),
-                         void *arg, struct ips_err *err) IPS_MUST_USE;
+/* slave_store_for_each_run(), _streams() and _segments() call `each` for every
+ * row, which is borrowed during the call. A callback that returns non-zero ends
+ * the iteration, which returns that value. */
+int slave_store_for_each_run(struct slave_store *s,
+                             int (*each)(const struct slave_run_row *row,
+                                         void *arg),
+                             void *arg, struct ips_err *err) IPS_MUST_USE;
+int slave_store_for_each_stream(struct slave_store *s, int64_t run,
+                                int (*each)(const struct slave_stream_row *row,
+                                            void *arg),
+                                void *arg, struct ips_err *err) IPS_MUST_USE;
+int slave_store_for_each_segment(
+    struct slave_store *s, int64_t run,
+    int (*each)(const struct slave_segment_row *row, void *arg), void *arg,
+    struct ips_err *err) IPS_MUST_USE;
 
 #define SLAVE_SYMBOLS_KEPT 2000000
 
@@ -200,10 +200,10 @@ int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
 int slave_store_put_unrecorded(struct slave_store *s, int64_t run,
                                const struct slave_unrecorded_row *row,
                                struct ips_err *err) IPS_MUST_USE;
-int slave_store_unrecorded(struct slave_store *s, int64_t run,
-                           int (*each)(const struct slave_unrecorded_row *row,
-                                       void *arg),
-                           void *arg, struct ips_err *err) IPS_MUST_USE;
+int slave_store_for_each_unrecorded(
+    struct slave_store *s, int64_t run,
+    int (*each)(const struct slave_unrecorded_row *row, void *arg), void *arg,
+    struct ips_err *err) IPS_MUST_USE;
 
 /* slave_store_add_load adds to the run's sums, in a transaction of its own.
  * slave_store_get_load reads the sums; all are 0 if nothing was added. Defined

@@ -21,7 +21,7 @@ int slave_store_get_symbol(struct slave_store *s, const char *module,
         *text = found ? strdup((const char *)found) : NULL;
         *grade = *text ? sqlite3_column_int(q, 1) : 0;
     } else if (step != SQLITE_DONE) {
-        rc = slave_store_error(s, err, "symbol");
+        rc = slave_store_set_error(s, err, "symbol");
     }
     (void)sqlite3_reset(q);
     return rc;
@@ -36,12 +36,12 @@ int slave_store_put_symbol(struct slave_store *s, const char *module,
     slave_bind_u64(q, 2, address);
     (void)sqlite3_bind_int(q, 3, grade);
     slave_bind_text(q, 4, text);
-    int rc = slave_store_step(s, SLAVE_STMT_PUT_SYMBOL, err);
+    int rc = slave_store_execute(s, SLAVE_STMT_PUT_SYMBOL, err);
     int64_t id = sqlite3_last_insert_rowid(s->db);
     if (rc == 0 && id > SLAVE_SYMBOLS_KEPT && id % 1024 == 0) {
         (void)sqlite3_bind_int64(s->stmt[SLAVE_STMT_TRIM_SYMBOL], 1,
                                  id - SLAVE_SYMBOLS_KEPT);
-        rc = slave_store_step(s, SLAVE_STMT_TRIM_SYMBOL, err);
+        rc = slave_store_execute(s, SLAVE_STMT_TRIM_SYMBOL, err);
     }
     return rc;
 }
@@ -76,13 +76,13 @@ int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
         slave_bind_u64(q, 11, r->samples);
         slave_bind_u64(q, 12, r->calls);
         slave_bind_u64(q, 13, r->exact);
-        rc = slave_store_step(s, SLAVE_STMT_PUT_PROCEDURE, err);
+        rc = slave_store_execute(s, SLAVE_STMT_PUT_PROCEDURE, err);
     }
     q = s->stmt[SLAVE_STMT_HAS_PROCEDURES];
     if (rc == 0) {
         (void)sqlite3_bind_int64(q, 1, run);
         slave_bind_u64(q, 2, key);
-        rc = slave_store_step(s, SLAVE_STMT_HAS_PROCEDURES, err);
+        rc = slave_store_execute(s, SLAVE_STMT_HAS_PROCEDURES, err);
     }
     if (rc == 0)
         rc = slave_store_commit(s, err);

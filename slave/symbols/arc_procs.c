@@ -11,7 +11,7 @@
 
 /* ---- along a chain ---- */
 
-static void step_to(struct slave_arc_walk *w, uint32_t node)
+static void advance_to_node(struct slave_arc_walk *w, uint32_t node)
 {
     const struct ips_built *b = w->b;
     w->node = node;
@@ -43,22 +43,22 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
                                  .end_ns = b->threads[chain].base_cpu_ns};
     w->came = w->begin_ns = w->end_ns;
     if (c->count > 1)
-        step_to(w, c->first + 1);
+        advance_to_node(w, c->first + 1);
 }
 
 /* Moves to the arc in which the thread's CPU clock showed `cpu`; `cpu` must not
  * decrease between calls. */
-static void walk_to(struct slave_arc_walk *w, uint64_t cpu)
+static void advance_to_cpu(struct slave_arc_walk *w, uint64_t cpu)
 {
     while (cpu > w->end_ns && w->node + 1 < w->end)
-        step_to(w, w->node + 1);
+        advance_to_node(w, w->node + 1);
 }
 
 int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
                          uint64_t cpu, uint64_t t_ns, uint32_t stack,
                          uint64_t ns, struct ips_err *err)
 {
-    walk_to(w, cpu);
+    advance_to_cpu(w, cpu);
     if (cpu <= w->begin_ns || cpu > w->end_ns)
         return 0; /* the thread spun when the sample was taken, or the sample is
                      after the chain's last node */
@@ -77,8 +77,8 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
     return 0;
 }
 
-static int add_exact(struct slave_arcs *a, uint32_t node, uint32_t place,
-                     uint64_t ns, uint32_t *last, struct ips_err *err)
+static int add_exact_in_arc(struct slave_arcs *a, uint32_t node, uint32_t place,
+                            uint64_t ns, uint32_t *last, struct ips_err *err)
 {
     struct slave_arc_exact *e = *last ? &a->exacts[*last - 1] : NULL;
     if (e && e->node == node && e->code_location == place) {
@@ -101,18 +101,18 @@ int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
                         uint64_t from, uint64_t to, uint32_t place,
                         uint32_t *last, struct ips_err *err)
 {
-    walk_to(w, from);
+    advance_to_cpu(w, from);
     for (;;) {
         uint64_t low = ips_max_u64(from, w->begin_ns);
         uint64_t high = ips_min_u64(to, w->end_ns);
-        int rc = low < high
-                     ? add_exact(a, w->node, place, high - low, last, err)
-                     : 0;
+        int rc = low < high ? add_exact_in_arc(a, w->node, place, high - low,
+                                               last, err)
+                            : 0;
         if (rc < 0)
             return rc;
         if (to <= w->end_ns || w->node + 1 >= w->end)
             return 0;
-        step_to(w, w->node + 1);
+        advance_to_node(w, w->node + 1);
     }
 }
 
@@ -128,24 +128,24 @@ static void make_pool_key(const struct ips_graph *g, uint32_t chain,
     key[4] = level == 0 ? g->site[node] : 0;
 }
 
-struct probe {
+struct pool_probe {
     const struct slave_arc_pool *pools;
     const uint32_t *key;
 };
 
 static bool same_pool(const void *arg, uint32_t number)
 {
-    const struct probe *p = arg;
+    const struct pool_probe *p = arg;
     return memcmp(p->pools[number].key, p->key, sizeof(p->pools->key)) == 0;
 }
 
 /* Returns the number of the pool with this key; NOWHERE: there is none.
- * (slave_intern_number() would add an entry.) */
+ * (slave_intern_find_or_add() would add an entry.) */
 static uint32_t find_pool(const struct slave_arcs *a, const uint32_t key[5])
 {
     const struct slave_intern *t = &a->pool_index;
     uint64_t hash = slave_wordhash(6, key, 5 * sizeof(*key));
-    const struct probe p = {a->pools, key};
+    const struct pool_probe p = {a->pools, key};
     for (uint32_t at = (uint32_t)hash & (t->capacity - 1);
          t->capacity && t->slot[at]; at = (at + 1) & (t->capacity - 1))
         if (t->hash[t->slot[at] - 1] == hash && same_pool(&p, t->slot[at] - 1))
@@ -163,10 +163,10 @@ static int intern_pool(struct slave_arcs *a, const uint32_t key[5],
         if (rc < 0)
             return rc;
     }
-    const struct probe p = {a->pools, key};
-    *number = slave_intern_number(&a->pool_index,
-                                  slave_wordhash(6, key, 5 * sizeof(*key)),
-                                  same_pool, &p, &fresh);
+    const struct pool_probe p = {a->pools, key};
+    *number = slave_intern_find_or_add(&a->pool_index,
+                                       slave_wordhash(6, key, 5 * sizeof(*key)),
+                                       same_pool, &p, &fresh);
     if (*number == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "arcs alike");
     if (fresh) {
@@ -253,8 +253,8 @@ static void sort_rows(struct slave_arcs *a)
               compare_exacts_by_node);
 }
 
-int slave_arcs_finish(struct slave_arcs *a, const struct ips_built *b,
-                      const bool *exact, struct ips_err *err)
+int slave_arcs_make_pools(struct slave_arcs *a, const struct ips_built *b,
+                          const bool *exact, struct ips_err *err)
 {
     const struct ips_graph *g = &b->g;
     int rc = 0;
@@ -308,11 +308,12 @@ static uint32_t lower_bound(const void *rows, size_t size, uint32_t n,
     return low;
 }
 
-struct slave_arc_view slave_arc_source_of(const struct slave_arcs *a,
-                                          const struct ips_graph *g,
-                                          uint32_t chain, uint32_t node)
+struct slave_arc_source_range slave_arc_find_source(const struct slave_arcs *a,
+                                                    const struct ips_graph *g,
+                                                    uint32_t chain,
+                                                    uint32_t node)
 {
-    struct slave_arc_view v = {.source = SLAVE_ARC_NOBODY};
+    struct slave_arc_source_range v = {.source = SLAVE_ARC_NO_SOURCE};
     if (a->exact_chain && a->exact_chain[chain]) {
         v.source = SLAVE_ARC_EXACT;
         v.first =
@@ -334,13 +335,13 @@ struct slave_arc_view slave_arc_source_of(const struct slave_arcs *a,
     }
     /* without pools, the time is unsampled */
     uint32_t levels = a->pool_count ? LEVELS : 0;
-    for (uint32_t level = 0; v.source == SLAVE_ARC_NOBODY && level < levels;
+    for (uint32_t level = 0; v.source == SLAVE_ARC_NO_SOURCE && level < levels;
          level++) {
         uint32_t key[5];
         make_pool_key(g, chain, node, level, key);
         v.pool = find_pool(a, key);
         if (v.pool != NOWHERE)
-            v.source = SLAVE_ARC_ALIKE;
+            v.source = SLAVE_ARC_SIMILAR;
     }
     return v;
 }

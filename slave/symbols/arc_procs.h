@@ -2,7 +2,8 @@
  * Attributes the CPU time of arcs to procedures. Samples, entries and exits are
  * assigned, by the thread's CPU clock, to the arc (node i - 1, i] in which they
  * were taken. From this come the procedures of the critical path (arc_sum.h)
- * and of single arcs (slave_arc_split), in ns that add up to the arc's weight.
+ * and of single arcs (slave_arc_split_by_procedure), in ns that add up to the
+ * arc's weight.
  *
  * The first of these sources that exists decides how an arc of w ns is divided:
  *  - exact: its thread has entries and exits. Each procedure gets its own
@@ -96,8 +97,8 @@ int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
 /* Call after the last stream: sorts the samples and exact rows, and groups the
  * samples of similar arcs into pools. exact[chain]: whether the chain has
  * entries and exits. */
-int slave_arcs_finish(struct slave_arcs *a, const struct ips_built *b,
-                      const bool *exact, struct ips_err *err) IPS_MUST_USE;
+int slave_arcs_make_pools(struct slave_arcs *a, const struct ips_built *b,
+                          const bool *exact, struct ips_err *err) IPS_MUST_USE;
 void slave_arcs_release(struct slave_arcs *a);
 
 /* ---- one arc ---- */
@@ -105,10 +106,10 @@ void slave_arcs_release(struct slave_arcs *a);
 enum slave_arc_source {
     SLAVE_ARC_EXACT,
     SLAVE_ARC_OWN,
-    SLAVE_ARC_ALIKE,
-    SLAVE_ARC_NOBODY,
+    SLAVE_ARC_SIMILAR,
+    SLAVE_ARC_NO_SOURCE,
 };
-struct slave_arc_view {
+struct slave_arc_source_range {
     enum slave_arc_source source;
     /* for EXACT and OWN: the range of exact rows (may be empty) or samples */
     uint32_t first, count;
@@ -117,9 +118,10 @@ struct slave_arc_view {
 };
 /* Returns the source that decides how the CPU time of the arc to `node` of
  * `chain` is divided. `node` must not be the chain's first. O(log samples). */
-struct slave_arc_view slave_arc_source_of(const struct slave_arcs *a,
-                                          const struct ips_graph *g,
-                                          uint32_t chain, uint32_t node);
+struct slave_arc_source_range slave_arc_find_source(const struct slave_arcs *a,
+                                                    const struct ips_graph *g,
+                                                    uint32_t chain,
+                                                    uint32_t node);
 
 /* A window of time, from_ns < t <= to_ns, in ns of this machine's
  * CLOCK_MONOTONIC_RAW. */
@@ -133,16 +135,17 @@ struct slave_window {
  * sample or the arc's start; for the arc's last sample, up to the arc's end. */
 uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
                                        const struct ips_graph *g,
-                                       const struct slave_arc_view *v,
+                                       const struct slave_arc_source_range *v,
                                        uint32_t node, uint32_t k,
                                        struct slave_window window);
 
 /* Returns the sum of slave_arc_sample_ns_in_window over all samples of the arc;
  * 0: no part is in the window. */
-uint64_t slave_arc_own_ns_in_window(const struct slave_arcs *a,
-                                    const struct ips_graph *g,
-                                    const struct slave_arc_view *v,
-                                    uint32_t node, struct slave_window window);
+uint64_t slave_arc_samples_ns_in_window(const struct slave_arcs *a,
+                                        const struct ips_graph *g,
+                                        const struct slave_arc_source_range *v,
+                                        uint32_t node,
+                                        struct slave_window window);
 
 /* ---- procedures of single arcs ---- */
 
@@ -154,16 +157,16 @@ struct slave_arc_part {
     uint64_t ns;
 };
 /* Procedures of each pool, for slave_arc_split. */
-struct slave_arc_mixes {
+struct slave_arc_pool_profiles {
     uint32_t *first; /* [pools + 1] start of each pool's entries */
     struct slave_arc_part *entries;
     uint32_t entry_count, entry_capacity;
 };
-int slave_arc_mixes_make(const struct slave_profile_cache *costs,
-                         const struct slave_proc_names *names,
-                         struct slave_arc_mixes *out,
-                         struct ips_err *err) IPS_MUST_USE;
-void slave_arc_mixes_release(struct slave_arc_mixes *m);
+int slave_arc_pool_profiles_make(const struct slave_profile_cache *costs,
+                                 const struct slave_proc_names *names,
+                                 struct slave_arc_pool_profiles *out,
+                                 struct ips_err *err) IPS_MUST_USE;
+void slave_arc_pool_profiles_release(struct slave_arc_pool_profiles *m);
 
 /* Divides `ns`, the weight of the arc that leads to `node` or the part of the
  * weight in the window, by procedure, using the samples in the window if there
@@ -171,38 +174,40 @@ void slave_arc_mixes_release(struct slave_arc_mixes *m);
  * procedure may come several times. Remainders of the division go to one part
  * or another by a hash of the node, so that sums over many small arcs have no
  * bias. O(log samples + parts). */
-void slave_arc_split(const struct slave_profile_cache *costs,
-                     const struct slave_proc_names *names,
-                     const struct slave_arc_mixes *mixes,
-                     const struct ips_graph *g, uint32_t chain, uint32_t node,
-                     uint64_t ns, struct slave_window window,
-                     void (*put)(void *arg, uint32_t symbol, uint64_t ns),
-                     void *arg);
+void slave_arc_split_by_procedure(
+    const struct slave_profile_cache *costs,
+    const struct slave_proc_names *names,
+    const struct slave_arc_pool_profiles *mixes, const struct ips_graph *g,
+    uint32_t chain, uint32_t node, uint64_t ns, struct slave_window window,
+    void (*put)(void *arg, uint32_t symbol, uint64_t ns), void *arg);
 
 /* Returns the procedure in which most of the arc that leads to `node` was
  * spent; IPS_NONE: unsampled. */
 uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,
                                   const struct slave_proc_names *names,
-                                  const struct slave_arc_mixes *mixes,
+                                  const struct slave_arc_pool_profiles *mixes,
                                   const struct ips_graph *g, uint32_t chain,
                                   uint32_t node);
 
-/* Divides `ns` in proportion to parts: each call of slave_share_next() returns
- * the share of one `part` of `whole`. Call slave_share_begin() first; the parts
- * must add up to whole > 0. */
-struct slave_share {
+/* Divides `ns` in proportion to parts: each call of
+ * slave_proportional_split_next() returns the share of one `part` of `whole`.
+ * Call slave_proportional_split_begin() first; the parts must add up to whole >
+ * 0. */
+struct slave_proportional_split {
     uint64_t ns, whole, phase, gone;
     uint64_t given_ns;
 };
-static inline void slave_share_begin(struct slave_share *s, uint64_t ns,
-                                     uint64_t whole, uint64_t seed)
+static inline void
+slave_proportional_split_begin(struct slave_proportional_split *s, uint64_t ns,
+                               uint64_t whole, uint64_t seed)
 {
     seed = (seed + 1) * 0x9e3779b97f4a7c15ULL;
     seed = (seed ^ seed >> 32) * 0xff51afd7ed558ccdULL;
-    *s = (struct slave_share){
+    *s = (struct slave_proportional_split){
         .ns = ns, .whole = whole, .phase = (seed ^ seed >> 29) % whole};
 }
-static inline uint64_t slave_share_next(struct slave_share *s, uint64_t part)
+static inline uint64_t
+slave_proportional_split_next(struct slave_proportional_split *s, uint64_t part)
 {
     s->gone = ips_add_sat(s->gone, part);
     uint64_t up_to =

@@ -42,9 +42,10 @@
 
 /* ---- asking ---- */
 
-static FILE *write_ask(const struct slave_symbol_ask *a, struct ips_err *err)
+static FILE *write_symbol_request(const struct slave_symbol_ask *a,
+                                  struct ips_err *err)
 {
-    FILE *f = slave_helper_input(err);
+    FILE *f = slave_helper_create_input(err);
     if (!f)
         return NULL;
     fprintf(f, "%s\n", a->path);
@@ -67,7 +68,7 @@ static uint64_t now_ms(void)
 
 /* Reads the helper's output until it ends (then *whole is true), or until the
  * time limit or size limit. Returns the text, malloc'd; NULL: out of memory. */
-static char *read_answer(int fd, size_t *len, bool *whole)
+static char *read_helper_output(int fd, size_t *len, bool *whole)
 {
     uint64_t until = now_ms() + HELPER_WALL_MS;
     size_t room = 1 << 16;
@@ -102,10 +103,11 @@ static char *read_answer(int fd, size_t *len, bool *whole)
  * untrusted files, so its output is not trusted, either. */
 static bool is_well_formed_symbol(const char *text)
 {
-    struct slave_frame_name f;
+    struct slave_symbol_frame f;
     unsigned frames = 0;
     while (*text) {
-        if (++frames > SLAVE_SYMBOL_FRAMES_MAX || !slave_symbol_next(&text, &f))
+        if (++frames > SLAVE_SYMBOL_FRAMES_MAX ||
+            !slave_symbol_parse_frame(&text, &f))
             return false;
     }
     return frames > 0;
@@ -179,12 +181,13 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
         /* the request's format cannot express this, so the names stay unknown
          */
         return 0;
-    FILE *f = write_ask(ask, err);
-    int rc = f ? slave_helper_run(helper, "--symbolise", f, &pid, &answer, err)
-               : IPS_E_IO;
+    FILE *f = write_symbol_request(ask, err);
+    int rc =
+        f ? slave_helper_start(helper, "--symbolise", f, &pid, &answer, err)
+          : IPS_E_IO;
     if (rc < 0)
         return rc;
-    char *text = read_answer(answer, &len, &whole);
+    char *text = read_helper_output(answer, &len, &whole);
     close(answer);
     status = slave_helper_wait(pid, !whole);
     if (text)
@@ -223,7 +226,7 @@ static bool read_line(FILE *in, char *out, size_t room)
     return true;
 }
 
-static size_t read_hex(const char *text, uint8_t *out, size_t room)
+static size_t parse_hex_bytes(const char *text, uint8_t *out, size_t room)
 {
     size_t n = 0;
     unsigned byte;
@@ -232,8 +235,8 @@ static size_t read_hex(const char *text, uint8_t *out, size_t room)
     return n;
 }
 
-static void put_answer(void *arg, size_t index, const char *text,
-                       enum slave_symbol_grade grade)
+static void write_symbol_answer(void *arg, size_t index, const char *text,
+                                enum slave_symbol_grade grade)
 {
     FILE *out = arg;
     fprintf(out, "%d %zu\n%s\n", (int)grade, index, text);
@@ -265,7 +268,7 @@ int slave_symbols_main(FILE *in, FILE *out)
     const struct slave_symbol_ask ask = {
         .path = path,
         .build_id = build_id,
-        .build_id_bytes = read_hex(id, build_id, sizeof(build_id)),
+        .build_id_bytes = parse_hex_bytes(id, build_id, sizeof(build_id)),
         .not_after_real_ns = strtoull(age, NULL, 10),
         .debug_root = root,
         .addresses = addresses,
@@ -274,7 +277,7 @@ int slave_symbols_main(FILE *in, FILE *out)
     /* Set PR_SET_PDEATHSIG again, because changing the user has cleared it. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (rc == 0)
-        rc = slave_symbols_read(&ask, put_answer, out, &err);
+        rc = slave_symbols_read(&ask, write_symbol_answer, out, &err);
     if (err.code)
         fprintf(out, "! %d %s\n", err.code, err.msg);
     fflush(out);

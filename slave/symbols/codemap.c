@@ -52,8 +52,8 @@ static int compare_images_by_process(const void *a, const void *b)
     return 0;
 }
 
-uint32_t ips_codemap_image(const struct ips_codemap *m,
-                           const struct ips_segment_header *head)
+uint32_t ips_codemap_find_image(const struct ips_codemap *m,
+                                const struct ips_segment_header *head)
 {
     const struct code_image key = {
         .pidns = head->pidns, .pid = head->pid, .stamp = head->image_stamp};
@@ -136,7 +136,7 @@ static int link_fork_parents(struct ips_codemap *m, struct ips_err *err)
                                                .image_stamp = im->parent_stamp};
         if (!im->forked)
             continue;
-        im->parent = ips_codemap_image(m, &key);
+        im->parent = ips_codemap_find_image(m, &key);
         if (im->parent == IPS_NONE)
             im->parent = find_parent_by_stamp(m, order, im->parent_stamp);
         if (im->parent == i)
@@ -179,8 +179,8 @@ static int intern_module(struct ips_codemap *m, const struct ips_rec_module *r,
             return rc;
     }
     const struct ips_code_module *const pair[2] = {&key, m->modules};
-    *number =
-        slave_intern_number(&m->module_index, hash, same_module, pair, &fresh);
+    *number = slave_intern_find_or_add(&m->module_index, hash, same_module,
+                                       pair, &fresh);
     if (*number == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "modules");
     if (fresh) {
@@ -231,15 +231,16 @@ static int add_module_span(struct ips_codemap *m, uint32_t image, uint32_t uid,
     return rc;
 }
 
-static int scan_modules(struct ips_codemap *m, const struct ips_build_input *in,
-                        struct ips_err *err)
+static int read_module_records(struct ips_codemap *m,
+                               const struct ips_build_input *in,
+                               struct ips_err *err)
 {
     for (uint32_t i = 0; i < in->stream_count; i++) {
         const struct ips_stream_in *s = &in->streams[i];
         struct b_walk walk = {.in = s};
-        uint32_t type, len, image = ips_codemap_image(m, &s->head);
+        uint32_t type, len, image = ips_codemap_find_image(m, &s->head);
         const uint8_t *p;
-        bool modules = b_may_have(s, IPS_REC_MODULE), begun = false;
+        bool modules = b_may_have_type(s, IPS_REC_MODULE), begun = false;
         if (image == IPS_NONE)
             continue;
         while ((modules || !begun) && (p = b_next_record(&walk, &type, &len))) {
@@ -302,7 +303,7 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
     memset(out, 0, sizeof(*out));
     int rc = make_images(out, in, err);
     if (rc == 0)
-        rc = scan_modules(out, in, err);
+        rc = read_module_records(out, in, err);
     if (rc == 0)
         rc = link_fork_parents(out, err);
     if (rc == 0) {
@@ -337,10 +338,10 @@ void ips_codemap_release(struct ips_codemap *m)
 /* Returns the newest of the image's own spans that cover `address` at t_ns, or
  * NULL. Sets *later to the earliest span that covers `address`, has a module
  * and begins after t_ns; leaves *later unchanged if there is none. */
-static const struct code_span *find_own_span(const struct ips_codemap *m,
-                                             const struct code_image *im,
-                                             uint64_t address, uint64_t t_ns,
-                                             const struct code_span **later)
+static const struct code_span *
+find_span_of_image(const struct ips_codemap *m, const struct code_image *im,
+                   uint64_t address, uint64_t t_ns,
+                   const struct code_span **later)
 {
     const struct code_span *spans = m->spans, *best = NULL;
     uint32_t low = 0, high = im->span_count;
@@ -371,16 +372,16 @@ static const struct code_span *find_own_span(const struct ips_codemap *m,
     return best;
 }
 
-static const struct code_span *find_span(const struct ips_codemap *m,
-                                         uint32_t image, uint64_t address,
-                                         uint64_t t_ns)
+static const struct code_span *
+find_span_of_image_or_parent(const struct ips_codemap *m, uint32_t image,
+                             uint64_t address, uint64_t t_ns)
 {
     const struct code_span *later = NULL;
     for (int i = 0; image != IPS_NONE && i < PARENTS_MAX; i++) {
         const struct code_image *im = &m->images[image];
         const struct code_span *unused = NULL;
         const struct code_span *s =
-            find_own_span(m, im, address, t_ns, i == 0 ? &later : &unused);
+            find_span_of_image(m, im, address, t_ns, i == 0 ? &later : &unused);
         if (s)
             return s->module == IPS_NONE ? later : s;
         t_ns = ips_min_u64(t_ns, im->fork_ns);
@@ -409,9 +410,9 @@ static int intern_location(struct ips_codemap *m, struct ips_code_location key,
             return rc;
     }
     const struct ips_code_location *const pair[2] = {&key, m->locations};
-    *place = slave_intern_number(&m->location_index,
-                                 slave_wordhash(2, words, sizeof(words)),
-                                 is_same_location, pair, &fresh);
+    *place = slave_intern_find_or_add(&m->location_index,
+                                      slave_wordhash(2, words, sizeof(words)),
+                                      is_same_location, pair, &fresh);
     if (*place == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "places");
     if (fresh)
@@ -432,7 +433,8 @@ int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
         return 0;
     }
     const struct code_span *s =
-        image == IPS_NONE ? NULL : find_span(m, image, at, t_ns);
+        image == IPS_NONE ? NULL
+                          : find_span_of_image_or_parent(m, image, at, t_ns);
     struct ips_code_location key = {.module = IPS_NONE};
     if (s)
         key = (struct ips_code_location){s->module, at - s->bias};

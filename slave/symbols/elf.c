@@ -76,7 +76,7 @@ static bool array_reserve(void *list, size_t count, size_t *room, size_t item,
 
 /* Returns the number of bytes from address `at` to the end of section number
  * `section`; 0: `at` is not in that section. */
-static uint64_t section_rest(Elf *elf, size_t section, uint64_t at)
+static uint64_t bytes_to_section_end(Elf *elf, size_t section, uint64_t at)
 {
     GElf_Shdr h;
     Elf_Scn *scn = elf_getscn(elf, section);
@@ -106,8 +106,9 @@ static void add_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
         uint8_t rank = bind == STB_GLOBAL ? 3 : bind == STB_WEAK ? 2 : 1;
         r->symbols[r->symbol_count++] = (struct symbol){
             .start = s.st_value,
-            .size = s.st_size ? s.st_size
-                              : section_rest(elf, s.st_shndx, s.st_value),
+            .size = s.st_size
+                        ? s.st_size
+                        : bytes_to_section_end(elf, s.st_shndx, s.st_value),
             .name = name,
             .rank = (uint8_t)(rank + (s.st_size ? 4 : 0) - (name[0] == '_')),
             .open = s.st_size == 0};
@@ -171,7 +172,7 @@ static void load_procedure_starts(struct reader *r)
     r->starts_base = h.sh_addr;
 }
 
-static uint64_t start_at(const struct reader *r, size_t i)
+static uint64_t unwind_entry_start(const struct reader *r, size_t i)
 {
     int32_t offset;
     memcpy(&offset, r->starts + i * 8, sizeof(offset));
@@ -190,13 +191,13 @@ static bool find_procedure_start(const struct reader *r, uint64_t at,
     free(frame);
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (start_at(r, mid) <= at)
+        if (unwind_entry_start(r, mid) <= at)
             low = mid + 1;
         else
             high = mid;
     }
     if (low > 0)
-        *start = start_at(r, low - 1);
+        *start = unwind_entry_start(r, low - 1);
     return low > 0;
 }
 
@@ -210,7 +211,7 @@ struct text {
 
 /* Appends a field and the character `end`. Characters of the field that would
  * break lines or fields become '?'. */
-static void put_field(struct text *t, const char *s, char end)
+static void append_text_field(struct text *t, const char *s, char end)
 {
     for (size_t i = 0; s && s[i] && i < SLAVE_SYMBOL_NAME_MAX; i++) {
         unsigned char c = (unsigned char)s[i];
@@ -222,11 +223,11 @@ static void put_field(struct text *t, const char *s, char end)
     t->buf[t->len] = '\0';
 }
 
-static void put_number(struct text *t, int n, char end)
+static void append_text_number(struct text *t, int n, char end)
 {
     char digits[16];
     snprintf(digits, sizeof(digits), "%d", n > 0 ? n : 0);
-    put_field(t, digits, end);
+    append_text_field(t, digits, end);
 }
 
 /* Appends a name without the suffixes that compilers give to parts of a
@@ -243,28 +244,28 @@ static void put_name_without_suffixes(struct text *t, const char *name)
         if (at && at > cut)
             *at = '\0';
     }
-    put_field(t, cut, '\t');
+    append_text_field(t, cut, '\t');
 }
 
-static void put_name(struct text *t, const char *name)
+static void append_demangled_name(struct text *t, const char *name)
 {
     char *plain = name && strlen(name) < 16384
                       ? cplus_demangle(name, DMGL_ANSI | DMGL_AUTO)
                       : NULL;
     if (plain)
-        put_field(t, plain, '\t');
+        append_text_field(t, plain, '\t');
     else
         put_name_without_suffixes(t, name ? name : "");
     free(plain);
 }
 
-static void put_frame_rest(struct text *t, const char *file, int line,
-                           const char *at_file, int at_line)
+static void append_frame_positions(struct text *t, const char *file, int line,
+                                   const char *at_file, int at_line)
 {
-    put_field(t, file, '\t');
-    put_number(t, line, '\t');
-    put_field(t, at_file, '\t');
-    put_number(t, at_line, '\n');
+    append_text_field(t, file, '\t');
+    append_text_number(t, line, '\t');
+    append_text_field(t, at_file, '\t');
+    append_text_number(t, at_line, '\n');
     t->frames++;
 }
 
@@ -274,8 +275,8 @@ static bool describe_from_symbol_table(struct reader *r, uint64_t at,
     const struct symbol *s = find_symbol(r, at);
     t->len = t->frames = 0;
     if (s) {
-        put_name(t, s->name);
-        put_frame_rest(t, "", 0, "", 0);
+        append_demangled_name(t, s->name);
+        append_frame_positions(t, "", 0, "", 0);
         return true;
     }
     /* Without a symbol, the unwind table still knows where the procedure
@@ -286,8 +287,8 @@ static bool describe_from_symbol_table(struct reader *r, uint64_t at,
         return false;
     snprintf(name, sizeof(name), "%s+0x%llx", ips_code_file_name(r->ask->path),
              (unsigned long long)start);
-    put_field(t, name, '\t');
-    put_frame_rest(t, "", 0, "", 0);
+    append_text_field(t, name, '\t');
+    append_frame_positions(t, "", 0, "", 0);
     return true;
 }
 
@@ -392,7 +393,7 @@ static bool is_cplusplus(Dwarf_Die *unit)
 
 /* Appends one enclosing scope to a qualified name. Returns true if the scope is
  * a lambda. */
-static bool put_scope(Dwarf_Die *scope, char *out, size_t size)
+static bool append_scope_name(Dwarf_Die *scope, char *out, size_t size)
 {
     const char *name = dwarf_diename(scope), *linkage;
     char *plain = NULL, closure[32];
@@ -443,17 +444,17 @@ static void build_scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out,
     int count = dwarf_getscopes_die(&own, &scopes);
     bool closure = false;
     for (int i = count; i > 1; i--)
-        closure = put_scope(&scopes[i - 1], out, size);
+        closure = append_scope_name(&scopes[i - 1], out, size);
     if (closure && strcmp(dwarf_diename(&own), "operator()") == 0)
         *at = scopes[1];
     else if (*out)
-        put_scope(&own, out, size);
+        append_scope_name(&own, out, size);
     free(scopes);
 }
 
 /* Finds the file and line from which an inlined procedure was called. */
-static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
-                      int *line)
+static void find_inline_call_site(Dwarf_Die *unit, Dwarf_Die *die,
+                                  const char **file, int *line)
 {
     Dwarf_Attribute attr;
     Dwarf_Word n;
@@ -505,8 +506,8 @@ static bool find_innermost_scope(Dwarf_Die *die, uint64_t at, unsigned depth,
 
 /* Sets *own to the scopes that contain the code at `at`, the innermost first;
  * free() it. Returns their number; < 0: an error. */
-static int scopes_of(struct reader *r, Dwarf_Die *unit, uint64_t at,
-                     Dwarf_Die **own)
+static int find_code_scopes(struct reader *r, Dwarf_Die *unit, uint64_t at,
+                            Dwarf_Die **own)
 {
     Dwarf_Die *scopes = NULL, local;
     /* Use only the innermost scope of dwarf_getscopes, and then the scopes that
@@ -539,7 +540,7 @@ static bool describe_from_debug_info(struct reader *r, uint64_t at,
         if (dwarf_lineno(line, &at_line) < 0)
             at_line = 0;
     }
-    count = scopes_of(r, unit, at, &own);
+    count = find_code_scopes(r, unit, at, &own);
     for (int i = 0; i < count && t->frames < SLAVE_SYMBOL_FRAMES_MAX; i++) {
         int tag = dwarf_tag(&own[i]), decl = 0;
         if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
@@ -556,13 +557,14 @@ static bool describe_from_debug_info(struct reader *r, uint64_t at,
         if (dwarf_decl_line(&place, &decl) < 0)
             decl = 0;
         if (name)
-            put_name(t, name);
+            append_demangled_name(t, name);
         else
-            put_field(t, scoped, '\t');
-        put_frame_rest(t, dwarf_decl_file(&place), decl, at_file, at_line);
+            append_text_field(t, scoped, '\t');
+        append_frame_positions(t, dwarf_decl_file(&place), decl, at_file,
+                               at_line);
         if (tag == DW_TAG_subprogram)
             break;
-        call_site(unit, &own[i], &at_file, &at_line);
+        find_inline_call_site(unit, &own[i], &at_file, &at_line);
     }
     free(own);
     if (t->frames > 0)
@@ -571,8 +573,8 @@ static bool describe_from_debug_info(struct reader *r, uint64_t at,
      * the symbol table. */
     const struct symbol *s = at_line ? find_symbol(r, at) : NULL;
     if (s) {
-        put_name(t, s->name);
-        put_frame_rest(t, "", 0, at_file, at_line);
+        append_demangled_name(t, s->name);
+        append_frame_positions(t, "", 0, at_file, at_line);
     }
     return s != NULL;
 }

@@ -19,7 +19,8 @@ static void put_address(char *out, size_t len, const struct ips_addr *a)
     }
 }
 
-void slave_chan_text(char *out, size_t len, const struct ips_rec_chan *c)
+void slave_channel_record_text(char *out, size_t len,
+                               const struct ips_rec_chan *c)
 {
     char local[56], remote[56];
     put_address(local, sizeof(local), &c->local);

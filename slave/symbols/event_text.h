@@ -9,7 +9,8 @@
 
 /* Writes the text of a channel, such as "tcp 10.0.0.1:80-10.0.0.2:4000" or
  * "pipe 13:771". */
-void slave_chan_text(char *out, size_t len, const struct ips_rec_chan *c);
+void slave_channel_record_text(char *out, size_t len,
+                               const struct ips_rec_chan *c);
 const char *slave_op_text(uint16_t op); /* name of an enum ips_op */
 /* name of an enum ips_lost_cause */
 const char *slave_lost_text(uint32_t cause);

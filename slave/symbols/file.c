@@ -32,8 +32,8 @@ void symbol_file_close(struct symbol_file *o)
 
 /* Opens the file as ELF. O_NONBLOCK: opening a FIFO or device must not
  * block. */
-static int file_open(struct symbol_file *o, const char *path,
-                     struct ips_err *err)
+static int open_elf_file(struct symbol_file *o, const char *path,
+                         struct ips_err *err)
 {
     *o = (struct symbol_file){.fd = -1};
     o->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -75,7 +75,7 @@ static bool has_build_id(const struct symbol_file *o, const uint8_t *id,
 
 /* Opens the vdso of this process. The vdso is kernel code that is mapped in
  * every process, so the measured program's is the same. */
-static int vdso_open(struct symbol_file *o, struct ips_err *err)
+static int open_own_vdso(struct symbol_file *o, struct ips_err *err)
 {
     unsigned long start, end;
     char line[256];
@@ -99,9 +99,9 @@ static int vdso_open(struct symbol_file *o, struct ips_err *err)
 int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
                      struct ips_err *err)
 {
-    int rc = strcmp(a->path, "[vdso]") == 0 ? vdso_open(o, err)
+    int rc = strcmp(a->path, "[vdso]") == 0 ? open_own_vdso(o, err)
              : a->path[0] == '/'
-                 ? file_open(o, a->path, err)
+                 ? open_elf_file(o, a->path, err)
                  : ips_err_set(err, IPS_E_NOT_FOUND, "%s: no file", a->path);
     if (rc < 0)
         return rc;
@@ -139,7 +139,7 @@ Elf_Scn *symbol_file_section(const struct symbol_file *o, const char *name,
 
 /* Returns the CRC-32 of the whole file, which .gnu_debuglink contains as its
  * checksum. */
-static uint32_t file_crc(int fd)
+static uint32_t compute_file_crc32(int fd)
 {
     uint8_t buf[16384];
     uint32_t table[256], crc = ~0u;
@@ -161,14 +161,15 @@ static uint32_t file_crc(int fd)
 /* Opens `path` if it is the module's debug file: it must have the module's
  * build id or, if the module has none, the checksum `crc` of .gnu_debuglink.
  * *why is set if the file is too large. */
-static bool try_debug(const struct symbol_file *o, const char *path,
-                      const uint32_t *crc, struct symbol_file *debug,
-                      struct ips_err *why)
+static bool open_debug_file_if_match(const struct symbol_file *o,
+                                     const char *path, const uint32_t *crc,
+                                     struct symbol_file *debug,
+                                     struct ips_err *why)
 {
     const void *id = NULL;
     struct ips_err err = {0};
     ssize_t len = dwelf_elf_gnu_build_id(o->elf, &id);
-    if (file_open(debug, path, &err) < 0) {
+    if (open_elf_file(debug, path, &err) < 0) {
         if (err.code == IPS_E_LIMIT && why)
             *why = err;
         return false;
@@ -184,7 +185,7 @@ static bool try_debug(const struct symbol_file *o, const char *path,
                     "would have to be read: link the program with --build-id",
                     path, (long long)CRC_MAX_BYTES);
     } else {
-        same = same && crc && file_crc(debug->fd) == *crc;
+        same = same && crc && compute_file_crc32(debug->fd) == *crc;
     }
     if (!same)
         symbol_file_close(debug);
@@ -208,7 +209,7 @@ void symbol_file_open_debug(const struct symbol_file *o,
                           ((const uint8_t *)id)[i]);
         if (n < (int)sizeof(path))
             snprintf(path + n, sizeof(path) - (size_t)n, ".debug");
-        if (try_debug(o, path, NULL, debug, why))
+        if (open_debug_file_if_match(o, path, NULL, debug, why))
             return;
     }
     GElf_Word crc = 0;
@@ -223,7 +224,7 @@ void symbol_file_open_debug(const struct symbol_file *o,
         int n = snprintf(path, sizeof(path), "%s%s%s/%s", places[i][0], dir,
                          places[i][1], link);
         if (n > 0 && n < (int)sizeof(path) &&
-            try_debug(o, path, &crc, debug, why))
+            open_debug_file_if_match(o, path, &crc, debug, why))
             return;
     }
 }

@@ -11,25 +11,26 @@
 /* maximum depth of nested calls; deeper ones are not timed */
 #define DEPTH_MAX 100000u
 
-struct call { /* a call of a procedure that has not returned yet */
+struct active_call { /* a call of a procedure that has not returned yet */
     uint32_t exact;
     uint64_t enter_cpu;
 };
 
-struct entered {
+struct entered_procedure {
     uint32_t active; /* how often the procedure is in `calls` */
     uint32_t arc;    /* cursor for slave_arc_add_exact */
 };
 
-struct making {
+struct procs_builder {
     struct ips_procs *p;
     const struct ips_built *b;
     struct ips_err *err;
-    /* lookup table of the chains, from slave_chain_index */
+    /* lookup table of the chains, from slave_sort_chains_by_thread */
     const uint32_t *index;
     struct slave_intern stack_index, sampled_index, exact_index;
-    B_ARRAY(struct call) calls;
-    B_ARRAY(struct entered) entered; /* one entry for each row of p->exact */
+    B_ARRAY(struct active_call) calls;
+    B_ARRAY(struct entered_procedure)
+    entered; /* one entry for each row of p->exact */
     struct slave_arc_walk walk;
     /* State of the current stream: */
     const struct ips_stream_in *in;
@@ -48,7 +49,7 @@ struct making {
 
 /* ---- interning ---- */
 
-struct probe {
+struct intern_probe {
     const struct ips_procs *p;
     const uint32_t *frames;
     uint32_t count, chain, what;
@@ -57,7 +58,7 @@ struct probe {
 
 static bool same_stack(const void *arg, uint32_t number)
 {
-    const struct probe *q = arg;
+    const struct intern_probe *q = arg;
     const struct ips_stack *s = &q->p->stacks[number];
     return s->count == q->count && s->spins == q->spins &&
            memcmp(q->p->frames + s->first, q->frames,
@@ -66,14 +67,14 @@ static bool same_stack(const void *arg, uint32_t number)
 
 static bool same_sampled(const void *arg, uint32_t number)
 {
-    const struct probe *q = arg;
+    const struct intern_probe *q = arg;
     return q->p->sampled[number].chain == q->chain &&
            q->p->sampled[number].stack == q->what;
 }
 
 static bool same_exact(const void *arg, uint32_t number)
 {
-    const struct probe *q = arg;
+    const struct intern_probe *q = arg;
     return q->p->exact[number].chain == q->chain &&
            q->p->exact[number].code_location == q->what;
 }
@@ -83,16 +84,16 @@ static bool same_exact(const void *arg, uint32_t number)
                       : b_array_reserve((void **)&(array), (count), &(room),   \
                                         sizeof(*(array)), (err)))
 
-static int no_memory(struct making *m)
+static int procs_out_of_memory(struct procs_builder *m)
 {
     return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
 }
 
-static int intern_stack(struct making *m, const uint32_t *frames,
+static int intern_stack(struct procs_builder *m, const uint32_t *frames,
                         uint32_t count, bool spins, uint32_t *number)
 {
     struct ips_procs *p = m->p;
-    const struct probe q = {
+    const struct intern_probe q = {
         .p = p, .frames = frames, .count = count, .spins = spins};
     bool fresh;
     int rc = ROOM(p->stacks, p->stack_count, p->stack_capacity, m->err);
@@ -101,11 +102,11 @@ static int intern_stack(struct making *m, const uint32_t *frames,
                              &p->frame_capacity, sizeof(*p->frames), m->err);
     if (rc < 0)
         return rc;
-    *number = slave_intern_number(
+    *number = slave_intern_find_or_add(
         &m->stack_index, slave_wordhash(3, frames, count * sizeof(*frames)),
         same_stack, &q, &fresh);
     if (*number == UINT32_MAX)
-        return no_memory(m);
+        return procs_out_of_memory(m);
     if (fresh) {
         p->stacks[p->stack_count++] =
             (struct ips_stack){p->frame_count, count, spins};
@@ -121,42 +122,45 @@ static uint64_t pair_hash(uint32_t a, uint32_t b)
     return slave_wordhash(4, &word, sizeof(word));
 }
 
-static int intern_sampled(struct making *m, uint32_t stack, uint32_t *number)
+static int intern_sampled(struct procs_builder *m, uint32_t stack,
+                          uint32_t *number)
 {
     struct ips_procs *p = m->p;
-    const struct probe q = {.p = p, .chain = m->chain, .what = stack};
+    const struct intern_probe q = {.p = p, .chain = m->chain, .what = stack};
     bool fresh;
     int rc = ROOM(p->sampled, p->sampled_count, p->sampled_capacity, m->err);
     if (rc < 0)
         return rc;
-    *number = slave_intern_number(&m->sampled_index, pair_hash(m->chain, stack),
-                                  same_sampled, &q, &fresh);
+    *number =
+        slave_intern_find_or_add(&m->sampled_index, pair_hash(m->chain, stack),
+                                 same_sampled, &q, &fresh);
     if (*number == UINT32_MAX)
-        return no_memory(m);
+        return procs_out_of_memory(m);
     if (fresh)
         p->sampled[p->sampled_count++] =
             (struct ips_sampled){.chain = m->chain, .stack = stack};
     return 0;
 }
 
-static int intern_exact(struct making *m, uint32_t place, uint32_t *number)
+static int intern_exact(struct procs_builder *m, uint32_t place,
+                        uint32_t *number)
 {
     struct ips_procs *p = m->p;
-    const struct probe q = {.p = p, .chain = m->chain, .what = place};
+    const struct intern_probe q = {.p = p, .chain = m->chain, .what = place};
     bool fresh;
     int rc = ROOM(p->exact, p->exact_count, p->exact_capacity, m->err);
     if (rc == 0)
         rc = B_MORE(m->entered, m->err);
     if (rc < 0)
         return rc;
-    *number = slave_intern_number(&m->exact_index, pair_hash(m->chain, place),
-                                  same_exact, &q, &fresh);
+    *number = slave_intern_find_or_add(
+        &m->exact_index, pair_hash(m->chain, place), same_exact, &q, &fresh);
     if (*number == UINT32_MAX)
-        return no_memory(m);
+        return procs_out_of_memory(m);
     if (fresh) {
         p->exact[p->exact_count++] =
             (struct ips_exact){.chain = m->chain, .code_location = place};
-        m->entered.v[m->entered.n++] = (struct entered){0};
+        m->entered.v[m->entered.n++] = (struct entered_procedure){0};
     }
     return 0;
 }
@@ -165,8 +169,8 @@ static int intern_exact(struct making *m, uint32_t place, uint32_t *number)
 
 /* Returns the weight of a sample, in ns (procs.h has the rule); m->cpu is the
  * CPU clock at the preceding sample. */
-static uint64_t sample_weight(const struct making *m,
-                              const struct ips_rec_sample *r)
+static uint64_t compute_sample_weight(const struct procs_builder *m,
+                                      const struct ips_rec_sample *r)
 {
     uint64_t gap = ips_sub_sat(r->cpu, m->cpu), period = r->period_ns;
     if (period == 0 || !m->begun)
@@ -174,7 +178,7 @@ static uint64_t sample_weight(const struct making *m,
     return gap / period < 3 ? period : gap / period * period;
 }
 
-static int add_sample_record(struct making *m, const uint8_t *data,
+static int add_sample_record(struct procs_builder *m, const uint8_t *data,
                              uint32_t len, uint64_t t)
 {
     struct ips_rec_sample r;
@@ -208,7 +212,7 @@ static int add_sample_record(struct making *m, const uint8_t *data,
         rc = intern_sampled(m, stack, &row);
     if (rc < 0)
         return rc;
-    uint64_t weight = sample_weight(m, &r);
+    uint64_t weight = compute_sample_weight(m, &r);
     m->begun = true;
     m->cpu = ips_max_u64(m->cpu, r.cpu);
     struct ips_sampled *s = &m->p->sampled[row];
@@ -226,7 +230,7 @@ static int add_sample_record(struct making *m, const uint8_t *data,
 /* ---- entries and exits ---- */
 
 /* Attributes the time since the last entry or exit to the innermost call. */
-static int charge_innermost(struct making *m, uint64_t cpu)
+static int charge_time_to_innermost_call(struct procs_builder *m, uint64_t cpu)
 {
     uint64_t from = m->last_cpu, passed = ips_sub_sat(cpu, from);
     m->last_cpu = ips_max_u64(m->last_cpu, cpu);
@@ -243,16 +247,16 @@ static int charge_innermost(struct making *m, uint64_t cpu)
 
 /* Leaves the innermost call, and adds its time to the procedure's total unless
  * an outer call of the same procedure is still active. */
-static void leave_procedure(struct making *m)
+static void leave_procedure(struct procs_builder *m)
 {
-    const struct call *c = &m->calls.v[--m->calls.n];
+    const struct active_call *c = &m->calls.v[--m->calls.n];
     struct ips_exact *e = &m->p->exact[c->exact];
     if (--m->entered.v[c->exact].active == 0)
         e->total_ns =
             ips_add_sat(e->total_ns, ips_sub_sat(m->last_cpu, c->enter_cpu));
 }
 
-static int add_enter_or_exit_record(struct making *m, uint32_t type,
+static int add_enter_or_exit_record(struct procs_builder *m, uint32_t type,
                                     const uint8_t *data, uint64_t t)
 {
     struct ips_rec_proc r;
@@ -269,7 +273,7 @@ static int add_enter_or_exit_record(struct making *m, uint32_t type,
     if (!m->begun)
         m->last_cpu = r.cpu;
     m->begun = true;
-    rc = charge_innermost(m, r.cpu);
+    rc = charge_time_to_innermost_call(m, r.cpu);
     if (rc < 0)
         return rc;
     struct ips_exact *e = &m->p->exact[row];
@@ -278,7 +282,7 @@ static int add_enter_or_exit_record(struct making *m, uint32_t type,
         e->timed = true;
         if (m->calls.n >= DEPTH_MAX)
             return 0;
-        m->calls.v[m->calls.n++] = (struct call){row, m->last_cpu};
+        m->calls.v[m->calls.n++] = (struct active_call){row, m->last_cpu};
         m->entered.v[row].active++;
     } else if (m->entered.v[row].active > 0) {
         while (m->calls.v[m->calls.n - 1].exact != row)
@@ -290,17 +294,18 @@ static int add_enter_or_exit_record(struct making *m, uint32_t type,
 
 /* Returns the chain that thread `tid` of the current image had at time `t`, for
  * a COUNT record. `tid` 0 is the thread of the current stream. */
-static uint32_t chain_of_thread(const struct making *m, uint32_t tid,
+static uint32_t chain_of_thread(const struct procs_builder *m, uint32_t tid,
                                 uint64_t t)
 {
     struct ips_segment_header head = m->in->head;
     if (tid == 0 || tid == head.tid)
         return m->chain;
     head.tid = tid;
-    return slave_chain_of(m->b, m->index, &head, t);
+    return slave_chain_of_stream(m->b, m->index, &head, t);
 }
 
-static int add_count_record(struct making *m, const uint8_t *data, uint64_t t)
+static int add_count_record(struct procs_builder *m, const uint8_t *data,
+                            uint64_t t)
 {
     struct ips_rec_count r;
     uint32_t place = 0, row = 0, own = m->chain;
@@ -327,17 +332,18 @@ static int add_count_record(struct making *m, const uint8_t *data, uint64_t t)
 
 static bool may_have_entries(const struct ips_stream_in *in)
 {
-    return b_may_have(in, IPS_REC_ENTER) || b_may_have(in, IPS_REC_EXIT) ||
-           b_may_have(in, IPS_REC_ENTER_SHORT) ||
-           b_may_have(in, IPS_REC_EXIT_SHORT);
+    return b_may_have_type(in, IPS_REC_ENTER) ||
+           b_may_have_type(in, IPS_REC_EXIT) ||
+           b_may_have_type(in, IPS_REC_ENTER_SHORT) ||
+           b_may_have_type(in, IPS_REC_EXIT_SHORT);
 }
 
 /* Whether the stream may have samples, entries or counts. Without them its
  * START and END do not matter. */
 static bool may_have_costs(const struct ips_stream_in *in)
 {
-    return may_have_entries(in) || b_may_have(in, IPS_REC_SAMPLE) ||
-           b_may_have(in, IPS_REC_COUNT);
+    return may_have_entries(in) || b_may_have_type(in, IPS_REC_SAMPLE) ||
+           b_may_have_type(in, IPS_REC_COUNT);
 }
 
 /* Whether the thread has entries: then samples would count the same CPU
@@ -354,7 +360,7 @@ static bool has_entries(const struct ips_stream_in *in)
     return false;
 }
 
-static int add_costs_of_stream(struct making *m)
+static int add_costs_of_stream(struct procs_builder *m)
 {
     struct b_walk walk = {.in = m->in};
     uint32_t type, len;
@@ -388,7 +394,7 @@ static int add_costs_of_stream(struct making *m)
             struct ips_rec_end r;
             memcpy(&r, data, sizeof(r));
             m->end_cpu = ips_max_u64(m->end_cpu, r.cpu);
-            rc = charge_innermost(m, r.cpu);
+            rc = charge_time_to_innermost_call(m, r.cpu);
         } else if (type == IPS_REC_EXEC) {
             struct ips_rec_exec r;
             memcpy(&r, data, sizeof(r));
@@ -408,7 +414,7 @@ static int add_costs_of_stream(struct making *m)
     return 0;
 }
 
-static void find_unsampled(const struct making *m)
+static void compute_unsampled_time(const struct procs_builder *m)
 {
     const struct ips_procs *p = m->p;
     /* longest sampling period of a thread; also used for threads without
@@ -440,7 +446,7 @@ static void find_unsampled(const struct making *m)
     }
 }
 
-static int add_costs_of_all_streams(struct making *m,
+static int add_costs_of_all_streams(struct procs_builder *m,
                                     const struct ips_build_input *in,
                                     const uint32_t *chains)
 {
@@ -452,7 +458,7 @@ static int add_costs_of_all_streams(struct making *m,
             continue;
         m->in = &in->streams[i];
         m->chain = chains[i];
-        m->image = ips_codemap_image(&m->p->map, &m->in->head);
+        m->image = ips_codemap_find_image(&m->p->map, &m->in->head);
         m->cpu = m->last_cpu = m->exact_ns = m->end_cpu = 0;
         m->begun = m->timers = false;
         slave_arc_walk_begin(&m->walk, m->b, m->chain);
@@ -460,11 +466,11 @@ static int add_costs_of_all_streams(struct making *m,
         if (rc < 0)
             return rc;
     }
-    find_unsampled(m);
+    compute_unsampled_time(m);
     return 0;
 }
 
-static int finish_arcs(struct making *m)
+static int finish_arcs(struct procs_builder *m)
 {
     uint32_t n = m->p->thread_count;
     bool *exact = b_calloc(n, sizeof(*exact), m->err);
@@ -472,7 +478,7 @@ static int finish_arcs(struct making *m)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)
         exact[i] = m->p->threads[i].exact;
-    int rc = slave_arcs_finish(&m->p->arcs, m->b, exact, m->err);
+    int rc = slave_arcs_make_pools(&m->p->arcs, m->b, exact, m->err);
     ips_free_large(exact);
     return rc;
 }
@@ -480,19 +486,19 @@ static int finish_arcs(struct making *m)
 int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
                    struct ips_procs *out, struct ips_err *err)
 {
-    struct making m = {.p = out, .b = b, .err = err};
+    struct procs_builder m = {.p = out, .b = b, .err = err};
     uint32_t *index = NULL, *chains = NULL;
     memset(out, 0, sizeof(*out));
     out->thread_count = b->g.chain_count;
     out->threads = b_calloc(out->thread_count, sizeof(*out->threads), err);
     chains = b_calloc(in->stream_count, sizeof(*chains), err);
-    index = slave_chain_index(b);
+    index = slave_sort_chains_by_thread(b);
     m.index = index;
-    int rc = out->threads && chains && index ? 0 : no_memory(&m);
+    int rc = out->threads && chains && index ? 0 : procs_out_of_memory(&m);
     for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {
         const struct ips_segment_header *h = &in->streams[i].head;
-        chains[i] =
-            slave_chain_of(b, index, h, b_clock_ns(&h->clock, h->stream_stamp));
+        chains[i] = slave_chain_of_stream(
+            b, index, h, b_clock_ns(&h->clock, h->stream_stamp));
     }
     if (rc == 0)
         rc = ips_codemap_make(in, &out->map, err);

@@ -28,8 +28,8 @@
 
 /* ---- texts ---- */
 
-static bool take_field(const char **at, char end, const char **field,
-                       uint32_t *len)
+static bool parse_symbol_field(const char **at, char end, const char **field,
+                               uint32_t *len)
 {
     size_t n = strcspn(*at, "\t\n");
     if ((*at)[n] != end || n > SLAVE_SYMBOL_NAME_MAX)
@@ -40,12 +40,12 @@ static bool take_field(const char **at, char end, const char **field,
     return true;
 }
 
-static bool take_number(const char **at, char end, uint32_t *number)
+static bool parse_symbol_number(const char **at, char end, uint32_t *number)
 {
     const char *field;
     uint32_t len;
     uint64_t n = 0;
-    if (!take_field(at, end, &field, &len) || len == 0 || len > 10)
+    if (!parse_symbol_field(at, end, &field, &len) || len == 0 || len > 10)
         return false;
     for (uint32_t i = 0; i < len; i++) {
         if (field[i] < '0' || field[i] > '9')
@@ -56,13 +56,14 @@ static bool take_number(const char **at, char end, uint32_t *number)
     return true;
 }
 
-bool slave_symbol_next(const char **at, struct slave_frame_name *f)
+bool slave_symbol_parse_frame(const char **at, struct slave_symbol_frame *f)
 {
-    return **at && take_field(at, '\t', &f->name, &f->name_len) &&
-           f->name_len > 0 && take_field(at, '\t', &f->file, &f->file_len) &&
-           take_number(at, '\t', &f->source_line) &&
-           take_field(at, '\t', &f->at_file, &f->at_file_len) &&
-           take_number(at, '\n', &f->at_line);
+    return **at && parse_symbol_field(at, '\t', &f->name, &f->name_len) &&
+           f->name_len > 0 &&
+           parse_symbol_field(at, '\t', &f->file, &f->file_len) &&
+           parse_symbol_number(at, '\t', &f->source_line) &&
+           parse_symbol_field(at, '\t', &f->at_file, &f->at_file_len) &&
+           parse_symbol_number(at, '\n', &f->at_line);
 }
 
 /* ---- locations of one module ---- */
@@ -87,8 +88,8 @@ static void batch_release(struct batch *b)
  * path, which are valid for this run only. Root's slave prefixes the user,
  * because names that one user's file gives for a build id must not be used for
  * others. */
-static void module_key(const struct ips_code_module *m, const char *run,
-                       char *out, size_t room)
+static void make_module_key(const struct ips_code_module *m, const char *run,
+                            char *out, size_t room)
 {
     size_t n = 0;
     out[0] = '\0';
@@ -302,7 +303,7 @@ static void find_names_of_batch(struct batch *b,
                                 bool late, struct slave_symbols *s)
 {
     char key[IPS_REC_MAX_BYTES + 80], file[2 * IPS_REC_MAX_BYTES + 100];
-    module_key(m, from->run, key, sizeof(key));
+    make_module_key(m, from->run, key, sizeof(key));
     if (from->store)
         read_names_from_store(b, key, from->store);
     bool all = true;
@@ -320,7 +321,8 @@ static void find_names_of_batch(struct batch *b,
 
 /* ---- all ---- */
 
-static char *unnamed_symbol(const struct ips_code_module *m, uint64_t address)
+static char *make_unnamed_symbol(const struct ips_code_module *m,
+                                 uint64_t address)
 {
     char *text = NULL;
     if (m && m->recording) /* one row for all of the agent's code */
@@ -415,7 +417,7 @@ int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
         const struct ips_code_location *p = &m->locations[i];
         if (s->of[i].text)
             continue;
-        s->of[i].text = unnamed_symbol(
+        s->of[i].text = make_unnamed_symbol(
             p->module == IPS_NONE ? NULL : &m->modules[p->module], p->address);
         if (!s->of[i].text)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");

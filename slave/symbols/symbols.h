@@ -127,13 +127,13 @@ void slave_symbols_release(struct slave_symbols *s);
 
 /* ---- texts ---- */
 
-struct slave_frame_name {
+struct slave_symbol_frame {
     const char *name, *file, *at_file;
     uint32_t name_len, file_len, at_file_len;
     uint32_t source_line, at_line;
 };
 /* Parses the frame at *at and moves *at past it. Returns false at the end, or
  * if the text is malformed. */
-bool slave_symbol_next(const char **at, struct slave_frame_name *out);
+bool slave_symbol_parse_frame(const char **at, struct slave_symbol_frame *out);
 
 #endif

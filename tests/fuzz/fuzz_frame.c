@@ -15,13 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void take(const Ips__Subgraph *piece)
 {
     for (int flags = 0; flags < 2; flags++) {
-        struct ips_wire_taker t;
-        ips_wire_taker_init(&t, 1u << 16, flags);
+        struct ips_wire_receiver t;
+        ips_wire_receiver_init(&t, 1u << 16, flags);
         for (int i = 0; i < 2; i++) {
-            if (ips_wire_take(&t, piece, NULL) < 0)
+            if (ips_wire_append_piece(&t, piece, NULL) < 0)
                 break;
         }
-        ips_wire_taker_release(&t);
+        ips_wire_receiver_release(&t);
     }
 }
 

@@ -31,7 +31,7 @@ static void solve(const struct ips_machine_joins *parts, uint32_t n, bool wall)
                                 .weighting =
                                     wall ? IPS_WEIGH_WALL : IPS_WEIGH_CPU};
     struct ips_joined j;
-    struct ips_visit *visit;
+    struct ips_path_section *visit;
     uint64_t count;
     uint32_t blame;
     if (ips_joined_solve(parts, n, &lane, &j, &blame, NULL) < 0) {
@@ -40,10 +40,10 @@ static void solve(const struct ips_machine_joins *parts, uint32_t n, bool wall)
         return;
     }
     for (uint32_t p = 0; p < n; p++) {
-        for (uint32_t k = 0; k < ips_joined_ins(&j, p); k++)
-            (void)ips_joined_in_value(&j, p, k);
+        for (uint32_t k = 0; k < ips_joined_count_receives(&j, p); k++)
+            (void)ips_joined_receive_value(&j, p, k);
     }
-    if (ips_joined_walk(&j, &visit, &count, NULL) == 0)
+    if (ips_joined_list_path_sections(&j, &visit, &count, NULL) == 0)
         free(visit);
     ips_joined_release(&j);
 }
@@ -72,7 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += len;
     }
     if (what % 3 == 2)
-        (void)!ips_joins_pair_moments(parts, n, ignore, NULL, &blame, NULL);
+        (void)!ips_joins_pair_message_times(parts, n, ignore, NULL, &blame,
+                                            NULL);
     else
         solve(parts, n, what % 3 == 1);
     for (uint32_t p = 0; p < n; p++)
@@ -95,7 +96,7 @@ static size_t make(const struct rg *r, unsigned what, uint8_t *out, size_t cap)
     out[0] = (uint8_t)what;
     for (uint32_t m = 0; m < r->machines && m < PARTS; m++) {
         struct ips_joins j;
-        int rc = what == 2 ? ips_joins_make_moments(&r->part[m], &j, NULL)
+        int rc = what == 2 ? ips_joins_make_message_times(&r->part[m], &j, NULL)
                            : ips_joins_make(&r->part[m], &lane, &j, NULL);
         size_t len = rc == 0 ? j.head.len + j.arcs.len : 0;
         if (rc < 0 || n + len + 2 > cap)

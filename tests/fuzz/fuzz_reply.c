@@ -336,7 +336,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (char *w = strtok_r(line, " ", &rest); w;
          w = strtok_r(NULL, " ", &rest))
         argv[argc++] = w;
-    (void)ipsq_command_line(argc, argv);
+    (void)ipsq_run_command_line(argc, argv);
     while (made_count)
         free(made[--made_count]);
     return 0;

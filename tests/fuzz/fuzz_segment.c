@@ -26,10 +26,11 @@ static _Alignas(8) struct {
 static void skip(struct segment_reader *r)
 {
     uint8_t head[4] = {0};
-    if (slave_take_read(r->seg.fd, head, sizeof(head), r->seg.row.at) !=
-        sizeof(head))
+    if (slave_pread_without_eintr(r->seg.fd, head, sizeof(head),
+                                  r->seg.row.at) != sizeof(head))
         abort();
-    r->seg.row.at += (uint32_t)record_bytes_of_word(slave_take_word(head));
+    r->seg.row.at +=
+        (uint32_t)record_bytes_of_word(slave_load_record_word(head));
 }
 
 /* Reads to the end as the drain does, by pread or by a mapping; the records

@@ -254,7 +254,7 @@ static inline struct ips_peer *real_begin(struct real_cluster *r,
     if (ips_peer_connect(r->c.base, address, &peer, &err) < 0)
         fail_msg("%s", err.msg);
     ips_peer_set_ops(peer, &ops, out);
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__CLIENT);
     ips_send_hello(peer, &hello);
     ips_send_request(peer, request);
     fault_pause--;

@@ -96,8 +96,9 @@ static void report(struct fixture *f, struct fake_slave *s)
     do {
         cluster_turn(&f->c, 1);
         k = (struct known){0};
-        assert_int_equal(
-            catalogue_each(f->c.master.catalogue, "r", on_row, &k, &err), 0);
+        assert_int_equal(catalogue_for_each_row(f->c.master.catalogue, "r",
+                                                on_row, &k, &err),
+                         0);
     } while (k.events != events || k.open != s->open);
 }
 
@@ -143,10 +144,10 @@ static void test_same_answer(void **state)
     /* Another question is another answer. */
     assert_false(kept(&f, "central", 0, &first));
     answer_release(&first);
-    assert_int_equal(answers_count(&f.c.master), 2);
+    assert_int_equal(answer_cache_count(&f.c.master), 2);
     f.c.keeps = false; /* fresh */
     assert_false(kept_again(&f));
-    assert_int_equal(answers_count(&f.c.master), 2);
+    assert_int_equal(answer_cache_count(&f.c.master), 2);
     f.c.keeps = true;
     assert_true(kept_again(&f));
     end(&f);
@@ -199,7 +200,7 @@ static void test_other_message_times(void **state)
     snprintf(pair.to, sizeof(pair.to), "m2");
     snprintf(pair.measured, sizeof(pair.measured), "today");
     pair.point[0] = (struct mtime_point){.bytes = 1, .ns = 5000};
-    assert_int_equal(mtimes_put(&f.c.master.mtimes, &pair, &err), 0);
+    assert_int_equal(mtimes_put_pair(&f.c.master.mtimes, &pair, &err), 0);
     assert_int_equal(mtimes_save(&f.c.master.mtimes, &err), 0);
     assert_false(kept_again(&f));
     assert_true(kept_again(&f));
@@ -285,17 +286,17 @@ static void test_make_room(void **state)
     assert_false(kept_again(&f));
     for (uint64_t top = 1; top <= FIT; top++)
         assert_false(kept_large(&f, top, LARGE));
-    assert_int_equal(answers_count(&f.c.master), FIT + 1);
+    assert_int_equal(answer_cache_count(&f.c.master), FIT + 1);
     assert_true(kept_again(&f));           /* used: it is not the oldest now */
     assert_true(kept_large(&f, 1, LARGE)); /* nor is the first of these */
     assert_false(kept_large(&f, FIT + 1, LARGE));
-    assert_int_equal(answers_count(&f.c.master), FIT + 1);
+    assert_int_equal(answer_cache_count(&f.c.master), FIT + 1);
     assert_true(kept_again(&f));
     assert_true(kept_large(&f, 1, LARGE));
     assert_true(kept_large(&f, FIT + 1, LARGE));
     assert_false(kept_large(&f, 100, ANSWER_BYTES_MOST));
     assert_false(kept_large(&f, 100, ANSWER_BYTES_MOST));
-    assert_int_equal(answers_count(&f.c.master), FIT + 1);
+    assert_int_equal(answer_cache_count(&f.c.master), FIT + 1);
     assert_false(kept_large(&f, 2, LARGE)); /* it had gone */
     for (uint64_t top = 3; top <= FIT + 1; top++)
         (void)kept_large(&f, top, LARGE);
@@ -330,7 +331,7 @@ static void test_gives_way(void **state)
     s->fault = FAULT_NONE;
     assert_false(kept_again(&f));
     assert_false(ahead_goes_on(&f));
-    assert_int_equal(answers_count(&f.c.master), 1);
+    assert_int_equal(answer_cache_count(&f.c.master), 1);
     assert_true(kept_again(&f));
     end(&f);
 }

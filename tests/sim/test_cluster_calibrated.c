@@ -151,7 +151,8 @@ static void check_path(struct cluster *c, const char *engine, bool calibrated,
         fail_msg("%s: '%s' has no '%s'", engine,
                  reply->path->certificate->message_times, says);
     assert_int_equal(
-        ips_path_walk(&r->whole, lane, &est, est.end, &path, &stop, NULL), 0);
+        ips_path_walk_back(&r->whole, lane, &est, est.end, &path, &stop, NULL),
+        0);
     for (uint32_t i = 0; i < got.count; i++) {
         const Ips__PathAnswer *a = got.env[i]->reply->path;
         for (size_t k = 0; k < a->n_segments; k++, at++) {

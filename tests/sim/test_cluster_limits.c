@@ -58,7 +58,7 @@ static const struct ips_peer_ops ops = {on_hello, on_close};
 static bool call(struct caller *k)
 {
     struct ips_err err = {0};
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__CLIENT);
     memset(k, 0, sizeof(*k));
     if (ips_peer_connect(c.base, c.master.address, &k->peer, &err) < 0)
         fail_msg("%s", err.msg);
@@ -162,7 +162,7 @@ static void silence(enum who who, uint64_t ago, bool heard_once, char note[200])
     query_tick(&c.master);
     note[0] = '\0';
     if (c.master.queries &&
-        c.master.queries->machines[1].state == PART_ACTIVE) {
+        c.master.queries->machines[1].state == MACHINE_ACTIVE) {
         assert_int_equal(c.master.queries->waiting, 1);
         ips_peer_free(peer); /* patience ends */
         while (c.master.queries)
@@ -310,7 +310,8 @@ static void put(const struct told *t)
     s.untraced = t->untraced;
     s.open = t->open;
     s.has_root = t->has_root;
-    if (catalogue_put(c.master.catalogue, t->machine, &list, 1, &err) < 0)
+    if (catalogue_store_runs(c.master.catalogue, t->machine, &list, 1, &err) <
+        0)
         fail_msg("%s", err.msg);
 }
 
@@ -368,7 +369,7 @@ static void check_runs(const char *run, size_t count, bool look)
 
 static void test_limits__runs_of_several_machines(void **state)
 {
-    struct catalogue_sum_run known;
+    struct catalogue_run_sum known;
     struct ips_err err = {0};
     (void)state;
     cluster_start(&c);
@@ -403,7 +404,7 @@ static void test_limits__status(void **state)
     struct ips_err err = {0};
     Ips__StatusAsk ask = IPS__STATUS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     (void)state;
     cluster_start(&c);
     hello.machine = ips_unconst_text("far");

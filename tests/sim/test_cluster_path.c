@@ -102,9 +102,9 @@ static void check_engine(struct cluster *c, const char *engine,
         assert_int_equal(a->total_cpu_ns, est.total);
         assert_int_equal(a->certificate->unmatched, r->unmatched);
         assert_true(a->certificate->complete);
-        assert_int_equal(
-            ips_path_walk(&r->whole, lane, &est, est.end, &path, &stop, NULL),
-            0);
+        assert_int_equal(ips_path_walk_back(&r->whole, lane, &est, est.end,
+                                            &path, &stop, NULL),
+                         0);
         check_segments(&got, &path);
         check_sum(a, a->by_machine, a->n_by_machine);
         check_sum(a, a->by_process, a->n_by_process);

@@ -367,7 +367,7 @@ static const struct ips_peer_ops ops = {on_reply, on_close};
 static void client_open(struct asker *k)
 {
     struct ips_err err = {0};
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__CLIENT);
     memset(k, 0, sizeof(*k));
     k->first_id = 500; /* of every client */
     assert_int_equal(ips_peer_connect(c.base, c.master.address, &k->peer, &err),

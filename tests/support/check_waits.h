@@ -30,8 +30,8 @@ static inline const char *check_waits_blame(const struct ips_waits *w)
         if (rc == 0 && (ns != sum || ns != w->wait[i].ns))
             return "the blame of a wait is not the wait";
     }
-    if (ips_idle_make(w, 0, 3, 1000, 1000000, 1u << IPS_WAIT_SPIN, &idle,
-                      NULL) < 0)
+    if (ips_idle_account_core_time(w, 0, 3, 1000, 1000000, 1u << IPS_WAIT_SPIN,
+                                   &idle, NULL) < 0)
         return NULL;
     all = idle.running + idle.spun + idle.others + idle.unknown + idle.nobody +
           idle.before + idle.after;

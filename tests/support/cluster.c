@@ -146,7 +146,7 @@ struct ips_peer *cluster_begin(struct cluster *c, Ips__Request *request,
     if (ips_peer_connect(c->base, c->master.address, &peer, &err) < 0)
         fail_msg("%s", err.msg);
     ips_peer_set_ops(peer, &client_ops, out);
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__CLIENT);
     ips_send_hello(peer, &hello);
     ips_send_request(peer, request);
     return peer;

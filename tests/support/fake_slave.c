@@ -494,7 +494,7 @@ void cluster_connect(struct fake_slave *s)
     if (ips_peer_connect(s->c->base, s->c->master.address, &s->peer, &err) < 0)
         fail_msg("%s", err.msg);
     ips_peer_set_ops(s->peer, &ops, s);
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     hello.machine = s->machine;
     hello.cores = 2;
     ips_send_hello(s->peer, &hello);

@@ -74,7 +74,7 @@ static void flush(struct fake_cm *c)
     struct slave_letters out;
     struct slave_letter *l;
     slave_letters_init(&out);
-    slave_box_take_outgoing(c->job->box, &out);
+    slave_mailbox_take_outgoing(c->job->box, &out);
     while ((l = slave_letters_get(&out)))
         slave_letters_put(&c->held[l->machine], l);
     for (uint32_t p = 0; p < CLUSTER_SLAVES; p++) {
@@ -147,7 +147,7 @@ void fake_slave_cm_begin(struct fake_slave *s, const Ips__Request *r,
         }
     }
     c->graphs.list = &c->graph;
-    c->job = slave_graph_job(r, NULL, NULL);
+    c->job = slave_graph_make_job(r, NULL, NULL);
     assert_non_null(c->job);
     pump(s);
 }
@@ -179,7 +179,7 @@ void fake_slave_cm_message(struct fake_slave *s, const Ips__CmMessage *m,
     l->of_machine = m->part;
     l->more = m->more;
     l->async = m->async;
-    l->weights = slave_scenario_of(m->weights);
-    slave_box_deliver(c->job->box, l);
+    l->weights = slave_scenario_from_wire(m->weights);
+    slave_mailbox_deliver(c->job->box, l);
     pump(s);
 }

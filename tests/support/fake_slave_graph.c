@@ -94,7 +94,7 @@ static void send_graph(struct fake_slave *s, uint64_t id,
     bool last = false;
     while (!last) {
         Ips__Reply reply = IPS__REPLY__INIT;
-        assert_int_equal(ips_wire_next(w, &at, &piece, &last, NULL), 0);
+        assert_int_equal(ips_wire_next_piece(w, &at, &piece, &last, NULL), 0);
         if (corrupt && piece.msg.n_xpred > 0)
             piece.xpred[piece.msg.n_xpred - 1] = 0xfffffff0u;
         reply.answer_case = IPS__REPLY__ANSWER_SUBGRAPH;
@@ -154,7 +154,7 @@ static void lay_moments(const struct ips_graph *g, struct ips_joins *out)
     timed.t_ns = wide_column(g->node_count);
     for (uint32_t i = 0; i < g->node_count; i++)
         timed.t_ns[i] = g->kind[i] == IPS_NODE_SEND ? 1000000 : 1000100;
-    assert_int_equal(ips_joins_make_moments(&timed, out, NULL), 0);
+    assert_int_equal(ips_joins_make_message_times(&timed, out, NULL), 0);
     free(timed.t_ns);
 }
 
@@ -229,9 +229,9 @@ static void expand_pair(struct fake_slave *s, const Ips__Request *r, uint32_t k,
     uint32_t from_chain = from == IPS_NO_NODE ? 0 : ips_chain_of(g, from);
     uint32_t to_chain = ips_chain_of(g, to);
     struct ips_path path;
-    assert_int_equal(
-        ips_path_between(&s->view.g, &s->lane, &s->est, from, to, &path, NULL),
-        0);
+    assert_int_equal(ips_path_find_between(&s->view.g, &s->lane, &s->est, from,
+                                           to, &path, NULL),
+                     0);
     uint32_t n = (uint32_t)path.count;
     uint32_t *col[6];
     uint64_t *ns = wide_column(n);

@@ -29,7 +29,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
     (void)what;
     uint64_t now = slave_now_ns();
     uint64_t wait = slave_drain_turn(&r->s.drain, now);
-    slave_serve_turn(&r->s, now);
+    slave_serve_after_drain_turn(&r->s, now);
     const struct timeval tv = {
         .tv_sec = (time_t)(wait / SLAVE_SECOND_NS),
         .tv_usec = (suseconds_t)(wait % SLAVE_SECOND_NS / 1000)};
@@ -71,7 +71,7 @@ struct real_slave *real_slave_start(struct event_base *base, const char *dir,
     assert_non_null(r);
     place(&r->s.opt, dir, machine, master);
     r->s.base = base;
-    if (slave_lock_take(r->s.opt.pool, &r->s.pool_lock, &err) < 0)
+    if (slave_lock_take_drain_lock(r->s.opt.pool, &r->s.pool_lock, &err) < 0)
         fail_msg("%s", err.msg);
     snprintf(state, sizeof(state), "%s/slave-%s", dir, machine);
     snprintf(db, sizeof(db), "%s/slave-%s/slave.db", dir, machine);
@@ -98,7 +98,7 @@ struct real_slave *real_slave_start(struct event_base *base, const char *dir,
 
 bool real_slave_run_closed(const struct real_slave *r, const char *run)
 {
-    const struct slave_run *of = slave_drain_find(&r->s.drain, run);
+    const struct slave_run *of = slave_drain_find_run(&r->s.drain, run);
     return of && of->row.closed;
 }
 
@@ -143,7 +143,7 @@ void real_slave_hurry(struct real_slave *r)
 void real_slave_forget(struct real_slave *r, const char *run)
 {
     char db[IPS_PATH_BYTES], path[IPS_PATH_BYTES + 16];
-    const struct slave_run *of = slave_drain_find(&r->s.drain, run);
+    const struct slave_run *of = slave_drain_find_run(&r->s.drain, run);
     assert_true(real_slave_at_rest(r));
     snprintf(db, sizeof(db), "%s", r->s.graphs.db);
     slave_work_stop(r->s.work); /* it may still be releasing a job */

@@ -75,7 +75,7 @@ static int finish_part(struct run *run, uint32_t m, struct rg_answer *out,
     if (!value)
         abort();
     for (uint32_t k = 0; k < full->in_count; k++)
-        value[k] = ips_joined_in_value(&run->joined, m, k);
+        value[k] = ips_joined_receive_value(&run->joined, m, k);
     int rc = ips_longest_path(full, run->lane, value, &run->full[m], err);
     free(value);
     if (rc < 0)
@@ -97,9 +97,9 @@ static uint32_t whole_chain(const struct ips_graph *g, uint32_t node)
 
 /* ExpandAsk: what of the path lies on a machine. The message it goes on by is
  * put behind it by the visit that it comes to. */
-static int expand(struct run *run, const struct ips_visit *v, uint32_t before,
-                  uint64_t before_ns, uint32_t *to_node, struct rg_answer *out,
-                  struct ips_err *err)
+static int expand(struct run *run, const struct ips_path_section *v,
+                  uint32_t before, uint64_t before_ns, uint32_t *to_node,
+                  struct rg_answer *out, struct ips_err *err)
 {
     const struct ips_graph *whole = &run->r->whole;
     const struct ips_graph *g = &run->r->part[v->machine];
@@ -110,7 +110,7 @@ static int expand(struct run *run, const struct ips_visit *v, uint32_t before,
     int rc = 0;
     if (v->in != IPS_NO_NODE) {
         from = g->in[v->in].node;
-        rc = ips_path_push(
+        rc = ips_path_append_segment(
             &out->path,
             &(struct ips_path_segment){IPS_SEG_MESSAGE, v->xkind,
                                        whole_chain(whole, base + from), before,
@@ -119,8 +119,8 @@ static int expand(struct run *run, const struct ips_visit *v, uint32_t before,
     }
     *to_node = base + to;
     if (rc == 0)
-        rc = ips_path_between(g, run->lane, &run->full[v->machine], from, to,
-                              &piece, err);
+        rc = ips_path_find_between(g, run->lane, &run->full[v->machine], from,
+                                   to, &piece, err);
     if (rc < 0)
         return rc;
     for (uint64_t k = 0; rc == 0 && k < piece.count; k++) {
@@ -128,7 +128,7 @@ static int expand(struct run *run, const struct ips_visit *v, uint32_t before,
         s.from += base;
         s.to += base;
         s.chain = whole_chain(whole, s.to);
-        rc = ips_path_push(&out->path, &s, err);
+        rc = ips_path_append_segment(&out->path, &s, err);
     }
     ips_path_release(&piece);
     return rc;
@@ -136,7 +136,7 @@ static int expand(struct run *run, const struct ips_visit *v, uint32_t before,
 
 static int solve(struct run *run, struct rg_answer *out, struct ips_err *err)
 {
-    struct ips_visit *visit = NULL;
+    struct ips_path_section *visit = NULL;
     uint64_t count = 0;
     uint32_t node = 0;
     int rc = 0;
@@ -146,7 +146,7 @@ static int solve(struct run *run, struct rg_answer *out, struct ips_err *err)
         return rc;
     out->t_max = run->joined.t_max;
     out->end = run->r->base[run->joined.end_machine] + run->joined.end_node;
-    rc = ips_joined_walk(&run->joined, &visit, &count, err);
+    rc = ips_joined_list_path_sections(&run->joined, &visit, &count, err);
     for (uint64_t k = 0; rc == 0 && k < count; k++)
         rc = expand(run, &visit[k], node, k ? visit[k - 1].to_ns : 0, &node,
                     out, err);

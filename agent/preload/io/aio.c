@@ -25,18 +25,20 @@ static struct request {
     _Atomic uint64_t chan; /* channel id | generation of the process << 32 */
 } requests[REQUESTS] IPS_TABLE;
 
-static struct request *slot_of(const struct aiocb *a, unsigned probe)
+static struct request *request_slot_at_probe(const struct aiocb *a,
+                                             unsigned probe)
 {
     uint64_t hash = (uint64_t)(uintptr_t)a * 0x9e3779b97f4a7c15ull;
     return &requests[((hash >> 32) + probe) & (REQUESTS - 1)];
 }
 
 /* Returns the slot of the request `a`, NULL: it has none. */
-static struct request *find_slot(const struct aiocb *a)
+static struct request *find_request_slot(const struct aiocb *a)
 {
     for (unsigned i = 0; i < PROBES; i++)
-        if (atomic_load(&slot_of(a, i)->at) == (uint64_t)(uintptr_t)a)
-            return slot_of(a, i);
+        if (atomic_load(&request_slot_at_probe(a, i)->at) ==
+            (uint64_t)(uintptr_t)a)
+            return request_slot_at_probe(a, i);
     return NULL;
 }
 
@@ -48,10 +50,10 @@ static bool is_of_this_process(const struct request *slot)
 /* Claims a slot for the request `a`: one that is free or that a request of the
  * parent process occupies (after fork), else any slot that no other thread is
  * filling. NULL: other threads are filling all of them. */
-static struct request *take_slot(const struct aiocb *a)
+static struct request *claim_request_slot(const struct aiocb *a)
 {
     for (unsigned i = 0; i < 2 * PROBES; i++) {
-        struct request *slot = slot_of(a, i % PROBES);
+        struct request *slot = request_slot_at_probe(a, i % PROBES);
         uint64_t old = atomic_load(&slot->at);
         bool lost = old && is_of_this_process(slot);
         if (old == BEING_FILLED || (lost && i < PROBES) ||
@@ -64,23 +66,23 @@ static struct request *take_slot(const struct aiocb *a)
     return NULL;
 }
 
-static bool is_pending(const struct aiocb *a)
+static bool is_request_in_progress(const struct aiocb *a)
 {
     return __atomic_load_n(&a->__error_code, __ATOMIC_ACQUIRE) == EINPROGRESS;
 }
 
-static void forget_read(const struct aiocb *a)
+static void remove_noted_read(const struct aiocb *a)
 {
     uint64_t at = (uint64_t)(uintptr_t)a;
-    struct request *slot = find_slot(a);
+    struct request *slot = find_request_slot(a);
     if (slot)
         atomic_compare_exchange_strong(&slot->at, &at, 0);
 }
 
 /* Returns the channel that the request `a` reads from; 0: none, or unknown. */
-static uint32_t find_channel(const struct aiocb *a)
+static uint32_t channel_of_noted_read(const struct aiocb *a)
 {
-    const struct request *slot = find_slot(a);
+    const struct request *slot = find_request_slot(a);
     /* the program may have reused the aiocb for a write; the C library stores
      * the operation in it */
     if (!slot || a->aio_lio_opcode != LIO_READ || !is_of_this_process(slot))
@@ -91,20 +93,20 @@ static uint32_t find_channel(const struct aiocb *a)
 
 /* Notes the channel of a read before the read starts, because the descriptor
  * may be closed before the read is done. */
-static void note_read(const struct aiocb *a)
+static void note_read_channel(const struct aiocb *a)
 {
     int saved = errno;
-    uint64_t word = ips_fd_identified_word(a->aio_fildes);
+    uint64_t word = ips_fd_get_or_identify(a->aio_fildes);
     bool stream = ips_fd_class(word) == IPS_FD_STREAM && a->aio_nbytes;
     errno = saved;
     /* the program never asked for the result of its last read with `a` */
-    if (find_channel(a))
+    if (channel_of_noted_read(a))
         ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
-    forget_read(a);
-    struct request *slot = stream ? take_slot(a) : NULL;
+    remove_noted_read(a);
+    struct request *slot = stream ? claim_request_slot(a) : NULL;
     if (slot) {
-        atomic_store(&slot->chan,
-                     ips_fd_chan(word) | (uint64_t)ips_core.generation << 32);
+        atomic_store(&slot->chan, ips_fd_channel_id(word) |
+                                      (uint64_t)ips_core.generation << 32);
         atomic_store(&slot->at, (uint64_t)(uintptr_t)a);
     } else if (stream) {
         ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
@@ -112,24 +114,26 @@ static void note_read(const struct aiocb *a)
 }
 
 /* The numbers of requests that a call waits for, by kind. */
-struct awaited {
+struct request_counts {
     /* reads that have channels and did not fail; requests for files; others */
     unsigned reads, files, others;
 };
 
-static void add_request(struct awaited *w, const struct aiocb *a)
+static void count_request_by_kind(struct request_counts *w,
+                                  const struct aiocb *a)
 {
-    if (!a->__error_code && find_channel(a))
+    if (!a->__error_code && channel_of_noted_read(a))
         w->reads++;
-    else if (ips_fd_class(ips_fd_identified_word(a->aio_fildes)) == IPS_FD_FILE)
+    else if (ips_fd_class(ips_fd_get_or_identify(a->aio_fildes)) == IPS_FD_FILE)
         w->files++;
     else
         w->others++;
 }
 
 /* Records a wait for requests that are not all reads from streams. */
-static void record_other_wait(const struct awaited *w, struct ips_moment call,
-                              int r, int err, uint64_t site)
+static void record_wait_not_only_for_reads(const struct request_counts *w,
+                                           struct ips_moment call, int r,
+                                           int err, uint64_t site)
 {
     if (w->files && !w->reads && !w->others)
         ips_record_wait(IPS_OP_DISK, call, 0, 0, site, 0);
@@ -142,10 +146,10 @@ static void record_read(const struct aiocb *a, ssize_t r,
                         struct ips_moment call, struct ips_moment ret,
                         uint64_t site)
 {
-    uint32_t chan = find_channel(a);
+    uint32_t chan = channel_of_noted_read(a);
     if (!chan)
         return;
-    forget_read(a);
+    remove_noted_read(a);
     if (r >= 0)
         ips_record_io(IPS_REC_RECV, chan, IPS_OP_DATA, call, ret, r, 0, site,
                       0);
@@ -157,10 +161,10 @@ IPS_EXPORT int aio_read(struct aiocb *a)
 {
     if (!ips_wrap_on())
         return REAL(aio_read)(a);
-    note_read(a);
+    note_read_channel(a);
     int r = REAL(aio_read)(a);
     if (r < 0)
-        forget_read(a);
+        remove_noted_read(a);
     return r;
 }
 int aio_read64(struct aiocb64 *);
@@ -169,9 +173,9 @@ IPS_EXPORT int aio_read64(struct aiocb64 *a)
     return aio_read((struct aiocb *)a);
 }
 
-static ssize_t return_and_record(struct aiocb *a, uint64_t site)
+static ssize_t call_aio_return_and_record(struct aiocb *a, uint64_t site)
 {
-    if (is_pending(a) || !find_channel(a))
+    if (is_request_in_progress(a) || !channel_of_noted_read(a))
         return REAL(aio_return)(a);
     struct ips_moment call = ips_at_call();
     ssize_t r = REAL(aio_return)(a);
@@ -183,13 +187,14 @@ static ssize_t return_and_record(struct aiocb *a, uint64_t site)
 
 IPS_EXPORT ssize_t aio_return(struct aiocb *a)
 {
-    return ips_wrap_on() ? return_and_record(a, IPS_SITE) : REAL(aio_return)(a);
+    return ips_wrap_on() ? call_aio_return_and_record(a, IPS_SITE)
+                         : REAL(aio_return)(a);
 }
 ssize_t aio_return64(struct aiocb64 *);
 IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
 {
     struct aiocb *plain = (struct aiocb *)a;
-    return ips_wrap_on() ? return_and_record(plain, IPS_SITE)
+    return ips_wrap_on() ? call_aio_return_and_record(plain, IPS_SITE)
                          : REAL(aio_return)(plain);
 }
 
@@ -197,35 +202,36 @@ IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
 
 /* Returns why a poll of the request's descriptor would have returned (enum
  * ips_ready_why). */
-static uint32_t why_done(const struct aiocb *a)
+static uint32_t readiness_of_done_request(const struct aiocb *a)
 {
     return a->__return_value == 0 ? IPS_READY_IN | IPS_READY_HUP : IPS_READY_IN;
 }
 
-static int suspend_and_record(const struct aiocb *const list[], int n,
-                              const struct timespec *ts, uint64_t site)
+static int call_aio_suspend_and_record(const struct aiocb *const list[], int n,
+                                       const struct timespec *ts, uint64_t site)
 {
     const struct timespec *asked = ts;
     struct timespec room;
-    struct awaited w = {0};
+    struct request_counts w = {0};
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
     int r;
-    IPS_UNDISTURBED(r, REAL(aio_suspend)(list, n, ts), r == -1, errno,
-                    ts = ips_wait_left(asked, &call, &room));
+    IPS_REPEAT_AFTER_SAMPLE(r, REAL(aio_suspend)(list, n, ts), r == -1, errno,
+                            ts = ips_timeout_left(asked, &call, &room));
     int saved = errno;
     const struct aiocb *done = NULL;
     for (int i = 0; r == 0 && i < n && !done; i++)
-        done = list[i] && !is_pending(list[i]) ? list[i] : NULL;
+        done = list[i] && !is_request_in_progress(list[i]) ? list[i] : NULL;
     if (done)
-        add_request(&w, done);
+        count_request_by_kind(&w, done);
     if (w.reads)
         ips_record_poll(IPS_OP_POLL, call, 1, 0, site,
-                        ips_pack_ready(find_channel(done), why_done(done)),
+                        ips_pack_ready(channel_of_noted_read(done),
+                                       readiness_of_done_request(done)),
                         false);
     else
-        record_other_wait(&w, call, r, saved, site);
+        record_wait_not_only_for_reads(&w, call, r, saved, site);
     errno = saved;
     return r;
 }
@@ -233,7 +239,7 @@ static int suspend_and_record(const struct aiocb *const list[], int n,
 IPS_EXPORT int aio_suspend(const struct aiocb *const list[], int n,
                            const struct timespec *ts)
 {
-    return ips_wrap_on() ? suspend_and_record(list, n, ts, IPS_SITE)
+    return ips_wrap_on() ? call_aio_suspend_and_record(list, n, ts, IPS_SITE)
                          : REAL(aio_suspend)(list, n, ts);
 }
 int aio_suspend64(const struct aiocb64 *const[], int, const struct timespec *);
@@ -241,26 +247,27 @@ IPS_EXPORT int aio_suspend64(const struct aiocb64 *const list[], int n,
                              const struct timespec *ts)
 {
     const struct aiocb *const *plain = (const struct aiocb *const *)list;
-    return ips_wrap_on() ? suspend_and_record(plain, n, ts, IPS_SITE)
+    return ips_wrap_on() ? call_aio_suspend_and_record(plain, n, ts, IPS_SITE)
                          : REAL(aio_suspend)(plain, n, ts);
 }
 
-static bool is_request(const struct aiocb *a)
+static bool is_not_nop_request(const struct aiocb *a)
 {
     return a && a->aio_lio_opcode != LIO_NOP;
 }
 
-typedef int list_fn(int, struct aiocb *const[], int, struct sigevent *);
+typedef int lio_listio_fn(int, struct aiocb *const[], int, struct sigevent *);
 
-static int list_and_record(list_fn *real, int mode, struct aiocb *const list[],
-                           int n, struct sigevent *event, uint64_t site)
+static int call_lio_listio_and_record(lio_listio_fn *real, int mode,
+                                      struct aiocb *const list[], int n,
+                                      struct sigevent *event, uint64_t site)
 {
     for (int i = 0; i < n; i++)
         if (list[i] && list[i]->aio_lio_opcode == LIO_READ)
-            note_read(list[i]);
+            note_read_channel(list[i]);
     if (mode != LIO_WAIT)
         return real(mode, list, n, event);
-    struct awaited w = {0};
+    struct request_counts w = {0};
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
@@ -269,15 +276,15 @@ static int list_and_record(list_fn *real, int mode, struct aiocb *const list[],
     int saved = errno;
     bool done = r == 0 || saved == EIO;
     for (int i = 0; done && i < n; i++)
-        if (is_request(list[i]))
-            add_request(&w, list[i]);
+        if (is_not_nop_request(list[i]))
+            count_request_by_kind(&w, list[i]);
     bool all_reads = w.reads && !w.files && !w.others;
     if (!all_reads)
-        record_other_wait(&w, call, r, saved, site);
+        record_wait_not_only_for_reads(&w, call, r, saved, site);
     struct ips_moment ret = ips_at_return(&call), from = all_reads ? call : ret;
     for (int i = 0; done && i < n; i++)
-        if (is_request(list[i]) && !is_pending(list[i]) &&
-            find_channel(list[i])) {
+        if (is_not_nop_request(list[i]) && !is_request_in_progress(list[i]) &&
+            channel_of_noted_read(list[i])) {
             record_read(list[i],
                         list[i]->__error_code ? -1 : list[i]->__return_value,
                         from, ret, site);
@@ -287,12 +294,13 @@ static int list_and_record(list_fn *real, int mode, struct aiocb *const list[],
     return r;
 }
 
-static int list_begin(list_fn *real, int mode, struct aiocb *const list[],
-                      int n, struct sigevent *event, uint64_t site)
+static int call_lio_listio(lio_listio_fn *real, int mode,
+                           struct aiocb *const list[], int n,
+                           struct sigevent *event, uint64_t site)
 {
     bool on = ips_wrap_on() && n > 0;
     ips_sample_before_call((uint64_t)(uintptr_t)real);
-    return on ? list_and_record(real, mode, list, n, event, site)
+    return on ? call_lio_listio_and_record(real, mode, list, n, event, site)
               : real(mode, list, n, event);
 }
 
@@ -300,16 +308,16 @@ IPS_EXPORT int lio_listio(int mode, struct aiocb *const list[], int n,
                           struct sigevent *event)
 {
     ips_wrap_on();
-    return list_begin(ips_real.lio_listio, mode, list, n, event, IPS_SITE);
+    return call_lio_listio(ips_real.lio_listio, mode, list, n, event, IPS_SITE);
 }
 int lio_listio64(int, struct aiocb64 *const[], int, struct sigevent *);
 IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
                             struct sigevent *event)
 {
     ips_wrap_on();
-    return list_begin(ips_real.lio_listio, mode,
-                      (struct aiocb *const *)(const void *)list, n, event,
-                      IPS_SITE);
+    return call_lio_listio(ips_real.lio_listio, mode,
+                           (struct aiocb *const *)(const void *)list, n, event,
+                           IPS_SITE);
 }
 
 #if defined(__x86_64__)
@@ -323,22 +331,22 @@ IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
                                               int n, struct sigevent *event)   \
     {                                                                          \
         ips_wrap_on();                                                         \
-        return list_begin(real_function, mode,                                 \
-                          (struct aiocb *const *)(const void *)list, n, event, \
-                          IPS_SITE);                                           \
+        return call_lio_listio(real_function, mode,                            \
+                               (struct aiocb *const *)(const void *)list, n,   \
+                               event, IPS_SITE);                               \
     }                                                                          \
     __asm__(".symver ips_old_lio_listio" #suffix "," version)
 
-static list_fn *find_old_list(void)
+static lio_listio_fn *find_old_lio_listio(void)
 {
-    static list_fn *_Atomic real;
+    static lio_listio_fn *_Atomic real;
     if (unlikely(!real))
-        real = (list_fn *)(uintptr_t)ips_find_old("lio_listio");
+        real = (lio_listio_fn *)(uintptr_t)ips_find_old_version("lio_listio");
     return real;
 }
 
-OLD_LIST(, struct aiocb, "lio_listio@GLIBC_2.2.5", find_old_list());
-OLD_LIST(64, struct aiocb64, "lio_listio64@GLIBC_2.2.5", find_old_list());
+OLD_LIST(, struct aiocb, "lio_listio@GLIBC_2.2.5", find_old_lio_listio());
+OLD_LIST(64, struct aiocb64, "lio_listio64@GLIBC_2.2.5", find_old_lio_listio());
 OLD_LIST(_4, struct aiocb, "lio_listio@GLIBC_2.4", ips_real.lio_listio);
 OLD_LIST(64_4, struct aiocb64, "lio_listio64@GLIBC_2.4", ips_real.lio_listio);
 #endif

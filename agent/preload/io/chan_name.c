@@ -30,7 +30,7 @@
 /* Returns the network namespace in which the socket was created, even if the
  * calling thread is in another one now. (Before Linux 5.14: the calling
  * thread's namespace.) 0: unknown. */
-static uint64_t netns_of(int fd)
+static uint64_t netns_of_socket(int fd)
 {
     uint64_t cookie = 0;
     socklen_t len = sizeof(cookie);
@@ -42,7 +42,7 @@ static uint64_t netns_of(int fd)
     return ips_sys_stat("/proc/thread-self/ns/net", &st) == 0 ? st.st_ino : 0;
 }
 
-static int sock_int(int fd, int option)
+static int get_socket_option_int(int fd, int option)
 {
     int value = -1;
     socklen_t len = sizeof(value);
@@ -55,7 +55,8 @@ static int sock_int(int fd, int option)
 /* Stores the socket's own name, or its peer's (`call`: SYS_getsockname or
  * SYS_getpeername), in *ss. Returns its length; 0: there is none (not
  * connected). */
-static socklen_t sock_name(long call, int fd, struct sockaddr_storage *ss)
+static socklen_t get_socket_address(long call, int fd,
+                                    struct sockaddr_storage *ss)
 {
     socklen_t len = sizeof(*ss);
     memset(ss, 0, sizeof(*ss));
@@ -64,8 +65,8 @@ static socklen_t sock_name(long call, int fd, struct sockaddr_storage *ss)
     return len;
 }
 
-static void convert_address(struct ips_addr *out, const void *name,
-                            socklen_t len)
+static void convert_socket_address(struct ips_addr *out, const void *name,
+                                   socklen_t len)
 {
     sa_family_t family;
     memset(out, 0, sizeof(*out));
@@ -106,22 +107,22 @@ static uint64_t path_hash(int fd, const void *name, socklen_t len)
     size_t n = len - head;
     if (path[0])
         return ips_fnv1a(IPS_FNV_SEED, path, strnlen(path, n));
-    uint64_t netns = netns_of(fd);
+    uint64_t netns = netns_of_socket(fd);
     return ips_fnv1a(ips_fnv1a(IPS_FNV_SEED, path, n), &netns, sizeof(netns));
 }
 
 /* The IP address is not part of the name: a port listened to at several
  * addresses counts as one listener. */
-bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
-                        struct ips_listen_name *out)
+bool ips_listen_name_of_address(int fd, const struct sockaddr *name,
+                                socklen_t len, struct ips_listen_name *out)
 {
     struct ips_addr inet;
-    convert_address(&inet, name, len);
+    convert_socket_address(&inet, name, len);
     uint64_t hash = path_hash(fd, name, len);
     if (!inet.port && !hash)
         return false;
-    *out = (struct ips_listen_name){netns_of(fd), hash ? hash : inet.port,
-                                    hash ? AF_UNIX : AF_INET};
+    *out = (struct ips_listen_name){
+        netns_of_socket(fd), hash ? hash : inet.port, hash ? AF_UNIX : AF_INET};
     return true;
 }
 
@@ -129,12 +130,12 @@ bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out)
 {
     struct sockaddr_storage name;
     socklen_t len =
-        sock_name(peer ? SYS_getpeername : SYS_getsockname, fd, &name);
-    return len &&
-           ips_listen_name_of(fd, (const struct sockaddr *)&name, len, out);
+        get_socket_address(peer ? SYS_getpeername : SYS_getsockname, fd, &name);
+    return len && ips_listen_name_of_address(fd, (const struct sockaddr *)&name,
+                                             len, out);
 }
 
-struct diagnosis {
+struct unix_diag_query {
     struct {
         struct nlmsghdr head;
         struct unix_diag_req req;
@@ -145,11 +146,11 @@ struct diagnosis {
     } answer;
 };
 
-/* Sends the query of `arg` (struct diagnosis) to the kernel's socket
+/* Sends the query of `arg` (struct unix_diag_query) to the kernel's socket
  * diagnostics. Returns the length of the answer, or a negative error number. */
 static long query_socket_diagnostics(void *arg)
 {
-    struct diagnosis *d = arg;
+    struct unix_diag_query *d = arg;
     long fd =
         ips_sys3(SYS_socket, AF_NETLINK,
                  SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
@@ -166,7 +167,7 @@ static long query_socket_diagnostics(void *arg)
 
 /* Returns the inode of the peer socket from the kernel's answer of `got` bytes;
  * 0: the answer does not contain it. */
-static uint64_t peer_in(const struct diagnosis *d, long got)
+static uint64_t parse_unix_peer_inode(const struct unix_diag_query *d, long got)
 {
     /* Parsed by hand, because the kernel's macros for attributes mix signed and
      * unsigned numbers. */
@@ -193,9 +194,9 @@ static uint64_t peer_in(const struct diagnosis *d, long got)
 /* Returns the inode of the socket at the other end of the Unix socket with
  * inode `ino`, from the kernel's socket diagnostics; 0: unknown (refused, or
  * not accepted yet). */
-static uint64_t unix_peer(uint64_t ino)
+static uint64_t query_unix_peer_inode(uint64_t ino)
 {
-    struct diagnosis d = {
+    struct unix_diag_query d = {
         .ask = {.head = {.nlmsg_len = sizeof(d.ask),
                          .nlmsg_type = SOCK_DIAG_BY_FAMILY,
                          .nlmsg_flags = NLM_F_REQUEST},
@@ -204,13 +205,14 @@ static uint64_t unix_peer(uint64_t ino)
                         .udiag_ino = (__u32)ino,
                         .udiag_show = UDIAG_SHOW_PEER,
                         .udiag_cookie = {(__u32)-1, (__u32)-1}}}};
-    return peer_in(&d, ips_with_own_table(query_socket_diagnostics, &d));
+    return parse_unix_peer_inode(
+        &d, ips_run_with_own_table(query_socket_diagnostics, &d));
 }
 
 /* Stores the numbers of bytes that the program has written to and read from a
  * TCP socket so far in *sent and *recv. False: unknown, and both stay as they
  * were. */
-static bool tcp_totals(int fd, uint64_t *sent, uint64_t *recv)
+static bool read_tcp_byte_totals(int fd, uint64_t *sent, uint64_t *recv)
 {
     enum { CLOSE = 7, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
     struct tcp_info info;
@@ -239,13 +241,13 @@ static uint64_t store_and_record_channel(int fd, uint64_t seen,
                                          enum ips_fd_class klass,
                                          uint64_t flags)
 {
-    uint32_t id = ips_fd_next_chan();
+    uint32_t id = ips_fd_allocate_channel_id();
     if (!id) {
         ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
         return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
     }
     uint64_t word = ips_fd_set(fd, seen, klass, id, flags);
-    if (ips_fd_chan(word) != id)
+    if (ips_fd_channel_id(word) != id)
         /* another thread identified the descriptor first, or closed it */
         return word;
     struct ips_rec_chan *rec =
@@ -259,7 +261,7 @@ static uint64_t store_and_record_channel(int fd, uint64_t seen,
     return word;
 }
 
-static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
+static uint64_t identify_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
 {
     long mode = ips_sys3(SYS_fcntl, fd, F_GETFL, 0);
     if (mode < 0)
@@ -272,11 +274,12 @@ static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
     return store_and_record_channel(fd, seen, chan, IPS_FD_STREAM, 0);
 }
 
-static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
-                          bool stream, bool listening, socklen_t peer_len,
-                          const struct ips_chan_hint *hint)
+static uint64_t identify_inet_socket(int fd, uint64_t seen,
+                                     struct ips_rec_chan *chan, bool stream,
+                                     bool listening, socklen_t peer_len,
+                                     const struct ips_chan_hint *hint)
 {
-    chan->netns = netns_of(fd);
+    chan->netns = netns_of_socket(fd);
     if (!stream) {
         chan->kind = IPS_CHAN_UDP;
         ips_note_segment_options(fd);
@@ -292,22 +295,23 @@ static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
         /* not connected yet: the kernel is asked again at the next use */
         return IPS_FD_NOT_A_CHANNEL;
     if (!hint || !hint->sent_too)
-        tcp_totals(fd, &chan->sent_before, &chan->recv_before);
+        read_tcp_byte_totals(fd, &chan->sent_before, &chan->recv_before);
     uint64_t flags = IPS_FD_TCP;
     if (chan->flags & IPS_CHAN_CONNECTED)
         flags |= IPS_FD_CONNECTED;
     return store_and_record_channel(fd, seen, chan, IPS_FD_STREAM, flags);
 }
 
-static uint64_t name_unix(int fd, uint64_t seen, struct ips_rec_chan *chan,
-                          bool stream, bool listening, socklen_t peer_len)
+static uint64_t identify_unix_socket(int fd, uint64_t seen,
+                                     struct ips_rec_chan *chan, bool stream,
+                                     bool listening, socklen_t peer_len)
 {
     if (stream && listening) {
         chan->kind = IPS_CHAN_UNIX_LISTEN;
         return store_and_record_channel(fd, seen, chan, IPS_FD_LISTEN, 0);
     }
     if (peer_len && !chan->peer_ino)
-        chan->peer_ino = unix_peer(chan->ino);
+        chan->peer_ino = query_unix_peer_inode(chan->ino);
     if (!stream) {
         chan->kind = IPS_CHAN_UNIX_DGRAM;
         return store_and_record_channel(fd, seen, chan, IPS_FD_DGRAM, 0);
@@ -325,12 +329,13 @@ static uint64_t name_unix(int fd, uint64_t seen, struct ips_rec_chan *chan,
         chan->flags & IPS_CHAN_CONNECTED ? IPS_FD_CONNECTED : 0);
 }
 
-static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
-                            const struct ips_chan_hint *hint)
+static uint64_t identify_socket(int fd, uint64_t seen,
+                                struct ips_rec_chan *chan,
+                                const struct ips_chan_hint *hint)
 {
-    int domain = sock_int(fd, SO_DOMAIN);
-    int type = sock_int(fd, SO_TYPE);
-    int protocol = sock_int(fd, SO_PROTOCOL);
+    int domain = get_socket_option_int(fd, SO_DOMAIN);
+    int type = get_socket_option_int(fd, SO_TYPE);
+    int protocol = get_socket_option_int(fd, SO_PROTOCOL);
     bool inet = domain == AF_INET || domain == AF_INET6;
     bool stream = type == SOCK_STREAM || type == SOCK_SEQPACKET;
     bool known =
@@ -344,8 +349,8 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
     chan->flags |= type == SOCK_SEQPACKET ? IPS_CHAN_PACKETS : 0;
 
     struct sockaddr_storage local, peer;
-    socklen_t local_end_len = sock_name(SYS_getsockname, fd, &local);
-    socklen_t peer_len = sock_name(SYS_getpeername, fd, &peer);
+    socklen_t local_end_len = get_socket_address(SYS_getsockname, fd, &local);
+    socklen_t peer_len = get_socket_address(SYS_getpeername, fd, &peer);
     if (!peer_len && hint && hint->peer && hint->peer_len <= sizeof(peer)) {
         peer_len = hint->peer_len;
         memcpy(&peer, hint->peer, peer_len);
@@ -356,11 +361,12 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
                  (long)&len, 0) == 0)
         chan->cookie = cookie;
     chan->side = IPS_SIDE_BOTH;
-    bool listening = stream && sock_int(fd, SO_ACCEPTCONN) == 1;
+    bool listening = stream && get_socket_option_int(fd, SO_ACCEPTCONN) == 1;
     if (inet) {
-        convert_address(&chan->local, &local, local_end_len);
-        convert_address(&chan->remote, &peer, peer_len);
-        return name_inet(fd, seen, chan, stream, listening, peer_len, hint);
+        convert_socket_address(&chan->local, &local, local_end_len);
+        convert_socket_address(&chan->remote, &peer, peer_len);
+        return identify_inet_socket(fd, seen, chan, stream, listening, peer_len,
+                                    hint);
     }
     /* A socket that connected is matched by the name of the listening socket,
      * so its own name is not used. */
@@ -368,10 +374,10 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
         chan->name_hash = path_hash(fd, &local, local_end_len);
     if (!chan->name_hash)
         chan->name_hash = path_hash(fd, &peer, peer_len);
-    return name_unix(fd, seen, chan, stream, listening, peer_len);
+    return identify_unix_socket(fd, seen, chan, stream, listening, peer_len);
 }
 
-static void proc_path(char path[40], const char *directory, int fd)
+static void format_fd_path(char path[40], const char *directory, int fd)
 {
     char digits[12];
     size_t n = 0, at = strlen(directory);
@@ -383,13 +389,13 @@ static void proc_path(char path[40], const char *directory, int fd)
     path[at] = '\0';
 }
 
-bool ips_fdinfo(int fd, const char *key, uint64_t *value)
+bool ips_read_fdinfo_number(int fd, const char *key, uint64_t *value)
 {
     char path[40], text[512];
     if (fd < 0)
         return false;
     char after[40];
-    proc_path(after, "/fdinfo/", fd);
+    format_fd_path(after, "/fdinfo/", fd);
     if (!ips_build_proc_path(path, sizeof(path), "self", after))
         return false;
     long got = ips_read_with_own_table(path, text, sizeof(text) - 1);
@@ -414,7 +420,7 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
 /* Identifies a descriptor that has no file type (eventfd and the like) by its
  * name in /proc/self/fd. Since Linux 6.9 a pidfd has a file type and looks like
  * a regular file (looks_like_pidfd). */
-static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
+static uint64_t identify_anonymous_fd(int fd, uint64_t seen, mode_t type)
 {
     static const struct {
         char text[28]; /* not a pointer, which would need a relocation */
@@ -428,16 +434,18 @@ static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
                  {"anon_inode:[eventpoll]", IPS_FD_EPOLL},
                  {"anon_inode:[pidfd]", IPS_FD_PIDFD}};
     char path[40], text[32] = "";
-    proc_path(path, "/proc/self/fd/", fd);
+    format_fd_path(path, "/proc/self/fd/", fd);
     ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)text, sizeof(text) - 1,
              0, 0);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (!strcmp(text, kinds[i].text)) {
             uint64_t id = 0; /* Linux before 5.2 reports no eventfd-id */
             if (kinds[i].klass == IPS_FD_EVENTFD)
-                id = ips_fdinfo(fd, "eventfd-id:", &id) ? id + 1 : 0;
+                id =
+                    ips_read_fdinfo_number(fd, "eventfd-id:", &id) ? id + 1 : 0;
             else if (kinds[i].klass == IPS_FD_PIDFD &&
-                     (!ips_fdinfo(fd, "Pid:", &id) || IPS_READY_KIND(id)))
+                     (!ips_read_fdinfo_number(fd, "Pid:", &id) ||
+                      IPS_READY_KIND(id)))
                 id = 0;
             else if (kinds[i].klass == IPS_FD_WATCH && text[11] != '[')
                 id = IPS_WATCH_INOTIFY;
@@ -456,7 +464,8 @@ static bool looks_like_pidfd(const struct stat *st)
 }
 
 #define MEMORY_DEVICES 1 /* major number of /dev/null, /dev/zero ... */
-static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
+static enum ips_fd_class classify_file(int fd, const struct stat *st,
+                                       mode_t type)
 {
     /* the kernel's struct termios is shorter than this buffer */
     char termios[256];
@@ -473,7 +482,7 @@ static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
 /* Returns the number of a POSIX message queue (pool/ready.h); 0: `fd` is not
  * one. A message queue is a file of fixed size in a file system of type mqueue.
  */
-static uint32_t queue_number(int fd, const struct stat *st, mode_t type)
+static uint32_t mqueue_number_of_fd(int fd, const struct stat *st, mode_t type)
 {
     enum { QUEUE_FILE_BYTES = 80, MQUEUE_MAGIC = 0x19800202 };
     struct statfs system;
@@ -494,7 +503,7 @@ static uint32_t pty_number(int fd, const struct stat *st)
     enum { SLAVES_FIRST = 136, SLAVES_LAST = 143 };
     unsigned number, device = (unsigned)st->st_rdev;
     if (device == PTMX) {
-        struct ips_control *c = ips_shared();
+        struct ips_control *c = ips_shared_control();
         if (!c || ips_sys3(SYS_ioctl, fd, TIOCGPTN, (long)&number) != 0)
             return 0;
         atomic_store_explicit(&c->has_pty_master, 1, memory_order_relaxed);
@@ -523,13 +532,13 @@ uint64_t ips_chan_identify(int fd, uint64_t seen,
         return IPS_FD_NOT_A_CHANNEL;
     mode_t type = st.st_mode & S_IFMT;
     if (type == 0 || looks_like_pidfd(&st))
-        return name_anonymous(fd, seen, st.st_mode);
+        return identify_anonymous_fd(fd, seen, st.st_mode);
     if (type != S_IFIFO && type != S_IFSOCK) {
-        const enum ips_fd_class klass = file_class(fd, &st, type);
+        const enum ips_fd_class klass = classify_file(fd, &st, type);
         return ips_fd_set(fd, seen, klass,
                           klass == IPS_FD_TERMINAL
                               ? pty_number(fd, &st)
-                              : queue_number(fd, &st, type),
+                              : mqueue_number_of_fd(fd, &st, type),
                           0);
     }
 
@@ -544,8 +553,8 @@ uint64_t ips_chan_identify(int fd, uint64_t seen,
     }
     if (ips_sys3(SYS_fcntl, fd, F_GETFD, 0) & FD_CLOEXEC)
         chan.flags |= IPS_CHAN_CLOEXEC;
-    return type == S_IFIFO ? name_pipe(fd, seen, &chan)
-                           : name_socket(fd, seen, &chan, hint);
+    return type == S_IFIFO ? identify_pipe(fd, seen, &chan)
+                           : identify_socket(fd, seen, &chan, hint);
 }
 
 void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
@@ -554,13 +563,13 @@ void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
     uint64_t sent = ~0ull, recv = ~0ull;
     site = ips_site_resolve(site);
     if (how == IPS_CLOSE_FD && word & IPS_FD_TCP)
-        (void)tcp_totals(fd, &sent, &recv);
+        (void)read_tcp_byte_totals(fd, &sent, &recv);
     struct ips_rec_close *rec = (struct ips_rec_close *)ips_rec_begin_at(
         IPS_REC_CLOSE, sizeof(*rec) + IPS_REC_SITE_BYTES, stamp);
     if (!rec)
         return;
-    rec->h.a = ips_fd_chan(word);
-    rec->cpu = ips_core_cpu();
+    rec->h.a = ips_fd_channel_id(word);
+    rec->cpu = ips_core_thread_cpu_ns();
     rec->fd = (uint32_t)fd;
     rec->how = how;
     rec->sent = sent;
@@ -570,13 +579,14 @@ void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
     ips_module_record_once(site);
 }
 
-void ips_chan_record_close_and_forget(int fd, uint64_t site)
+void ips_chan_record_close_and_clear(int fd, uint64_t site)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;
-    uint64_t word = ips_fd_identified_word_of_channel(fd);
-    if (ips_fd_chan(word))
-        ips_chan_record_close(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
+    uint64_t word = ips_fd_get_or_identify_channel(fd);
+    if (ips_fd_channel_id(word))
+        ips_chan_record_close(fd, word, IPS_CLOSE_FD, ips_core_stamp_now(),
+                              site);
     if (word & IPS_FD_LOCKED)
         ips_record_file_lock_release(fd);
     ips_fd_clear(fd);
@@ -590,7 +600,7 @@ struct payload {
 
 /* Returns the hash that a DGRAM record has for the next `len` bytes of the
  * payload (of their number and the first 256), and advances past them. */
-static uint64_t next_hash(struct payload *p, uint64_t len)
+static uint64_t hash_next_datagram(struct payload *p, uint64_t len)
 {
     uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256), rest = len;
     while (p->iovcnt && rest) {
@@ -623,9 +633,9 @@ void ips_record_dgram(int fd, uint32_t chan, uint64_t stamp,
     struct sockaddr_storage local, peer;
     struct payload payload = {iov, iovcnt, 0};
     bool one = !segment || segment >= len;
-    socklen_t local_end_len = sock_name(SYS_getsockname, fd, &local);
+    socklen_t local_end_len = get_socket_address(SYS_getsockname, fd, &local);
     if (!name) {
-        name_len = sock_name(SYS_getpeername, fd, &peer);
+        name_len = get_socket_address(SYS_getpeername, fd, &peer);
         name = (const struct sockaddr *)&peer;
     }
     for (uint64_t left = len, n = 0; n == 0 || left;) {
@@ -638,14 +648,14 @@ void ips_record_dgram(int fd, uint32_t chan, uint64_t stamp,
             return;
         rec->h.a = chan;
         rec->path_hash = path_hash(fd, name, name_len);
-        convert_address(&rec->local, &local, local_end_len);
-        convert_address(&rec->remote, name, name_len);
+        convert_socket_address(&rec->local, &local, local_end_len);
+        convert_socket_address(&rec->remote, name, name_len);
         uint64_t *behind = (uint64_t *)(rec + 1);
         if (!one)
             *behind = segment;
         for (n = 0; n <= more; n++) {
             uint64_t bytes = one ? len : ips_min_u64(left, segment);
-            uint64_t hash = next_hash(&payload, bytes);
+            uint64_t hash = hash_next_datagram(&payload, bytes);
             if (n)
                 behind[n] = hash;
             else

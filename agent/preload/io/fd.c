@@ -21,7 +21,7 @@
 
 #include "agent/record/sys.h"
 
-static void name_new(int fd, const struct ips_chan_hint *hint)
+static void identify_new_fd(int fd, const struct ips_chan_hint *hint)
 {
     ips_fd_clear(fd);
     ips_chan_identify(fd, ips_fd_get(fd), hint);
@@ -56,7 +56,7 @@ int ips_close_at(int fd, uint64_t site)
         return REAL(close)(fd);
     bool waits = atomic_load_explicit(&lingers, memory_order_relaxed) &&
                  ips_fd_get(fd) & IPS_FD_TCP;
-    ips_chan_record_close_and_forget(fd, site);
+    ips_chan_record_close_and_clear(fd, site);
     return unlikely(waits) ? close_lingering(fd, site) : REAL(close)(fd);
 }
 
@@ -71,11 +71,11 @@ int __close(int) IPS_ALIAS(close);
  */
 static void record_close_range(unsigned first, unsigned last, uint64_t site)
 {
-    unsigned top = (unsigned)ips_fd_top();
+    unsigned top = (unsigned)ips_fd_upper_bound();
     if (top == 0)
         return;
     for (unsigned fd = first; fd <= last && fd < top; fd++)
-        ips_chan_record_close_and_forget((int)fd, site);
+        ips_chan_record_close_and_clear((int)fd, site);
 }
 
 int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
@@ -105,10 +105,10 @@ int ips_shutdown_at(int fd, int how, uint64_t site)
         IPS_CLOSE_SHUT_RD, IPS_CLOSE_SHUT_WR, IPS_CLOSE_SHUT_RDWR};
     if (!ips_wrap_on())
         return REAL(shutdown)(fd, how);
-    uint64_t stamp = ips_core_now();
+    uint64_t stamp = ips_core_stamp_now();
     int r = REAL(shutdown)(fd, how);
     if (r == 0 && how >= SHUT_RD && how <= SHUT_RDWR) {
-        uint64_t word = ips_fd_identified_word(fd);
+        uint64_t word = ips_fd_get_or_identify(fd);
         if (ips_fd_class(word) == IPS_FD_STREAM)
             ips_chan_record_close(fd, word, hows[how], stamp, site);
     }
@@ -149,14 +149,14 @@ int fstat64(int, struct stat64 *)
 
 /* Notes that `made`, if it is not negative, is now a copy of `fd`. Returns
  * `made`. */
-static int note_copy(int fd, int made)
+static int note_fd_copy(int fd, int made)
 {
     if (made < 0 || made == fd || !ips_wrap_on())
         return made;
     int saved = errno;
-    uint64_t word = ips_fd_identified_word_of_channel(fd);
-    if (ips_fd_chan(word))
-        name_new(made, NULL);
+    uint64_t word = ips_fd_get_or_identify_channel(fd);
+    if (ips_fd_channel_id(word))
+        identify_new_fd(made, NULL);
     else
         ips_fd_clear(made);
     errno = saved;
@@ -165,22 +165,22 @@ static int note_copy(int fd, int made)
 
 /* Records the close of `to`, which is about to be replaced by a copy of `fd`,
  * if `fd` is open. */
-static void note_replacement(int fd, int to, uint64_t site)
+static void record_close_of_replaced_fd(int fd, int to, uint64_t site)
 {
     if (ips_wrap_on() && fd != to && ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
-        ips_chan_record_close_and_forget(to, site);
+        ips_chan_record_close_and_clear(to, site);
 }
 
 IPS_EXPORT int dup(int fd)
 {
     ips_wrap_on();
-    return note_copy(fd, REAL(dup)(fd));
+    return note_fd_copy(fd, REAL(dup)(fd));
 }
 
 int ips_dup2_at(int fd, int to, uint64_t site)
 {
-    note_replacement(fd, to, site);
-    return note_copy(fd, REAL(dup2)(fd, to));
+    record_close_of_replaced_fd(fd, to, site);
+    return note_fd_copy(fd, REAL(dup2)(fd, to));
 }
 
 IPS_EXPORT int dup2(int fd, int to)
@@ -193,8 +193,8 @@ int ips_dup3_at(int fd, int to, int flags, uint64_t site)
 {
     /* with any other flag, dup3 fails */
     if (!((unsigned)flags & ~(unsigned)O_CLOEXEC))
-        note_replacement(fd, to, site);
-    return note_copy(fd, REAL(dup3)(fd, to, flags));
+        record_close_of_replaced_fd(fd, to, site);
+    return note_fd_copy(fd, REAL(dup3)(fd, to, flags));
 }
 
 IPS_EXPORT int dup3(int fd, int to, int flags)
@@ -209,12 +209,12 @@ static int call_fcntl_and_record(int (*real)(int, int, ...), int fd,
 {
     if (ips_wrap_on() && (command == F_SETLK || command == F_SETLKW ||
                           command == F_OFD_SETLK || command == F_OFD_SETLKW))
-        return ips_fcntl_lock(real, fd, command, arg, site);
+        return ips_call_fcntl_lock_and_record(real, fd, command, arg, site);
     int r = real(fd, command, arg);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
-        return note_copy(fd, r);
+        return note_fd_copy(fd, r);
     if (command == F_SETFL && r == 0 && ips_wrap_on())
-        ips_notice_async(fd, (uintptr_t)arg & O_ASYNC);
+        ips_note_async_fd(fd, (uintptr_t)arg & O_ASYNC);
     return r;
 }
 
@@ -249,8 +249,8 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
 static int identify_pipe_ends(int r, const int *fds)
 {
     if (r == 0 && ips_wrap_on()) {
-        name_new(fds[0], NULL);
-        name_new(fds[1], NULL);
+        identify_new_fd(fds[0], NULL);
+        identify_new_fd(fds[1], NULL);
     }
     return r;
 }
@@ -279,7 +279,7 @@ IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
                 st[i].st_ino = 0;
         for (int i = 0; i < 2; i++) {
             const struct ips_chan_hint hint = {.peer_ino = st[!i].st_ino};
-            name_new(fds[i], &hint);
+            identify_new_fd(fds[i], &hint);
         }
     }
     return r;
@@ -357,7 +357,7 @@ int ips_listen_at(int fd, int backlog, uint64_t site)
     struct ips_moment call = ips_at_call();
     int r = REAL(listen)(fd, backlog), saved = errno;
     if (r == 0 && ips_fd_class(ips_fd_get(fd)) != IPS_FD_LISTEN) {
-        name_new(fd, NULL);
+        identify_new_fd(fd, NULL);
         record_listen(fd, call, site);
     }
     errno = saved;
@@ -373,15 +373,16 @@ IPS_EXPORT int listen(int fd, int backlog)
  * thread are recognised; 0: unknown. It is the port (or the hash of the Unix
  * name) without the address, since for "localhost" a thread tries both
  * addresses. */
-static uint64_t connect_key(int fd, const struct sockaddr *to, socklen_t len)
+static uint64_t connect_target_key(int fd, const struct sockaddr *to,
+                                   socklen_t len)
 {
     struct ips_listen_name at;
-    return to && ips_listen_name_of(fd, to, len, &at) ? at.ino : 0;
+    return to && ips_listen_name_of_address(fd, to, len, &at) ? at.ino : 0;
 }
 
 /* Whether a connect that failed with `err` may succeed later, for example once
  * a process listens there or the listener's queue has space. */
-static bool retry_may_connect(int err)
+static bool may_connect_succeed_later(int err)
 {
     return err == ECONNREFUSED || err == ENOENT || err == EAGAIN ||
            err == ECONNRESET || err == ETIMEDOUT || err == ENETUNREACH ||
@@ -395,7 +396,7 @@ static void record_connect_after_retries(int fd, uint64_t key,
                                          struct ips_moment call, uint64_t site)
 {
     struct ips_listen_name at;
-    struct ips_retry run;
+    struct ips_retry_series run;
     if (!ips_retry_end_run(IPS_RETRY_CONNECT, key, &run) ||
         !ips_listen_name(fd, true, &at))
         return;
@@ -421,13 +422,13 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
         return;
     if (r < 0 && !under_way) {
         if (before)
-            ips_chan_record_close_and_forget(fd, site);
+            ips_chan_record_close_and_clear(fd, site);
         else /* there is no channel yet to which a SEND could belong, but the
                 thread may have waited */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
-        if (retry_may_connect(err))
-            ips_retry_note_failure(IPS_RETRY_CONNECT, connect_key(fd, to, len),
-                                   call);
+        if (may_connect_succeed_later(err))
+            ips_retry_note_failure(IPS_RETRY_CONNECT,
+                                   connect_target_key(fd, to, len), call);
         return;
     }
     if (!to || len < sizeof(sa_family_t) || to->sa_family == AF_UNSPEC) {
@@ -443,9 +444,10 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
     if (ips_fd_class(word) != IPS_FD_STREAM)
         return;
     if (!under_way)
-        record_connect_after_retries(fd, connect_key(fd, to, len), call, site);
-    ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_CONNECT, call, ret, 0,
-                  under_way ? err : 0, site, 0);
+        record_connect_after_retries(fd, connect_target_key(fd, to, len), call,
+                                     site);
+    ips_record_io(IPS_REC_SEND, ips_fd_channel_id(word), IPS_OP_CONNECT, call,
+                  ret, 0, under_way ? err : 0, site, 0);
 }
 
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
@@ -476,8 +478,8 @@ void ips_record_fastopen_send(int fd, ssize_t r, const struct sockaddr *to,
                    true, site);
     uint64_t word = ips_fd_get(fd);
     if (r > 0 && ips_fd_class(word) == IPS_FD_STREAM)
-        ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_DATA, call, ret,
-                      r, 0, site, 0);
+        ips_record_io(IPS_REC_SEND, ips_fd_channel_id(word), IPS_OP_DATA, call,
+                      ret, r, 0, site, 0);
     errno = saved;
 }
 
@@ -493,14 +495,15 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
     struct ips_moment ret = ips_at_return(&call);
     uint64_t word;
     if (r < 0) {
-        word = ips_fd_identified_word(fd);
-        bool again = err == EAGAIN && ips_did_not_wait(fd, &call, &ret);
-        if (!ips_fd_chan(word) ||
+        word = ips_fd_get_or_identify(fd);
+        bool again =
+            err == EAGAIN && ips_failed_without_waiting(fd, &call, &ret);
+        if (!ips_fd_channel_id(word) ||
             (again &&
-             ips_spin_note_failure(&call, &ret, ips_fd_chan(word), site)))
+             ips_spin_note_failure(&call, &ret, ips_fd_channel_id(word), site)))
             return;
-        ips_record_io(IPS_REC_RECVCALL, ips_fd_chan(word), IPS_OP_ACCEPT, call,
-                      ret, -1, err, site, 0);
+        ips_record_io(IPS_REC_RECVCALL, ips_fd_channel_id(word), IPS_OP_ACCEPT,
+                      call, ret, -1, err, site, 0);
         if (again)
             ips_spin_restart_run();
         return;
@@ -509,15 +512,15 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
     ips_fd_clear(r);
     ips_spin_end_run(&ips_me, &call);
     word = ips_chan_identify(r, ips_fd_get(r), &hint);
-    if (ips_fd_chan(word))
-        ips_record_io(IPS_REC_RECV, ips_fd_chan(word), IPS_OP_ACCEPT, call, ret,
-                      0, 0, site, 0);
+    if (ips_fd_channel_id(word))
+        ips_record_io(IPS_REC_RECV, ips_fd_channel_id(word), IPS_OP_ACCEPT,
+                      call, ret, 0, 0, site, 0);
 }
 
 #define ACCEPT_BEGINS(fd, site, call)                                          \
-    IPS_CALL_BEGINS(                                                           \
-        IPS_BEGUN(IPS_REC_RECV, IPS_OP_ACCEPT, ips_fd_chan(ips_fd_get(fd))),   \
-        site, call)
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_RECV, IPS_OP_ACCEPT,                     \
+                              ips_fd_channel_id(ips_fd_get(fd))),              \
+                    site, call)
 
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site)
 {

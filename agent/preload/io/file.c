@@ -43,12 +43,12 @@ static IPS_TLS struct anchor {
     long switches; /* how often the thread has given up the CPU so far */
 } anchor;
 
-static bool count_switches(struct rusage *ru)
+static bool get_thread_rusage(struct rusage *ru)
 {
     return ips_sys3(SYS_getrusage, RUSAGE_THREAD, (long)ru, 0) == 0;
 }
 
-static uint64_t stamps_of_ns(uint64_t ns)
+static uint64_t ns_to_wrap_stamps(uint64_t ns)
 {
     return ips_wrap_blocked * (ns / 2000);
 }
@@ -56,12 +56,12 @@ static uint64_t stamps_of_ns(uint64_t ns)
 /* Sets the anchor at the start of a call. Page faults up to now happened before
  * the call and are recorded now, unless a signal handler makes this call within
  * another one. `depth`: the value of open_depth if no handler does. */
-static __attribute__((noinline)) void set_anchor(uint32_t depth)
+static __attribute__((noinline)) void set_cpu_reading_anchor(uint32_t depth)
 {
     IPS_APART;
     struct rusage ru;
-    anchor = (struct anchor){ips_core_now(), ips_core_cpu(), 0};
-    if (!count_switches(&ru))
+    anchor = (struct anchor){ips_core_stamp_now(), ips_core_thread_cpu_ns(), 0};
+    if (!get_thread_rusage(&ru))
         return;
     anchor.switches = ru.ru_nvcsw;
     if (ips_me.open_depth == depth)
@@ -70,11 +70,11 @@ static __attribute__((noinline)) void set_anchor(uint32_t depth)
 
 struct ips_moment ips_file_call_begin(bool exact)
 {
-    uint64_t t = ips_core_now();
-    if (exact || unlikely(t - anchor.t > stamps_of_ns(ANCHOR_NS))) {
+    uint64_t t = ips_core_stamp_now();
+    if (exact || unlikely(t - anchor.t > ns_to_wrap_stamps(ANCHOR_NS))) {
         /* an exact call is not in the list of open calls */
-        set_anchor(exact ? 0 : 1);
-        t = ips_core_now();
+        set_cpu_reading_anchor(exact ? 0 : 1);
+        t = ips_core_stamp_now();
     }
     return (struct ips_moment){.t = t, .cpu = anchor.cpu};
 }
@@ -84,19 +84,21 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
                  int err, uint64_t site)
 {
     IPS_APART;
-    struct ips_moment ret = {.t = t_ret, .cpu = ips_core_cpu()};
+    struct ips_moment ret = {.t = t_ret, .cpu = ips_core_thread_cpu_ns()};
     struct rusage ru;
-    if (!count_switches(&ru))
+    if (!get_thread_rusage(&ru))
         return;
-    ips_page_faults_note(&ru); /* page faults within the call are part of it */
+    ips_page_faults_set_counts(
+        &ru); /* page faults within the call are part of it */
     bool gave_up = ru.ru_nvcsw != anchor.switches;
-    anchor = (struct anchor){ips_core_now(), ret.cpu, ru.ru_nvcsw};
+    anchor = (struct anchor){ips_core_stamp_now(), ret.cpu, ru.ru_nvcsw};
     /* If CPU time went backwards, the anchor is from before a fork, so it
      * belongs to another thread. */
     if (!gave_up || ret.cpu < call->cpu)
         return;
-    uint64_t asleep = ips_sub_sat(ips_wrap_ns(ips_sub_sat(t_ret, call->t)),
-                                  ret.cpu - call->cpu);
+    uint64_t asleep =
+        ips_sub_sat(ips_wrap_stamps_to_ns(ips_sub_sat(t_ret, call->t)),
+                    ret.cpu - call->cpu);
     if (asleep >= SLOW_NS)
         ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_DISK, *call, ret, result,
                       result < 0 ? err : 0, ips_site_resolve(site), 0);
@@ -108,8 +110,10 @@ static __attribute__((noinline, cold)) void
 take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
 {
     int saved = errno;
-    struct ips_moment ret = {.t = t, .cpu = ips_core_cpu()}, from = *call;
-    uint64_t least = ips_sub_sat(ret.cpu, ips_wrap_ns(ips_sub_sat(t, call->t)));
+    struct ips_moment ret = {.t = t, .cpu = ips_core_thread_cpu_ns()},
+                      from = *call;
+    uint64_t least =
+        ips_sub_sat(ret.cpu, ips_wrap_stamps_to_ns(ips_sub_sat(t, call->t)));
     from.cpu = ips_max_u64(from.cpu, least);
     ips_sample_check_return(&from, &ret);
     errno = saved;
@@ -118,10 +122,10 @@ take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
 void ips_file_call_end(const struct ips_moment *call, int64_t result,
                        uint64_t site)
 {
-    uint64_t t = ips_core_now();
+    uint64_t t = ips_core_stamp_now();
     if (unlikely(t >= ~ips_me.sample_off))
         take_sample_after_file_call(call, t);
-    bool quick = t - call->t < stamps_of_ns(SLOW_NS) || t < call->t;
+    bool quick = t - call->t < ns_to_wrap_stamps(SLOW_NS) || t < call->t;
     if (likely(++ips_me.file_calls < IPS_CALLS_EVERY && quick))
         return;
     int saved = errno;
@@ -136,7 +140,7 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
 
 /* Starts the record of a call on a file. False: `fd` is not a file, so pread
  * and the like will fail. */
-static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
+static inline bool begin_file_call(struct ips_io *io, int fd, uint64_t site)
 {
     return ips_io_begin(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;
 }
@@ -144,7 +148,7 @@ static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
 #define ON_FILE(type, fd, place, real_call)                                    \
     do {                                                                       \
         IPS_IO(io);                                                            \
-        if (!file_begin(&io, fd, place))                                       \
+        if (!begin_file_call(&io, fd, place))                                  \
             return ips_wrap_on(), real_call;                                   \
         type r = real_call;                                                    \
         ips_file_call_end(&io.call, (int64_t)r, io.site);                      \
@@ -302,7 +306,8 @@ IPS_EXPORT int msync(void *at, size_t n, int flags)
 /* number of file locks that this process has taken so far */
 static _Atomic uint32_t locks_taken;
 
-static bool lock_name(int fd, uint64_t start, struct ips_sync_object *thing)
+static bool name_file_lock(int fd, uint64_t start,
+                           struct ips_sync_object *thing)
 {
     struct stat st;
     if (ips_sys_fstat(fd, &st) < 0)
@@ -313,11 +318,11 @@ static bool lock_name(int fd, uint64_t start, struct ips_sync_object *thing)
 
 /* Stores in the descriptor's word whether this process holds a lock that the
  * close of `fd` releases. */
-static void set_lock_held(enum ips_sync kind, int fd, bool held)
+static void set_file_lock_flag(enum ips_sync kind, int fd, bool held)
 {
     uint64_t bit =
         kind == IPS_SYNC_FLOCK ? IPS_FD_FLOCKED : IPS_FD_RECORD_LOCKED;
-    uint64_t word = ips_fd_identified_word(fd);
+    uint64_t word = ips_fd_get_or_identify(fd);
     uint64_t flags = word & IPS_FD_FLAGS & ~bit;
     if (ips_fd_must_be_identified(word) || !(word & bit) == !held)
         return;
@@ -331,7 +336,7 @@ void ips_record_file_lock_release(int fd)
     struct ips_sync_object thing;
     uint64_t word = ips_fd_get(fd);
     struct ips_moment call = ips_at_call();
-    if (!lock_name(fd, 0, &thing))
+    if (!name_file_lock(fd, 0, &thing))
         return;
     if (word & IPS_FD_FLOCKED)
         ips_record_release(IPS_SYNC_FLOCK, &thing, call, 1, 0);
@@ -339,11 +344,11 @@ void ips_record_file_lock_release(int fd)
         ips_record_release(IPS_SYNC_RECORD_LOCK, &thing, call, 1, 0);
 }
 
-void ips_record_file_locks_end(void)
+void ips_record_file_locks_at_exit(void)
 {
     if (!atomic_load_explicit(&locks_taken, memory_order_relaxed))
         return;
-    for (int fd = 0, top = ips_fd_top(); fd < top; fd++)
+    for (int fd = 0, top = ips_fd_upper_bound(); fd < top; fd++)
         if (ips_fd_get(fd) & IPS_FD_LOCKED)
             ips_record_file_lock_release(fd);
 }
@@ -360,16 +365,17 @@ static bool failed_because_locked(int r)
 /* Notes a request for a lock that did not wait. If it failed, it may be the
  * first of several tries. If it got the lock after such tries, writes an
  * ACQUIRE record. */
-static void note_lock_try(enum ips_sync kind, int fd, uint64_t start, bool got,
-                          struct ips_moment call, uint64_t site)
+static void note_nonblocking_lock_try(enum ips_sync kind, int fd,
+                                      uint64_t start, bool got,
+                                      struct ips_moment call, uint64_t site)
 {
     struct ips_sync_object thing;
-    struct ips_retry run;
+    struct ips_retry_series run;
     const uint64_t key = start << 32 | (uint64_t)kind << 24 | (unsigned)fd;
     if (!got)
         ips_retry_note_failure(IPS_RETRY_FILE_LOCK, key, call);
     else if (ips_retry_end_run(IPS_RETRY_FILE_LOCK, key, &run) &&
-             lock_name(fd, start, &thing))
+             name_file_lock(fd, start, &thing))
         ips_record_acquire(kind, &thing,
                            (struct ips_moment){.t = run.first, .cpu = run.cpu},
                            call, IPS_GOT_SPUN, 0, site);
@@ -378,33 +384,36 @@ static void note_lock_try(enum ips_sync kind, int fd, uint64_t start, bool got,
 /* Records a request for a lock that returned `r`: writes an ACQUIRE record if
  * it waited, and notes that the close of `fd` releases the lock. Returns `r`.
  */
-static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
-                       struct ips_moment call, int r, uint64_t site)
+static int record_file_lock(enum ips_sync kind, int fd, uint64_t start,
+                            bool waits, struct ips_moment call, int r,
+                            uint64_t site)
 {
     struct ips_sync_object thing;
     int saved = errno;
     if (!waits && (r == 0 || failed_because_locked(r)))
-        note_lock_try(kind, fd, start, r == 0, call, site);
+        note_nonblocking_lock_try(kind, fd, start, r == 0, call, site);
     struct ips_moment ret = ips_at_return(&call);
-    if (waits && ips_was_blocked(&call, &ret) && lock_name(fd, start, &thing))
+    if (waits && ips_was_blocked(&call, &ret) &&
+        name_file_lock(fd, start, &thing))
         ips_record_acquire(kind, &thing, call, ret, 1, r < 0 ? saved : 0, site);
     if (r == 0)
-        set_lock_held(kind, fd, true);
+        set_file_lock_flag(kind, fd, true);
     errno = saved;
     return r;
 }
 
 /* Records an unlock that returned `r`: writes a RELEASE record. `all`: no part
  * of the file stays locked, so a later close releases nothing. Returns `r`. */
-static int record_unlock(enum ips_sync kind, int fd, uint64_t start, bool all,
-                         struct ips_moment call, int r, uint64_t site)
+static int record_file_unlock(enum ips_sync kind, int fd, uint64_t start,
+                              bool all, struct ips_moment call, int r,
+                              uint64_t site)
 {
     struct ips_sync_object thing;
     int saved = errno;
-    if (r == 0 && lock_name(fd, start, &thing))
+    if (r == 0 && name_file_lock(fd, start, &thing))
         ips_record_release(kind, &thing, call, 1, site);
     if (r == 0 && all)
-        set_lock_held(kind, fd, false);
+        set_file_lock_flag(kind, fd, false);
     errno = saved;
     return r;
 }
@@ -417,7 +426,7 @@ int ips_flock_at(int fd, int operation, uint64_t site)
     struct ips_moment call = ips_at_call();
     int r = REAL(flock)(fd, operation | LOCK_NB);
     if ((operation & ~LOCK_NB) == LOCK_UN)
-        return record_unlock(IPS_SYNC_FLOCK, fd, 0, true, call, r, site);
+        return record_file_unlock(IPS_SYNC_FLOCK, fd, 0, true, call, r, site);
     bool waits = !(operation & LOCK_NB) && failed_because_locked(r);
     IPS_WAIT_MARK;
     if (waits) {
@@ -425,7 +434,7 @@ int ips_flock_at(int fd, int operation, uint64_t site)
         errno = before;
         r = REAL(flock)(fd, operation);
     }
-    return record_lock(IPS_SYNC_FLOCK, fd, 0, waits, call, r, site);
+    return record_file_lock(IPS_SYNC_FLOCK, fd, 0, waits, call, r, site);
 }
 
 IPS_EXPORT int flock(int fd, int operation)
@@ -434,7 +443,7 @@ IPS_EXPORT int flock(int fd, int operation)
 }
 
 /* Returns the offset in the file at which an fcntl lock starts. */
-static uint64_t lock_start(int fd, const struct flock *lock)
+static uint64_t fcntl_lock_start_offset(int fd, const struct flock *lock)
 {
     int64_t start = lock->l_start;
     struct stat st;
@@ -449,8 +458,8 @@ static uint64_t lock_start(int fd, const struct flock *lock)
 
 /* Reads the caller's structure only after the kernel has read it, because the
  * address may be invalid. */
-int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
-                   uint64_t site)
+int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
+                                   int command, void *arg, uint64_t site)
 {
     struct flock lock;
     const int before = errno;
@@ -470,12 +479,13 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
         return r;
     int saved = errno;
     memcpy(&lock, arg, sizeof(lock));
-    uint64_t start = lock_start(fd, &lock);
+    uint64_t start = fcntl_lock_start_offset(fd, &lock);
     errno = saved;
     if (lock.l_type == F_UNLCK)
-        return record_unlock(IPS_SYNC_RECORD_LOCK, fd, start,
-                             start == 0 && lock.l_len == 0, call, r, site);
-    return record_lock(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r, site);
+        return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, start,
+                                  start == 0 && lock.l_len == 0, call, r, site);
+    return record_file_lock(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r,
+                            site);
 }
 
 /* libc's own lockf uses fcntl calls that do not pass our wrapper. */
@@ -494,18 +504,18 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
         errno = before;
         r = REAL(lockf)(fd, command, n);
     }
-    uint64_t start = lock_start(fd, &lock);
+    uint64_t start = fcntl_lock_start_offset(fd, &lock);
     if (command == F_ULOCK)
-        return record_unlock(IPS_SYNC_RECORD_LOCK, fd, start,
-                             start == 0 && n == 0, call, r, IPS_SITE);
-    return record_lock(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r,
-                       IPS_SITE);
+        return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, start,
+                                  start == 0 && n == 0, call, r, IPS_SITE);
+    return record_file_lock(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r,
+                            IPS_SITE);
 }
 int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 
 /* --- eventfd -------------------------------------------------------------- */
 
-static bool eventfd_object(uint64_t word, struct ips_sync_object *thing)
+static bool name_eventfd(uint64_t word, struct ips_sync_object *thing)
 {
     /* eventfd-id plus 1; 0: unknown, or the descriptor is now another file */
     uint32_t id = ips_fd_class(word) == IPS_FD_EVENTFD ? (uint32_t)word : 0;
@@ -516,14 +526,14 @@ static bool eventfd_object(uint64_t word, struct ips_sync_object *thing)
 void ips_record_eventfd_write(const struct ips_io *io)
 {
     struct ips_sync_object thing;
-    if (eventfd_object(ips_fd_get(io->fd), &thing))
+    if (name_eventfd(ips_fd_get(io->fd), &thing))
         ips_record_release(IPS_SYNC_EVENTFD, &thing, io->call, 1, io->site);
 }
 
 bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
 {
     struct ips_sync_object thing;
-    bool known = eventfd_object(ips_fd_get(io->fd), &thing);
+    bool known = name_eventfd(ips_fd_get(io->fd), &thing);
     if (known)
         ips_record_acquire(IPS_SYNC_EVENTFD, &thing, io->call, ret, 1, 0,
                            io->site);
@@ -535,8 +545,8 @@ bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
 /* Names one direction of a pseudo terminal: the data that the side of `io`
  * writes or, with `reads`, that the other side writes. False: no process of the
  * run can have the other side. */
-static bool pty_object(const struct ips_io *io, bool reads,
-                       struct ips_sync_object *thing)
+static bool name_pty_direction(const struct ips_io *io, bool reads,
+                               struct ips_sync_object *thing)
 {
     const uint64_t word = ips_fd_get(io->fd);
     const uint32_t number = (uint32_t)word; /* IPS_FD_PTY */
@@ -545,7 +555,7 @@ static bool pty_object(const struct ips_io *io, bool reads,
     /* A short process does not map the run's shared control file only for this
      * test, but uses the copy that it made at its start. */
     const struct ips_control *c =
-        ips_core.share_later ? ips_core.control : ips_shared();
+        ips_core.share_later ? ips_core.control : ips_shared_control();
     if (!c || !atomic_load_explicit(&c->has_pty_master, memory_order_relaxed))
         return false;
     *thing = (struct ips_sync_object){0, number ^ reads, 0};
@@ -555,7 +565,7 @@ static bool pty_object(const struct ips_io *io, bool reads,
 bool ips_record_pty_write(const struct ips_io *io)
 {
     struct ips_sync_object thing;
-    bool known = pty_object(io, false, &thing);
+    bool known = name_pty_direction(io, false, &thing);
     if (known)
         ips_record_release(IPS_SYNC_TERMINAL, &thing, io->call, 1, io->site);
     return known;
@@ -564,7 +574,7 @@ bool ips_record_pty_write(const struct ips_io *io)
 bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret)
 {
     struct ips_sync_object thing;
-    bool known = pty_object(io, true, &thing);
+    bool known = name_pty_direction(io, true, &thing);
     if (known)
         ips_record_acquire(IPS_SYNC_TERMINAL, &thing, io->call, ret, 1, 0,
                            io->site);

@@ -22,7 +22,8 @@
 /* Receives on a datagram socket for a caller that did not ask for the sender.
  * The record needs the sender, so the call is made as a recvfrom with an
  * address buffer of our own, which otherwise does the same. */
-static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
+static ssize_t receive_dgram_with_sender(struct ips_io *io, void *buf, size_t n,
+                                         int flags)
 {
     struct sockaddr_storage from;
     socklen_t len = sizeof(from);
@@ -43,7 +44,8 @@ static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
  * channel. A receive of urgent data never waits, but its byte is counted. The
  * sender counts that byte, too, so the count of a receiver that never receives
  * it stays one byte behind. */
-static ssize_t record_peek(const struct ips_io *io, int flags, ssize_t r)
+static ssize_t record_peek_or_urgent_data(const struct ips_io *io, int flags,
+                                          ssize_t r)
 {
     if ((flags & NOT_DATA) == MSG_OOB && r > 0)
         return ips_io_record_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
@@ -60,7 +62,7 @@ __attribute__((noinline)) ssize_t ips_read_slow(int fd, void *buf, size_t n,
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(read)(fd, buf, n);
     if (io.klass == IPS_FD_DGRAM && n)
-        return receive_dgram(&io, buf, n, 0);
+        return receive_dgram_with_sender(&io, buf, n, 0);
     ssize_t r = REAL(read)(fd, buf, n);
     return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
                                   0);
@@ -84,7 +86,7 @@ IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, IPS_SITE))
         return REAL(__read_chk)(fd, buf, n, size);
     if (io.klass == IPS_FD_DGRAM && n && n <= size)
-        return receive_dgram(&io, buf, n, 0);
+        return receive_dgram_with_sender(&io, buf, n, 0);
     ssize_t r = REAL(__read_chk)(fd, buf, n, size);
     return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
                                   0);
@@ -112,7 +114,7 @@ IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
 ssize_t __write(int, const void *, size_t) IPS_ALIAS(write);
 
 /* Returns the number of buffers to look at: 0 if the kernel refuses `count`. */
-static size_t iov_count(long count)
+static size_t valid_iov_count(long count)
 {
     return count < 0 || count > 1024 ? 0 : (size_t)count;
 }
@@ -124,8 +126,8 @@ ips_readv_slow(int fd, const struct iovec *iov, int count, uint64_t site)
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(readv)(fd, iov, count);
     ssize_t r = REAL(readv)(fd, iov, count);
-    return ips_io_record_received(&io, IPS_OP_DATA, r, iov, iov_count(count),
-                                  NULL, 0);
+    return ips_io_record_received(&io, IPS_OP_DATA, r, iov,
+                                  valid_iov_count(count), NULL, 0);
 }
 IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
@@ -135,7 +137,7 @@ IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
             !ips_stream_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_readv_slow(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(readv)(fd, iov, count);
-    return ips_stream_record_receive(&io, r, iov, iov_count(count));
+    return ips_stream_record_receive(&io, r, iov, valid_iov_count(count));
 }
 
 __attribute__((noinline)) ssize_t
@@ -145,8 +147,8 @@ ips_writev_slow(int fd, const struct iovec *iov, int count, uint64_t site)
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(writev)(fd, iov, count);
     ssize_t r = REAL(writev)(fd, iov, count);
-    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL,
-                              0);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, valid_iov_count(count),
+                              NULL, 0);
 }
 IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
@@ -167,8 +169,8 @@ ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
         (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
-    return ips_io_record_received(&io, IPS_OP_DATA, r, iov, iov_count(count),
-                                  NULL, 0);
+    return ips_io_record_received(&io, IPS_OP_DATA, r, iov,
+                                  valid_iov_count(count), NULL, 0);
 }
 
 IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
@@ -187,8 +189,8 @@ ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
         (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
-    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL,
-                              0);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, valid_iov_count(count),
+                              NULL, 0);
 }
 
 IPS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count,
@@ -258,9 +260,10 @@ static __attribute__((noinline)) ssize_t recv_slow(int fd, void *buf, size_t n,
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(recv)(fd, buf, n, flags);
     if (flags & NOT_DATA)
-        return record_peek(&io, flags, REAL(recv)(fd, buf, n, flags));
+        return record_peek_or_urgent_data(&io, flags,
+                                          REAL(recv)(fd, buf, n, flags));
     if (io.klass == IPS_FD_DGRAM)
-        return receive_dgram(&io, buf, n, flags);
+        return receive_dgram_with_sender(&io, buf, n, flags);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
     return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
                                   0);
@@ -285,10 +288,10 @@ IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, IPS_SITE))
         return REAL(__recv_chk)(fd, buf, n, size, flags);
     if (flags & NOT_DATA)
-        return record_peek(&io, flags,
-                           REAL(__recv_chk)(fd, buf, n, size, flags));
+        return record_peek_or_urgent_data(
+            &io, flags, REAL(__recv_chk)(fd, buf, n, size, flags));
     if (io.klass == IPS_FD_DGRAM && n <= size)
-        return receive_dgram(&io, buf, n, flags);
+        return receive_dgram_with_sender(&io, buf, n, flags);
     ssize_t r = REAL(__recv_chk)(fd, buf, n, size, flags);
     return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
                                   0);
@@ -319,10 +322,10 @@ ips_recvfrom_slow(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(recvfrom)(fd, buf, n, flags, from, len);
     if (flags & NOT_DATA)
-        return record_peek(&io, flags,
-                           REAL(recvfrom)(fd, buf, n, flags, from, len));
+        return record_peek_or_urgent_data(
+            &io, flags, REAL(recvfrom)(fd, buf, n, flags, from, len));
     if (io.klass == IPS_FD_DGRAM && !from)
-        return receive_dgram(&io, buf, n, flags);
+        return receive_dgram_with_sender(&io, buf, n, flags);
     socklen_t room = from && len ? *len : 0;
     if (io.klass == IPS_FD_DGRAM && len && ips_must_ask_segment_size(&io)) {
         struct iovec iov = {buf, n};
@@ -368,8 +371,8 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
 /* Records bytes that one call received from one descriptor and sent to another.
  * `asked`: the number of bytes asked for. An error is recorded for the reading
  * end if that is a channel. Returns `r`. */
-static ssize_t record_move(struct ips_io *in, struct ips_io *out, ssize_t r,
-                           size_t asked)
+static ssize_t record_fd_to_fd_transfer(struct ips_io *in, struct ips_io *out,
+                                        ssize_t r, size_t asked)
 {
     const struct iovec iov = {NULL, asked};
     int saved = errno;
@@ -392,7 +395,8 @@ ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site)
     bool has_out = ips_io_begin(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(sendfile)(to, from, at, n);
     if (has_in || has_out)
-        record_move(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
+        record_fd_to_fd_transfer(has_in ? &in : NULL, has_out ? &out : NULL, r,
+                                 n);
     return r;
 }
 
@@ -411,7 +415,8 @@ ssize_t ips_splice_at(int from, off64_t *from_at, int to, off64_t *to_at,
     bool has_out = ips_io_begin(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(splice)(from, from_at, to, to_at, n, flags);
     if (has_in || has_out)
-        record_move(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
+        record_fd_to_fd_transfer(has_in ? &in : NULL, has_out ? &out : NULL, r,
+                                 n);
     return r;
 }
 
@@ -421,7 +426,7 @@ IPS_EXPORT ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at,
     return ips_splice_at(from, from_at, to, to_at, n, flags, IPS_SITE);
 }
 
-static bool is_empty(int pipe)
+static bool is_pipe_empty(int pipe)
 {
     int bytes = 0;
     return !ips_sys_quiet &&
@@ -431,13 +436,14 @@ static bool is_empty(int pipe)
 
 /* A tee whose source was empty returned `r`. If it waited, records the wait as
  * a poll of the source, after which the send begins. */
-static void record_wait_for_source(struct ips_io *out, int from, ssize_t r)
+static void record_tee_wait(struct ips_io *out, int from, ssize_t r)
 {
     int saved = errno;
     struct ips_moment ret = ips_at_return(&out->call);
     if (ips_was_blocked(&out->call, &ret)) {
         ips_record_poll(IPS_OP_POLL, out->call, 1, 0, out->site,
-                        ips_ready_of(from, r ? POLLIN : POLLHUP), false);
+                        ips_pack_ready_events(from, r ? POLLIN : POLLHUP),
+                        false);
         out->call = ret;
     }
     errno = saved;
@@ -449,11 +455,11 @@ ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site)
     IPS_IO(out);
     if (!ips_io_begin(&out, IPS_REC_SEND, to, site))
         return REAL(tee)(from, to, n, flags);
-    bool empty = is_empty(from);
+    bool empty = is_pipe_empty(from);
     ssize_t r = REAL(tee)(from, to, n, flags);
     if (empty && r >= 0)
-        record_wait_for_source(&out, from, r);
-    return record_move(NULL, &out, r, n);
+        record_tee_wait(&out, from, r);
+    return record_fd_to_fd_transfer(NULL, &out, r, n);
 }
 
 IPS_EXPORT ssize_t tee(int from, int to, size_t n, unsigned flags)
@@ -475,9 +481,9 @@ ssize_t ips_vmsplice_at(int fd, const struct iovec *iov, size_t count,
     errno = saved;
     if (reads)
         return ips_io_record_received(&io, IPS_OP_SENDFILE, r, iov,
-                                      iov_count((long)count), NULL, 0);
+                                      valid_iov_count((long)count), NULL, 0);
     return ips_io_record_sent(&io, IPS_OP_SENDFILE, r, iov,
-                              iov_count((long)count), NULL, 0);
+                              valid_iov_count((long)count), NULL, 0);
 }
 
 IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,

@@ -16,7 +16,7 @@
 
 static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
 
-static size_t iov_count(const struct msghdr *m)
+static size_t valid_msg_iov_count(const struct msghdr *m)
 {
     return m->msg_iovlen > 1024 ? 0 : m->msg_iovlen;
 }
@@ -61,9 +61,9 @@ ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
         return ips_io_record_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (io.klass == IPS_FD_DGRAM && m->msg_control)
         io.segment = ips_segment_bytes_in_control(m, UDP_SEGMENT);
-    return ips_io_record_sent(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
-                              (const struct sockaddr *)m->msg_name,
-                              m->msg_namelen);
+    return ips_io_record_sent(
+        &io, IPS_OP_DATA, r, m->msg_iov, valid_msg_iov_count(m),
+        (const struct sockaddr *)m->msg_name, m->msg_namelen);
 }
 
 IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
@@ -118,8 +118,8 @@ ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags)
         name = m->msg_name ? &unknown : NULL;
         len = m->msg_name ? (socklen_t)sizeof(unknown) : 0;
     }
-    return ips_io_record_received(io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
-                                  name, len);
+    return ips_io_record_received(io, IPS_OP_DATA, r, m->msg_iov,
+                                  valid_msg_iov_count(m), name, len);
 }
 
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
@@ -158,7 +158,7 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
     bool whole =
         m->msg_namelen >= sizeof(sa_family_t) && m->msg_namelen <= room;
     return ips_io_record_received(
-        &io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
+        &io, IPS_OP_DATA, r, m->msg_iov, valid_msg_iov_count(m),
         whole ? (const struct sockaddr *)m->msg_name : &unknown,
         whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
 }
@@ -183,7 +183,7 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
             io.segment =
                 ips_segment_bytes_in_control(&v[i].msg_hdr, UDP_SEGMENT);
         ips_io_record_sent(&io, IPS_OP_DATA, v[i].msg_len, v[i].msg_hdr.msg_iov,
-                           iov_count(&v[i].msg_hdr),
+                           valid_msg_iov_count(&v[i].msg_hdr),
                            (const struct sockaddr *)v[i].msg_hdr.msg_name,
                            v[i].msg_hdr.msg_namelen);
     }
@@ -211,7 +211,8 @@ static void record_received_messages(const struct ips_io *io, struct mmsghdr *v,
         bool whole = m->msg_name && m->msg_namelen >= sizeof(sa_family_t) &&
                      (!room || m->msg_namelen <= room[i]);
         ips_io_record_received(
-            &each, IPS_OP_DATA, v[i].msg_len, m->msg_iov, iov_count(m),
+            &each, IPS_OP_DATA, v[i].msg_len, m->msg_iov,
+            valid_msg_iov_count(m),
             whole ? (const struct sockaddr *)m->msg_name : &unknown,
             whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
     }

@@ -62,14 +62,14 @@ static int record_open(int fd, bool stream, struct ips_moment call,
 
 /* Records whether an open that returned `fd` may have created the file at its
  * path, or showed that the file does not exist. Returns `fd`. */
-static int record_path(int fd, int at, const char *path, int flags,
-                       struct ips_moment call, uint64_t site)
+static int record_path_of_open(int fd, int at, const char *path, int flags,
+                               struct ips_moment call, uint64_t site)
 {
     int saved = errno;
     if (unlikely(fd >= 0 && flags & O_CREAT))
-        ips_record_file_made(path, fd, flags, call, site);
+        ips_record_file_created_by_open(path, fd, flags, call, site);
     errno = saved;
-    return ips_note_path_result(at, path, fd, site);
+    return ips_note_file_existence_test(at, path, fd, site);
 }
 
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,
@@ -81,8 +81,8 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
     struct ips_moment call = ips_at_call();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, site, call);
     int fd = REAL(openat)(at, path, flags, mode);
-    return record_path(record_open(fd, false, call, site), at, path, flags,
-                       call, site);
+    return record_path_of_open(record_open(fd, false, call, site), at, path,
+                               flags, call, site);
 }
 
 /* Body of a wrapper that opens `path`: makes and records `real_call`, which
@@ -95,10 +95,10 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
         struct ips_moment call = ips_at_call();                                \
         IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);                  \
         int opened = record_open(real_call, false, call, IPS_SITE);            \
-        return record_path(opened, at, path, flags, call, IPS_SITE);           \
+        return record_path_of_open(opened, at, path, flags, call, IPS_SITE);   \
     } while (0)
 
-static mode_t mode_in(va_list ap, int flags)
+static mode_t mode_argument(va_list ap, int flags)
 {
     bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
     return creates ? va_arg(ap, mode_t) : 0;
@@ -108,7 +108,7 @@ IPS_EXPORT int open(const char *path, int flags, ...)
 {
     va_list ap;
     va_start(ap, flags);
-    mode_t mode = mode_in(ap, flags);
+    mode_t mode = mode_argument(ap, flags);
     va_end(ap);
     OPEN(AT_FDCWD, path, flags, REAL(open)(path, flags, mode));
 }
@@ -120,7 +120,7 @@ IPS_EXPORT int openat(int at, const char *path, int flags, ...)
 {
     va_list ap;
     va_start(ap, flags);
-    mode_t mode = mode_in(ap, flags);
+    mode_t mode = mode_argument(ap, flags);
     va_end(ap);
     OPEN(at, path, flags, REAL(openat)(at, path, flags, mode));
 }
@@ -151,8 +151,8 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *f = REAL(fopen)(path, mode);
     int fd = f ? record_open(f->_fileno, true, call, IPS_SITE) : -1;
-    record_path(fd, AT_FDCWD, path, mode && mode[0] != 'r' ? O_CREAT : 0, call,
-                IPS_SITE);
+    record_path_of_open(fd, AT_FDCWD, path,
+                        mode && mode[0] != 'r' ? O_CREAT : 0, call, IPS_SITE);
     return f;
 }
 FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
@@ -169,7 +169,7 @@ IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
     if (f->_fileno >= 0) {
         if (f->_IO_write_ptr > f->_IO_write_base)
             fflush(f);
-        ips_chan_record_close_and_forget(f->_fileno, IPS_SITE);
+        ips_chan_record_close_and_clear(f->_fileno, IPS_SITE);
     }
     errno = saved;
     IPS_WAIT_MARK;

@@ -41,10 +41,11 @@ static void record_path_event(enum ips_op op, const struct stat *st,
                   (int64_t)st->st_ino, 0, site, 0);
 }
 
-static void record_found(int at, const char *path, uint64_t site)
+static void record_file_found_after_tests(int at, const char *path,
+                                          uint64_t site)
 {
     struct stat st;
-    struct ips_retry run;
+    struct ips_retry_series run;
     if (!ips_retry_end_run(IPS_RETRY_PATH, path_key(at, path), &run) ||
         ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, 0, 0, 0) < 0)
         return;
@@ -53,7 +54,7 @@ static void record_found(int at, const char *path, uint64_t site)
                       ips_at_call(), site);
 }
 
-int ips_note_path_result(int at, const char *path, int r, uint64_t site)
+int ips_note_file_existence_test(int at, const char *path, int r, uint64_t site)
 {
     int saved = errno;
     bool runs = ips_me.extra && ips_me.extra->retry[IPS_RETRY_PATH].count;
@@ -62,7 +63,7 @@ int ips_note_path_result(int at, const char *path, int r, uint64_t site)
     if (!ips_wrap_on() || ips_sys_quiet)
         return r;
     if (r >= 0)
-        record_found(at, path, site);
+        record_file_found_after_tests(at, path, site);
     else if (saved == ENOENT && path)
         ips_retry_note_failure(IPS_RETRY_PATH, path_key(at, path),
                                ips_at_call());
@@ -72,20 +73,20 @@ int ips_note_path_result(int at, const char *path, int r, uint64_t site)
 
 IPS_EXPORT int stat(const char *restrict path, struct stat *restrict st)
 {
-    return ips_note_path_result(
+    return ips_note_file_existence_test(
         AT_FDCWD, path, (ips_wrap_on(), REAL(stat)(path, st)), IPS_SITE);
 }
 
 IPS_EXPORT int lstat(const char *restrict path, struct stat *restrict st)
 {
-    return ips_note_path_result(
+    return ips_note_file_existence_test(
         AT_FDCWD, path, (ips_wrap_on(), REAL(lstat)(path, st)), IPS_SITE);
 }
 
 IPS_EXPORT int fstatat(int at, const char *restrict path,
                        struct stat *restrict st, int flags)
 {
-    return ips_note_path_result(
+    return ips_note_file_existence_test(
         at, path, (ips_wrap_on(), REAL(fstatat)(at, path, st, flags)),
         IPS_SITE);
 }
@@ -100,29 +101,29 @@ int fstatat64(int, const char *restrict, struct stat64 *restrict, int)
 IPS_EXPORT int statx(int at, const char *restrict path, int flags,
                      unsigned mask, struct statx *restrict st)
 {
-    return ips_note_path_result(
+    return ips_note_file_existence_test(
         at, path, (ips_wrap_on(), REAL(statx)(at, path, flags, mask, st)),
         IPS_SITE);
 }
 
 IPS_EXPORT int access(const char *path, int mode)
 {
-    return ips_note_path_result(
+    return ips_note_file_existence_test(
         AT_FDCWD, path, (ips_wrap_on(), REAL(access)(path, mode)), IPS_SITE);
 }
 
 IPS_EXPORT int faccessat(int at, const char *path, int mode, int flags)
 {
-    return ips_note_path_result(
+    return ips_note_file_existence_test(
         at, path, (ips_wrap_on(), REAL(faccessat)(at, path, mode, flags)),
         IPS_SITE);
 }
 
 IPS_EXPORT int euidaccess(const char *path, int mode)
 {
-    return ips_note_path_result(AT_FDCWD, path,
-                                (ips_wrap_on(), REAL(euidaccess)(path, mode)),
-                                IPS_SITE);
+    return ips_note_file_existence_test(
+        AT_FDCWD, path, (ips_wrap_on(), REAL(euidaccess)(path, mode)),
+        IPS_SITE);
 }
 int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
@@ -130,7 +131,7 @@ int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
 /* Returns the object of kind WATCH for the last component of a path of `len`
  * bytes. */
-static struct ips_sync_object watch_object(const char *path, size_t len)
+static struct ips_sync_object name_watched_file(const char *path, size_t len)
 {
     while (len > 1 && path[len - 1] == '/')
         len--;
@@ -143,15 +144,15 @@ static struct ips_sync_object watch_object(const char *path, size_t len)
 
 /* Records that a call made at `call` created or removed the file at `path`:
  * writes a RELEASE record of kind WATCH. */
-static void record_change(const char *path, struct ips_moment call,
-                          uint64_t site)
+static void record_watched_name_change(const char *path, struct ips_moment call,
+                                       uint64_t site)
 {
-    struct ips_sync_object name = watch_object(path, strlen(path));
+    struct ips_sync_object name = name_watched_file(path, strlen(path));
     ips_record_release(IPS_SYNC_WATCH, &name, call, 1, site);
 }
 
-bool ips_record_watch_read(const struct ips_io *io, const void *events,
-                           size_t bytes, struct ips_moment ret)
+bool ips_record_inotify_read(const struct ips_io *io, const void *events,
+                             size_t bytes, struct ips_moment ret)
 {
     struct inotify_event first;
     if ((uint32_t)ips_fd_get(io->fd) != IPS_WATCH_INOTIFY ||
@@ -162,48 +163,49 @@ bool ips_record_watch_read(const struct ips_io *io, const void *events,
     size_t most = ips_min_u64(first.len, bytes - sizeof(first));
     if (!(first.mask & (IN_CREATE | IN_DELETE | IN_MOVE)) || !most || !*name)
         return false;
-    struct ips_sync_object object = watch_object(name, strnlen(name, most));
+    struct ips_sync_object object =
+        name_watched_file(name, strnlen(name, most));
     ips_record_acquire(IPS_SYNC_WATCH, &object, io->call, ret, 1, 0, io->site);
     return true;
 }
 
 /* ---- calls that create or remove a file ---------------------------------- */
 
-void ips_record_file_made(const char *path, int fd, int flags,
-                          struct ips_moment call, uint64_t site)
+void ips_record_file_created_by_open(const char *path, int fd, int flags,
+                                     struct ips_moment call, uint64_t site)
 {
     struct stat st;
     bool may_make = flags & O_CREAT && !ips_sys_quiet;
     if (may_make && ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
         st.st_size == 0) {
-        record_change(path, call, site);
+        record_watched_name_change(path, call, site);
         record_path_event(IPS_OP_MADE, &st, call, call, site);
     }
 }
 
 /* Records a call that returned `r` and, if that is 0, created a file at `path`.
  * `call` is the moment just before the call. Returns `r`. */
-static int record_made(int at, const char *path, int r, struct ips_moment call,
-                       uint64_t site)
+static int record_file_created(int at, const char *path, int r,
+                               struct ips_moment call, uint64_t site)
 {
     struct stat st;
     int saved = errno;
     if (r == 0 && !ips_sys_quiet &&
         ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, AT_SYMLINK_NOFOLLOW,
                  0, 0) == 0) {
-        record_change(path, call, site);
+        record_watched_name_change(path, call, site);
         record_path_event(IPS_OP_MADE, &st, call, call, site);
     }
     errno = saved;
     return r;
 }
 
-static int record_removed(const char *path, int r, struct ips_moment call,
-                          uint64_t site)
+static int record_file_removed(const char *path, int r, struct ips_moment call,
+                               uint64_t site)
 {
     int saved = errno;
     if (r == 0)
-        record_change(path, call, site);
+        record_watched_name_change(path, call, site);
     errno = saved;
     return r;
 }
@@ -215,7 +217,7 @@ static int record_removed(const char *path, int r, struct ips_moment call,
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         struct ips_moment call = ips_at_call();                                \
-        return record_made(at, path, real_call, call, IPS_SITE);               \
+        return record_file_created(at, path, real_call, call, IPS_SITE);       \
     } while (0)
 
 /* Body of a wrapper: `real_call` removes the file at `path`. */
@@ -224,7 +226,7 @@ static int record_removed(const char *path, int r, struct ips_moment call,
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         struct ips_moment call = ips_at_call();                                \
-        return record_removed(path, real_call, call, IPS_SITE);                \
+        return record_file_removed(path, real_call, call, IPS_SITE);           \
     } while (0)
 
 /* Body of a wrapper: `real_call` gives the file at `from` the path `to`. */
@@ -233,8 +235,8 @@ static int record_removed(const char *path, int r, struct ips_moment call,
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         struct ips_moment call = ips_at_call();                                \
-        int r = record_removed(from, real_call, call, IPS_SITE);               \
-        return record_made(at, to, r, call, IPS_SITE);                         \
+        int r = record_file_removed(from, real_call, call, IPS_SITE);          \
+        return record_file_created(at, to, r, call, IPS_SITE);                 \
     } while (0)
 
 IPS_EXPORT int rename(const char *from, const char *to)
@@ -306,5 +308,5 @@ IPS_EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
     memcpy(&un, name, len);
     char path[sizeof(un.sun_path) + 1] = {0};
     memcpy(path, un.sun_path, sizeof(un.sun_path));
-    return path[0] ? record_made(AT_FDCWD, path, r, call, IPS_SITE) : r;
+    return path[0] ? record_file_created(AT_FDCWD, path, r, call, IPS_SITE) : r;
 }

@@ -20,7 +20,7 @@
 
 #define ARRIVAL_MAX_NS 10000000000u
 
-static uint64_t stamp_ns(const struct ips_clock *c, uint64_t stamp)
+static uint64_t stamp_to_raw_ns(const struct ips_clock *c, uint64_t stamp)
 {
     if (c->kind == IPS_CLOCK_RAW)
         return stamp;
@@ -32,7 +32,7 @@ static uint64_t stamp_ns(const struct ips_clock *c, uint64_t stamp)
 
 /* Returns the CLOCK_REALTIME (ns) at which the datagram last received from `fd`
  * arrived; 0: unknown. */
-static uint64_t real_arrival(int fd)
+static uint64_t last_arrival_realtime_ns(int fd)
 {
     struct timespec ts = {0, 0};
     if (ips_sys3(SYS_ioctl, fd, SIOCGSTAMPNS, (long)&ts) < 0 || ts.tv_sec <= 0)
@@ -43,12 +43,12 @@ static uint64_t real_arrival(int fd)
 void ips_record_arrival_time(const struct ips_io *io)
 {
     const struct ips_control *c = ips_core_control();
-    uint64_t arrival = real_arrival(io->fd);
+    uint64_t arrival = last_arrival_realtime_ns(io->fd);
     if (!arrival || ips_me.in_vfork)
         return;
-    uint64_t real = ips_sys_clock(CLOCK_REALTIME);
-    uint64_t now = stamp_ns(&c->clock, ips_core_now());
-    uint64_t call = stamp_ns(&c->clock, io->call.t);
+    uint64_t real = ips_sys_clock_ns(CLOCK_REALTIME);
+    uint64_t now = stamp_to_raw_ns(&c->clock, ips_core_stamp_now());
+    uint64_t call = stamp_to_raw_ns(&c->clock, io->call.t);
     if (arrival > real || real - arrival > ARRIVAL_MAX_NS ||
         real - arrival > now)
         return;

@@ -61,8 +61,8 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
 
 /* Whether a call that failed with EAGAIN returned without waiting. (It may have
  * been preempted. It may have waited if a timeout is set on the socket.) */
-bool ips_did_not_wait(int fd, const struct ips_moment *call,
-                      const struct ips_moment *ret)
+bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
+                                const struct ips_moment *ret)
 {
     return likely(!ips_was_blocked(call, ret)) ||
            ips_sys3(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
@@ -100,7 +100,7 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     io->not_last = false;
     io->segment = 0;
     io->whole = false;
-    io->chan = ips_fd_chan(word);
+    io->chan = ips_fd_channel_id(word);
     /* The call site of a file access is looked up only if the call was slow. */
     io->site = io->klass == IPS_FD_FILE ? site : ips_site_resolve(site);
     ips_push_open_call(&ips_me, io, 0);
@@ -113,7 +113,7 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     return true;
 }
 
-static bool asked_for_nothing(const struct iovec *iov, size_t iovcnt)
+static bool are_all_buffers_empty(const struct iovec *iov, size_t iovcnt)
 {
     for (size_t i = 0; i < iovcnt; i++)
         if (iov[i].iov_len)
@@ -188,16 +188,17 @@ static void record_signals_read(const struct iovec *iov, size_t iovcnt,
     for (size_t i = 0; i < n; i++) {
         memcpy(&one, (const char *)iov[0].iov_base + i * sizeof(one),
                sizeof(one));
-        ips_record_taken(IPS_SIGNAL_FD, (int)one.ssi_signo, one.ssi_code,
-                         (int32_t)one.ssi_pid,
-                         ips_signal_record_value(
-                             (int)one.ssi_signo, one.ssi_code, one.ssi_fd,
-                             (long)one.ssi_band, one.ssi_ptr),
-                         ret);
+        ips_record_signal_taken(
+            IPS_SIGNAL_FD, (int)one.ssi_signo, one.ssi_code,
+            (int32_t)one.ssi_pid,
+            ips_signal_record_value((int)one.ssi_signo, one.ssi_code,
+                                    one.ssi_fd, (long)one.ssi_band,
+                                    one.ssi_ptr),
+            ret);
     }
 }
 
-static enum ips_op wait_op(enum ips_fd_class klass)
+static enum ips_op wait_op_of_fd_class(enum ips_fd_class klass)
 {
     return klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
            : klass == IPS_FD_TIMERFD  ? IPS_OP_TIMERFD
@@ -220,15 +221,15 @@ static ssize_t record_received_from_no_channel(const struct ips_io *io,
     if (result > 0)
         ips_spin_end_run(&ips_me, &io->call);
     else if (result < 0 && err == EAGAIN &&
-             ips_did_not_wait(io->fd, &io->call, &ret))
+             ips_failed_without_waiting(io->fd, &io->call, &ret))
         ips_spin_note_failure(&io->call, &ret, 0, io->site);
     size_t first = watch ? ips_min_u64((size_t)result, iov[0].iov_len) : 0;
     if (!(eventfd && ips_record_eventfd_read(io, ret)) &&
-        !(watch && ips_record_watch_read(io, iov[0].iov_base, first, ret)) &&
+        !(watch && ips_record_inotify_read(io, iov[0].iov_base, first, ret)) &&
         !(terminal && ips_record_pty_read(io, ret)) &&
         (result > 0 || ips_was_blocked(&io->call, &ret)))
-        ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
-                      result, result < 0 ? err : 0, io->site, 0);
+        ips_record_io(IPS_REC_BLOCK, 0, wait_op_of_fd_class(io->klass),
+                      io->call, ret, result, result < 0 ? err : 0, io->site, 0);
     if (io->klass == IPS_FD_SIGNALFD && result > 0)
         record_signals_read(iov, iovcnt, (size_t)result, ret);
     return result;
@@ -236,8 +237,10 @@ static ssize_t record_received_from_no_channel(const struct ips_io *io,
 
 /* Returns whether the received datagram of `got` bytes was truncated, as far as
  * the call shows. */
-static enum ips_cut cut_of(const struct ips_io *io, uint64_t got,
-                           const struct iovec *iov, size_t iovcnt)
+static enum ips_cut truncation_of_datagram(const struct ips_io *io,
+                                           uint64_t got,
+                                           const struct iovec *iov,
+                                           size_t iovcnt)
 {
     uint64_t room = 0;
     if (io->whole)
@@ -263,7 +266,7 @@ record_received_rare_case(const struct ips_io *io, enum ips_op op,
         return record_received_from_no_channel(io, result, iov, iovcnt);
     struct ips_moment ret = ips_at_return(&io->call);
     int err = result < 0 ? errno : 0;
-    if (result == 0 && asked_for_nothing(iov, iovcnt))
+    if (result == 0 && are_all_buffers_empty(iov, iovcnt))
         return result;
     if (result >= 0) /* must come before QUEUE and DGRAM are written */
         ips_spin_end_run(&ips_me, &io->call);
@@ -275,14 +278,15 @@ record_received_rare_case(const struct ips_io *io, enum ips_op op,
         ips_record_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
                          (uint64_t)result, io->segment, name, name_len);
     bool again = result < 0 && err == EAGAIN &&
-                 ips_did_not_wait(io->fd, &io->call, &ret);
+                 ips_failed_without_waiting(io->fd, &io->call, &ret);
     if (again && ips_spin_note_failure(&io->call, &ret, io->chan, io->site))
         return result;
-    ips_record_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
-                  io->call, ret, result, err, io->site,
-                  result > 0 && io->klass == IPS_FD_DGRAM
-                      ? cut_of(io, (uint64_t)result, iov, iovcnt)
-                      : 0);
+    ips_record_io(
+        result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op, io->call,
+        ret, result, err, io->site,
+        result > 0 && io->klass == IPS_FD_DGRAM
+            ? truncation_of_datagram(io, (uint64_t)result, iov, iovcnt)
+            : 0);
     if (again)
         ips_spin_restart_run();
     return result;

@@ -27,18 +27,19 @@ void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
     struct ips_extra *extra = ips_extra();
     if (!extra)
         return;
-    struct ips_retry *run = &extra->retry[kind];
+    struct ips_retry_series *run = &extra->retry[kind];
     if (!run->count || run->key != key)
-        *run = (struct ips_retry){.key = key,
-                                  .first = call.t,
-                                  .cpu = call.cpu,
-                                  .naps = count_sleeps_so_far(extra, kind)};
+        *run =
+            (struct ips_retry_series){.key = key,
+                                      .first = call.t,
+                                      .cpu = call.cpu,
+                                      .naps = count_sleeps_so_far(extra, kind)};
     run->last = call.t;
     run->count += run->count < UINT32_MAX;
 }
 
 bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
-                            struct ips_retry *run)
+                            struct ips_retry_series *run)
 {
     struct ips_extra *extra = ips_me.extra;
     *run = extra->retry[kind];
@@ -48,8 +49,8 @@ bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
     return run->naps != count_sleeps_so_far(extra, kind);
 }
 
-void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
-                      uint64_t site)
+void ips_retry_record(const struct ips_retry_series *run,
+                      struct ips_moment call, uint64_t site)
 {
     const struct ips_moment first = {.t = run->first, .cpu = run->cpu};
     ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_RETRY, first, call, run->count, 0,

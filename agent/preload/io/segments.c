@@ -24,7 +24,7 @@
 
 static _Atomic bool sends_cut, receives_joined;
 
-static uint32_t option_of(int fd, int option)
+static uint32_t get_udp_option(int fd, int option)
 {
     int value = 0;
     socklen_t len = sizeof(value);
@@ -35,12 +35,12 @@ static uint32_t option_of(int fd, int option)
     return (uint32_t)value;
 }
 
-static inline bool is_set(const _Atomic bool *flag)
+static inline bool is_flag_set(const _Atomic bool *flag)
 {
     return atomic_load_explicit(flag, memory_order_relaxed);
 }
 
-static void note_option(int option)
+static void note_udp_option(int option)
 {
     if (option == UDP_SEGMENT)
         atomic_store_explicit(&sends_cut, true, memory_order_relaxed);
@@ -50,15 +50,15 @@ static void note_option(int option)
 
 void ips_note_segment_options(int fd)
 {
-    if (!is_set(&sends_cut) && option_of(fd, UDP_SEGMENT))
-        note_option(UDP_SEGMENT);
-    if (!is_set(&receives_joined) && option_of(fd, UDP_GRO))
-        note_option(UDP_GRO);
+    if (!is_flag_set(&sends_cut) && get_udp_option(fd, UDP_SEGMENT))
+        note_udp_option(UDP_SEGMENT);
+    if (!is_flag_set(&receives_joined) && get_udp_option(fd, UDP_GRO))
+        note_udp_option(UDP_GRO);
 }
 
 /* Whether the close of a socket with this SO_LINGER waits until its data is
  * sent. */
-static bool waits_at_close(const void *value, socklen_t len)
+static bool does_linger_wait_at_close(const void *value, socklen_t len)
 {
     struct linger l = {0, 0};
     if (len >= sizeof(l))
@@ -72,24 +72,24 @@ IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
     bool on = ips_wrap_on();
     int r = REAL(setsockopt)(fd, level, name, value, len);
     if (on && r == 0 && level == IPPROTO_UDP)
-        note_option(name);
+        note_udp_option(name);
     if (on && r == 0 && level == SOL_SOCKET && name == SO_LINGER &&
-        waits_at_close(value, len))
+        does_linger_wait_at_close(value, len))
         ips_note_linger_option();
     return r;
 }
 
 uint32_t ips_sent_segment_bytes(const struct ips_io *io)
 {
-    if (io->segment || !is_set(&sends_cut))
+    if (io->segment || !is_flag_set(&sends_cut))
         return io->segment;
-    return option_of(io->fd, UDP_SEGMENT);
+    return get_udp_option(io->fd, UDP_SEGMENT);
 }
 
 bool ips_must_ask_segment_size(const struct ips_io *io)
 {
-    return unlikely(is_set(&receives_joined)) && !ips_sys_quiet &&
-           option_of(io->fd, UDP_GRO) > 0;
+    return unlikely(is_flag_set(&receives_joined)) && !ips_sys_quiet &&
+           get_udp_option(io->fd, UDP_GRO) > 0;
 }
 
 /* Parses the control data by hand, because a program's may be malformed. */

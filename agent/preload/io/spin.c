@@ -54,7 +54,7 @@ bool ips_spin_note_failure(const struct ips_moment *call,
 {
     bool more = try_continue_run(call);
     if (!more) {
-        ips_spin_first(&ips_me, call, ret, chan, site);
+        ips_spin_start_run(&ips_me, call, ret, chan, site);
         return false;
     }
     ips_me.spin_count++;

@@ -27,7 +27,7 @@ static _Atomic(void *)
 
 /* the streams that popen returned and that are not closed yet */
 #define POPENED 64
-static struct popened {
+static struct popen_streams {
     _Atomic(FILE *) stream;
     uint64_t seq;
 } popened[POPENED] IPS_TABLE;
@@ -36,20 +36,20 @@ static struct popened {
  * call only for a descriptor of class STREAM, each of whose calls leaves a
  * record, because the first lookup takes a third of the cost of a start. For
  * others returns IPS_SITE_LATER. */
-static uint64_t site_of(int fd)
+static uint64_t call_site_behind_stdio(int fd)
 {
     if (!ips_wrap_on())
         return 0;
     return ips_fd_class(ips_fd_get(fd)) == IPS_FD_STREAM
-               ? ips_site_behind_libc()
+               ? ips_call_site_outside_libc()
                : IPS_SITE_LATER;
 }
 
-static ssize_t our_read(FILE *f, void *buf, ssize_t n)
+static ssize_t stdio_read_hook(FILE *f, void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 ||
-        !ips_io_begin(&io, IPS_REC_RECV, f->_fileno, site_of(f->_fileno)))
+    if (n <= 0 || !ips_io_begin(&io, IPS_REC_RECV, f->_fileno,
+                                call_site_behind_stdio(f->_fileno)))
         return IN_LIBC(file_read)(f, buf, n);
     ssize_t r = IN_LIBC(file_read)(f, buf, n);
     return ips_io_record_received(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n),
@@ -58,11 +58,11 @@ static ssize_t our_read(FILE *f, void *buf, ssize_t n)
 
 /* The C library writes until all is written or an error occurs, and returns the
  * number of bytes written: fewer than asked means that an error followed. */
-static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
+static ssize_t stdio_write_hook(FILE *f, const void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 ||
-        !ips_io_begin(&io, IPS_REC_SEND, f->_fileno, site_of(f->_fileno)))
+    if (n <= 0 || !ips_io_begin(&io, IPS_REC_SEND, f->_fileno,
+                                call_site_behind_stdio(f->_fileno)))
         return IN_LIBC(file_write)(f, buf, n);
     ssize_t r = IN_LIBC(file_write)(f, buf, n);
     int saved = errno;
@@ -80,15 +80,15 @@ static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
 /* A stream without a buffer was never used, and its call site is not looked up.
  * Small programs close their standard streams at the end, used or not, and the
  * first lookup of a call site takes 30 us, a third of the cost of a start. */
-static int our_close(FILE *f)
+static int stdio_close_hook(FILE *f)
 {
     if (ips_wrap_on())
-        ips_chan_record_close_and_forget(f->_fileno,
-                                         f->_IO_buf_base ? IPS_SITE_LATER : 0);
+        ips_chan_record_close_and_clear(f->_fileno,
+                                        f->_IO_buf_base ? IPS_SITE_LATER : 0);
     return IN_LIBC(file_close)(f);
 }
 
-static int our_proc_close(FILE *f)
+static int popen_close_hook(FILE *f)
 {
     if (!ips_wrap_on())
         return IN_LIBC(proc_close)(f);
@@ -98,10 +98,10 @@ static int our_proc_close(FILE *f)
             seq = popened[i].seq;
             atomic_store(&popened[i].stream, NULL);
         }
-    uint64_t site = ips_site_behind_libc();
-    ips_chan_record_close_and_forget(f->_fileno, site);
+    uint64_t site = ips_call_site_outside_libc();
+    ips_chan_record_close_and_clear(f->_fileno, site);
     struct ips_moment call = ips_at_call();
-    struct ips_reap reap = ips_reap_begin();
+    struct ips_reap reap = ips_reap_snapshot();
     int status = IN_LIBC(proc_close)(f);
     if (status != -1)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_cpu_since(reap),
@@ -109,7 +109,7 @@ static int our_proc_close(FILE *f)
     return status;
 }
 
-static void *function_at(const void *pointer_to_it)
+static void *load_function_pointer(const void *pointer_to_it)
 {
     void *p;
     memcpy(&p, pointer_to_it, sizeof(p));
@@ -118,7 +118,7 @@ static void *function_at(const void *pointer_to_it)
 
 void *ips_stdio_libc_address(void)
 {
-    return function_at(&file_write);
+    return load_function_pointer(&file_write);
 }
 
 #define PAGE 4096u
@@ -141,34 +141,36 @@ static bool protect_slots(void *const *first, void *const *last, int prot)
     return ips_sys3(SYS_mprotect, (long)from, (long)(to - from), prot) == 0;
 }
 
-static bool as_expected(void *const *table, void *old_read, void *old_write,
-                        void *old_close)
+static bool has_expected_slots(void *const *table, void *old_read,
+                               void *old_write, void *old_close)
 {
     return table[SLOT_READ] == old_read && table[SLOT_WRITE] == old_write &&
            table[SLOT_CLOSE] == old_close;
 }
 
-static void store_slots(void **table, close_slot *new_close)
+static void store_hooks(void **table, close_slot *new_close)
 {
-    read_slot *r = our_read;
-    write_slot *w = our_write;
-    __atomic_store_n(&table[SLOT_READ], function_at(&r), __ATOMIC_RELEASE);
-    __atomic_store_n(&table[SLOT_WRITE], function_at(&w), __ATOMIC_RELEASE);
-    __atomic_store_n(&table[SLOT_CLOSE], function_at(&new_close),
+    read_slot *r = stdio_read_hook;
+    write_slot *w = stdio_write_hook;
+    __atomic_store_n(&table[SLOT_READ], load_function_pointer(&r),
+                     __ATOMIC_RELEASE);
+    __atomic_store_n(&table[SLOT_WRITE], load_function_pointer(&w),
+                     __ATOMIC_RELEASE);
+    __atomic_store_n(&table[SLOT_CLOSE], load_function_pointer(&new_close),
                      __ATOMIC_RELEASE);
 }
 
 /* Puts our functions into the table's slots read, write and close. False: the
  * table did not hold the old functions, or cannot be written; it is unchanged.
  */
-static bool replace_slots(void **table, void *old_read, void *old_write,
-                          void *old_close, close_slot *new_close)
+static bool hook_jump_table(void **table, void *old_read, void *old_write,
+                            void *old_close, close_slot *new_close)
 {
-    if (!as_expected(table, old_read, old_write, old_close) ||
+    if (!has_expected_slots(table, old_read, old_write, old_close) ||
         !protect_slots(table + SLOT_READ, table + SLOT_CLOSE,
                        PROT_READ | PROT_WRITE))
         return false;
-    store_slots(table, new_close);
+    store_hooks(table, new_close);
     protect_slots(table + SLOT_READ, table + SLOT_CLOSE, PROT_READ);
     return true;
 }
@@ -178,16 +180,17 @@ static bool replace_slots(void **table, void *old_read, void *old_write,
  * tables do not, are far apart or cannot be written; nothing is changed.
  * Changing the protection of a page is half of the cost, so both tables are
  * made writable at once. */
-static bool replace_slots_of_both(void **a, void **b, void *r, void *w, void *c)
+static bool hook_both_file_jump_tables(void **a, void **b, void *r, void *w,
+                                       void *c)
 {
     void **low = a < b ? a : b, **high = a < b ? b : a;
     if ((uintptr_t)(high + SLOT_CLOSE) - (uintptr_t)low > 2 * PAGE ||
-        !as_expected(a, r, w, c) || !as_expected(b, r, w, c) ||
+        !has_expected_slots(a, r, w, c) || !has_expected_slots(b, r, w, c) ||
         !protect_slots(low + SLOT_READ, high + SLOT_CLOSE,
                        PROT_READ | PROT_WRITE))
         return false;
-    store_slots(a, our_close);
-    store_slots(b, our_close);
+    store_hooks(a, stdio_close_hook);
+    store_hooks(b, stdio_close_hook);
     protect_slots(low + SLOT_READ, high + SLOT_CLOSE, PROT_READ);
     return true;
 }
@@ -204,12 +207,12 @@ void ips_stdio_init(void)
         return;
     void **files = (void **)ips_find_real("_IO_file_jumps");
     void **wide = (void **)ips_find_real("_IO_wfile_jumps");
-    if (files && wide && replace_slots_of_both(files, wide, r, w, c))
+    if (files && wide && hook_both_file_jump_tables(files, wide, r, w, c))
         return;
     if (files)
-        replace_slots(files, r, w, c, our_close);
+        hook_jump_table(files, r, w, c, stdio_close_hook);
     if (wide)
-        replace_slots(wide, r, w, c, our_close);
+        hook_jump_table(wide, r, w, c, stdio_close_hook);
 }
 
 void ips_stdio_note_popen(FILE *stream, uint64_t seq)
@@ -225,9 +228,10 @@ void ips_stdio_note_popen(FILE *stream, uint64_t seq)
         if (!proc_close || !jumps || !dladdr(jumps, &ours) ||
             !dladdr((void *)table, &its) || ours.dli_fbase != its.dli_fbase)
             return;
-        if (!replace_slots(table, function_at(&file_read),
-                           function_at(&file_write), function_at(&proc_close),
-                           our_proc_close))
+        if (!hook_jump_table(table, load_function_pointer(&file_read),
+                             load_function_pointer(&file_write),
+                             load_function_pointer(&proc_close),
+                             popen_close_hook))
             return;
         atomic_store(&proc_table, (void *)table);
     }

@@ -6,9 +6,9 @@
 /* Writes the record in full, which also sets a CPU baseline for the next short
  * records. */
 static inline __attribute__((always_inline)) ssize_t
-record_whole(struct ips_thread *me, const struct ips_io *io,
-             enum ips_rec_type type, ssize_t result,
-             const struct ips_moment *ret)
+write_full_record(struct ips_thread *me, const struct ips_io *io,
+                  enum ips_rec_type type, ssize_t result,
+                  const struct ips_moment *ret)
 {
     if (type != IPS_REC_SEND && type != IPS_REC_RECV)
         __builtin_unreachable();
@@ -27,40 +27,41 @@ record_whole(struct ips_thread *me, const struct ips_io *io,
     return result;
 }
 
-IPS_HOT ssize_t ips_stream_record_without_mark(const struct ips_io *io,
+IPS_HOT ssize_t ips_stream_record_after_switch(const struct ips_io *io,
                                                enum ips_rec_type type,
                                                ssize_t result)
 {
-    struct ips_thread *me = ips_here_on();
+    struct ips_thread *me = ips_here_if_recorded();
     struct ips_moment ret;
     if (likely(ips_core.cpu_marks))
         ips_moment_of_return_after_switch(me, &io->call, false, &ret);
     else
-        ret = ips_moment_of_return_slow(&io->call, ips_core_now());
-    return record_whole(me, io, type, result, &ret);
+        ret = ips_moment_of_return_slow(&io->call, ips_core_stamp_now());
+    return write_full_record(me, io, type, result, &ret);
 }
 
 IPS_HOT ssize_t ips_stream_record_in_full(const struct ips_io *io,
                                           enum ips_rec_type type,
                                           ssize_t result, uint64_t t)
 {
-    struct ips_thread *me = ips_here_on();
+    struct ips_thread *me = ips_here_if_recorded();
     uint64_t took = t - io->call.t;
-    if (likely(*ips_cpu_mark() == io->call.mark &&
+    if (likely(*ips_cpu_mark_address() == io->call.mark &&
                me->cpu_next == io->call.mark_number &&
                took < ips_core.cpu_limit)) {
         const struct ips_moment ret = {t, io->call.cpu + ips_stamps_to_ns(took),
                                        io->call.mark, io->call.mark_number};
         me->cpu_last = ret.cpu;
-        return record_whole(me, io, type, result, &ret);
+        return write_full_record(me, io, type, result, &ret);
     }
     const struct ips_moment ret = ips_moment_of_return_slow(&io->call, t);
-    return record_whole(me, io, type, result, &ret);
+    return write_full_record(me, io, type, result, &ret);
 }
 
-ssize_t ips_stream_record_after_reserve(const struct ips_io *io,
-                                        enum ips_rec_type type, ssize_t result,
-                                        uint64_t t, uint64_t place)
+ssize_t ips_stream_undo_reserve_and_record(const struct ips_io *io,
+                                           enum ips_rec_type type,
+                                           ssize_t result, uint64_t t,
+                                           uint64_t place)
 {
     ips_reservation_give_back(place, sizeof(struct ips_rec_io_short));
     return ips_stream_record_in_full(io, type, result, t);
@@ -70,12 +71,12 @@ IPS_HOT int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
                                   enum ips_op op, int result, uint64_t site,
                                   uint64_t ready)
 {
-    struct ips_thread *me = ips_here_on();
+    struct ips_thread *me = ips_here_if_recorded();
     struct ips_moment ret;
-    if (likely(ips_core.cpu_marks && *ips_cpu_mark() != call->mark))
+    if (likely(ips_core.cpu_marks && *ips_cpu_mark_address() != call->mark))
         ips_moment_of_return_after_switch(me, call, true, &ret);
     else
-        ret = ips_moment_return_of_wait(call);
+        ret = ips_moment_of_wait_return(call);
     ips_sample_check_return(call, &ret);
     ips_spin_end_run(me, call);
     const uint32_t what = (uint32_t)ready;
@@ -83,13 +84,13 @@ IPS_HOT int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
                                   op, call, &ret, result, 0, site, what);
     ips_note_call_end(me, mark);
     if (likely(good)) {
-        if (unlikely(me->site_page != ips_module_page(site)))
+        if (unlikely(me->site_page != ips_module_page_key(site)))
             ips_module_record_once_slow(site);
         ips_stack_write_if_long_call(call->t, ret.t, site);
     }
     if (unlikely(IPS_READY_KIND(what) == IPS_READY_PIDFD))
-        ips_record_taken(IPS_SIGNAL_PIDFD, SIGCHLD, CLD_EXITED,
-                         (int32_t)IPS_READY_NUMBER(what), 0, ret);
+        ips_record_signal_taken(IPS_SIGNAL_PIDFD, SIGCHLD, CLD_EXITED,
+                                (int32_t)IPS_READY_NUMBER(what), 0, ret);
     return result;
 }
 
@@ -108,11 +109,11 @@ static inline __attribute__((always_inline)) bool
 record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
 {
     const struct ips_moment *call = &io->call;
-    if (unlikely(*ips_cpu_mark() != call->mark || me->spin_count ||
+    if (unlikely(*ips_cpu_mark_address() != call->mark || me->spin_count ||
                  errno != EAGAIN))
         return false;
     uint64_t t = IPS_STAMP(), took = t - call->t;
-    if (unlikely(*ips_cpu_mark() != call->mark ||
+    if (unlikely(*ips_cpu_mark_address() != call->mark ||
                  me->cpu_next != call->mark_number ||
                  took >= ips_core.long_call || !ips_core.cpu_marks))
         return false;
@@ -120,7 +121,7 @@ record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
                                    call->mark, call->mark_number};
     me->cpu_last = ret.cpu;
     ips_sample_check_return(call, &ret);
-    ips_spin_first(me, call, &ret, io->chan, io->site);
+    ips_spin_start_run(me, call, &ret, io->chan, io->site);
     if (likely(ips_io_write_long(me, IPS_REC_RECVCALL, io->chan, IPS_OP_DATA,
                                  call, &ret, -1, EAGAIN, io->site, 0)))
         ips_module_record_once(io->site);
@@ -132,7 +133,7 @@ IPS_HOT ssize_t ips_stream_record_empty_receive(const struct ips_io *io,
                                                 const struct iovec *iov,
                                                 size_t iovcnt)
 {
-    struct ips_thread *me = ips_here_on();
+    struct ips_thread *me = ips_here_if_recorded();
     if (likely(result < 0 && record_first_failed_receive(me, io))) {
         ips_note_call_end(me, io->mark);
         return result;

@@ -46,7 +46,7 @@ IPS_INLINE bool ips_stream_begin_call(struct ips_io *io, enum ips_rec_type type,
 {
     if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
         return false;
-    struct ips_thread *me = ips_here_on();
+    struct ips_thread *me = ips_here_if_recorded();
     if (unlikely(me->in_vfork))
         return false;
     uint64_t word = ips_fd_get(fd);
@@ -59,7 +59,7 @@ IPS_INLINE bool ips_stream_begin_call(struct ips_io *io, enum ips_rec_type type,
     io->site = site;
     ips_push_open_call(me, frame, 0);
     uint32_t taken = me->cpu_next;
-    uint64_t t = IPS_STAMP(), mark = *ips_cpu_mark();
+    uint64_t t = IPS_STAMP(), mark = *ips_cpu_mark_address();
     if (likely(
             ips_stream_cpu_from_baseline(me, &me->io_baseline, mark, t, io))) {
         me->cpu_last = io->call.cpu;
@@ -82,25 +82,26 @@ IPS_INLINE ssize_t ips_stream_close_call(struct ips_thread *me,
                                          ssize_t result)
 {
     ips_note_call_end(me, io->mark);
-    if (unlikely(me->site_page != ips_module_page(io->site)))
+    if (unlikely(me->site_page != ips_module_page_key(io->site)))
         ips_module_record_once_slow(io->site);
     return result;
 }
 
 /* The rare cases; all of them record the call, close `io` and return `result`.
- * ips_stream_record_without_mark: the thread was off its core during the call
+ * ips_stream_record_after_switch: the thread was off its core during the call
  * (its CPU mark is gone), most often because the call blocked.
  * ips_stream_record_in_full: a short record is impossible (no baseline), or the
- * call was long. ips_stream_record_after_reserve: the same, but space for the
- * short record is reserved already. */
-ssize_t ips_stream_record_without_mark(const struct ips_io *io,
+ * call was long. ips_stream_undo_reserve_and_record: the same, but space for
+ * the short record is reserved already. */
+ssize_t ips_stream_record_after_switch(const struct ips_io *io,
                                        enum ips_rec_type type, ssize_t result);
 ssize_t ips_stream_record_in_full(const struct ips_io *io,
                                   enum ips_rec_type type, ssize_t result,
                                   uint64_t t);
-ssize_t ips_stream_record_after_reserve(const struct ips_io *io,
-                                        enum ips_rec_type type, ssize_t result,
-                                        uint64_t t, uint64_t place)
+ssize_t ips_stream_undo_reserve_and_record(const struct ips_io *io,
+                                           enum ips_rec_type type,
+                                           ssize_t result, uint64_t t,
+                                           uint64_t place)
     __attribute__((cold));
 /* Record and close a call that moved no bytes: it failed, or returned 0. Return
  * `result`. */
@@ -111,7 +112,7 @@ ssize_t ips_stream_record_empty_receive(const struct ips_io *io, ssize_t result,
 
 /* Declares `seldom_`, the struct ips_io for a rare case: that of a receive
  * itself, or a copy of that of a send (see above). */
-#define IPS_SELDOM(io, type)                                                   \
+#define IPS_DECLARE_RARE_CASE_IO(io, type)                                     \
     const struct ips_io copy_ = *(io);                                         \
     const struct ips_io *seldom_ = (type) == IPS_REC_RECV ? (io) : &copy_
 
@@ -121,31 +122,32 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
                                            enum ips_rec_type type,
                                            ssize_t result)
 {
-    struct ips_thread *me = ips_here_on();
+    struct ips_thread *me = ips_here_if_recorded();
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
     const struct ips_moment *call = &io->call;
     const volatile struct ips_cpu_baseline *line = &me->io_baseline;
-    if (unlikely(*ips_cpu_mark() != call->mark)) {
-        IPS_SELDOM(io, type);
-        return ips_stream_record_without_mark(seldom_, type, result);
+    if (unlikely(*ips_cpu_mark_address() != call->mark)) {
+        IPS_DECLARE_RARE_CASE_IO(io, type);
+        return ips_stream_record_after_switch(seldom_, type, result);
     }
     uint64_t t = IPS_STAMP(), took = t - call->t;
     /* The elapsed time of a long call may not be CPU time: a pause by the
      * hypervisor is not a context switch, so the mark stays. */
-    if (unlikely(*ips_cpu_mark() != call->mark || took >= ips_core.long_call ||
-                 !io->baseline_t || (uint64_t)result >> 32 || me->spin_count)) {
-        IPS_SELDOM(io, type);
+    if (unlikely(*ips_cpu_mark_address() != call->mark ||
+                 took >= ips_core.long_call || !io->baseline_t ||
+                 (uint64_t)result >> 32 || me->spin_count)) {
+        IPS_DECLARE_RARE_CASE_IO(io, type);
         return ips_stream_record_in_full(seldom_, type, result, t);
     }
-    /* counted before the space is reserved (xadd): see ips_segment_drop */
+    /* counted before the space is reserved (xadd): see ips_segment_abandon */
     me->recs_open++;
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     /* A short record is valid only if no other CPU mark and no other baseline
      * was set since the call started. */
-    if (unlikely(!ips_short_fits(me, at, bytes) || line->t != io->baseline_t ||
-                 line->era != me->era)) {
-        IPS_SELDOM(io, type);
-        return ips_stream_record_after_reserve(seldom_, type, result, t, at);
+    if (unlikely(!ips_short_record_fits(me, at, bytes) ||
+                 line->t != io->baseline_t || line->era != me->era)) {
+        IPS_DECLARE_RARE_CASE_IO(io, type);
+        return ips_stream_undo_reserve_and_record(seldom_, type, result, t, at);
     }
     me->cpu_last = call->cpu + (took * ips_core.mult >> 32);
     ips_io_fill_and_publish_short(me, at, type, io->chan, IPS_OP_DATA, call->t,
@@ -157,7 +159,7 @@ IPS_INLINE ssize_t ips_stream_record_send(const struct ips_io *io,
 {
     if (likely(result > 0))
         return ips_stream_record_bytes(io, IPS_REC_SEND, result);
-    IPS_SELDOM(io, IPS_REC_SEND);
+    IPS_DECLARE_RARE_CASE_IO(io, IPS_REC_SEND);
     return ips_stream_record_empty_send(seldom_, result);
 }
 IPS_INLINE ssize_t ips_stream_record_receive(const struct ips_io *io,
@@ -167,7 +169,7 @@ IPS_INLINE ssize_t ips_stream_record_receive(const struct ips_io *io,
 {
     if (likely(result > 0))
         return ips_stream_record_bytes(io, IPS_REC_RECV, result);
-    IPS_SELDOM(io, IPS_REC_RECV);
+    IPS_DECLARE_RARE_CASE_IO(io, IPS_REC_RECV);
     return ips_stream_record_empty_receive(seldom_, result, iov, iovcnt);
 }
 

@@ -13,8 +13,8 @@ static __attribute__((noinline, cold)) uint32_t
 identify_ready_descriptor(int fd)
 {
     int saved = errno;
-    uint64_t word = ips_fd_identified_word(fd);
-    uint32_t number = (uint32_t)word, what = ips_fd_chan(word);
+    uint64_t word = ips_fd_get_or_identify(fd);
+    uint32_t number = (uint32_t)word, what = ips_fd_channel_id(word);
     if (ips_fd_class(word) == IPS_FD_PIDFD && number)
         what = IPS_READY(IPS_READY_PIDFD, number);
     else if (ips_fd_class(word) == IPS_FD_EVENTFD)
@@ -32,7 +32,7 @@ identify_ready_descriptor(int fd)
     return what;
 }
 
-static inline uint64_t ready_for(int fd, uint32_t why)
+static inline uint64_t pack_ready_fd(int fd, uint32_t why)
 {
     uint64_t word = ips_fd_get(fd);
     bool known = ips_fd_class(word) >= IPS_FD_STREAM &&
@@ -42,7 +42,7 @@ static inline uint64_t ready_for(int fd, uint32_t why)
 }
 
 /* poll's and epoll's events have the same bits. */
-static inline uint32_t why_of(uint32_t events)
+static inline uint32_t ready_why_of_events(uint32_t events)
 {
     _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT &&
                        POLLHUP == EPOLLHUP && POLLERR == EPOLLERR &&
@@ -54,21 +54,22 @@ static inline uint32_t why_of(uint32_t events)
            (events & POLLERR ? IPS_READY_ERR : 0);
 }
 
-uint64_t ips_ready_of(int fd, uint32_t events)
+uint64_t ips_pack_ready_events(int fd, uint32_t events)
 {
-    return ready_for(fd, why_of(events));
+    return pack_ready_fd(fd, ready_why_of_events(events));
 }
 
 static uint64_t first_ready_of_poll(const struct pollfd *fds, nfds_t n, int r)
 {
     for (nfds_t i = 0; r > 0 && i < n; i++)
         if (likely(fds[i].revents && fds[i].fd >= 0))
-            return ready_for(fds[i].fd, why_of((uint16_t)fds[i].revents));
+            return pack_ready_fd(fds[i].fd,
+                                 ready_why_of_events((uint16_t)fds[i].revents));
     return 0;
 }
 
 /* FD_SETSIZE is not checked, because programs use longer sets. */
-static bool is_in_set(const fd_set *set, unsigned fd)
+static bool is_in_fd_set(const fd_set *set, unsigned fd)
 {
     const unsigned bits = 8 * sizeof(__fd_mask);
     const __fd_mask *words = (const __fd_mask *)set;
@@ -85,8 +86,8 @@ static uint64_t first_ready_of_select(int n, const fd_set *rd, const fd_set *wr,
     const uint32_t why[] = {IPS_READY_IN, IPS_READY_OUT, IPS_READY_IN};
     for (int fd = 0; r > 0 && fd < n; fd++)
         for (int s = 0; s < 3; s++)
-            if (is_in_set(sets[s], (unsigned)fd))
-                return ready_for(fd, why[s]);
+            if (is_in_fd_set(sets[s], (unsigned)fd))
+                return pack_ready_fd(fd, why[s]);
     return 0;
 }
 
@@ -120,7 +121,7 @@ static IPS_HOT uint64_t first_ready_of_epoll(int epfd,
         return 0;
     int fd = (int)atomic_load(&slot->fd);
     return likely(atomic_load(&slot->key) == key)
-               ? ready_for(fd, why_of(events[0].events))
+               ? pack_ready_fd(fd, ready_why_of_events(events[0].events))
                : 0;
 }
 
@@ -172,7 +173,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         struct ips_moment call = ips_moment_of_call();                         \
         IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), IPS_SITE, call);      \
         type r;                                                                \
-        IPS_UNDISTURBED(r, real_call, r == (type)-1, errno, again);            \
+        IPS_REPEAT_AFTER_SAMPLE(r, real_call, r == (type)-1, errno, again);    \
         int saved = errno;                                                     \
         ips_record_wait(op, call, (int64_t)r, saved, IPS_SITE, ready);         \
         errno = saved;                                                         \
@@ -189,7 +190,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
             return real_call;                                                  \
         bool asks = no_wait; /* read now: the call may change the timeout */   \
         int r;                                                                 \
-        IPS_UNDISTURBED(r, real_call, r == -1, errno, again);                  \
+        IPS_REPEAT_AFTER_SAMPLE(r, real_call, r == -1, errno, again);          \
         if (unlikely(r <= 0))                                                  \
             return record_poll_without_ready(                                  \
                 &call, mark, r == 0 && (only_time) ? IPS_OP_SLEEP : op, r,     \
@@ -208,26 +209,27 @@ record_poll_without_ready(const struct ips_moment *call, uint32_t mark,
     return r;
 }
 
-static bool is_zero(const struct timespec *ts)
+static bool is_zero_timeout(const struct timespec *ts)
 {
     return ts && ts->tv_sec == 0 && ts->tv_nsec == 0;
 }
 
-int ips_wait_left_ms(int asked, const struct ips_moment *call)
+int ips_timeout_left_ms(int asked, const struct ips_moment *call)
 {
     if (asked <= 0)
         return asked;
-    uint64_t past = ips_wrap_ns(ips_core_now() - call->t) / 1000000u;
+    uint64_t past =
+        ips_wrap_stamps_to_ns(ips_core_stamp_now() - call->t) / 1000000u;
     return past < (uint64_t)asked ? asked - (int)past : 0;
 }
 
-const struct timespec *ips_wait_left(const struct timespec *asked,
-                                     const struct ips_moment *call,
-                                     struct timespec *room)
+const struct timespec *ips_timeout_left(const struct timespec *asked,
+                                        const struct ips_moment *call,
+                                        struct timespec *room)
 {
     if (!asked)
         return NULL;
-    uint64_t past = ips_wrap_ns(ips_core_now() - call->t);
+    uint64_t past = ips_wrap_stamps_to_ns(ips_core_stamp_now() - call->t);
     *room = *asked;
     room->tv_sec -= (time_t)(past / 1000000000u);
     room->tv_nsec -= (long)(past % 1000000000u);
@@ -240,8 +242,8 @@ const struct timespec *ips_wait_left(const struct timespec *asked,
     return room;
 }
 
-#define LEFT_MS ms = ips_wait_left_ms(asked, &call)
-#define LEFT_TS ts = ips_wait_left(asked, &call, &room)
+#define LEFT_MS ms = ips_timeout_left_ms(asked, &call)
+#define LEFT_TS ts = ips_timeout_left(asked, &call, &room)
 /* The kernel wrote the remaining time to *left: waits for that. */
 #define LEFT_REST (room = *left, ts = &room)
 
@@ -267,7 +269,7 @@ IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set),
-         first_ready_of_poll(fds, n, r), is_zero(ts), n == 0, LEFT_TS);
+         first_ready_of_poll(fds, n, r), is_zero_timeout(ts), n == 0, LEFT_TS);
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -279,7 +281,7 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
-         first_ready_of_poll(fds, n, r), is_zero(ts), n == 0, LEFT_TS);
+         first_ready_of_poll(fds, n, r), is_zero_timeout(ts), n == 0, LEFT_TS);
 }
 
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
@@ -299,7 +301,7 @@ IPS_EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
-         first_ready_of_select(n, rd, wr, ex, r), is_zero(ts),
+         first_ready_of_select(n, rd, wr, ex, r), is_zero_timeout(ts),
          !rd && !wr && !ex, LEFT_TS);
 }
 
@@ -325,7 +327,8 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
-         first_ready_of_epoll(epfd, events, r), is_zero(ts), false, LEFT_TS);
+         first_ready_of_epoll(epfd, events, r), is_zero_timeout(ts), false,
+         LEFT_TS);
 }
 
 /* Makes a sleep() that continues after a sampling signal of ours. The remaining
@@ -336,14 +339,15 @@ static unsigned sleep_through_samples(unsigned seconds)
     const struct timespec asked = {(time_t)seconds, 0};
     struct timespec room;
     int saved = errno;
-    struct ips_moment call = {.t = ips_core_now()};
+    struct ips_moment call = {.t = ips_core_stamp_now()};
     const uint32_t handlers = ips_me.handlers_run;
     ips_me.sample_eintr = 0;
     unsigned r = REAL(sleep)(seconds);
-    while (unlikely(ips_me.sample_eintr) && IPS_SAMPLE_ALONE(handlers)) {
+    while (unlikely(ips_me.sample_eintr) &&
+           IPS_ONLY_SAMPLE_INTERRUPTED(handlers)) {
         ips_me.sample_eintr = 0;
         errno = saved;
-        ips_wait_left(&asked, &call, &room);
+        ips_timeout_left(&asked, &call, &room);
         r = REAL(nanosleep)(&room, &room) == 0 ? 0 : (unsigned)room.tv_sec;
     }
     return r;
@@ -359,7 +363,8 @@ IPS_EXPORT int usleep(useconds_t us)
     const useconds_t asked = us;
     WAIT(int, IPS_OP_SLEEP, REAL(usleep)(us), 0,
          us = (useconds_t)ips_sub_sat(
-             asked, ips_wrap_ns(ips_core_now() - call.t) / 1000));
+             asked,
+             ips_wrap_stamps_to_ns(ips_core_stamp_now() - call.t) / 1000));
 }
 
 IPS_EXPORT int nanosleep(const struct timespec *ts, struct timespec *left)
@@ -381,7 +386,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
         struct ips_moment call = ips_moment_of_call();                         \
         IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), IPS_SITE, call);      \
         int r;                                                                 \
-        IPS_UNDISTURBED(r, real_call, r != 0, number, again);                  \
+        IPS_REPEAT_AFTER_SAMPLE(r, real_call, r != 0, number, again);          \
         int saved = errno;                                                     \
         ips_record_wait(op, call, r ? -1 : 0, r < 0 ? -r : r, IPS_SITE, 0);    \
         errno = saved;                                                         \
@@ -414,11 +419,12 @@ static int record_signal_wait(struct ips_moment call, int r,
     struct ips_moment ret =
         ips_record_wait(IPS_OP_SIGWAIT, call, r, saved, site, 0);
     if (r > 0)
-        ips_record_taken(IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,
-                         ips_signal_record_value(
-                             r, info->si_code, info->si_fd, info->si_band,
-                             (uint64_t)(uintptr_t)info->si_value.sival_ptr),
-                         ret);
+        ips_record_signal_taken(
+            IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,
+            ips_signal_record_value(
+                r, info->si_code, info->si_fd, info->si_band,
+                (uint64_t)(uintptr_t)info->si_value.sival_ptr),
+            ret);
     errno = saved;
     return r;
 }
@@ -464,7 +470,8 @@ IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
     struct ips_moment call = ips_at_call();
     SIGNAL_BEGINS(call);
     int r;
-    IPS_UNDISTURBED(r, REAL(sigwaitinfo)(set, info), r < 0, errno, (void)0);
+    IPS_REPEAT_AFTER_SAMPLE(r, REAL(sigwaitinfo)(set, info), r < 0, errno,
+                            (void)0);
     return record_signal_wait(call, r, info, IPS_SITE);
 }
 
@@ -481,8 +488,8 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     struct ips_moment call = ips_at_call();
     SIGNAL_BEGINS(call);
     int r;
-    IPS_UNDISTURBED(r, REAL(sigtimedwait)(set, info, ts), r < 0, errno,
-                    LEFT_TS);
+    IPS_REPEAT_AFTER_SAMPLE(r, REAL(sigtimedwait)(set, info, ts), r < 0, errno,
+                            LEFT_TS);
     return record_signal_wait(call, r, info, IPS_SITE);
 }
 

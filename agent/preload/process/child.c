@@ -10,7 +10,7 @@
 
 static _Atomic uint32_t reaped;
 
-static uint64_t rusage_cpu(const struct rusage *ru)
+static uint64_t rusage_to_cpu_ns(const struct rusage *ru)
 {
     return ((uint64_t)ru->ru_utime.tv_sec + (uint64_t)ru->ru_stime.tv_sec) *
                1000000000u +
@@ -18,25 +18,26 @@ static uint64_t rusage_cpu(const struct rusage *ru)
                1000u;
 }
 
-static uint64_t children_cpu(void)
+static uint64_t reaped_children_cpu_ns(void)
 {
     struct rusage ru;
     memset(&ru, 0, sizeof(ru));
     ips_sys3(SYS_getrusage, RUSAGE_CHILDREN, (long)&ru, 0);
-    return rusage_cpu(&ru);
+    return rusage_to_cpu_ns(&ru);
 }
 
-struct ips_reap ips_reap_begin(void)
+struct ips_reap ips_reap_snapshot(void)
 {
-    return (struct ips_reap){children_cpu(), atomic_load(&reaped)};
+    return (struct ips_reap){reaped_children_cpu_ns(), atomic_load(&reaped)};
 }
 
 uint64_t ips_reap_cpu_since(struct ips_reap since)
 {
-    if (children_cpu() == since.cpu_ns)
+    if (reaped_children_cpu_ns() == since.cpu_ns)
         return 0;
     uint32_t count = atomic_fetch_add(&reaped, 1);
-    return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
+    return count == since.count ? reaped_children_cpu_ns() - since.cpu_ns
+                                : ~0ull;
 }
 
 /* To be called when a wait for `which` has reaped a child: records the thread's
@@ -44,14 +45,14 @@ uint64_t ips_reap_cpu_since(struct ips_reap since)
 static void record_failed_tries_before(pid_t which, int options,
                                        struct ips_moment call, uint64_t site)
 {
-    struct ips_retry run;
+    struct ips_retry_series run;
     if (options & WNOHANG &&
         ips_retry_end_run(IPS_RETRY_CHILD, (uint64_t)which, &run))
         ips_retry_record(&run, call, site);
 }
 
 /* Converts waitid's arguments to the argument `pid` of waitpid. */
-static pid_t as_waitpid(idtype_t type, id_t id)
+static pid_t waitid_to_waitpid_argument(idtype_t type, id_t id)
 {
     return type == P_PID ? (pid_t)id : type == P_PGID ? (pid_t)(0u - id) : -1;
 }
@@ -62,7 +63,7 @@ static void record_child_signal(pid_t child, int code, struct ips_moment call,
     int saved = errno;
     struct ips_moment ret =
         ips_record_wait(IPS_OP_SIGWAIT, call, child, 0, site, 0);
-    ips_record_taken(IPS_SIGNAL_WAIT, SIGCHLD, code, child, 0, ret);
+    ips_record_signal_taken(IPS_SIGNAL_WAIT, SIGCHLD, code, child, 0, ret);
     errno = saved;
 }
 
@@ -80,7 +81,7 @@ static void record_failed_wait(struct ips_moment call, pid_t child,
 
 /* Whether the child stopped and the caller asked for stops. Stops that only a
  * debugger sees do not count. */
-static bool is_stop(int status, int options)
+static bool is_reported_stop(int status, int options)
 {
     int sig = WSTOPSIG(status);
     return options & WUNTRACED && WIFSTOPPED(status) &&
@@ -106,11 +107,12 @@ static pid_t call_wait4_and_record(pid_t pid, int *status, int options,
         int saved = errno;
         atomic_fetch_add(&reaped, 1);
         record_failed_tries_before(pid, options, call, site);
-        ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, rusage_cpu(ru),
-                        (uint32_t)*status, site);
+        ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call,
+                        rusage_to_cpu_ns(ru), (uint32_t)*status, site);
         ips_count_child_join();
         errno = saved;
-    } else if (r > 0 && (is_stop(*status, options) || WIFCONTINUED(*status))) {
+    } else if (r > 0 &&
+               (is_reported_stop(*status, options) || WIFCONTINUED(*status))) {
         record_child_signal(
             r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED, call, site);
     } else if (r < 0) {
@@ -143,14 +145,14 @@ IPS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *ru)
     return call_wait4_and_record(pid, status, options, ru, IPS_SITE);
 }
 
-static bool has_ended(const siginfo_t *info)
+static bool has_child_ended(const siginfo_t *info)
 {
     return info->si_pid &&
            (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
             info->si_code == CLD_DUMPED);
 }
 
-static uint32_t wait_status(const siginfo_t *info)
+static uint32_t siginfo_to_wait_status(const siginfo_t *info)
 {
     uint32_t value = (uint32_t)info->si_status;
     return info->si_code == CLD_EXITED   ? (value & 0xff) << 8
@@ -160,8 +162,8 @@ static uint32_t wait_status(const siginfo_t *info)
 
 /* Makes and records a waitid with WNOWAIT. It does not reap the child, so it is
  * recorded like a wait for a signal. */
-static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
-                                int options, uint64_t site)
+static int waitid_without_reaping(idtype_t type, id_t id, siginfo_t *out,
+                                  int options, uint64_t site)
 {
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
@@ -172,7 +174,7 @@ static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
     int r = REAL(waitid)(type, id, info, options);
     if (r < 0)
         record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
-    else if (has_ended(info))
+    else if (has_child_ended(info))
         record_child_signal(info->si_pid, info->si_code, call, site);
     return r;
 }
@@ -184,13 +186,14 @@ static void record_child_state(const siginfo_t *info, int options, pid_t which,
                                uint64_t site)
 {
     bool stops = info->si_code == CLD_STOPPED || info->si_code == CLD_CONTINUED;
-    if (has_ended(info) && !(options & WNOWAIT)) {
+    if (has_child_ended(info) && !(options & WNOWAIT)) {
         atomic_fetch_add(&reaped, 1);
         record_failed_tries_before(which, options, call, site);
         ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
-                        rusage_cpu(ru), wait_status(info), site);
+                        rusage_to_cpu_ns(ru), siginfo_to_wait_status(info),
+                        site);
         ips_count_child_join();
-    } else if (has_ended(info) || (stops && !(options & WNOWAIT))) {
+    } else if (has_child_ended(info) || (stops && !(options & WNOWAIT))) {
         record_child_signal(info->si_pid, info->si_code, call, site);
     }
 }
@@ -202,7 +205,7 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
     siginfo_t own = {0};
     siginfo_t *info = args[2] ? (siginfo_t *)(uintptr_t)args[2] : &own;
     idtype_t type = (idtype_t)args[0];
-    pid_t which = as_waitpid(type, (id_t)args[1]);
+    pid_t which = waitid_to_waitpid_argument(type, (id_t)args[1]);
     int options = (int)args[3];
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
@@ -234,7 +237,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
     if (!ips_wrap_on() || ips_sys_quiet)
         return REAL(waitid)(type, id, out, options);
     if (options & WNOWAIT)
-        return wait_without_reaping(type, id, out, options, site);
+        return waitid_without_reaping(type, id, out, options, site);
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
@@ -249,8 +252,9 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
         if (r < 0)
             record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
         else if (!info->si_pid)
-            ips_retry_note_failure(IPS_RETRY_CHILD,
-                                   (uint64_t)as_waitpid(type, id), call);
+            ips_retry_note_failure(
+                IPS_RETRY_CHILD, (uint64_t)waitid_to_waitpid_argument(type, id),
+                call);
         if (r < 0 || !info->si_pid)
             return r;
         struct rusage ru;
@@ -260,8 +264,8 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                               options | WNOHANG, (long)&ru, 0);
         if (taken < 0 || !info->si_pid)
             continue;
-        record_child_state(info, options, as_waitpid(type, id), call, &ru,
-                           site);
+        record_child_state(info, options, waitid_to_waitpid_argument(type, id),
+                           call, &ru, site);
         errno = saved;
         return 0;
     }

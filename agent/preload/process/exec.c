@@ -26,7 +26,7 @@ static const char *library;
 static const char *library_name = ""; /* file name of our library */
 static const char ld_preload[] = "LD_PRELOAD=";
 
-static const char *environ_find(char *const *envp, const char *name)
+static const char *find_in_environ(char *const *envp, const char *name)
 {
     size_t n = strlen(name);
     for (char *const *e = envp; e && *e; e++)
@@ -59,7 +59,7 @@ void ips_env_init(void)
 {
     struct texts_used used = {0, 0};
     for (int i = 0; i < VARS; i++) {
-        const char *text = environ_find(environ, var_names[i]);
+        const char *text = find_in_environ(environ, var_names[i]);
         if (text)
             var_texts[i] = store_variable(&used, "", text);
     }
@@ -78,23 +78,23 @@ void ips_env_init(void)
 /* --- a new image under a seccomp filter must not load us
  * ---------------------- */
 
-static bool is_preload(const char *entry)
+static bool is_ld_preload_entry(const char *entry)
 {
     return !strncmp(entry, ld_preload, sizeof(ld_preload) - 1);
 }
 
-static size_t environ_bytes(char *const *envp)
+static size_t environ_copy_bytes(char *const *envp)
 {
     size_t count = 1, text = 0;
     for (char *const *e = envp; e && *e; e++) {
         count++;
-        text += is_preload(*e) ? strlen(*e) + 1 : 0;
+        text += is_ld_preload_entry(*e) ? strlen(*e) + 1 : 0;
     }
     return count * sizeof(char *) + text;
 }
 
 /* Copies the environment without our library and our variables. `out` must have
- * space for environ_bytes(envp) bytes. */
+ * space for environ_copy_bytes(envp) bytes. */
 static void copy_environ_without_library(char **out, char *const *envp)
 {
     size_t count = 0, head = sizeof(ld_preload) - 1;
@@ -106,9 +106,9 @@ static void copy_environ_without_library(char **out, char *const *envp)
         bool ours = false;
         for (int i = 0; i < VARS; i++)
             ours |= !strncmp(*e, var_names[i], strlen(var_names[i]));
-        if (is_preload(*e)) {
+        if (is_ld_preload_entry(*e)) {
             memcpy(text, ld_preload, head);
-            ips_preload_without(text + head, *e + head, library_name);
+            ips_preload_remove_library(text + head, *e + head, library_name);
             if (text[head])
                 out[count++] = text;
             text += strlen(text) + 1;
@@ -123,36 +123,37 @@ static void copy_environ_without_library(char **out, char *const *envp)
  * LD_TRACE_LOADED_OBJECTS, LD_DEBUG or LD_VERIFY is set: the loader then lists,
  * checks or reports the libraries that it loads, and ours would appear in the
  * list. */
-static bool preload_wanted(char *const *envp, const struct ips_target *target)
+static bool must_preload_library(char *const *envp,
+                                 const struct ips_target *target)
 {
-    return ips_target_preload_stays(target->kind) &&
-           !environ_find(envp, "LD_TRACE_LOADED_OBJECTS=") &&
-           !environ_find(envp, "LD_DEBUG=") &&
-           !environ_find(envp, "LD_VERIFY=");
+    return ips_target_keeps_preload(target->kind) &&
+           !find_in_environ(envp, "LD_TRACE_LOADED_OBJECTS=") &&
+           !find_in_environ(envp, "LD_DEBUG=") &&
+           !find_in_environ(envp, "LD_VERIFY=");
 }
 
 /* Returns the LD_PRELOAD entry that the loader uses: the last one. NULL: there
  * is none. */
-static const char *find_preload(char *const *envp)
+static const char *find_ld_preload_entry(char *const *envp)
 {
     const char *last = NULL;
     for (char *const *e = envp; e && *e; e++)
-        if (is_preload(*e))
+        if (is_ld_preload_entry(*e))
             last = *e;
     return last;
 }
 
-size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
+size_t ips_env_copy_bytes(char *const *envp, const struct ips_target *target)
 {
     if (ips_core.wrap_state != IPS_WRAP_ON || !library)
         return 0;
     if (ips_must_not_preload())
-        return environ_bytes(envp);
-    const char *preload = find_preload(envp);
+        return environ_copy_bytes(envp);
+    const char *preload = find_ld_preload_entry(envp);
     bool there = preload && strstr(preload, library_name);
-    bool missing = there != preload_wanted(envp, target);
+    bool missing = there != must_preload_library(envp, target);
     for (int i = 0; i < VARS; i++)
-        if (var_texts[i] && !environ_find(envp, var_names[i]))
+        if (var_texts[i] && !find_in_environ(envp, var_names[i]))
             missing = true;
     if (!missing)
         return 0;
@@ -163,8 +164,8 @@ size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
            (preload ? strlen(preload) : 0) + strlen(library) + 2;
 }
 
-void ips_env_fill(struct ips_env *env, char *const *envp,
-                  const struct ips_target *target, size_t bytes, void *room)
+void ips_env_build(struct ips_env *env, char *const *envp,
+                   const struct ips_target *target, size_t bytes, void *room)
 {
     memcpy(&env->envp, &envp, sizeof(envp));
     if (!bytes)
@@ -183,13 +184,13 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
         env->envp = out;
         return;
     }
-    const char *preload = find_preload(envp);
+    const char *preload = find_ld_preload_entry(envp);
     size_t count = 0;
     for (char *const *e = envp; e && *e; e++)
-        if (!is_preload(*e))
+        if (!is_ld_preload_entry(*e))
             out[count++] = *e;
     for (int i = 0; i < VARS; i++)
-        if (var_texts[i] && !environ_find(envp, var_names[i]))
+        if (var_texts[i] && !find_in_environ(envp, var_names[i]))
             out[count++] = var_texts[i];
     char *text = (char *)(out + count + 2);
     out[count] = text;
@@ -199,8 +200,8 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
     memcpy(text, ld_preload, head);
     text += head;
     const char *value = preload ? preload + head : "";
-    if (!preload_wanted(envp, target)) {
-        ips_preload_without(text, value, library_name);
+    if (!must_preload_library(envp, target)) {
+        ips_preload_remove_library(text, value, library_name);
         if (!*text)
             /* LD_PRELOAD named only our library */
             out[count] = NULL;
@@ -215,7 +216,7 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
     memcpy(text, library, strlen(library) + 1);
 }
 
-void ips_env_done(struct ips_env *env)
+void ips_env_free(struct ips_env *env)
 {
     if (env->map)
         ips_sys_munmap((uint64_t)(uintptr_t)env->map, env->bytes);
@@ -241,7 +242,7 @@ void ips_exec_inspect(struct ips_target *t, int dir, const char *path)
 void ips_exec_find_and_inspect(struct ips_target *t, const char *file)
 {
     static const char path[] = "PATH=";
-    const char *search = environ_find(environ, path);
+    const char *search = find_in_environ(environ, path);
     if (ips_core.wrap_state == IPS_WRAP_ON && library &&
         !ips_must_not_preload())
         ips_target_find_and_inspect(
@@ -250,9 +251,9 @@ void ips_exec_find_and_inspect(struct ips_target *t, const char *file)
         set_target_traced(t);
 }
 
-void ips_record_unrecorded(const char *text, size_t n)
+void ips_write_unrecorded_text(const char *text, size_t n)
 {
-    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
+    uint64_t t = ips_core_stamp_now(), cpu = ips_core_thread_cpu_ns();
     struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin_at(
         IPS_REC_UNSEEN, sizeof(*rec) + n + 1, t);
     if (!rec)
@@ -267,18 +268,19 @@ void ips_record_untraced(const struct ips_target *target, uint32_t pid)
 {
     char text[IPS_TARGET_TEXT];
     if (target->kind != IPS_TARGET_TRACED && ips_wrap_on())
-        ips_record_unrecorded(text, ips_target_text(text, target, pid));
+        ips_write_unrecorded_text(
+            text, ips_target_format_untraced(text, target, pid));
 }
 
-static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
+static void record_exec(enum ips_rec_type type, const char *path, uint32_t a)
 {
     if (!ips_wrap_on())
         return;
     if (type == IPS_REC_EXEC)
-        ips_core_flush();
+        ips_core_flush_pending();
     char text[256];
     size_t n = path ? strnlen(path, sizeof(text) - 1) : 0;
-    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
+    uint64_t t = ips_core_stamp_now(), cpu = ips_core_thread_cpu_ns();
     struct ips_rec_exec *rec = (struct ips_rec_exec *)ips_rec_begin_at(
         type, sizeof(*rec) + ((n + 8) & ~(size_t)7), t);
     if (!rec)
@@ -302,11 +304,11 @@ static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
             ips_vfork_pass_target(&target);                                    \
         else if (target.kind != IPS_TARGET_TRACED)                             \
             ips_record_untraced(&target, ips_sys_getpid());                    \
-        exec_record(IPS_REC_EXEC, what, 0);                                    \
+        record_exec(IPS_REC_EXEC, what, 0);                                    \
         int r = real_call;                                                     \
         int saved = errno;                                                     \
-        exec_record(IPS_REC_EXECFAIL, NULL, (uint32_t)saved);                  \
-        ips_env_done(&env);                                                    \
+        record_exec(IPS_REC_EXECFAIL, NULL, (uint32_t)saved);                  \
+        ips_env_free(&env);                                                    \
         errno = saved;                                                         \
         return r;                                                              \
     } while (0)
@@ -352,7 +354,7 @@ IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
 
 /* Returns the number of arguments in `ap`, including the NULL that ends them.
  */
-static size_t list_length(va_list ap)
+static size_t count_exec_arguments(va_list ap)
 {
     size_t n = 1;
     while (va_arg(ap, char *))
@@ -364,7 +366,7 @@ static size_t list_length(va_list ap)
 #define LIST(argv, ap, first)                                                  \
     va_list ap;                                                                \
     va_start(ap, first);                                                       \
-    size_t length = first ? list_length(ap) + 1 : 1;                           \
+    size_t length = first ? count_exec_arguments(ap) + 1 : 1;                  \
     va_end(ap);                                                                \
     char **argv = (char **)__builtin_alloca(length * sizeof(char *));          \
     va_start(ap, first);                                                       \

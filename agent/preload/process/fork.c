@@ -11,23 +11,24 @@
 
 /* Facts about the parent that the child's stream needs. They are collected
  * before the fork. */
-struct origin {
+struct parent_identity {
     uint64_t seq, image;
     uint32_t ppid, ptid;
 };
-static struct origin fork_origin(void)
+static struct parent_identity collect_parent_identity(void)
 {
-    return (struct origin){ips_core_fork_before(), ips_core_image_stamp(),
-                           ips_sys_getpid(), ips_sys_gettid()};
+    return (struct parent_identity){ips_core_fork_before(),
+                                    ips_core_image_stamp(), ips_sys_getpid(),
+                                    ips_sys_gettid()};
 }
-static void start_child_stream(const struct origin *from)
+static void start_child_stream(const struct parent_identity *from)
 {
     int saved = errno;
-    uint64_t cpu = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t cpu = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     /* after a fork in a signal handler: the calls under way are the parent's */
     ips_me.open_depth = 0;
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
-    ips_wrap_name_standard();
+    ips_wrap_identify_standard_fds();
     ips_thread_store_own_tid();
     ips_report_start_cost(cpu);
     errno = saved;
@@ -40,7 +41,7 @@ static IPS_TLS struct {
     bool wrapped; /* our wrapper of fork() records the parent's side */
     /* `from` and extra->fork.call belong to the fork under way */
     bool prepared;
-    struct origin from;
+    struct parent_identity from;
 } forking;
 
 static void at_fork_prepare(void)
@@ -48,7 +49,7 @@ static void at_fork_prepare(void)
     forking.prepared = ips_wrap_on();
     if (!forking.prepared)
         return;
-    forking.from = fork_origin();
+    forking.from = collect_parent_identity();
     if (forking.wrapped)
         return;
     struct ips_extra *extra = ips_extra();
@@ -77,7 +78,7 @@ static void at_fork_child(void)
         return;
     if (ips_me.in_vfork) { /* a vfork child forked: the new child has its own
                               memory */
-        struct origin from = {0, 0, (uint32_t)getppid(), 0};
+        struct parent_identity from = {0, 0, (uint32_t)getppid(), 0};
         ips_me.vfork_depth = 0;
         ips_me.in_vfork = false;
         start_child_stream(&from);
@@ -120,7 +121,7 @@ IPS_EXPORT pid_t fork(void)
     if (!on)
         return REAL(fork)();
     struct ips_moment call = ips_at_call();
-    forking.from = (struct origin){0, 0, 0, 0};
+    forking.from = (struct parent_identity){0, 0, 0, 0};
     forking.wrapped = true;
     pid_t pid = REAL(fork)();
     if (pid == 0)
@@ -136,7 +137,8 @@ pid_t __fork(void) IPS_ALIAS(fork);
 
 /* To be called after a fork that ran no fork handlers: writes a FORK record in
  * the parent, and starts the stream of the child (`pid` is 0). */
-static void record_fork_or_start_child(pid_t pid, const struct origin *from,
+static void record_fork_or_start_child(pid_t pid,
+                                       const struct parent_identity *from,
                                        struct ips_moment call, uint64_t site)
 {
     if (pid == 0) {
@@ -154,7 +156,7 @@ IPS_EXPORT pid_t _Fork(void)
     if (!ips_wrap_on())
         return REAL(_Fork)();
     struct ips_moment call = ips_at_call();
-    struct origin from = fork_origin();
+    struct parent_identity from = collect_parent_identity();
     pid_t pid = REAL(_Fork)();
     record_fork_or_start_child(pid, &from, call, IPS_SITE);
     return pid;
@@ -166,7 +168,7 @@ long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 {
     struct ips_moment call = ips_at_call();
-    struct origin from = fork_origin();
+    struct parent_identity from = collect_parent_identity();
     long pid =
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
     record_fork_or_start_child((pid_t)pid, &from, call, site);
@@ -178,9 +180,9 @@ long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 struct clone_start {
     int (*fn)(void *);
     void *arg;
-    struct origin from;
+    struct parent_identity from;
 };
-static int clone_child(void *p)
+static int run_clone_child(void *p)
 {
     struct clone_start *start = (struct clone_start *)p;
     start_child_stream(&start->from);
@@ -201,10 +203,10 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
     if (!(flags & CLONE_VM)) {
         /* the child reads `start` in its copy of this stack */
-        struct clone_start start = {fn, arg, fork_origin()};
+        struct clone_start start = {fn, arg, collect_parent_identity()};
         struct ips_moment call = ips_at_call();
         int pid =
-            REAL(clone)(clone_child, stack, flags, &start, ptid, tls, ctid);
+            REAL(clone)(run_clone_child, stack, flags, &start, ptid, tls, ctid);
         /* clone with a function never returns in the child */
         record_fork_or_start_child(pid, &start.from, call, IPS_SITE);
         return pid;
@@ -221,7 +223,7 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
     if (!(flags & CLONE_SETTLS)) {
         static const char all[] =
             "all since a task was cloned into the same memory";
-        ips_record_unrecorded(all, sizeof(all) - 1);
+        ips_write_unrecorded_text(all, sizeof(all) - 1);
         ips_core.wrap_state = IPS_WRAP_OFF;
     }
     return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
@@ -273,7 +275,7 @@ long ips_vfork_after(long result)
     if (ips_core.wrap_state == IPS_WRAP_ON && ips_me.vfork_depth &&
         --ips_me.vfork_depth == 0) {
         ips_me.in_vfork = false;
-        ips_set_vfork_filter(false);
+        ips_set_vfork_seccomp_filter(false);
         if (ips_me.extra && ips_me.extra->vfork.seq)
             record_vfork(ips_me.extra, result);
         else
@@ -312,7 +314,7 @@ long ips_vfork_after(long result)
                             err, IPS_SITE);                                    \
         if (on && !err)                                                        \
             ips_record_untraced(&target, (uint32_t)(pid ? *pid : own));        \
-        ips_env_done(&env);                                                    \
+        ips_env_free(&env);                                                    \
         errno = saved;                                                         \
         return err;                                                            \
     } while (0)
@@ -339,7 +341,7 @@ extern char __libc_single_threaded __attribute__((weak));
  * variables, sets `environ` to the copy in `env` for the time of the call,
  * stores the program's own in *kept, and returns true. Does so only in a
  * single-threaded process, because another thread would see the change. */
-static bool lend_environ(struct ips_env *env, char ***kept)
+static bool replace_environ_for_call(struct ips_env *env, char ***kept)
 {
     if (env->envp == environ || !&__libc_single_threaded ||
         !__libc_single_threaded)
@@ -358,14 +360,14 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
     (void)ips_extra();
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
-    bool lent = lend_environ(&env, &kept);
+    bool lent = replace_environ_for_call(&env, &kept);
     uint64_t seq = ips_core_fork_before();
     struct ips_moment call = ips_at_call();
     FILE *f = REAL(popen)(command, mode);
     int saved = errno;
     if (lent)
         environ = kept;
-    ips_env_done(&env);
+    ips_env_free(&env);
     ips_record_fork(IPS_FORK_POPEN, 0, seq, call, f ? 0 : saved, IPS_SITE);
     if (f) {
         ips_fd_clear(f->_fileno);
@@ -385,16 +387,16 @@ IPS_EXPORT int system(const char *command)
     (void)ips_extra();
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
-    bool lent = lend_environ(&env, &kept);
+    bool lent = replace_environ_for_call(&env, &kept);
     uint64_t seq = ips_core_fork_before();
     ips_record_fork(IPS_FORK_SYSTEM, 0, seq, ips_at_call(), 0, IPS_SITE);
     struct ips_moment call = ips_at_call();
-    struct ips_reap reap = ips_reap_begin();
+    struct ips_reap reap = ips_reap_snapshot();
     int status = REAL(system)(command);
     int saved = errno;
     if (lent)
         environ = kept;
-    ips_env_done(&env);
+    ips_env_free(&env);
     if (status != -1)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_cpu_since(reap),
                         (uint32_t)status, IPS_SITE);
@@ -405,7 +407,7 @@ IPS_EXPORT int system(const char *command)
 /* Returns the end of the command substitution whose text begins at `s`: its
  * closing parenthesis, or the end of the text. Like the C library's wordexp,
  * respects quotes, but not backslashes. */
-static const char *skip_command(const char *s)
+static const char *skip_command_substitution(const char *s)
 {
     unsigned depth = 1;
     char quote = '\0';
@@ -425,7 +427,7 @@ static const char *skip_command(const char *s)
 /* Returns the number of shells that wordexp() starts for these words, one after
  * the other: one for each command substitution. Nested substitutions do not
  * count. */
-static unsigned count_commands(const char *s)
+static unsigned count_command_substitutions(const char *s)
 {
     unsigned n = 0;
     for (bool quoted = false; *s; s++) {
@@ -441,7 +443,7 @@ static unsigned count_commands(const char *s)
         else if (*s == '$' && rest[0] == '(' && rest[1] == '(')
             s += 2; /* arithmetic */
         else if (*s == '$' && *rest == '(')
-            n++, s = skip_command(rest + 1);
+            n++, s = skip_command_substitution(rest + 1);
         if (!*s)
             break;
     }
@@ -452,8 +454,8 @@ static unsigned count_commands(const char *s)
  * `cpu_ns`: their CPU time; ~0: unknown. Several children ran one after the
  * other, but it is unknown when each of them ended. So the call is then
  * recorded as a wait of unknown cause, and the joins after it. */
-static void record_commands(unsigned n, struct ips_moment call, uint64_t cpu_ns,
-                            uint64_t site)
+static void record_wordexp_children(unsigned n, struct ips_moment call,
+                                    uint64_t cpu_ns, uint64_t site)
 {
     uint64_t seq[8];
     n = n < 8 ? n : 8;
@@ -470,8 +472,9 @@ static void record_commands(unsigned n, struct ips_moment call, uint64_t cpu_ns,
 
 IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
 {
-    unsigned n =
-        ips_wrap_on() && !(flags & WRDE_NOCMD) ? count_commands(words) : 0;
+    unsigned n = ips_wrap_on() && !(flags & WRDE_NOCMD)
+                     ? count_command_substitutions(words)
+                     : 0;
     if (n == 0)
         return REAL(wordexp)(words, result, flags);
     char **kept;
@@ -480,17 +483,17 @@ IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
     /* ${X:=v} and ${X=v} set a variable, which may replace `environ` */
-    bool lent = !strchr(words, '=') && lend_environ(&env, &kept);
+    bool lent = !strchr(words, '=') && replace_environ_for_call(&env, &kept);
     struct ips_moment call = ips_at_call();
-    struct ips_reap reap = ips_reap_begin();
+    struct ips_reap reap = ips_reap_snapshot();
     int r = REAL(wordexp)(words, result, flags);
     int saved = errno;
     if (lent)
         environ = kept;
-    ips_env_done(&env);
+    ips_env_free(&env);
     uint64_t cpu_ns = ips_reap_cpu_since(reap);
     if (cpu_ns)
-        record_commands(n, call, cpu_ns, IPS_SITE);
+        record_wordexp_children(n, call, cpu_ns, IPS_SITE);
     errno = saved;
     return r;
 }
@@ -499,13 +502,14 @@ IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
 
 /* Records the close of descriptors 0, 1 and 2 after the C library has replaced
  * them without calling our wrappers. */
-static void record_standard_closed(uint64_t site)
+static void record_standard_fds_closed(uint64_t site)
 {
     int saved = errno;
     for (int fd = 0; fd <= 2; fd++) {
         uint64_t word = ips_fd_get(fd);
-        if (ips_fd_chan(word))
-            ips_chan_record_close(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
+        if (ips_fd_channel_id(word))
+            ips_chan_record_close(fd, word, IPS_CLOSE_FD, ips_core_stamp_now(),
+                                  site);
         ips_fd_clear(fd);
     }
     errno = saved;
@@ -528,7 +532,7 @@ IPS_EXPORT int daemon(int nochdir, int noclose)
     int r = REAL(daemon)(nochdir, noclose);
     set_fork_site(0);
     if (r == 0 && !noclose && ips_wrap_on())
-        record_standard_closed(IPS_SITE);
+        record_standard_fds_closed(IPS_SITE);
     return r;
 }
 
@@ -541,6 +545,6 @@ IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
     int pid = REAL(forkpty)(master, name, termp, winp);
     set_fork_site(0);
     if (pid == 0 && ips_wrap_on())
-        record_standard_closed(IPS_SITE);
+        record_standard_fds_closed(IPS_SITE);
     return pid;
 }

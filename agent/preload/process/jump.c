@@ -39,7 +39,7 @@ struct range {
 
 /* Returns the alternate signal stack if this code runs on it, else an empty
  * range. */
-static struct range alternate_stack(void)
+static struct range current_alternate_stack(void)
 {
     stack_t ss = {.ss_flags = SS_DISABLE};
     if (ips_sys3(SYS_sigaltstack, 0, (long)&ss, 0) < 0 ||
@@ -49,21 +49,21 @@ static struct range alternate_stack(void)
     return (struct range){from, from + ss.ss_size};
 }
 
-static bool is_within(struct range r, uint64_t at)
+static bool is_in_address_range(struct range r, uint64_t at)
 {
     return at >= r.from && at < r.to;
 }
 
 /* Whether the abandoned call was only waiting: its result is unknown, but it
  * moved nothing. Of nested calls only the outermost has details (ips_begun). */
-static bool was_only_waiting(const struct ips_open *open)
+static bool was_only_waiting(const struct ips_open_call *open)
 {
     return open->recs & (IPS_OPEN_WAIT | IPS_OPEN_IDLE);
 }
 
 void ips_record_abandoned_call(void)
 {
-    struct ips_begun *begun = ips_current_call_note(&ips_me);
+    struct ips_current_call *begun = ips_current_call_note(&ips_me);
     const uint64_t t = begun ? atomic_load(&begun->t) : 0;
     if (!t)
         return;
@@ -95,14 +95,15 @@ static void count_abandoned_calls(const struct __jmp_buf_tag *env)
     if (likely(ips_me.open_depth == 0) || !ips_wrap_on())
         return;
     uint64_t sp = jump_stack_pointer(env), count = 0;
-    struct range alt = alternate_stack();
+    struct range alt = current_alternate_stack();
     for (int i = 0; ips_me.open_depth && i < (int)IPS_OPEN_MAX; i++) {
-        const struct ips_open *open =
+        const struct ips_open_call *open =
             ips_open_call_at_depth(&ips_me, ips_me.open_depth - 1);
         uint64_t frame = open->frame;
-        bool left = is_within(alt, frame) == is_within(alt, sp)
-                        ? frame < sp
-                        : is_within(alt, frame);
+        bool left =
+            is_in_address_range(alt, frame) == is_in_address_range(alt, sp)
+                ? frame < sp
+                : is_in_address_range(alt, frame);
         if (!left)
             break;
         if (ips_me.recs_open > (uint32_t)open->recs)
@@ -142,7 +143,7 @@ void ips_note_interrupted_call(const void *context)
 {
     if (likely(ips_me.open_depth == 0))
         return;
-    struct ips_open *open =
+    struct ips_open_call *open =
         ips_open_call_at_depth(&ips_me, ips_me.open_depth - 1);
     if (ips_context_is_at_syscall(context))
         open->recs |= IPS_OPEN_IDLE;
@@ -154,7 +155,7 @@ void ips_close_open_calls(void)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; ips_me.open_depth && i < IPS_OPEN_MAX; i++) {
-        const struct ips_open *open =
+        const struct ips_open_call *open =
             ips_open_call_at_depth(&ips_me, --ips_me.open_depth);
         if (ips_me.recs_open > (uint32_t)open->recs)
             ips_me.recs_open = (uint32_t)open->recs;

@@ -24,9 +24,9 @@ static _Atomic uint32_t async_fd;
 /* For each signal: the number of the message queue for which mq_notify sends it
  * (`ino` in the queue's ACQUIRE records); 0: none; SEVERAL: more than one
  * queue. */
-static _Atomic uint64_t queue_of[_NSIG] IPS_TABLE;
+static _Atomic uint64_t queue_by_signal[_NSIG] IPS_TABLE;
 
-void ips_notice_async(int fd, bool on)
+void ips_note_async_fd(int fd, bool on)
 {
     uint32_t one = (uint32_t)fd + 1, old = atomic_load(&async_fd);
     if (on && old != one)
@@ -35,7 +35,7 @@ void ips_notice_async(int fd, bool on)
         atomic_store(&async_fd, 0);
 }
 
-uint64_t ips_notice_queue(int q, int sig)
+uint64_t ips_note_mq_notify(int q, int sig)
 {
     struct stat st;
     int saved = errno;
@@ -43,30 +43,31 @@ uint64_t ips_notice_queue(int q, int sig)
     if (sig > 0 && sig < _NSIG && !ips_sys_quiet &&
         ips_sys_fstat(q, &st) == 0) {
         uint64_t number = IPS_READY_NUMBER(IPS_READY_QUEUE(st.st_ino));
-        old = atomic_load(&queue_of[sig]);
-        atomic_store(&queue_of[sig],
+        old = atomic_load(&queue_by_signal[sig]);
+        atomic_store(&queue_by_signal[sig],
                      old == 0 || old == number ? number : SEVERAL);
     }
     errno = saved;
     return old;
 }
 
-void ips_notice_queue_undo(int sig, uint64_t old)
+void ips_undo_note_mq_notify(int sig, uint64_t old)
 {
     if (sig > 0 && sig < _NSIG)
-        atomic_store(&queue_of[sig], old);
+        atomic_store(&queue_by_signal[sig], old);
 }
 
 static uint64_t queue_of_signal(int sig)
 {
-    uint64_t number = sig > 0 && sig < _NSIG ? atomic_load(&queue_of[sig]) : 0;
+    uint64_t number =
+        sig > 0 && sig < _NSIG ? atomic_load(&queue_by_signal[sig]) : 0;
     return number == SEVERAL ? 0 : number;
 }
 
-/* Returns the value of ips_ready_of for the descriptor that caused a SIGIO
- * without F_SETSIG: the only descriptor with O_ASYNC, if it still has that flag
- * and is ready; else 0. */
-static uint64_t ready_async(void)
+/* Returns the value of ips_pack_ready_events for the descriptor that caused a
+ * SIGIO without F_SETSIG: the only descriptor with O_ASYNC, if it still has
+ * that flag and is ready; else 0. */
+static uint64_t ready_of_async_fd(void)
 {
     uint32_t async = atomic_load(&async_fd);
     struct pollfd f = {.fd = (int)async - 1, .events = POLLIN | POLLOUT};
@@ -79,7 +80,8 @@ static uint64_t ready_async(void)
         return 0;
     uint32_t events = (uint16_t)f.revents;
     bool reads = events & (POLLIN | POLLHUP | POLLERR);
-    return ips_ready_of(f.fd, reads ? events & ~(uint32_t)POLLOUT : POLLOUT);
+    return ips_pack_ready_events(f.fd,
+                                 reads ? events & ~(uint32_t)POLLOUT : POLLOUT);
 }
 
 /* Whether a positive si_code of this signal has another meaning than POLL_IN
@@ -98,6 +100,6 @@ uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
     if (code == SI_MESGQ)
         return queue_of_signal(sig);
     if (code >= POLL_IN && code <= POLL_HUP && !is_fault_or_child(sig))
-        return ips_ready_of(fd, (uint32_t)band);
-    return code == SI_KERNEL && sig == SIGIO ? ready_async() : 0;
+        return ips_pack_ready_events(fd, (uint32_t)band);
+    return code == SI_KERNEL && sig == SIGIO ? ready_of_async_fd() : 0;
 }

@@ -27,7 +27,7 @@
 void ips_report_unrecorded(const char *text)
 {
     size_t n = strlen(text);
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_core_thread_cpu_ns();
     struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin(
         IPS_REC_UNSEEN, sizeof(*rec) + n + 1);
     if (!rec)
@@ -43,7 +43,7 @@ bool ips_must_not_preload(void)
     return ips_sys_quiet || ips_me.vfork_filter;
 }
 
-void ips_set_vfork_filter(bool on)
+void ips_set_vfork_seccomp_filter(bool on)
 {
     ips_me.vfork_filter = on;
 }
@@ -84,23 +84,23 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
     ips_sample_stop_for_good();
     if (what == IPS_FORBIDS_ALL) {
         ips_core.wrap_state = IPS_WRAP_OFF;
-        ips_core_stop();
+        ips_core_stop_recording();
     } else {
-        ips_core_set_quiet(true);
+        ips_core_set_syscalls_forbidden(true);
     }
     return before;
 }
 
 /* A complete stop (IPS_FORBIDS_ALL) is not undone even if the call failed: the
  * program has shown that it wants no such calls. */
-void ips_forbid_undo(enum ips_forbids what, bool before)
+void ips_undo_forbidden_calls(enum ips_forbids what, bool before)
 {
     if (what != IPS_FORBIDS_CALLS || before)
         return;
     if (ips_me.in_vfork)
         ips_me.vfork_filter = false;
     else
-        ips_core_set_quiet(false);
+        ips_core_set_syscalls_forbidden(false);
 }
 
 /* After chroot the files of the pool may be unreachable, so the one that is not
@@ -126,6 +126,6 @@ IPS_EXPORT int prctl(int option, ...)
     bool before = ips_prepare_for_forbidden_calls(what);
     int r = REAL(prctl)(option, a, b, c, d);
     if (r < 0)
-        ips_forbid_undo(what, before);
+        ips_undo_forbidden_calls(what, before);
     return r;
 }

@@ -38,9 +38,9 @@ typedef void handler_fn(int, siginfo_t *, void *);
 #define STUBS 128u
 /* The key of each stub: handler << 1 | plain, where plain is 1 if the program
  * gave no SA_SIGINFO. 0: the stub is free. Written once. */
-static _Atomic uint64_t stub_of[STUBS] IPS_TABLE;
+static _Atomic uint64_t key_of_stub[STUBS] IPS_TABLE;
 
-static uint64_t key_of(const void *handler, bool plain)
+static uint64_t stub_key_of_handler(const void *handler, bool plain)
 {
     return (uint64_t)(uintptr_t)handler << 1 | plain;
 }
@@ -50,8 +50,9 @@ record_handler_signal(int sig, const siginfo_t *info, const void *context)
 {
     ips_note_interrupted_call(context);
     ips_sample_note_handler(context);
-    struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
-    ips_record_taken(
+    struct ips_moment at = {.t = ips_core_stamp_now(),
+                            .cpu = ips_core_thread_cpu_ns()};
+    ips_record_signal_taken(
         IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
         ips_signal_record_value(sig, info->si_code, info->si_fd, info->si_band,
                                 (uint64_t)(uintptr_t)info->si_value.sival_ptr),
@@ -61,7 +62,7 @@ record_handler_signal(int sig, const siginfo_t *info, const void *context)
 static __attribute__((noinline)) void
 record_and_call_handler(int sig, siginfo_t *info, void *context, unsigned i)
 {
-    uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
+    uint64_t key = atomic_load_explicit(&key_of_stub[i], memory_order_relaxed);
     handler_fn *handler = (handler_fn *)(uintptr_t)(key >> 1);
     ips_me.handlers_run++;
     if (likely(ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork))
@@ -140,12 +141,13 @@ static handler_fn *stub_at(unsigned i)
 
 /* Returns the stub for `handler`; claims a free stub if it has none yet.
  * Returns `handler` itself if all stubs are taken. */
-static handler_fn *stub_for(handler_fn *handler, bool plain)
+static handler_fn *get_or_claim_stub(handler_fn *handler, bool plain)
 {
-    uint64_t key = key_of((const void *)(uintptr_t)handler, plain);
+    uint64_t key = stub_key_of_handler((const void *)(uintptr_t)handler, plain);
     for (unsigned i = 0; i < STUBS; i++) {
-        uint64_t has = atomic_load(&stub_of[i]);
-        if (has == 0 && atomic_compare_exchange_strong(&stub_of[i], &has, key))
+        uint64_t has = atomic_load(&key_of_stub[i]);
+        if (has == 0 &&
+            atomic_compare_exchange_strong(&key_of_stub[i], &has, key))
             return stub_at(i);
         if (has == key)
             return stub_at(i);
@@ -158,7 +160,8 @@ static handler_fn *stub_for(handler_fn *handler, bool plain)
 static uint64_t find_stub_key(handler_fn *handler)
 {
     for (unsigned i = 0; i < STUBS; i++) {
-        uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
+        uint64_t key =
+            atomic_load_explicit(&key_of_stub[i], memory_order_relaxed);
         if (key == 0)
             return 0;
         if (stub_at(i) == handler)
@@ -167,7 +170,7 @@ static uint64_t find_stub_key(handler_fn *handler)
     return 0;
 }
 
-static bool is_function(const void *handler)
+static bool is_handler_function(const void *handler)
 {
     return (uintptr_t)handler > 2 && (intptr_t)handler != -1;
 }
@@ -207,7 +210,7 @@ static void translate_old_action(int sig, struct sigaction *old)
         old->sa_sigaction = (handler_fn *)(uintptr_t)(key >> 1);
     if (key & 1 || (gone && atomic_load(&plain_resets) >> (sig - 1) & 1))
         old->sa_flags &= ~SA_SIGINFO;
-    ips_sample_mask(&old->sa_mask, false);
+    ips_sample_set_in_mask(&old->sa_mask, false);
 }
 
 IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
@@ -216,10 +219,10 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
     struct sigaction mine;
     bool on = ips_wrap_on();
     if (on && act && is_wrapped_signal(sig) &&
-        is_function((const void *)(uintptr_t)act->sa_sigaction)) {
+        is_handler_function((const void *)(uintptr_t)act->sa_sigaction)) {
         mine = *act;
         mine.sa_sigaction =
-            stub_for(act->sa_sigaction, !(act->sa_flags & SA_SIGINFO));
+            get_or_claim_stub(act->sa_sigaction, !(act->sa_flags & SA_SIGINFO));
         if (mine.sa_sigaction != act->sa_sigaction)
             mine.sa_flags |= SA_SIGINFO;
         note_resethand_flags(sig, act);
@@ -230,7 +233,7 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
         act = &mine;
     }
     if (act == &mine && mine.sa_flags & SA_ONSTACK)
-        ips_sample_mask(&mine.sa_mask, true);
+        ips_sample_set_in_mask(&mine.sa_mask, true);
     int r = REAL(sigaction)(sig, act, old);
     if (r == 0 && old)
         translate_old_action(sig, old);
@@ -256,7 +259,7 @@ static __sighandler_t program_handler_of(__sighandler_t old)
 static bool must_wrap_handler(int sig, __sighandler_t handler)
 {
     return ips_wrap_on() && is_wrapped_signal(sig) &&
-           is_function((const void *)(uintptr_t)handler);
+           is_handler_function((const void *)(uintptr_t)handler);
 }
 
 /* Sets a handler for signal, sysv_signal and sigset, which cannot ask for
@@ -358,8 +361,8 @@ static bool has_sender(int sig, int code)
            code == SI_MESGQ || (sig == SIGCHLD && code > 0 && code < SI_KERNEL);
 }
 
-void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
-                      uint64_t value, struct ips_moment at)
+void ips_record_signal_taken(enum ips_signal_how how, int sig, int code,
+                             int32_t pid, uint64_t value, struct ips_moment at)
 {
     record_signal(IPS_REC_SIGNAL, how, sig, code,
                   has_sender(sig, code) ? pid : 0, 0, value, at, 0);
@@ -367,13 +370,14 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
 
 /* Writes a KILL record, before the real call: a signal to the calling thread is
  * taken inside that call. If the call fails, no SIGNAL matches this record. */
-static void record_sending(enum ips_signal_how how, int sig, int32_t pid,
-                           int32_t tid, uint64_t value, uint64_t site)
+static void record_signal_sent(enum ips_signal_how how, int sig, int32_t pid,
+                               int32_t tid, uint64_t value, uint64_t site)
 {
     /* signal 0 only tests whether the process exists */
     if (sig == 0 || !ips_wrap_on())
         return;
-    struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
+    struct ips_moment at = {.t = ips_core_stamp_now(),
+                            .cpu = ips_core_thread_cpu_ns()};
     record_signal(IPS_REC_KILL, how, sig, 0, pid, tid, value, at, site);
 }
 
@@ -381,64 +385,67 @@ static void record_sending(enum ips_signal_how how, int sig, int32_t pid,
 
 IPS_EXPORT int kill(pid_t pid, int sig)
 {
-    record_sending(IPS_KILL_PROCESS, sig, pid, 0, 0, IPS_SITE);
+    record_signal_sent(IPS_KILL_PROCESS, sig, pid, 0, 0, IPS_SITE);
     return ips_wrap_on(), REAL(kill)(pid, sig);
 }
 
 IPS_EXPORT int killpg(pid_t group, int sig)
 {
-    record_sending(IPS_KILL_PROCESS, sig, -group, 0, 0, IPS_SITE);
+    record_signal_sent(IPS_KILL_PROCESS, sig, -group, 0, 0, IPS_SITE);
     return ips_wrap_on(), REAL(killpg)(group, sig);
 }
 
 IPS_EXPORT int raise(int sig)
 {
-    record_sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-                   (int32_t)ips_sys_gettid(), 0, IPS_SITE);
+    record_signal_sent(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
+                       (int32_t)ips_sys_gettid(), 0, IPS_SITE);
     return ips_wrap_on(), REAL(raise)(sig);
 }
 int gsignal(int) IPS_ALIAS(raise);
 
-static uint64_t value_of(union sigval value)
+static uint64_t sigval_to_uint64(union sigval value)
 {
     return (uint64_t)(uintptr_t)value.sival_ptr;
 }
 
 IPS_EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 {
-    record_sending(IPS_KILL_QUEUE, sig, pid, 0, value_of(value), IPS_SITE);
+    record_signal_sent(IPS_KILL_QUEUE, sig, pid, 0, sigval_to_uint64(value),
+                       IPS_SITE);
     return ips_wrap_on(), REAL(sigqueue)(pid, sig, value);
 }
 
 IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 {
-    record_sending(IPS_KILL_THREAD, sig, pid, tid, 0, IPS_SITE);
+    record_signal_sent(IPS_KILL_THREAD, sig, pid, tid, 0, IPS_SITE);
     return ips_wrap_on(), REAL(tgkill)(pid, tid, sig);
 }
 
-static void record_sending_to_thread(pthread_t thread, int sig, uint64_t site)
+static void record_signal_sent_to_thread(pthread_t thread, int sig,
+                                         uint64_t site)
 {
     if (sig)
-        record_sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-                       (int32_t)ips_thread_tid(thread), 0, site);
+        record_signal_sent(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
+                           (int32_t)ips_thread_tid(thread), 0, site);
 }
 
 IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
 {
-    record_sending_to_thread(thread, sig, IPS_SITE);
+    record_signal_sent_to_thread(thread, sig, IPS_SITE);
     return ips_wrap_on(), REAL(pthread_kill)(thread, sig);
 }
 
 /* Unlike the new version, the old one returns ESRCH for a thread that has
  * ended. */
 IPS_OLD(int, pthread_kill, (pthread_t thread, int sig), (thread, sig),
-        record_sending_to_thread(thread, sig, IPS_SITE))
+        record_signal_sent_to_thread(thread, sig, IPS_SITE))
 
 IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
                                 const union sigval value)
 {
-    record_sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-                   (int32_t)ips_thread_tid(thread), value_of(value), IPS_SITE);
+    record_signal_sent(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
+                       (int32_t)ips_thread_tid(thread), sigval_to_uint64(value),
+                       IPS_SITE);
     return ips_wrap_on(), REAL(pthread_sigqueue)(thread, sig, value);
 }
 
@@ -446,17 +453,18 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
  * (preload/process/thread.c). */
 IPS_EXPORT int pthread_cancel(pthread_t thread)
 {
-    record_sending_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
+    record_signal_sent_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
     ips_thread_mark_cancelled(thread);
     return ips_wrap_on(), REAL(pthread_cancel)(thread);
 }
 
-static void record_sending_by_pidfd(int fd, int sig, bool queued, uint64_t site)
+static void record_signal_sent_by_pidfd(int fd, int sig, bool queued,
+                                        uint64_t site)
 {
     uint64_t pid;
-    if (sig && ips_fdinfo(fd, "Pid:", &pid))
-        record_sending(queued ? IPS_KILL_QUEUE : IPS_KILL_PROCESS, sig,
-                       (int32_t)pid, 0, 0, site);
+    if (sig && ips_read_fdinfo_number(fd, "Pid:", &pid))
+        record_signal_sent(queued ? IPS_KILL_QUEUE : IPS_KILL_PROCESS, sig,
+                           (int32_t)pid, 0, 0, site);
 }
 
 int pidfd_send_signal(int, int, siginfo_t *, unsigned);
@@ -464,7 +472,7 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
                                  unsigned flags)
 {
     if (ips_wrap_on())
-        record_sending_by_pidfd(fd, sig, info != NULL, IPS_SITE);
+        record_signal_sent_by_pidfd(fd, sig, info != NULL, IPS_SITE);
     return REAL(pidfd_send_signal)(fd, sig, info, flags);
 }
 
@@ -496,27 +504,28 @@ bool ips_handle_signal_syscall(long *r, long n, const long args[6],
 {
     switch (n) {
     case SYS_kill:
-        record_sending(IPS_KILL_PROCESS, (int)args[1], (int32_t)args[0], 0, 0,
-                       site);
+        record_signal_sent(IPS_KILL_PROCESS, (int)args[1], (int32_t)args[0], 0,
+                           0, site);
         return false;
     case SYS_tgkill:
-        record_sending(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
-                       (int32_t)args[1], 0, site);
+        record_signal_sent(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
+                           (int32_t)args[1], 0, site);
         return false;
     case SYS_tkill:
-        record_sending(IPS_KILL_THREAD, (int)args[1], 0, (int32_t)args[0], 0,
-                       site);
+        record_signal_sent(IPS_KILL_THREAD, (int)args[1], 0, (int32_t)args[0],
+                           0, site);
         return false;
     case SYS_rt_sigqueueinfo:
-        record_sending(IPS_KILL_QUEUE, (int)args[1], (int32_t)args[0], 0, 0,
-                       site);
+        record_signal_sent(IPS_KILL_QUEUE, (int)args[1], (int32_t)args[0], 0, 0,
+                           site);
         return false;
     case SYS_rt_tgsigqueueinfo:
-        record_sending(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
-                       (int32_t)args[1], 0, site);
+        record_signal_sent(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
+                           (int32_t)args[1], 0, site);
         return false;
     case SYS_pidfd_send_signal:
-        record_sending_by_pidfd((int)args[0], (int)args[1], args[2] != 0, site);
+        record_signal_sent_by_pidfd((int)args[0], (int)args[1], args[2] != 0,
+                                    site);
         return false;
     case SYS_rt_sigaction:
         *r = REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4],

@@ -32,7 +32,7 @@ static bool have_key;
 
 static void register_thread_end_once(void);
 
-static struct start *claim_start(void)
+static struct start *claim_thread_start(void)
 {
     register_thread_end_once();
     for (unsigned i = 0; i < STARTS; i++) {
@@ -44,14 +44,14 @@ static struct start *claim_start(void)
     return NULL; /* the new thread then starts its stream at its first record */
 }
 
-static void start_free(struct start *s)
+static void free_thread_start(struct start *s)
 {
     atomic_store_explicit(&s->claimed, 0, memory_order_release);
 }
 
 static bool clear_own_entry_was_cancelled(void);
 static void clear_own_cancellation(void);
-static void store_own_seq(uint64_t seq);
+static void store_own_fork_seq(uint64_t seq);
 
 /* The destructor of `end_key`. Destructors run in rounds. Ours asks for another
  * round until the last one, so that the calls of other destructors are still
@@ -65,9 +65,10 @@ static void at_thread_end(void *round)
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
     if (clear_own_entry_was_cancelled()) {
-        struct ips_moment now = {.t = ips_core_now(), .cpu = ips_core_cpu()};
-        ips_record_taken(IPS_SIGNAL_CANCELLED, (int)IPS_CANCEL, SI_TKILL,
-                         (int32_t)ips_sys_getpid(), 0, now);
+        struct ips_moment now = {.t = ips_core_stamp_now(),
+                                 .cpu = ips_core_thread_cpu_ns()};
+        ips_record_signal_taken(IPS_SIGNAL_CANCELLED, (int)IPS_CANCEL, SI_TKILL,
+                                (int32_t)ips_sys_getpid(), 0, now);
     }
     ips_core_thread_end();
 }
@@ -93,19 +94,19 @@ static struct start begin_thread_stream(void *p)
     copy.fn = s->fn;
     copy.arg = s->arg;
     copy.stack = s->stack;
-    start_free(s);
+    free_thread_start(s);
     ips_sample_set_stack_size(copy.stack);
     ips_core_thread_start(copy.seq, copy.ptid);
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
-    store_own_seq(copy.seq);
+    store_own_fork_seq(copy.seq);
     ips_thread_store_own_tid();
     /* a thread's start is covered by a measured probe cost */
     ips_reset_overhead_counts();
     return copy;
 }
 
-static void *start_posix(void *p)
+static void *run_posix_thread(void *p)
 {
     struct start s = begin_thread_stream(p);
     void *result = s.fn.posix(s.arg);
@@ -113,7 +114,7 @@ static void *start_posix(void *p)
     return result;
 }
 
-static int start_c11(void *p)
+static int run_c11_thread(void *p)
 {
     struct start s = begin_thread_stream(p);
     return s.fn.c11(s.arg);
@@ -126,7 +127,7 @@ static int start_c11(void *p)
  * detached, has ended; its entry is then overwritten. */
 #define KNOWN 8192u
 #define PROBES 64u
-static struct known {
+static struct known_threads {
     /* handle of the thread; 0: the entry was never used */
     _Atomic uint64_t thread;
     _Atomic uint64_t seq;
@@ -139,11 +140,11 @@ static struct known {
     first_known; /* first_known: an extra entry that is tried first, mostly used
                     by the main thread */
 
-static struct known *find_known_thread(uint64_t thread, bool add)
+static struct known_threads *find_known_thread(uint64_t thread, bool add)
 {
     uint64_t at = (thread >> 6) * 0x9e3779b97f4a7c15ull >> 51;
     for (unsigned i = 0; i < PROBES; i++) {
-        struct known *k = i ? &known[(at + i) % KNOWN] : &first_known;
+        struct known_threads *k = i ? &known[(at + i) % KNOWN] : &first_known;
         uint64_t has = atomic_load(&k->thread);
         if (has == thread)
             return k;
@@ -160,28 +161,28 @@ static struct known *find_known_thread(uint64_t thread, bool add)
 
 void ips_thread_store_own_tid(void)
 {
-    struct known *k = find_known_thread((uint64_t)pthread_self(), true);
+    struct known_threads *k = find_known_thread((uint64_t)pthread_self(), true);
     if (k)
         atomic_store(&k->tid, ips_sys_gettid());
 }
 
 /* Returns the value that `cancelled` has if the thread that has the entry now
  * was cancelled. */
-static uint32_t cancel_mark(const struct known *k)
+static uint32_t cancel_mark(const struct known_threads *k)
 {
     return (uint32_t)atomic_load(&k->seq) + 1;
 }
 
-static void store_own_seq(uint64_t seq)
+static void store_own_fork_seq(uint64_t seq)
 {
-    struct known *k = find_known_thread((uint64_t)pthread_self(), true);
+    struct known_threads *k = find_known_thread((uint64_t)pthread_self(), true);
     if (k)
         atomic_store(&k->seq, seq);
 }
 
 void ips_thread_mark_cancelled(pthread_t thread)
 {
-    struct known *k = find_known_thread((uint64_t)thread, false);
+    struct known_threads *k = find_known_thread((uint64_t)thread, false);
     if (k)
         atomic_store(&k->cancelled, cancel_mark(k));
 }
@@ -190,7 +191,8 @@ void ips_thread_mark_cancelled(pthread_t thread)
  * before a cancellation took effect. */
 static void clear_own_cancellation(void)
 {
-    struct known *k = find_known_thread((uint64_t)pthread_self(), false);
+    struct known_threads *k =
+        find_known_thread((uint64_t)pthread_self(), false);
     if (k)
         atomic_store(&k->cancelled, 0);
 }
@@ -198,7 +200,8 @@ static void clear_own_cancellation(void)
 /* Clears the calling thread's entry. True: the thread was cancelled. */
 static bool clear_own_entry_was_cancelled(void)
 {
-    struct known *k = find_known_thread((uint64_t)pthread_self(), false);
+    struct known_threads *k =
+        find_known_thread((uint64_t)pthread_self(), false);
     if (!k)
         return false;
     atomic_store(&k->tid, 0);
@@ -207,7 +210,7 @@ static bool clear_own_entry_was_cancelled(void)
 
 uint32_t ips_thread_tid(pthread_t thread)
 {
-    struct known *k = find_known_thread((uint64_t)thread, false);
+    struct known_threads *k = find_known_thread((uint64_t)thread, false);
     return k ? atomic_load(&k->tid) : 0;
 }
 
@@ -224,9 +227,9 @@ static void record_thread_creation(uint64_t thread, int err, uint64_t seq,
     ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err, site);
     ips_sample_reinstall_handler();
     if (err) {
-        start_free(s);
+        free_thread_start(s);
     } else {
-        struct known *k = find_known_thread(thread, true);
+        struct known_threads *k = find_known_thread(thread, true);
         if (k)
             atomic_store(&k->seq, seq);
     }
@@ -235,7 +238,7 @@ static void record_thread_creation(uint64_t thread, int err, uint64_t seq,
 
 /* Returns the stack size (bytes) of a thread created with `attr` (NULL: default
  * attributes); 0: unknown. */
-static uint64_t stack_size(const pthread_attr_t *attr)
+static uint64_t thread_stack_size(const pthread_attr_t *attr)
 {
     pthread_attr_t usual;
     size_t size = 0;
@@ -250,7 +253,7 @@ static uint64_t stack_size(const pthread_attr_t *attr)
 IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                               void *(*fn)(void *), void *arg)
 {
-    struct start *s = ips_wrap_on() ? claim_start() : NULL;
+    struct start *s = ips_wrap_on() ? claim_thread_start() : NULL;
     if (!s)
         return REAL(pthread_create)(thread, attr, fn, arg);
     uint64_t seq = ips_core_fork_before();
@@ -258,9 +261,9 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     s->seq = seq;
     s->fn.posix = fn;
     s->arg = arg;
-    s->stack = stack_size(attr);
+    s->stack = thread_stack_size(attr);
     struct ips_moment call = ips_at_call();
-    int err = REAL(pthread_create)(thread, attr, start_posix, s);
+    int err = REAL(pthread_create)(thread, attr, run_posix_thread, s);
     record_thread_creation(err ? 0 : (uint64_t)*thread, err, seq, call, s,
                            IPS_SITE);
     return err;
@@ -268,7 +271,7 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 
 IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
 {
-    struct start *s = ips_wrap_on() ? claim_start() : NULL;
+    struct start *s = ips_wrap_on() ? claim_thread_start() : NULL;
     if (!s)
         return REAL(thrd_create)(thread, fn, arg);
     uint64_t seq = ips_core_fork_before();
@@ -276,9 +279,9 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     s->seq = seq;
     s->fn.c11 = fn;
     s->arg = arg;
-    s->stack = stack_size(NULL);
+    s->stack = thread_stack_size(NULL);
     struct ips_moment call = ips_at_call();
-    int err = REAL(thrd_create)(thread, start_c11, s);
+    int err = REAL(thrd_create)(thread, run_c11_thread, s);
     record_thread_creation(err ? 0 : (uint64_t)*thread, err, seq, call, s,
                            IPS_SITE);
     return err;
@@ -292,7 +295,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
-        struct known *k = find_known_thread((uint64_t)thread, false);          \
+        struct known_threads *k = find_known_thread((uint64_t)thread, false);  \
         uint64_t seq = k ? atomic_load(&k->seq) : 0;                           \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \

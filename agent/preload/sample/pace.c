@@ -60,7 +60,7 @@ static IPS_TLS struct {
     /* back_known: `back` is valid. put_off_set: the exact timer is set for a
      * postponed moment. on: the thread is sampled. busy: it is in
      * handle_return_near_moment(). */
-    bool back_known : 1, put_off_set : 1, on : 1, busy : 1;
+    bool back_known : 1, postponed_timer_set : 1, on : 1, busy : 1;
 } pace;
 
 static uint64_t tick_ns, period_ns;
@@ -83,7 +83,7 @@ struct kernel_itimer {
 
 static uint64_t random_below(uint64_t n)
 {
-    uint64_t x = ips_core_now() ^ (uint64_t)ips_me.stream.tid << 40 ^
+    uint64_t x = ips_core_stamp_now() ^ (uint64_t)ips_me.stream.tid << 40 ^
                  pace.at * 0x9e3779b97f4a7c15ull;
     x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
@@ -91,7 +91,7 @@ static uint64_t random_below(uint64_t n)
     return n ? x % n : 0;
 }
 
-static uint64_t stamps_of(uint64_t ns)
+static uint64_t ns_to_stamps(uint64_t ns)
 {
     return ips_core.mult
                ? (ips_min_u64(ns, (uint64_t)1 << 31) << 32) / ips_core.mult
@@ -99,12 +99,12 @@ static uint64_t stamps_of(uint64_t ns)
 }
 
 /* Returns how long (ns) before the moment the watch must expire at least. */
-static uint64_t lead_ns(void)
+static uint64_t watch_lead_ns(void)
 {
     return tick_ns + SLACK_NS;
 }
 
-static void set_timer(int id, uint64_t ns, uint64_t interval)
+static void set_kernel_timer(int id, uint64_t ns, uint64_t interval)
 {
     const struct kernel_itimer when = {
         (int64_t)(interval / 1000000000u), (int64_t)(interval % 1000000000u),
@@ -112,7 +112,7 @@ static void set_timer(int id, uint64_t ns, uint64_t interval)
     ips_sys6(SYS_timer_settime, id, 0, (long)&when, 0, 0, 0);
 }
 
-static int make_timer(long clock, uint32_t cookie)
+static int create_kernel_timer(long clock, uint32_t cookie)
 {
     struct kernel_sigevent event = {.value = cookie,
                                     .signo = IPS_SAMPLE_SIGNAL,
@@ -144,7 +144,7 @@ static void set_exact_timer(uint64_t ns)
 {
     ips_me.sample_watch |= IPS_SAMPLE_SET;
     atomic_signal_fence(memory_order_seq_cst);
-    set_timer(pace.exact, ips_max_u64(ns, LEAST_NS), 0);
+    set_kernel_timer(pace.exact, ips_max_u64(ns, LEAST_NS), 0);
 }
 
 /* Loops because a signal that comes in between may set the timer again. */
@@ -153,7 +153,7 @@ static void stop_exact_timer(void)
     while (is_exact_timer_set()) {
         ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
         atomic_signal_fence(memory_order_seq_cst);
-        set_timer(pace.exact, 0, 0);
+        set_kernel_timer(pace.exact, 0, 0);
     }
 }
 
@@ -176,9 +176,10 @@ static void set_exact_timer_after(uint64_t ns)
     /* running average of the time (ns) that setting the timer takes */
     static _Atomic uint32_t takes_ns;
     uint32_t takes = atomic_load_explicit(&takes_ns, memory_order_relaxed);
-    uint64_t t = ips_core_now(), ahead = takes + takes / 2 + LEAST_NS / 4, now;
+    uint64_t t = ips_core_stamp_now(), ahead = takes + takes / 2 + LEAST_NS / 4,
+             now;
     set_exact_timer(ns + ahead);
-    uint64_t took = ips_stamps_to_ns(ips_core_now() - t);
+    uint64_t took = ips_stamps_to_ns(ips_core_stamp_now() - t);
     took = ips_min_u64(took, TAKES_MOST_NS);
     takes = (uint32_t)(takes ? (takes * (uint64_t)7 + took) / 8 : took);
     takes = (uint32_t)ips_min_u64(takes, TAKES_MOST_NS);
@@ -186,7 +187,7 @@ static void set_exact_timer_after(uint64_t ns)
     int64_t leave =
         (int64_t)ahead + atomic_load_explicit(&signal_ns, memory_order_relaxed);
     do
-        now = ips_core_now();
+        now = ips_core_stamp_now();
     while ((int64_t)ips_stamps_to_ns(now - t) < leave);
     pace.back += (uint32_t)ips_stamps_to_ns(now - t);
 }
@@ -216,7 +217,7 @@ static bool may_set_exact_timer(void)
 static uint64_t ns_examined_before_moment(void)
 {
     return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,
-                       ips_max_u64(period_ns, lead_ns()));
+                       ips_max_u64(period_ns, watch_lead_ns()));
 }
 
 /* Draws the moment of the next sample: at random in the next period, or, if
@@ -245,18 +246,18 @@ static void plan_return_checks(uint64_t cpu, uint64_t t)
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_CLOSE;
     pace.back_known = false;
     pace.real = 0;
-    examine_returns_from(t + stamps_of(left - ns_examined_before_moment()));
+    examine_returns_from(t + ns_to_stamps(left - ns_examined_before_moment()));
 }
 
 /* Sets the watch (the timer on CPU time, pace.h) to expire in the last tick
  * before the moment, then in each tick until a sample is taken. */
-static void set_watch(uint64_t cpu)
+static void set_watch_timer(uint64_t cpu)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
     uint64_t before =
-        is_exact_timer_set() || !may_set_exact_timer() ? 0 : lead_ns();
+        is_exact_timer_set() || !may_set_exact_timer() ? 0 : watch_lead_ns();
     uint64_t ns = left > before ? left - before : 1;
-    set_timer(pace.watch, ns, tick_ns);
+    set_kernel_timer(pace.watch, ns, tick_ns);
 }
 
 /* To be called after a sample: draws the next moment and sets the timers.
@@ -265,15 +266,16 @@ static void draw_moment_and_set_timers(uint64_t cpu, bool runs)
 {
     draw_moment(cpu);
     uint64_t left = pace.at - cpu;
-    if (runs && may_set_exact_timer() && is_outside_interrupted_call(ips_sp()))
+    if (runs && may_set_exact_timer() &&
+        is_outside_interrupted_call(ips_stack_pointer()))
         set_exact_timer(left);
-    set_watch(cpu);
-    plan_return_checks(cpu, ips_core_now());
+    set_watch_timer(cpu);
+    plan_return_checks(cpu, ips_core_stamp_now());
 }
 
 /* --- signals -------------------------------------------------------------- */
 
-static uint64_t sp_of(const ucontext_t *uc)
+static uint64_t context_stack_pointer(const ucontext_t *uc)
 {
 #if defined(__x86_64__)
     return (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
@@ -307,11 +309,12 @@ static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
 {
     if (!is_exact_timer_set())
         return;
-    const bool put_off_set = pace.put_off_set;
+    const bool postponed_timer_set = pace.postponed_timer_set;
     uint64_t at =
-        put_off_set ? cpu + (uint32_t)(pace.back + pace.offset - (uint32_t)cpu)
-                    : pace.at;
-    if (put_off_set &&
+        postponed_timer_set
+            ? cpu + (uint32_t)(pace.back + pace.offset - (uint32_t)cpu)
+            : pace.at;
+    if (postponed_timer_set &&
         (uint32_t)(pace.back + pace.offset - (uint32_t)cpu) >> 31)
         at = cpu; /* the moment of the sample has passed */
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
@@ -324,17 +327,17 @@ static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
     }
     /* The timer for a postponed moment expired inside the wrapper that set it:
      * try again at a later return. */
-    if (put_off_set && in_call(uc)) {
-        pace.put_off_set = false;
+    if (postponed_timer_set && in_call(uc)) {
+        pace.postponed_timer_set = false;
         pace.skip = (uint8_t)random_below(4);
         adjust_signal_delay(-LEARNT_NS);
         return;
     }
     ips_sample_write(uc, cpu, false);
-    if (put_off_set) {
-        pace.put_off_set = false;
+    if (postponed_timer_set) {
+        pace.postponed_timer_set = false;
         end_postponement();
-        plan_return_checks(cpu, ips_core_now());
+        plan_return_checks(cpu, ips_core_stamp_now());
     } else {
         pace.budget = BUDGET;
         draw_moment_and_set_timers(cpu, true);
@@ -366,9 +369,10 @@ static void on_watch_timer(const ucontext_t *uc, uint64_t cpu,
         stop_exact_timer();
     }
     if (cpu < pace.at) {
-        if (may_set_exact_timer() && is_outside_interrupted_call(sp_of(uc)) &&
+        if (may_set_exact_timer() &&
+            is_outside_interrupted_call(context_stack_pointer(uc)) &&
             !in_call(uc)) {
-            pace.put_off_set = false;
+            pace.postponed_timer_set = false;
             set_exact_timer(pace.at - cpu);
         }
         return;
@@ -392,7 +396,7 @@ void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
             pace.busy = false;
         return;
     }
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_core_thread_cpu_ns();
     if (cookie == IPS_PACE_EXACT)
         on_exact_timer(uc, cpu, in_call);
     else
@@ -415,7 +419,7 @@ void ips_sample_note_handler(const void *context)
 {
     const ucontext_t *uc = (const ucontext_t *)context;
     if (pace.on && !pace.nested && ips_context_is_at_syscall(uc))
-        pace.nested = (uint32_t)(sp_of(uc) >> 4) | 1;
+        pace.nested = (uint32_t)(context_stack_pointer(uc) >> 4) | 1;
 }
 
 static void write_sample_of_call(bool late)
@@ -424,14 +428,14 @@ static void write_sample_of_call(bool late)
     if (pace.real)
         real = (uint64_t)(uintptr_t)ips_stdio_libc_address() +
                (uint64_t)(int64_t)pace.real;
-    ips_sample_write_here(real, late);
+    ips_sample_write_at_return(real, late);
 }
 
 /* Handles the return of a call while a moment is postponed. True: the caller
  * must set the exact timer. */
 static bool must_set_timer_after_postponed_return(const struct ips_moment *call)
 {
-    if (!pace.put_off_set) {
+    if (!pace.postponed_timer_set) {
         if (pace.skip)
             pace.skip--;
         return pace.skip == 0;
@@ -441,7 +445,7 @@ static bool must_set_timer_after_postponed_return(const struct ips_moment *call)
     const uint32_t lasted = (uint32_t)call->cpu - pace.back;
     if (lasted >= pace.offset && !(lasted >> 31))
         adjust_signal_delay(LEARNT_NS);
-    pace.put_off_set = false;
+    pace.postponed_timer_set = false;
     pace.skip = (uint8_t)(1 + random_below(4));
     if (++pace.tries >= TRIES) {
         write_sample_of_call(true);
@@ -468,7 +472,7 @@ static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
         write_sample_of_call(true);
     }
     draw_moment(cpu);
-    set_watch(cpu);
+    set_watch_timer(cpu);
 }
 
 /* Handles the return of a call near the moment, or while a moment is postponed.
@@ -478,7 +482,7 @@ static void handle_return_near_moment(const struct ips_moment *call,
 {
     bool set = false, off = false;
     const bool may = may_set_exact_timer() && ips_me.open_depth <= 1 &&
-                     is_outside_interrupted_call(ips_sp());
+                     is_outside_interrupted_call(ips_stack_pointer());
     if (cpu >= pace.at)
         handle_missed_moment(call, cpu);
     if (pace.offset)
@@ -495,7 +499,7 @@ static void handle_return_near_moment(const struct ips_moment *call,
     pace.back = (uint32_t)cpu;
     pace.back_known = true;
     plan_return_checks(cpu, t);
-    pace.put_off_set = off;
+    pace.postponed_timer_set = off;
     pace.busy = false;
     if (set && off)
         set_exact_timer_after(pace.offset);
@@ -534,25 +538,26 @@ void ips_pace_create_timers(void)
     pace.watch = pace.exact = -1;
     if (!period_ns || ips_in_valgrind())
         return;
-    pace.watch = (int16_t)make_timer(CLOCK_THREAD_CPUTIME_ID, IPS_PACE_WATCH);
+    pace.watch =
+        (int16_t)create_kernel_timer(CLOCK_THREAD_CPUTIME_ID, IPS_PACE_WATCH);
     if (pace.watch < 0)
         return; /* no watch timer: this thread is not sampled */
-    pace.exact = (int16_t)make_timer(CLOCK_MONOTONIC, IPS_PACE_EXACT);
+    pace.exact = (int16_t)create_kernel_timer(CLOCK_MONOTONIC, IPS_PACE_EXACT);
     pace.near = NEAR_MOST;
     pace.budget = BUDGET;
     pace.on = true;
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_core_thread_cpu_ns();
     pace.at = cpu / period_ns * period_ns + random_below(period_ns);
     if (pace.at <= cpu)
         draw_moment(cpu);
     uint64_t left = pace.at - cpu;
-    if (left <= lead_ns() && may_set_exact_timer()) {
+    if (left <= watch_lead_ns() && may_set_exact_timer()) {
         ips_me.sample_watch |= IPS_SAMPLE_SET;
-        set_timer(pace.exact, ips_max_u64(left, LEAST_NS), 0);
+        set_kernel_timer(pace.exact, ips_max_u64(left, LEAST_NS), 0);
     }
-    set_watch(cpu);
-    plan_return_checks(cpu, ips_core_now());
-    ips_sample_write_start(cpu);
+    set_watch_timer(cpu);
+    plan_return_checks(cpu, ips_core_stamp_now());
+    ips_sample_write_start_mark(cpu);
 }
 
 void ips_pace_delete_timers(void)

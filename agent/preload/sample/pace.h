@@ -67,10 +67,10 @@ void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
 void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late);
 /* sample.c: writes a sample for the call that is returning. `real`: the real
  * function that it called, or 0. */
-void ips_sample_write_here(uint64_t real, bool late);
+void ips_sample_write_at_return(uint64_t real, bool late);
 /* sample.c: writes a SAMPLE without frames, which shows that the thread is
  * sampled from now on. */
-void ips_sample_write_start(uint64_t cpu);
+void ips_sample_write_start_mark(uint64_t cpu);
 /* jump.c: whether `uc` is at a system call, just before or just after it. */
 bool ips_context_is_at_syscall(const ucontext_t *uc);
 

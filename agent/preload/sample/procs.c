@@ -34,7 +34,7 @@ struct slot {
     uint64_t pairs;     /* calls with an ENTER so far */
     uint32_t open;      /* calls with an ENTER but no EXIT yet */
     /* LEAVING: counted calls inside the open ones that have not returned */
-    uint32_t deep;
+    uint32_t counted_depth;
     enum mode mode;
     uint32_t pad;
 };
@@ -82,16 +82,17 @@ static inline void increment_counter(uint64_t *counter)
 #endif
 }
 
-static inline uint32_t home_slot(uint64_t procedure, uint32_t shift)
+static inline uint32_t home_slot_index(uint64_t procedure, uint32_t shift)
 {
     return (uint32_t)(procedure * 0x9e3779b97f4a7c15ull >> shift);
 }
 
 /* --- tables --------------------------------------------------------------- */
 
-static struct slot *find_slot(const struct table *t, uint64_t procedure)
+static struct slot *find_procedure_slot(const struct table *t,
+                                        uint64_t procedure)
 {
-    uint32_t i = home_slot(procedure, t->shift);
+    uint32_t i = home_slot_index(procedure, t->shift);
     while (t->slots[i].procedure && t->slots[i].procedure != procedure)
         i = (i + 1) & (t->capacity - 1);
     return &t->slots[i];
@@ -105,7 +106,7 @@ static struct slot *map_slots(uint32_t room)
     return ips_sys_is_error(at) ? NULL : (struct slot *)at;
 }
 
-static void use_table(struct table *t)
+static void set_current_table(struct table *t)
 {
     here.table = t;
     here.shift = t->shift;
@@ -122,7 +123,7 @@ static void set_capacity(struct table *t, struct slot *slots, uint32_t room)
 
 /* Returns a table for this thread: that of a thread that has ended, or a new
  * one; NULL: no memory. To be called with all signals blocked. */
-static struct table *take_table(void)
+static struct table *claim_thread_table(void)
 {
     struct table *t = atomic_load(&tables);
     for (; t; t = t->next) {
@@ -145,8 +146,8 @@ static struct table *take_table(void)
             ;
     }
     t->tid = ips_sys_gettid();
-    t->flushed = ips_core_now();
-    use_table(t);
+    t->flushed = ips_core_stamp_now();
+    set_current_table(t);
     return t;
 }
 
@@ -164,10 +165,10 @@ static bool grow_procedure_table(struct table *t)
     for (uint32_t i = 0; i < room; i++) {
         if (!old[i].procedure)
             continue;
-        *find_slot(t, old[i].procedure) = old[i];
+        *find_procedure_slot(t, old[i].procedure) = old[i];
         old[i].calls = 0;
     }
-    use_table(t);
+    set_current_table(t);
     return true;
 }
 
@@ -179,15 +180,15 @@ COLD struct slot *find_or_add_slot(uint64_t procedure)
     if (!on || here.ended || !procedure)
         return NULL;
     uint64_t signals = ips_sys_block_signals();
-    struct table *t = here.table ? here.table : take_table();
+    struct table *t = here.table ? here.table : claim_thread_table();
     uint32_t no = 0;
     if (!t || !atomic_compare_exchange_strong(&t->busy, &no, 1))
         /* the process is ending, and another thread is writing our counters */
         goto out;
-    s = find_slot(t, procedure);
+    s = find_procedure_slot(t, procedure);
     if (!s->procedure && (t->used + 1) * 2 > t->capacity) {
         if (grow_procedure_table(t))
-            s = find_slot(t, procedure);
+            s = find_procedure_slot(t, procedure);
         else if (t->used + 1 == t->capacity)
             s = NULL;
     }
@@ -229,9 +230,9 @@ static bool write_count(const struct table *t, uint64_t procedure,
 static void flush_table(struct table *t)
 {
     uint32_t no = 0;
-    if (!ips_core_active())
+    if (!ips_core_is_recording())
         return;
-    uint64_t now = ips_core_now();
+    uint64_t now = ips_core_stamp_now();
     if (!atomic_compare_exchange_strong(&t->busy, &no, 1))
         return;
     t->flushed = now;
@@ -279,14 +280,14 @@ static void clear_table(struct table *t)
  * clock as measured here (1 us and more if they are system calls) and the two
  * records; plus the cost of memory in the pool, about 0.4 ns per byte, which
  * the measured probe cost does not contain. */
-static uint64_t cost_of_pair(const struct ips_control *c)
+static uint64_t cost_of_enter_exit_pair(const struct ips_control *c)
 {
     uint64_t least = ~(uint64_t)0;
     for (int i = 0; i < 8; i++) {
-        uint64_t start = ips_core_now();
+        uint64_t start = ips_core_stamp_now();
         (void)ips_moment_now();
         (void)ips_moment_now();
-        least = ips_min_u64(least, ips_core_now() - start);
+        least = ips_min_u64(least, ips_core_stamp_now() - start);
     }
     return ips_max_u64(ips_stamps_to_ns(least) * 1000 + 10000,
                        c->probe_cost_ps[IPS_PROBE_PROC]) +
@@ -301,7 +302,7 @@ static void read_procedure_options(void)
     budget_q32 = ((uint64_t)c->budget_ppm << 32) / 1000;
     flush_stamps = ((uint64_t)FLUSH_NS << 32) / ips_core.mult;
     if (exact)
-        pair_ps = cost_of_pair(c);
+        pair_ps = cost_of_enter_exit_pair(c);
     on = c->procedures != IPS_PROCEDURES_OFF;
 }
 
@@ -409,12 +410,12 @@ static void record_or_count_enter(struct slot *s, const struct slot *slots)
 static __attribute__((noinline)) void enter_procedure(uint64_t procedure,
                                                       uint64_t left)
 {
-    ips_short_undo(left, sizeof(struct ips_rec_head));
+    ips_short_give_back(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots, *s = NULL;
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
     if (slots)
-        s = find_slot(here.table, procedure);
+        s = find_procedure_slot(here.table, procedure);
     if (!s || !s->procedure) {
         s = find_or_add_slot(procedure);
         slots = here.slots;
@@ -425,22 +426,22 @@ static __attribute__((noinline)) void enter_procedure(uint64_t procedure,
         record_or_count_enter(s, slots);
         return;
     }
-    s->deep += s->mode == LEAVING;
+    s->counted_depth += s->mode == LEAVING;
     count_call(s, slots);
 }
 
 static __attribute__((noinline)) void leave_procedure(uint64_t procedure,
                                                       uint64_t left)
 {
-    ips_short_undo(left, sizeof(struct ips_rec_head));
+    ips_short_give_back(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots;
     if (!slots || !ips_core.main_stream || ips_me.in_vfork)
         return;
-    struct slot *s = find_slot(here.table, procedure);
+    struct slot *s = find_procedure_slot(here.table, procedure);
     if (!s->procedure || s->mode == COUNTED)
         return;
-    if (s->deep) {
-        s->deep--;
+    if (s->counted_depth) {
+        s->counted_depth--;
         return;
     }
     if (s->open == 0)
@@ -448,7 +449,8 @@ static __attribute__((noinline)) void leave_procedure(uint64_t procedure,
     struct ips_moment m;
     (void)ips_write_long_proc_event(IPS_REC_EXIT, procedure, &m);
     if (unlikely(here.slots != slots)) {
-        if (!here.slots || !(s = find_slot(here.table, procedure))->open)
+        if (!here.slots ||
+            !(s = find_procedure_slot(here.table, procedure))->open)
             return;
     }
     if (--s->open == 0 && s->mode == LEAVING) {
@@ -462,7 +464,7 @@ static inline struct slot *recorded_slot(struct slot *slots, uint64_t procedure)
 {
     if (unlikely(!slots || ips_me.in_vfork))
         return NULL;
-    for (uint32_t i = home_slot(procedure, here.shift);;
+    for (uint32_t i = home_slot_index(procedure, here.shift);;
          i = (i + 1) & here.last) {
         struct slot *s = &slots[i];
         if (likely(s->recorded == procedure))
@@ -475,13 +477,13 @@ static inline struct slot *recorded_slot(struct slot *slots, uint64_t procedure)
 COLD void note_exit_in_moved_table(uint64_t procedure)
 {
     if (here.slots)
-        find_slot(here.table, procedure)->open--;
+        find_procedure_slot(here.table, procedure)->open--;
 }
 
 HOOK void __cyg_profile_func_enter(void *procedure, void *site);
 HOOK void __cyg_profile_func_exit(void *procedure, void *site);
 
-static inline void enter_exact(uint64_t procedure)
+static inline void record_enter_fast(uint64_t procedure)
 {
     struct slot *slots = here.slots, *s = recorded_slot(slots, procedure);
     uint64_t left = IPS_SHORT_NOT;
@@ -499,14 +501,15 @@ void __cyg_profile_func_enter(void *procedure, void *site)
     (void)site;
     struct slot *slots = here.slots;
     if (likely(slots != NULL)) {
-        struct slot *s = &slots[home_slot((uint64_t)procedure, here.shift)];
+        struct slot *s =
+            &slots[home_slot_index((uint64_t)procedure, here.shift)];
         if (likely(s->counted == (uint64_t)procedure && !ips_me.in_vfork)) {
             count_call(s, slots);
             return;
         }
     }
     if (exact)
-        enter_exact((uint64_t)procedure);
+        record_enter_fast((uint64_t)procedure);
     else if (on)
         enter_procedure((uint64_t)procedure, IPS_SHORT_NOT);
 }
@@ -518,7 +521,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
         return;
     struct slot *slots = here.slots, *s = NULL;
     if (likely(slots != NULL)) {
-        s = &slots[home_slot((uint64_t)procedure, here.shift)];
+        s = &slots[home_slot_index((uint64_t)procedure, here.shift)];
         if (s->counted == (uint64_t)procedure)
             return; /* a counted procedure has no open ENTER */
         s = recorded_slot(slots, (uint64_t)procedure);

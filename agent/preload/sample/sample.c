@@ -48,7 +48,7 @@ struct kernel_sigaction {
 
 /* Returns the upper end of the thread's stack. The control block of a thread is
  * at the top of its stack. */
-static uint64_t stack_end(void)
+static uint64_t thread_stack_end(void)
 {
     uint64_t main_end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
     uint64_t own = (uint64_t)(uintptr_t)__builtin_thread_pointer();
@@ -58,7 +58,7 @@ static uint64_t stack_end(void)
 /* --- interrupted calls ---------------------------------------------------- */
 
 /* Whether `uc` is just after a system call that ended with EINTR. */
-static bool behind_eintr(const ucontext_t *uc)
+static bool is_after_eintr_syscall(const ucontext_t *uc)
 {
 #if defined(__x86_64__)
     uint64_t pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
@@ -71,7 +71,7 @@ static bool behind_eintr(const ucontext_t *uc)
 #endif
 }
 
-static void note_eintr(const ucontext_t *uc)
+static void note_eintr_if_only_signal(const ucontext_t *uc)
 {
 #if defined(__x86_64__)
     uint64_t sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
@@ -98,7 +98,7 @@ static bool is_in_this_library(uint64_t pc)
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
 /* Whether `pc` is in the C library. */
-static bool in_libc(uint64_t pc)
+static bool is_in_libc(uint64_t pc)
 {
     /* address range of the C library; 0: not looked up yet */
     static _Atomic uint64_t low, high;
@@ -131,9 +131,9 @@ static bool is_readable(uint64_t at)
 }
 
 /* Whether `sp` is on the thread's own stack. */
-static bool on_own_stack(uint64_t sp)
+static bool is_on_own_stack(uint64_t sp)
 {
-    return sampling.low && sp >= sampling.low && sp < stack_end();
+    return sampling.low && sp >= sampling.low && sp < thread_stack_end();
 }
 
 /* Whether the current stack is large enough to write a sample. `alternate`
@@ -144,11 +144,11 @@ static bool on_own_stack(uint64_t sp)
 static bool can_write_sample_here(const stack_t *alternate)
 {
     struct ips_stream *s = &ips_me.stream;
-    const uint64_t sp = ips_sp(), most = 2 * IPS_REC_MAX_BYTES;
+    const uint64_t sp = ips_stack_pointer(), most = 2 * IPS_REC_MAX_BYTES;
     const uint64_t at = alternate ? (uint64_t)alternate->ss_sp : 0;
     const bool is_alternate = at && !(alternate->ss_flags & SS_DISABLE) &&
                               sp >= at && sp - at < alternate->ss_size;
-    if (on_own_stack(sp) || (is_alternate && sp - at >= 8192))
+    if (is_on_own_stack(sp) || (is_alternate && sp - at >= 8192))
         return true;
     if (s->cur != s->tail || !s->lo || *ips_core.alive != IPS_ALIVE ||
         s->state != IPS_STREAM_BEGUN || s->cur + most > s->seg.end)
@@ -161,14 +161,15 @@ static bool can_write_sample_here(const stack_t *alternate)
     return rc == 0;
 }
 
-static void set_bounds(struct ips_unwind *u, const stack_t *alternate)
+static void set_unwind_stack_bounds(struct ips_unwind_stack *u,
+                                    const stack_t *alternate)
 {
     uint64_t sp = u->reg[IPS_REG_SP];
-    if (on_own_stack(sp)) {
+    if (is_on_own_stack(sp)) {
         if (alternate && !is_readable(sp))
             return;
         u->low = sp;
-        u->end = stack_end();
+        u->end = thread_stack_end();
         return;
     }
     uint64_t at = alternate ? (uint64_t)alternate->ss_sp : 0;
@@ -181,7 +182,7 @@ static void set_bounds(struct ips_unwind *u, const stack_t *alternate)
 
 static uint64_t probe_cost_of(enum ips_probe probe)
 {
-    return ips_probe_ps(ips_core_control(), probe);
+    return ips_probe_cost_ps(ips_core_control(), probe);
 }
 
 static void write_sample_record(uint64_t t, uint64_t cpu,
@@ -201,7 +202,7 @@ static void write_sample_record(uint64_t t, uint64_t cpu,
         memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
     if (n && ips_unreported_agent_ns() >= IPS_BEYOND_DUE_NS &&
-        on_own_stack(ips_sp()))
+        is_on_own_stack(ips_stack_pointer()))
         ips_calls_write_if_enough(0);
 }
 
@@ -222,7 +223,7 @@ static bool is_in_spin_loop(uint64_t pc)
 {
     const uint64_t page = pc & ~(uint64_t)(PAGE - 1);
     ips_module_record_once(pc);
-    return ips_me.site_page == ips_module_page(pc) && !ips_sys_quiet &&
+    return ips_me.site_page == ips_module_page_key(pc) && !ips_sys_quiet &&
            is_readable(page) &&
            ips_is_spin_loop((const uint8_t *)(uintptr_t)page, PAGE,
                             (size_t)(pc - page));
@@ -230,17 +231,18 @@ static bool is_in_spin_loop(uint64_t pc)
 
 /* Whether the thread is in a wrapper, or in a C library function that a wrapper
  * called. */
-static bool in_wrapper(const ucontext_t *uc)
+static bool is_in_wrapper(const ucontext_t *uc)
 {
     uint64_t frames[LIBC_FRAMES];
-    struct ips_unwind u;
+    struct ips_unwind_stack u;
     ips_unwind_load_context(&u, uc);
-    if (!is_in_this_library(u.reg[IPS_REG_PC]) && !in_libc(u.reg[IPS_REG_PC]))
+    if (!is_in_this_library(u.reg[IPS_REG_PC]) &&
+        !is_in_libc(u.reg[IPS_REG_PC]))
         return false;
-    set_bounds(&u, &uc->uc_stack);
-    uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
+    set_unwind_stack_bounds(&u, &uc->uc_stack);
+    uint32_t n = ips_unwind_stack(&u, frames, LIBC_FRAMES);
     for (uint32_t i = 0; i < n; i++)
-        if (!in_libc(frames[i]))
+        if (!is_in_libc(frames[i]))
             return is_in_this_library(frames[i]);
     return true;
 }
@@ -248,37 +250,37 @@ static bool in_wrapper(const ucontext_t *uc)
 void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
 {
     uint64_t frames[IPS_FRAMES_MAX];
-    struct ips_unwind u;
-    uint64_t t = ips_core_now();
+    struct ips_unwind_stack u;
+    uint64_t t = ips_core_stamp_now();
     if (!can_write_sample_here(&uc->uc_stack))
         return;
-    const struct ips_apart apart = ips_agent_work_begin();
+    const struct ips_agent_work apart = ips_agent_work_begin();
     ips_unwind_load_context(&u, uc);
-    set_bounds(&u, &uc->uc_stack);
-    uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
+    set_unwind_stack_bounds(&u, &uc->uc_stack);
+    uint32_t n = ips_unwind_stack(&u, frames, IPS_FRAMES_MAX);
     record_modules_and_counts(t, frames, n);
     uint32_t flags = late ? IPS_REC_F_LATE : 0;
     if (n && is_in_spin_loop(frames[0]))
         flags |= IPS_REC_F_SPINS;
     /* a call in progress may have slept */
-    if (ips_me.open_depth == 0 && !in_wrapper(uc))
+    if (ips_me.open_depth == 0 && !is_in_wrapper(uc))
         ips_page_faults_write_if_any(t, cpu);
     ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
     write_sample_record(t, cpu, frames, n, flags);
 }
 
-void ips_sample_write_here(uint64_t real, bool late)
+void ips_sample_write_at_return(uint64_t real, bool late)
 {
     uint64_t all[IPS_FRAMES_MAX + 8];
     uint64_t *frames = all;
-    struct ips_unwind u;
+    struct ips_unwind_stack u;
     IPS_UNWIND_HERE(&u);
-    uint64_t t = ips_core_now(), cpu = ips_me.cpu_last;
+    uint64_t t = ips_core_stamp_now(), cpu = ips_me.cpu_last;
     if (!can_write_sample_here(NULL))
         return;
-    const struct ips_apart apart = ips_agent_work_begin();
-    set_bounds(&u, NULL);
-    uint32_t n = ips_unwind(&u, all, IPS_FRAMES_MAX + 8);
+    const struct ips_agent_work apart = ips_agent_work_begin();
+    set_unwind_stack_bounds(&u, NULL);
+    uint32_t n = ips_unwind_stack(&u, all, IPS_FRAMES_MAX + 8);
     while (n && is_in_this_library(*frames)) {
         frames++;
         n--;
@@ -296,16 +298,16 @@ void ips_sample_write_here(uint64_t real, bool late)
         write_sample_record(t, cpu, frames, n, late ? IPS_REC_F_LATE : 0);
 }
 
-void ips_sample_write_start(uint64_t cpu)
+void ips_sample_write_start_mark(uint64_t cpu)
 {
-    write_sample_record(ips_core_now(), cpu, NULL, 0, 0);
+    write_sample_record(ips_core_stamp_now(), cpu, NULL, 0, 0);
 }
 
 /* Handles a signal that does not come from our timers and so belongs to the C
  * library: calls its handler. If it has installed none yet (no thread was
  * created), takes the default action, which ends the program, as it would
  * without us. */
-static void pass_on(int sig, siginfo_t *info, void *context)
+static void pass_signal_to_libc(int sig, siginfo_t *info, void *context)
 {
     uintptr_t theirs = atomic_load(&their_handler);
     if (theirs > 1) {
@@ -317,19 +319,19 @@ static void pass_on(int sig, siginfo_t *info, void *context)
     }
 }
 
-static void on_signal(int sig, siginfo_t *info, void *context)
+static void on_sampling_signal(int sig, siginfo_t *info, void *context)
 {
     const ucontext_t *uc = (const ucontext_t *)context;
     const uint64_t cookie = (uintptr_t)info->si_value.sival_ptr;
     if (info->si_code != SI_TIMER ||
         (cookie != IPS_PACE_WATCH && cookie != IPS_PACE_EXACT)) {
-        pass_on(sig, info, context);
+        pass_signal_to_libc(sig, info, context);
         return;
     }
-    if (unlikely(behind_eintr(uc)))
-        note_eintr(uc);
+    if (unlikely(is_after_eintr_syscall(uc)))
+        note_eintr_if_only_signal(uc);
     if (!ips_me.in_vfork)
-        ips_pace_on_signal((uint32_t)cookie, uc, in_wrapper);
+        ips_pace_on_signal((uint32_t)cookie, uc, is_in_wrapper);
 }
 
 /* --- the handler's installation ------------------------------------------- */
@@ -355,7 +357,7 @@ static void install_handler(bool first)
 {
     struct kernel_sigaction old = {0},
                             own = {
-                                .handler = (uintptr_t)on_signal,
+                                .handler = (uintptr_t)on_sampling_signal,
                                 .flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK,
                                 .mask = ~(uint64_t)0,
                             };
@@ -447,16 +449,16 @@ void ips_sample_stop_for_good(void)
 
 /* --- stacks of waits ------------------------------------------------------ */
 
-void ips_stack_write_here(uint64_t t, uint64_t site, uint64_t sp)
+void ips_stack_write_current(uint64_t t, uint64_t site, uint64_t sp)
 {
     uint64_t frames[IPS_FRAMES_MAX + 8];
-    struct ips_unwind u;
+    struct ips_unwind_stack u;
     IPS_UNWIND_HERE(&u);
     if (!on || ips_me.in_vfork)
         return;
-    const struct ips_apart apart = ips_agent_work_begin();
-    set_bounds(&u, NULL);
-    uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
+    const struct ips_agent_work apart = ips_agent_work_begin();
+    set_unwind_stack_bounds(&u, NULL);
+    uint32_t n = ips_unwind_stack(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
     while (first < n &&
            (site ? frames[first] != site : is_in_this_library(frames[first])))
         first++;
@@ -483,18 +485,18 @@ void ips_stack_write_here(uint64_t t, uint64_t site, uint64_t sp)
 /* --- call sites outside the C library
  * ------------------------------------------- */
 
-uint64_t ips_site_behind_libc(void)
+uint64_t ips_call_site_outside_libc(void)
 {
     uint64_t frames[LIBC_FRAMES];
-    struct ips_unwind u;
+    struct ips_unwind_stack u;
     if (!on || ips_me.in_vfork)
         return 0;
     IPS_UNWIND_HERE(&u);
     IPS_APART;
-    set_bounds(&u, NULL);
-    uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
+    set_unwind_stack_bounds(&u, NULL);
+    uint32_t n = ips_unwind_stack(&u, frames, LIBC_FRAMES);
     for (uint32_t i = 1; i < n; i++)
-        if (!is_in_this_library(frames[i]) && !in_libc(frames[i]))
+        if (!is_in_this_library(frames[i]) && !is_in_libc(frames[i]))
             return frames[i];
     return 0;
 }

@@ -89,7 +89,7 @@ void ips_sample_reinstall_handler(void);
 void ips_sample_set_stack_size(uint64_t bytes);
 
 /* Adds our signal to the mask of a handler or, if not `add`, removes it. */
-static inline void ips_sample_mask(sigset_t *set, bool add)
+static inline void ips_sample_set_in_mask(sigset_t *set, bool add)
 {
     uint64_t mask, bit = (uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1);
     memcpy(&mask, set, sizeof(mask));
@@ -107,13 +107,13 @@ void ips_sample_stop_for_good(void);
 
 /* --- calls that are never restarted --------------------------------------- */
 
-/* IPS_SAMPLE_ALONE: whether only a sample interrupted the call that failed with
- * EINTR: no handler of the program ran (`handlers`: handlers_run before the
- * call), and the noted stack pointer is just below this frame. IPS_SAMPLE_NEAR
- * is in bytes: less than any signal frame, more than the frames of the C
- * library's functions. */
+/* IPS_ONLY_SAMPLE_INTERRUPTED: whether only a sample interrupted the call that
+ * failed with EINTR: no handler of the program ran (`handlers`: handlers_run
+ * before the call), and the noted stack pointer is just below this frame.
+ * IPS_SAMPLE_NEAR is in bytes: less than any signal frame, more than the frames
+ * of the C library's functions. */
 #define IPS_SAMPLE_NEAR 1024u
-#define IPS_SAMPLE_ALONE(handlers)                                             \
+#define IPS_ONLY_SAMPLE_INTERRUPTED(handlers)                                  \
     (ips_me.handlers_run == (handlers) &&                                      \
      (uint64_t)(uintptr_t)__builtin_frame_address(0) - ips_me.sample_eintr <   \
          IPS_SAMPLE_NEAR)
@@ -121,13 +121,13 @@ void ips_sample_stop_for_good(void);
 /* Executes `r = call`. If only a sample made the call fail with EINTR, executes
  * `adjust` and repeats the call. `failed`, `errno_of`: expressions for whether
  * `r` is a failure, and for its error number. */
-#define IPS_UNDISTURBED(r, call, failed, errno_of, adjust)                     \
+#define IPS_REPEAT_AFTER_SAMPLE(r, call, failed, errno_of, adjust)             \
     for (;;) {                                                                 \
         const uint32_t handlers_ = ips_me.handlers_run;                        \
         ips_me.sample_eintr = 0;                                               \
         r = call;                                                              \
         if (__builtin_expect(!ips_me.sample_eintr, 1) || !(failed) ||          \
-            (errno_of) != EINTR || !IPS_SAMPLE_ALONE(handlers_))               \
+            (errno_of) != EINTR || !IPS_ONLY_SAMPLE_INTERRUPTED(handlers_))    \
             break;                                                             \
         adjust;                                                                \
     }
@@ -139,19 +139,19 @@ static inline struct ips_stack_recent *ips_stack_recent(struct ips_extra *extra,
 {
     return &extra->stacks[(site ^ site >> 7) % IPS_STACKS_RECENT];
 }
-void ips_stack_write_here(uint64_t t, uint64_t site, uint64_t sp)
+void ips_stack_write_current(uint64_t t, uint64_t site, uint64_t sp)
     __attribute__((cold));
 
 /* Returns the innermost call site outside this library and the C library; 0:
  * unknown. It serves calls that the C library makes for the program (stdio).
  * Costs about 5 ns for each frame whose unwind rule is cached. */
-uint64_t ips_site_behind_libc(void);
+uint64_t ips_call_site_outside_libc(void);
 /* Placeholder for a call site that is looked up only if the call turns out to
  * be slow; ips_site_resolve replaces it before the record is written. */
 #define IPS_SITE_LATER ((uint64_t)1)
 static inline uint64_t ips_site_resolve(uint64_t site)
 {
-    return site == IPS_SITE_LATER ? ips_site_behind_libc() : site;
+    return site == IPS_SITE_LATER ? ips_call_site_outside_libc() : site;
 }
 
 /* Writes a STACK record for a call from `site` that took from `t` to `t_ret`
@@ -166,9 +166,9 @@ static inline void ips_stack_write_if_long_call(uint64_t t, uint64_t t_ret,
         struct ips_extra *extra = ips_me.extra;
         const struct ips_stack_recent *last =
             extra ? ips_stack_recent(extra, site) : NULL;
-        uint64_t sp = ips_sp();
+        uint64_t sp = ips_stack_pointer();
         if (!last || last->site != site || last->sp != sp)
-            ips_stack_write_here(t, site, sp);
+            ips_stack_write_current(t, site, sp);
     }
 }
 

@@ -37,7 +37,7 @@ static const struct link_map *libraries[LIBRARIES] IPS_TABLE;
 /* The first libraries, on a page that every process uses anyway. */
 #define FEW 16u
 static const struct link_map *few_libraries[FEW];
-static inline const struct link_map **library_at(unsigned i)
+static inline const struct link_map **library_list_entry(unsigned i)
 {
     return i < FEW ? &few_libraries[i] : &libraries[i - FEW];
 }
@@ -55,7 +55,7 @@ bool ips_module_read_tables(const struct link_map *l, struct ips_module *m)
     uint64_t symbols = 0, names = 0, versions = 0, hash = 0, defined = 0;
     uint64_t old_hash = 0;
     for (const ElfW(Dyn) *d = l->l_ld; d && d->d_tag != DT_NULL; d++) {
-        uint64_t at = ips_module_address(l, d->d_un.d_ptr);
+        uint64_t at = ips_module_dynamic_address(l, d->d_un.d_ptr);
         if (d->d_tag == DT_SYMTAB)
             symbols = at;
         else if (d->d_tag == DT_STRTAB)
@@ -85,7 +85,7 @@ enum version {
 
 /* Whether the symbol is the oldest version of its function. Other old versions
  * do the same as the present one. */
-static bool is_oldest(const struct ips_module *m, uint32_t symbol)
+static bool is_oldest_version(const struct ips_module *m, uint32_t symbol)
 {
     const char *name = ips_module_version(m, m->versions[symbol] & (OLD - 1));
     return name && strcmp(name, IPS_OLD_VERSION) == 0;
@@ -98,11 +98,12 @@ static bool symbol_matches(const struct ips_module *m, uint32_t symbol,
     return s->st_shndx != SHN_UNDEF && s->st_value &&
            (m->versions ? m->versions[symbol] & OLD : DEFAULT) == (int)v &&
            strcmp(m->names + s->st_name, name) == 0 &&
-           (v == DEFAULT || is_oldest(m, symbol));
+           (v == DEFAULT || is_oldest_version(m, symbol));
 }
 
-static const Elf64_Sym *find_by_old_hash(const struct ips_module *m,
-                                         const char *name, enum version v)
+static const Elf64_Sym *find_symbol_by_sysv_hash(const struct ips_module *m,
+                                                 const char *name,
+                                                 enum version v)
 {
     uint32_t hash = 0;
     for (const char *c = name; *c; c++) {
@@ -117,12 +118,12 @@ static const Elf64_Sym *find_by_old_hash(const struct ips_module *m,
     return NULL;
 }
 
-static const Elf64_Sym *find_version(const struct ips_module *m,
-                                     const char *name, uint32_t hash,
-                                     enum version v)
+static const Elf64_Sym *find_symbol_version(const struct ips_module *m,
+                                            const char *name, uint32_t hash,
+                                            enum version v)
 {
     if (!m->hash)
-        return find_by_old_hash(m, name, v);
+        return find_symbol_by_sysv_hash(m, name, v);
     uint32_t buckets = m->hash[0], first = m->hash[1], words = m->hash[2],
              shift = m->hash[3];
     const uint64_t *bloom = (const uint64_t *)(const void *)(m->hash + 4);
@@ -145,32 +146,33 @@ static const Elf64_Sym *find_version(const struct ips_module *m,
 const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
                                         const char *name, uint32_t hash)
 {
-    return find_version(m, name, hash, DEFAULT);
+    return find_symbol_version(m, name, hash, DEFAULT);
 }
 
 /* Fills `m` with the symbol tables of library number `i` of the list. False: it
  * has none. */
-static bool module_at(unsigned i, struct ips_module *m)
+static bool read_listed_module(unsigned i, struct ips_module *m)
 {
     if (i >= KNOWN)
-        return ips_module_read_tables(*library_at(i), m);
+        return ips_module_read_tables(*library_list_entry(i), m);
     *m = known_modules[i];
     return true;
 }
 
-static bool note_library(const struct link_map *l, const struct ips_module *m)
+static bool append_to_library_list(const struct link_map *l,
+                                   const struct ips_module *m)
 {
     if (library_count == LIBRARIES)
         return false;
     if (library_count < KNOWN)
         known_modules[library_count] = *m;
-    *library_at(library_count++) = l;
+    *library_list_entry(library_count++) = l;
     return true;
 }
 
 /* Lists the libraries. True: a library of the program uses names of our
  * wrappers for its own functions. */
-static bool note_libraries(void)
+static bool list_libraries(void)
 {
     struct ips_module m;
     const struct link_map *l = _r_debug.r_map;
@@ -182,11 +184,11 @@ static bool note_libraries(void)
         if (good && ips_note_foreign_names(l, &m))
             foreign = true;
         else if (good)
-            good = note_library(l, &m);
+            good = append_to_library_list(l, &m);
     }
     for (l = _r_debug.r_map; l && good && l->l_ld != ips_dynamic; l = l->l_next)
         if (ips_module_read_tables(l, &m) && ips_module_is_libc(&m))
-            good = note_library(l, &m);
+            good = append_to_library_list(l, &m);
     all_known = good;
     return foreign;
 }
@@ -194,15 +196,15 @@ static bool note_libraries(void)
 static void do_nothing(void)
 {
 }
-/* The loader calls at_relocation() to resolve relocated() while it relocates
- * our library, before any code of the program runs. */
+/* The loader calls at_relocation() to resolve force_relocation_hook() while it
+ * relocates our library, before any code of the program runs. */
 static void (*at_relocation(void))(void)
 {
-    if (note_libraries())
+    if (list_libraries())
         ips_rebind_foreign_names();
     return do_nothing;
 }
-static void relocated(void) __attribute__((ifunc("at_relocation")));
+static void force_relocation_hook(void) __attribute__((ifunc("at_relocation")));
 
 uint32_t ips_symbol_hash(const char *name)
 {
@@ -212,34 +214,36 @@ uint32_t ips_symbol_hash(const char *name)
     return hash;
 }
 
-static const Elf64_Sym *search_noted(const char *name, uint32_t hash,
-                                     const struct link_map **where)
+static const Elf64_Sym *search_listed_libraries(const char *name, uint32_t hash,
+                                                const struct link_map **where)
 {
     struct ips_module m;
     for (unsigned i = 0; i < library_count; i++) {
-        const Elf64_Sym *s =
-            module_at(i, &m) ? ips_module_find_symbol(&m, name, hash) : NULL;
-        *where = *library_at(i);
+        const Elf64_Sym *s = read_listed_module(i, &m)
+                                 ? ips_module_find_symbol(&m, name, hash)
+                                 : NULL;
+        *where = *library_list_entry(i);
         if (s)
             return s;
     }
     return NULL;
 }
 
-bool ips_is_defined_in_noted(const char *name, uint32_t hash)
+bool ips_is_defined_in_listed_libraries(const char *name, uint32_t hash)
 {
     const struct link_map *l;
-    return search_noted(name, hash, &l) != NULL;
+    return search_listed_libraries(name, hash, &l) != NULL;
 }
 
 /* Returns the address of `name` in the listed libraries; NULL: not found.
  * *unsure: the caller must ask dlsym. */
-static void *search_name(const char *name, bool *unsure)
+static void *find_symbol_address(const char *name, bool *unsure)
 {
     const struct link_map *l;
     *unsure = !all_known;
     const Elf64_Sym *s =
-        all_known ? search_noted(name, ips_symbol_hash(name), &l) : NULL;
+        all_known ? search_listed_libraries(name, ips_symbol_hash(name), &l)
+                  : NULL;
     if (!s)
         return NULL;
     uint8_t type = ELF64_ST_TYPE(s->st_info);
@@ -252,29 +256,31 @@ static void *search_name(const char *name, bool *unsure)
 void *ips_find_real(const char *name)
 {
     bool unsure;
-    void *found = search_name(name, &unsure);
+    void *found = find_symbol_address(name, &unsure);
     return found || !unsure ? found : dlsym(RTLD_NEXT, name);
 }
 
-void *ips_find_old(const char *name)
+void *ips_find_old_version(const char *name)
 {
     struct ips_module m;
     for (unsigned i = 0; i < library_count && all_known; i++) {
         const Elf64_Sym *s = NULL;
-        if (module_at(i, &m))
-            s = find_version(&m, name, ips_symbol_hash(name), OLD);
+        if (read_listed_module(i, &m))
+            s = find_symbol_version(&m, name, ips_symbol_hash(name), OLD);
         if (s)
-            return (void *)(uintptr_t)((*library_at(i))->l_addr + s->st_value);
+            return (void *)(uintptr_t)((*library_list_entry(i))->l_addr +
+                                       s->st_value);
     }
     void *found = dlvsym(RTLD_NEXT, name, IPS_OLD_VERSION);
     return found ? found : ips_find_real(name);
 }
 
-bool ips_find_in_libc(const char *name)
+bool ips_resolves_to_libc(const char *name)
 {
     struct ips_module m;
     const struct link_map *l;
-    return !all_known || !search_noted(name, ips_symbol_hash(name), &l) ||
+    return !all_known ||
+           !search_listed_libraries(name, ips_symbol_hash(name), &l) ||
            (ips_module_read_tables(l, &m) && ips_module_is_libc(&m));
 }
 
@@ -312,8 +318,8 @@ uint64_t ips_find_protected_end(const void *at)
     uint64_t end = 0;
     struct ips_module m;
     for (unsigned i = 0; i < library_count && all_known && !end; i++)
-        if (module_at(i, &m))
-            end = ips_module_protected_end(*library_at(i), &m,
+        if (read_listed_module(i, &m))
+            end = ips_module_protected_end(*library_list_entry(i), &m,
                                            (uint64_t)(uintptr_t)at);
     return end;
 }
@@ -397,7 +403,7 @@ void ips_find_install_stubs(void)
     extern const char ips_stubs[] IPS_HIDDEN;
     if (ips_real.read)
         return;
-    relocated();
+    force_relocation_hook();
     /* `read` is first in the table, so it is stored last */
     for (uint32_t i = NAMES; i-- > 0;)
         __atomic_store_n(real_slot(i), (void *)(uintptr_t)(ips_stubs + 8 * i),

@@ -46,7 +46,7 @@ static uint32_t given_count;
 static const char *passed_on, *passed_by;
 static uint32_t passed_names;
 
-static const struct link_map *own_map(void)
+static const struct link_map *own_link_map(void)
 {
     const struct link_map *l = _r_debug.r_map;
     while (l->l_ld != ips_dynamic)
@@ -98,7 +98,7 @@ bool ips_module_is_libc(const struct ips_module *m)
     return first && strncmp(first, "GLIBC_", 6) == 0;
 }
 
-static const char *last_part(const char *path)
+static const char *file_name_of_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -121,7 +121,8 @@ static bool needs_library(const struct link_map *x, const char *soname,
     for (const ElfW(Dyn) *d = x->l_ld; m.names && d->d_tag != DT_NULL; d++) {
         const char *name = m.names + d->d_un.d_val;
         if (d->d_tag == DT_NEEDED &&
-            (strcmp(name, soname) == 0 || strcmp(last_part(name), file) == 0))
+            (strcmp(name, soname) == 0 ||
+             strcmp(file_name_of_path(name), file) == 0))
             return true;
     }
     return false;
@@ -132,14 +133,14 @@ static bool needs_library(const struct link_map *x, const char *soname,
 static bool is_preloaded(const struct link_map *l, const struct ips_module *m)
 {
     const char *soname = dynamic_string_of(l, m, DT_SONAME),
-               *file = last_part(l->l_name);
+               *file = file_name_of_path(l->l_name);
     for (const struct link_map *x = _r_debug.r_map; x; x = x->l_next)
         if (x != l && x->l_ld && needs_library(x, soname, file))
             return false;
     return true;
 }
 
-static bool is_sanitizer(const struct ips_module *m, const char *name)
+static bool is_sanitizer_runtime(const struct ips_module *m, const char *name)
 {
     static const char head[] = "__interceptor_";
     char text[64];
@@ -162,13 +163,14 @@ struct object {
     uint64_t bytes[2];
 };
 
-static bool object_of(const struct link_map *l, struct object *o)
+static bool read_object_relocations(const struct link_map *l, struct object *o)
 {
     memset(o, 0, sizeof(*o));
     o->l = l;
     for (const ElfW(Dyn) *d = l->l_ld; d && d->d_tag != DT_NULL; d++) {
         uint64_t value = d->d_un.d_val;
-        const void *at = (const void *)(uintptr_t)ips_module_address(l, value);
+        const void *at =
+            (const void *)(uintptr_t)ips_module_dynamic_address(l, value);
         /* some relocations are in its code */
         if (d->d_tag == DT_TEXTREL)
             return false;
@@ -197,8 +199,8 @@ static const char *asked_version(const struct object *o, uint32_t symbol)
     return version ? version : ips_module_version(&o->m, index);
 }
 
-static bool names_symbol(const struct object *o, uint32_t symbol,
-                         const char *name)
+static bool has_symbol_name(const struct object *o, uint32_t symbol,
+                            const char *name)
 {
     return strcmp(o->m.names + o->m.symbols[symbol].st_name, name) == 0;
 }
@@ -206,13 +208,14 @@ static bool names_symbol(const struct object *o, uint32_t symbol,
 /* Whether `o` refers to `name` in this version. Only the symbols before those
  * in the hash table are searched, because references (undefined symbols) are
  * there. */
-static bool asks_for(const struct object *o, const char *name,
-                     const char *version)
+static bool refers_to_version(const struct object *o, const char *name,
+                              const char *version)
 {
     uint32_t end = o->m.hash ? o->m.hash[1] : o->m.old_hash[1];
     for (uint32_t i = 1; i < end; i++) {
         const char *asked = NULL;
-        if (o->m.symbols[i].st_shndx == SHN_UNDEF && names_symbol(o, i, name))
+        if (o->m.symbols[i].st_shndx == SHN_UNDEF &&
+            has_symbol_name(o, i, name))
             asked = asked_version(o, i);
         if (asked && strcmp(asked, version) == 0)
             return true;
@@ -220,11 +223,12 @@ static bool asks_for(const struct object *o, const char *name,
     return false;
 }
 
-static bool is_asked_for(const char *name, const char *version)
+static bool is_version_referenced(const char *name, const char *version)
 {
     struct object o;
     for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
-        if (object_of(l, &o) && asks_for(&o, name, version))
+        if (read_object_relocations(l, &o) &&
+            refers_to_version(&o, name, version))
             return true;
     return false;
 }
@@ -233,7 +237,7 @@ static bool is_asked_for(const char *name, const char *version)
 
 /* Whether the name was noted already for another library, or for the same
  * version of our symbol. */
-static bool is_known_name(const struct foreign_name *g)
+static bool is_foreign_name_noted(const struct foreign_name *g)
 {
     for (uint32_t i = 0; i < given_count; i++)
         if (strcmp(given[i].name, g->name) == 0 &&
@@ -271,7 +275,7 @@ void ips_report_foreign_names(void)
     char text[60];
     if (!passed_names)
         return;
-    const char *library = last_part(passed_by);
+    const char *library = file_name_of_path(passed_by);
     size_t a = strnlen(passed_on, 20), b = strnlen(library, 20), n = a;
     memcpy(text, passed_on, a);
     if (passed_names > 1) {
@@ -288,27 +292,28 @@ void ips_report_foreign_names(void)
 /* Notes `name` if the library `l` defines it and is a library of the program;
  * then sets *foreign. Returns false if `l` is not a library of the program, so
  * that none of its names matters. */
-static bool note_name(const struct link_map *l, const struct ips_module *m,
-                      const char *name, uint32_t symbol, bool *foreign)
+static bool note_foreign_name(const struct link_map *l,
+                              const struct ips_module *m, const char *name,
+                              uint32_t symbol, bool *foreign)
 {
     uint32_t hash = ips_symbol_hash(name);
     const Elf64_Sym *s = ips_module_find_symbol(m, name, hash);
     if (!s || ELF64_ST_TYPE(s->st_info) > STT_FUNC ||
         strncmp(name, "ips_", 4) == 0)
         return true;
-    if (!*foreign && (is_sanitizer(m, name) || is_preloaded(l, m)))
+    if (!*foreign && (is_sanitizer_runtime(m, name) || is_preloaded(l, m)))
         return false;
     *foreign = true;
     uint32_t index = version_index(m, (uint32_t)(s - m->symbols));
     struct foreign_name g = {
         .name = name,
         .version = index > 1 ? ips_module_version(m, index) : NULL,
-        .first = !ips_is_defined_in_noted(name, hash),
+        .first = !ips_is_defined_in_listed_libraries(name, hash),
         .symbol = symbol,
         .theirs = l->l_addr + s->st_value,
     };
-    if (given_count < GIVEN && !is_known_name(&g) &&
-        (g.first || (g.version && is_asked_for(name, g.version)))) {
+    if (given_count < GIVEN && !is_foreign_name_noted(&g) &&
+        (g.first || (g.version && is_version_referenced(name, g.version)))) {
         given[given_count++] = g;
         if (ELF64_ST_TYPE(s->st_info) == STT_FUNC)
             note_function_that_may_call_libc(l, m, name);
@@ -341,7 +346,7 @@ bool ips_note_foreign_names(const struct link_map *l,
     static const uint32_t any[4 + 2] = {0, 0, 1, 0, ~0u, ~0u};
     struct ips_module own;
     bool foreign = false;
-    if (ips_module_is_libc(m) || !ips_module_read_tables(own_map(), &own))
+    if (ips_module_is_libc(m) || !ips_module_read_tables(own_link_map(), &own))
         return false;
     const uint32_t *chain = own.hash + 4 + 2 * own.hash[2] + own.hash[0];
     const uint32_t end = count_own_symbols(&own, chain);
@@ -355,7 +360,7 @@ bool ips_note_foreign_names(const struct link_map *l,
         if (word >> (hash & 62) & 3 && word >> (hash >> shift) % 64 & 1) {
             uint32_t symbol = own.hash[1] + i;
             const char *name = own.names + own.symbols[symbol].st_name;
-            if (!note_name(l, m, name, symbol, &foreign))
+            if (!note_foreign_name(l, m, name, symbol, &foreign))
                 return false;
         }
     }
@@ -367,9 +372,9 @@ bool ips_note_foreign_names(const struct link_map *l,
 /* Returns the page size, found without the C library, which may not be bound
  * yet: mprotect of 0 bytes fails only if the address is not the start of a
  * page. */
-static uint64_t page_bytes(void)
+static uint64_t find_page_size(void)
 {
-    const uint64_t begin = own_map()->l_addr;
+    const uint64_t begin = own_link_map()->l_addr;
     uint64_t page = 4096;
     while (page < 65536 &&
            ips_sys3(SYS_mprotect, (long)(begin + page), 0, PROT_READ) != 0)
@@ -379,7 +384,7 @@ static uint64_t page_bytes(void)
 
 static bool protect_pages(uint64_t from, uint64_t to, int how)
 {
-    const uint64_t page = page_bytes();
+    const uint64_t page = find_page_size();
     from &= ~(page - 1);
     to = (to + page - 1) & ~(page - 1);
     return ips_sys3(SYS_mprotect, (long)from, (long)(to - from), how) == 0;
@@ -389,7 +394,7 @@ static bool protect_pages(uint64_t from, uint64_t to, int how)
 static bool refers_to(const struct object *o, uint32_t symbol,
                       const struct foreign_name *g)
 {
-    if (!names_symbol(o, symbol, g->name))
+    if (!has_symbol_name(o, symbol, g->name))
         return false;
     const char *version = asked_version(o, symbol);
     if (!version || !g->version)
@@ -399,7 +404,8 @@ static bool refers_to(const struct object *o, uint32_t symbol,
 
 /* Stores `value` at `at`, which the loader may have write-protected, and
  * restores the protection. */
-static void store_value(const struct object *o, uint64_t at, uint64_t value)
+static void store_protected_value(const struct object *o, uint64_t at,
+                                  uint64_t value)
 {
     if (!protect_pages(at, at + sizeof(value), PROT_READ | PROT_WRITE))
         return;
@@ -408,7 +414,7 @@ static void store_value(const struct object *o, uint64_t at, uint64_t value)
         (void)protect_pages(at, at + sizeof(value), PROT_READ);
 }
 
-static bool holds_address(uint64_t type)
+static bool is_address_relocation(uint64_t type)
 {
 #if defined(__x86_64__)
     return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT ||
@@ -419,23 +425,24 @@ static bool holds_address(uint64_t type)
 #endif
 }
 
-static void bind_anew(const struct object *o, const Elf64_Rela *r)
+static void rebind_reference(const struct object *o, const Elf64_Rela *r)
 {
     uint64_t at = o->l->l_addr + r->r_offset, value;
     uint32_t symbol = (uint32_t)ELF64_R_SYM(r->r_info);
-    if (!symbol || !holds_address(ELF64_R_TYPE(r->r_info)))
+    if (!symbol || !is_address_relocation(ELF64_R_TYPE(r->r_info)))
         return;
     memcpy(&value, (const void *)(uintptr_t)at, sizeof(value));
     value -= (uint64_t)r->r_addend;
     for (uint32_t i = 0; i < given_count; i++)
         if (value == given[i].ours && refers_to(o, symbol, &given[i]))
-            store_value(o, at, given[i].theirs + (uint64_t)r->r_addend);
+            store_protected_value(o, at,
+                                  given[i].theirs + (uint64_t)r->r_addend);
 }
 
 /* Makes the names undefined: the loader skips a symbol whose value is 0. */
-static bool undefine_given_symbols(void)
+static bool undefine_given_up_symbols(void)
 {
-    const struct link_map *l = own_map();
+    const struct link_map *l = own_link_map();
     struct ips_module m;
     if (!ips_module_read_tables(l, &m))
         return false;
@@ -447,7 +454,7 @@ static bool undefine_given_symbols(void)
     }
     /* The code that runs here is on other pages than the symbols, unless pages
      * are large. */
-    const int code = page_bytes() == 4096 ? 0 : PROT_EXEC;
+    const int code = find_page_size() == 4096 ? 0 : PROT_EXEC;
     if (!protect_pages(from, to, PROT_READ | PROT_WRITE | code))
         return false;
     for (uint32_t i = 0; i < given_count; i++) {
@@ -464,10 +471,10 @@ static bool undefine_given_symbols(void)
 void ips_rebind_foreign_names(void)
 {
     struct object o;
-    if (!given_count || !undefine_given_symbols())
+    if (!given_count || !undefine_given_up_symbols())
         return;
     for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
-        for (int t = 0; object_of(l, &o) && t < 2; t++)
+        for (int t = 0; read_object_relocations(l, &o) && t < 2; t++)
             for (uint64_t i = 0; i < o.bytes[t] / sizeof(Elf64_Rela); i++)
-                bind_anew(&o, &o.relocations[t][i]);
+                rebind_reference(&o, &o.relocations[t][i]);
 }

@@ -14,7 +14,7 @@ uint64_t ips_wrap_blocked, ips_wrap_mult;
 
 static int quick_status;
 
-void ips_wrap_name_standard(void)
+void ips_wrap_identify_standard_fds(void)
 {
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
     for (int fd = 0; fd <= 2; fd++)
@@ -47,7 +47,7 @@ static void identify_listed_descriptor(const struct entry *e, int list)
  * and fails for closed ones within it. If the table is larger and all its
  * descriptors are open, select clears the set instead, which its last word
  * shows. */
-static bool descriptor_table_ends(int upto)
+static bool is_fd_table_at_most(int upto)
 {
     enum { LARGE = 1024 };
     uint64_t bits[LARGE / 64];
@@ -63,14 +63,14 @@ static bool descriptor_table_ends(int upto)
  * finds: closed ones give POLLNVAL. Most programs inherit none of these, and
  * reading /proc costs ten times as much. (bash keeps descriptor 255 open, so
  * its children have a larger table.) False: there may be more descriptors. */
-static bool name_low_inherited(void)
+static bool identify_low_inherited_fds(void)
 {
     enum { FIRST = 3, SMALL = 64, MIDDLE = 256 };
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
     struct pollfd at[MIDDLE - FIRST];
     const struct timespec none = {0, 0};
-    int count = (descriptor_table_ends(SMALL) ? SMALL : MIDDLE) - FIRST;
-    if (count + FIRST > SMALL && !descriptor_table_ends(MIDDLE))
+    int count = (is_fd_table_at_most(SMALL) ? SMALL : MIDDLE) - FIRST;
+    if (count + FIRST > SMALL && !is_fd_table_at_most(MIDDLE))
         return false;
     for (int i = 0; i < count; i++)
         at[i] = (struct pollfd){.fd = FIRST + i};
@@ -85,9 +85,9 @@ static bool name_low_inherited(void)
 /* Identifies all inherited descriptors but 0 to 2. A new image keeps them open
  * even if it never uses them, and a reader in another process gets its end of
  * file only when they are closed. */
-static void name_inherited(void)
+static void identify_inherited_fds(void)
 {
-    if (name_low_inherited())
+    if (identify_low_inherited_fds())
         return;
     _Alignas(struct entry) char buf[2048];
     long got;
@@ -107,18 +107,18 @@ static void name_inherited(void)
 void ips_end_process_records(enum ips_end_kind kind, int status)
 {
     ips_close_open_calls();
-    ips_record_file_locks_end();
+    ips_record_file_locks_at_exit();
     ips_core_process_end(kind, status);
 }
 
-static void at_quick_exit_last(void *unused)
+static void end_records_at_quick_exit(void *unused)
 {
     (void)unused;
     if (ips_wrap_on())
         ips_end_process_records(IPS_END_EXIT, quick_status);
 }
 
-/* Registers at_quick_exit_last, before the program's first at_quick_exit
+/* Registers end_records_at_quick_exit, before the program's first at_quick_exit
  * function, so that it runs after all of the program's. This is not done at the
  * start of an image, because hardly any program uses quick_exit. If it fails,
  * the END record will be missing. */
@@ -126,7 +126,7 @@ static void register_quick_exit_end(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&done))
-        (void)REAL(__cxa_at_quick_exit)(at_quick_exit_last, NULL);
+        (void)REAL(__cxa_at_quick_exit)(end_records_at_quick_exit, NULL);
 }
 
 /* The C library's at_quick_exit calls this function. */
@@ -143,7 +143,7 @@ static uint32_t begun_ns;
 
 void ips_report_start_cost(uint64_t from)
 {
-    uint64_t took = from ? ips_sub_sat(ips_core_cpu(), from) : 0;
+    uint64_t took = from ? ips_sub_sat(ips_core_thread_cpu_ns(), from) : 0;
     /* the overhead counted so far is included in `took` */
     ips_reset_overhead_counts();
     begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
@@ -163,7 +163,7 @@ IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 void ips_wrap_init(void)
 {
     int saved = errno;
-    uint64_t from = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t from = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     ips_find_install_stubs();
     /* If we are called before the C library is initialised (.preinit_array,
      * where sanitizers start), there is no environment yet. The constructor
@@ -186,8 +186,8 @@ void ips_wrap_init(void)
     ips_thread_store_own_tid();
     ips_stdio_init();
     ips_core.wrap_state = IPS_WRAP_ON;
-    ips_wrap_name_standard();
-    name_inherited();
+    ips_wrap_identify_standard_fds();
+    identify_inherited_fds();
     ips_report_foreign_names();
     /* valgrind has descriptors of its own in the process's table. */
     ips_own_table_on = !ips_in_valgrind();
@@ -196,7 +196,7 @@ void ips_wrap_init(void)
 }
 
 /* The constructor. The C library passes it the arguments of main(). */
-static __attribute__((constructor(101))) void begin_process(int argc,
+static __attribute__((constructor(101))) void start_library(int argc,
                                                             char **argv)
 {
     ips_core_arguments = argc > 0 ? argv : NULL;
@@ -206,7 +206,7 @@ static __attribute__((constructor(101))) void begin_process(int argc,
 
 /* The destructor runs after the program's atexit functions. stdio flushes its
  * streams even later, so this END record is provisional. */
-static __attribute__((destructor(101))) void end_process(void)
+static __attribute__((destructor(101))) void end_records_at_exit(void)
 {
     if (ips_wrap_on())
         ips_end_process_records(IPS_END_PROVISIONAL, 0);
@@ -228,7 +228,7 @@ IPS_EXPORT void quick_exit(int status)
         quick_status = status;
     if (on)
         register_quick_exit_end();
-    /* the C library calls at_quick_exit_last at the end of quick_exit */
+    /* the C library calls end_records_at_quick_exit at the end of quick_exit */
     REAL(quick_exit)(status);
     __builtin_unreachable();
 }

@@ -21,7 +21,7 @@ int prctl(int, ...);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 int eventfd(unsigned, int);
 
-#define P(type, x) ((type)(uintptr_t)(x))
+#define CAST_ARGUMENT(type, x) ((type)(uintptr_t)(x))
 
 /* Shortens the timeout in `args` before a wait is repeated. For ppoll, pselect6
  * and select nothing is done: the kernel has stored the time that is left. */
@@ -35,17 +35,17 @@ static void shorten_timeout(long n, const long asked[6], long args[6],
              : n == SYS_epoll_pwait2                                   ? 3
                                                                        : -1;
     if (at >= 0)
-        args[at] = (long)(uintptr_t)ips_wait_left(
-            P(const struct timespec *, asked[at]), call, room);
+        args[at] = (long)(uintptr_t)ips_timeout_left(
+            CAST_ARGUMENT(const struct timespec *, asked[at]), call, room);
     if (n == SYS_epoll_pwait)
-        args[3] = ips_wait_left_ms((int)asked[3], call);
+        args[3] = ips_timeout_left_ms((int)asked[3], call);
 #ifdef SYS_epoll_wait
     if (n == SYS_epoll_wait)
-        args[3] = ips_wait_left_ms((int)asked[3], call);
+        args[3] = ips_timeout_left_ms((int)asked[3], call);
 #endif
 #ifdef SYS_poll
     if (n == SYS_poll)
-        args[2] = ips_wait_left_ms((int)asked[2], call);
+        args[2] = ips_timeout_left_ms((int)asked[2], call);
 #endif
 }
 
@@ -58,7 +58,7 @@ static long call_wait_and_record(enum ips_op op, long n, const long asked[6],
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
-    IPS_UNDISTURBED(
+    IPS_REPEAT_AFTER_SAMPLE(
         r,
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]),
         r == -1, errno, shorten_timeout(n, asked, args, &call, &room));
@@ -79,59 +79,68 @@ static bool call_transfer_wrapper(long *r, long n, const long args[6],
     long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
     switch (n) {
     case SYS_read:
-        *r = ips_read_slow(fd, P(void *, b), (size_t)c, site);
+        *r = ips_read_slow(fd, CAST_ARGUMENT(void *, b), (size_t)c, site);
         return true;
     case SYS_write:
-        *r = ips_write_slow(fd, P(void *, b), (size_t)c, site);
+        *r = ips_write_slow(fd, CAST_ARGUMENT(void *, b), (size_t)c, site);
         return true;
     case SYS_readv:
-        *r = ips_readv_slow(fd, P(struct iovec *, b), (int)c, site);
+        *r = ips_readv_slow(fd, CAST_ARGUMENT(struct iovec *, b), (int)c, site);
         return true;
     case SYS_writev:
-        *r = ips_writev_slow(fd, P(struct iovec *, b), (int)c, site);
+        *r =
+            ips_writev_slow(fd, CAST_ARGUMENT(struct iovec *, b), (int)c, site);
         return true;
     case SYS_sendto:
-        *r = ips_sendto_slow(fd, P(void *, b), (size_t)c, (int)d,
-                             P(struct sockaddr *, e), (socklen_t)f, site);
-        return true;
-    case SYS_recvfrom:
-        *r =
-            ips_recvfrom_slow(fd, P(void *, b), (size_t)c, (int)d,
-                              P(struct sockaddr *, e), P(socklen_t *, f), site);
-        return true;
-    case SYS_preadv2: /* like preadv; then an unused word and the flags */
-        *r = ips_preadv2_at(fd, P(struct iovec *, b), (int)c, d, (int)f, site);
-        return true;
-    case SYS_pwritev2:
-        *r = ips_pwritev2_at(fd, P(struct iovec *, b), (int)c, d, (int)f, site);
-        return true;
-    case SYS_sendmsg:
-        *r = ips_sendmsg_slow(fd, P(struct msghdr *, b), (int)c, site);
-        return true;
-    case SYS_recvmsg:
-        *r = ips_recvmsg_at(fd, P(struct msghdr *, b), (int)c, site);
-        return true;
-    case SYS_sendmmsg:
-        *r = ips_sendmmsg_at(fd, P(struct mmsghdr *, b), (unsigned)c, (int)d,
+        *r = ips_sendto_slow(fd, CAST_ARGUMENT(void *, b), (size_t)c, (int)d,
+                             CAST_ARGUMENT(struct sockaddr *, e), (socklen_t)f,
                              site);
         return true;
+    case SYS_recvfrom:
+        *r = ips_recvfrom_slow(fd, CAST_ARGUMENT(void *, b), (size_t)c, (int)d,
+                               CAST_ARGUMENT(struct sockaddr *, e),
+                               CAST_ARGUMENT(socklen_t *, f), site);
+        return true;
+    case SYS_preadv2: /* like preadv; then an unused word and the flags */
+        *r = ips_preadv2_at(fd, CAST_ARGUMENT(struct iovec *, b), (int)c, d,
+                            (int)f, site);
+        return true;
+    case SYS_pwritev2:
+        *r = ips_pwritev2_at(fd, CAST_ARGUMENT(struct iovec *, b), (int)c, d,
+                             (int)f, site);
+        return true;
+    case SYS_sendmsg:
+        *r = ips_sendmsg_slow(fd, CAST_ARGUMENT(struct msghdr *, b), (int)c,
+                              site);
+        return true;
+    case SYS_recvmsg:
+        *r =
+            ips_recvmsg_at(fd, CAST_ARGUMENT(struct msghdr *, b), (int)c, site);
+        return true;
+    case SYS_sendmmsg:
+        *r = ips_sendmmsg_at(fd, CAST_ARGUMENT(struct mmsghdr *, b),
+                             (unsigned)c, (int)d, site);
+        return true;
     case SYS_recvmmsg:
-        *r = ips_recvmmsg_at(fd, P(struct mmsghdr *, b), (unsigned)c, (int)d,
-                             P(struct timespec *, e), site);
+        *r =
+            ips_recvmmsg_at(fd, CAST_ARGUMENT(struct mmsghdr *, b), (unsigned)c,
+                            (int)d, CAST_ARGUMENT(struct timespec *, e), site);
         return true;
     case SYS_sendfile:
-        *r = ips_sendfile_at(fd, (int)b, P(off_t *, c), (size_t)d, site);
+        *r = ips_sendfile_at(fd, (int)b, CAST_ARGUMENT(off_t *, c), (size_t)d,
+                             site);
         return true;
     case SYS_splice:
-        *r = ips_splice_at(fd, P(off64_t *, b), (int)c, P(off64_t *, d),
-                           (size_t)e, (unsigned)f, site);
+        *r = ips_splice_at(fd, CAST_ARGUMENT(off64_t *, b), (int)c,
+                           CAST_ARGUMENT(off64_t *, d), (size_t)e, (unsigned)f,
+                           site);
         return true;
     case SYS_tee:
         *r = ips_tee_at(fd, (int)b, (size_t)c, (unsigned)d, site);
         return true;
     case SYS_vmsplice:
-        *r = ips_vmsplice_at(fd, P(struct iovec *, b), (size_t)c, (unsigned)d,
-                             site);
+        *r = ips_vmsplice_at(fd, CAST_ARGUMENT(struct iovec *, b), (size_t)c,
+                             (unsigned)d, site);
         return true;
     default:
         return false;
@@ -145,10 +154,10 @@ static bool call_file_wrapper(long *r, long n, const long args[6],
     long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
     switch (n) {
     case SYS_pread64:
-        *r = ips_pread_at(fd, P(void *, b), (size_t)c, d, site);
+        *r = ips_pread_at(fd, CAST_ARGUMENT(void *, b), (size_t)c, d, site);
         return true;
     case SYS_pwrite64:
-        *r = ips_pwrite_at(fd, P(void *, b), (size_t)c, d, site);
+        *r = ips_pwrite_at(fd, CAST_ARGUMENT(void *, b), (size_t)c, d, site);
         return true;
     case SYS_fsync:
         *r = ips_fsync_at(fd, site);
@@ -157,15 +166,17 @@ static bool call_file_wrapper(long *r, long n, const long args[6],
         *r = ips_fdatasync_at(fd, site);
         return true;
     case SYS_preadv: /* the kernel uses only one word of the offset */
-        *r = ips_preadv_at(fd, P(struct iovec *, b), (int)c, d, site);
+        *r = ips_preadv_at(fd, CAST_ARGUMENT(struct iovec *, b), (int)c, d,
+                           site);
         return true;
     case SYS_pwritev:
-        *r = ips_pwritev_at(fd, P(struct iovec *, b), (int)c, d, site);
+        *r = ips_pwritev_at(fd, CAST_ARGUMENT(struct iovec *, b), (int)c, d,
+                            site);
         return true;
     case SYS_copy_file_range:
-        *r =
-            ips_copy_file_range_at(fd, P(off64_t *, b), (int)c, P(off64_t *, d),
-                                   (size_t)e, (unsigned)f, site);
+        *r = ips_copy_file_range_at(fd, CAST_ARGUMENT(off64_t *, b), (int)c,
+                                    CAST_ARGUMENT(off64_t *, d), (size_t)e,
+                                    (unsigned)f, site);
         return true;
     case SYS_syncfs:
         *r = ips_syncfs_at(fd, site);
@@ -174,7 +185,8 @@ static bool call_file_wrapper(long *r, long n, const long args[6],
         *r = ips_sync_file_range_at(fd, b, c, (unsigned)d, site);
         return true;
     case SYS_msync:
-        *r = ips_msync_at(P(void *, args[0]), (size_t)b, (int)c, site);
+        *r = ips_msync_at(CAST_ARGUMENT(void *, args[0]), (size_t)b, (int)c,
+                          site);
         return true;
     case SYS_flock:
         *r = ips_flock_at(fd, (int)b, site);
@@ -190,30 +202,34 @@ static bool call_ipc_wrapper(long *r, long n, const long args[6], uint64_t site)
     long b = args[1], c = args[2], d = args[3], e = args[4];
     switch (n) {
     case SYS_semop:
-        *r =
-            ips_semtimedop_at(id, P(struct sembuf *, b), (size_t)c, NULL, site);
+        *r = ips_semtimedop_at(id, CAST_ARGUMENT(struct sembuf *, b), (size_t)c,
+                               NULL, site);
         return true;
     case SYS_semtimedop:
-        *r = ips_semtimedop_at(id, P(struct sembuf *, b), (size_t)c,
-                               P(struct timespec *, d), site);
+        *r = ips_semtimedop_at(id, CAST_ARGUMENT(struct sembuf *, b), (size_t)c,
+                               CAST_ARGUMENT(struct timespec *, d), site);
         return true;
     case SYS_msgsnd:
-        *r = ips_msgsnd_at(id, P(void *, b), (size_t)c, (int)d, site);
+        *r = ips_msgsnd_at(id, CAST_ARGUMENT(void *, b), (size_t)c, (int)d,
+                           site);
         return true;
     case SYS_msgrcv:
-        *r = ips_msgrcv_at(id, P(void *, b), (size_t)c, d, (int)e, site);
+        *r = ips_msgrcv_at(id, CAST_ARGUMENT(void *, b), (size_t)c, d, (int)e,
+                           site);
         return true;
     case SYS_mq_timedsend:
-        *r = ips_mq_send_at(id, P(char *, b), (size_t)c, (unsigned)d,
-                            P(struct timespec *, e), site);
+        *r =
+            ips_mq_send_at(id, CAST_ARGUMENT(char *, b), (size_t)c, (unsigned)d,
+                           CAST_ARGUMENT(struct timespec *, e), site);
         return true;
     case SYS_mq_timedreceive:
-        *r = ips_mq_receive_at(id, P(char *, b), (size_t)c, P(unsigned *, d),
-                               P(struct timespec *, e), site);
+        *r = ips_mq_receive_at(id, CAST_ARGUMENT(char *, b), (size_t)c,
+                               CAST_ARGUMENT(unsigned *, d),
+                               CAST_ARGUMENT(struct timespec *, e), site);
         return true;
     case SYS_mq_notify:
         if (b)
-            ips_own_table_by_process();
+            ips_own_table_use_process();
         return false;
     default:
         return false;
@@ -227,7 +243,8 @@ static bool call_descriptor_wrapper(long *r, long n, const long args[6],
     int fd = (int)a;
     switch (n) {
     case SYS_openat:
-        *r = ips_openat_at(fd, P(char *, b), (int)c, (mode_t)d, site);
+        *r = ips_openat_at(fd, CAST_ARGUMENT(char *, b), (int)c, (mode_t)d,
+                           site);
         return true;
     case SYS_close:
         *r = ips_close_at(fd, site);
@@ -242,40 +259,43 @@ static bool call_descriptor_wrapper(long *r, long n, const long args[6],
         *r = ips_dup3_at(fd, (int)b, (int)c, site);
         return true;
     case SYS_fcntl:
-        *r = ips_fcntl_at(fd, (int)b, P(void *, c), site);
+        *r = ips_fcntl_at(fd, (int)b, CAST_ARGUMENT(void *, c), site);
         return true;
     case SYS_pipe2:
-        *r = pipe2(P(int *, a), (int)b);
+        *r = pipe2(CAST_ARGUMENT(int *, a), (int)b);
         return true;
     case SYS_socket:
         *r = socket(fd, (int)b, (int)c);
         return true;
     case SYS_socketpair:
-        *r = socketpair(fd, (int)b, (int)c, P(int *, d));
+        *r = socketpair(fd, (int)b, (int)c, CAST_ARGUMENT(int *, d));
         return true;
     case SYS_connect:
-        *r = ips_connect_at(fd, P(struct sockaddr *, b), (socklen_t)c, site);
+        *r = ips_connect_at(fd, CAST_ARGUMENT(struct sockaddr *, b),
+                            (socklen_t)c, site);
         return true;
     case SYS_accept:
-        *r =
-            ips_accept_at(fd, P(struct sockaddr *, b), P(socklen_t *, c), site);
+        *r = ips_accept_at(fd, CAST_ARGUMENT(struct sockaddr *, b),
+                           CAST_ARGUMENT(socklen_t *, c), site);
         return true;
     case SYS_accept4:
-        *r = ips_accept4_at(fd, P(struct sockaddr *, b), P(socklen_t *, c),
-                            (int)d, site);
+        *r = ips_accept4_at(fd, CAST_ARGUMENT(struct sockaddr *, b),
+                            CAST_ARGUMENT(socklen_t *, c), (int)d, site);
         return true;
     case SYS_listen:
         *r = ips_listen_at(fd, (int)b, site);
         return true;
     case SYS_setsockopt:
-        *r = setsockopt(fd, (int)b, (int)c, P(void *, d), (socklen_t)args[4]);
+        *r = setsockopt(fd, (int)b, (int)c, CAST_ARGUMENT(void *, d),
+                        (socklen_t)args[4]);
         return true;
     case SYS_shutdown:
         *r = ips_shutdown_at(fd, (int)b, site);
         return true;
 #ifdef SYS_open
     case SYS_open:
-        *r = ips_openat_at(AT_FDCWD, P(char *, a), (int)b, (mode_t)c, site);
+        *r = ips_openat_at(AT_FDCWD, CAST_ARGUMENT(char *, a), (int)b,
+                           (mode_t)c, site);
         return true;
 #endif
 #ifdef SYS_dup2
@@ -283,7 +303,7 @@ static bool call_descriptor_wrapper(long *r, long n, const long args[6],
         *r = ips_dup2_at(fd, (int)b, site);
         return true;
     case SYS_pipe:
-        *r = pipe(P(int *, a));
+        *r = pipe(CAST_ARGUMENT(int *, a));
         return true;
 #endif
     default:
@@ -301,7 +321,7 @@ static long call_unrecorded_interface(long n, const long args[6],
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
     int saved = errno;
     if (r >= 0)
-        ips_record_unrecorded(what, strlen(what));
+        ips_write_unrecorded_text(what, strlen(what));
     errno = saved;
     return r;
 }
@@ -314,22 +334,25 @@ static bool call_process_wrapper(long *r, long n, const long args[6],
 {
     switch (n) {
     case SYS_execve:
-        *r = execve(P(char *, args[0]), P(char **, args[1]),
-                    P(char **, args[2]));
+        *r = execve(CAST_ARGUMENT(char *, args[0]),
+                    CAST_ARGUMENT(char **, args[1]),
+                    CAST_ARGUMENT(char **, args[2]));
         return true;
     case SYS_execveat:
-        *r = execveat((int)args[0], P(char *, args[1]), P(char **, args[2]),
-                      P(char **, args[3]), (int)args[4]);
+        *r = execveat((int)args[0], CAST_ARGUMENT(char *, args[1]),
+                      CAST_ARGUMENT(char **, args[2]),
+                      CAST_ARGUMENT(char **, args[3]), (int)args[4]);
         return true;
     case SYS_wait4:
-        *r = ips_wait4_at((pid_t)args[0], P(int *, args[1]), (int)args[2],
-                          P(struct rusage *, args[3]), site);
+        *r = ips_wait4_at((pid_t)args[0], CAST_ARGUMENT(int *, args[1]),
+                          (int)args[2], CAST_ARGUMENT(struct rusage *, args[3]),
+                          site);
         return true;
     case SYS_waitid:
-        *r = args[4]
-                 ? ips_waitid_with_usage_at(args, site)
-                 : ips_waitid_at((idtype_t)args[0], (id_t)args[1],
-                                 P(siginfo_t *, args[2]), (int)args[3], site);
+        *r = args[4] ? ips_waitid_with_usage_at(args, site)
+                     : ips_waitid_at((idtype_t)args[0], (id_t)args[1],
+                                     CAST_ARGUMENT(siginfo_t *, args[2]),
+                                     (int)args[3], site);
         return true;
     case SYS_io_uring_setup:
         *r = call_unrecorded_interface(n, args, "io_uring");
@@ -356,7 +379,7 @@ static bool call_process_wrapper(long *r, long n, const long args[6],
     }
 }
 
-static enum ips_op wait_op(long n)
+static enum ips_op wait_op_of_syscall(long n)
 {
     switch (n) {
     case SYS_ppoll:
@@ -418,13 +441,13 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
          * (failure) */
         if (r < 0 ||
             (r > 0 && !((unsigned long)b & SECCOMP_FILTER_FLAG_NEW_LISTENER)))
-            ips_forbid_undo(what, before);
+            ips_undo_forbidden_calls(what, before);
         return r;
     }
     if (!on)
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (n == SYS_futex)
-        return ips_futex(n, args, IPS_SITE);
+        return ips_futex_at(n, args, IPS_SITE);
     if (call_transfer_wrapper(&r, n, args, IPS_SITE) ||
         call_descriptor_wrapper(&r, n, args, IPS_SITE) ||
         call_file_wrapper(&r, n, args, IPS_SITE) ||
@@ -432,10 +455,10 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         call_process_wrapper(&r, n, args, IPS_SITE) ||
         ips_handle_signal_syscall(&r, n, args, IPS_SITE))
         return r;
-    enum ips_op op = wait_op(n);
+    enum ips_op op = wait_op_of_syscall(n);
     if (op != IPS_OP_DATA)
         return call_wait_and_record(op, n, args, IPS_SITE);
-    IPS_UNDISTURBED(r, REAL(syscall)(n, a, b, c, d, e, f), r == -1, errno,
-                    (void)0);
+    IPS_REPEAT_AFTER_SAMPLE(r, REAL(syscall)(n, a, b, c, d, e, f), r == -1,
+                            errno, (void)0);
     return r;
 }

@@ -9,7 +9,7 @@
  */
 #include "agent/preload/sync.h"
 
-static bool cond_shared(const pthread_cond_t *c)
+static bool is_cond_shared(const pthread_cond_t *c)
 {
     return !ips_sync_known.cond ||
            (__atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) & 1);
@@ -40,8 +40,8 @@ static void begin_wait_and_record_unlock(struct wait *w,
 {
     w->c = c;
     w->m = m;
-    w->shared[0] = cond_shared(c);
-    w->shared[1] = ips_mutex_shared(m);
+    w->shared[0] = is_cond_shared(c);
+    w->shared[1] = ips_mutex_is_shared(m);
     w->site = site;
     w->call = ips_at_call();
     if (unlikely(ips_mutex_check_waiters_and_clear_mark(m))) {
@@ -99,7 +99,7 @@ IPS_EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 IPS_EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
                                       const struct timespec *until)
 {
-    WAIT(c, m, ips_sync_time_ok(CLOCK_REALTIME, until),
+    WAIT(c, m, ips_sync_is_time_valid(CLOCK_REALTIME, until),
          (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
          SREAL_WAIT(pthread_cond_timedwait)(c, m, until));
 }
@@ -108,31 +108,31 @@ IPS_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m,
                                       clockid_t clock,
                                       const struct timespec *until)
 {
-    WAIT(c, m, ips_sync_time_ok(clock, until), (r == 0 || r == EOWNERDEAD),
-         r == ETIMEDOUT,
+    WAIT(c, m, ips_sync_is_time_valid(clock, until),
+         (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
          SREAL_WAIT(pthread_cond_clockwait)(c, m, clock, until));
 }
 
-static pthread_cond_t *as_posix(cnd_t *c)
+static pthread_cond_t *cnd_to_pthread_cond(cnd_t *c)
 {
     return (pthread_cond_t *)(void *)c;
 }
-static pthread_mutex_t *posix_mutex(mtx_t *m)
+static pthread_mutex_t *mtx_to_pthread_of_cond(mtx_t *m)
 {
     return (pthread_mutex_t *)(void *)m;
 }
 
 IPS_EXPORT int cnd_wait(cnd_t *c, mtx_t *m)
 {
-    WAIT(as_posix(c), posix_mutex(m), true, r == thrd_success, false,
-         SREAL_WAIT(cnd_wait)(c, m));
+    WAIT(cnd_to_pthread_cond(c), mtx_to_pthread_of_cond(m), true,
+         r == thrd_success, false, SREAL_WAIT(cnd_wait)(c, m));
 }
 
 IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 {
-    WAIT(as_posix(c), posix_mutex(m), ips_sync_time_ok(CLOCK_REALTIME, until),
-         r == thrd_success, r == thrd_timedout,
-         SREAL_WAIT(cnd_timedwait)(c, m, until));
+    WAIT(cnd_to_pthread_cond(c), mtx_to_pthread_of_cond(m),
+         ips_sync_is_time_valid(CLOCK_REALTIME, until), r == thrd_success,
+         r == thrd_timedout, SREAL_WAIT(cnd_timedwait)(c, m, until));
 }
 
 #define WAKE(cond, value, real_call)                                           \
@@ -140,7 +140,7 @@ IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
         if (!ips_sync_on() || likely(!cond_has_waiters(cond)))                 \
             return real_call;                                                  \
         struct ips_sync_object thing =                                         \
-            ips_name_sync_object(cond, cond_shared(cond));                     \
+            ips_name_sync_object(cond, is_cond_shared(cond));                  \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
         ips_record_release(IPS_SYNC_COND, &thing, call, value, IPS_SITE);      \
@@ -173,10 +173,10 @@ IPS_EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 
 IPS_EXPORT int cnd_signal(cnd_t *c)
 {
-    WAKE(as_posix(c), 1, SREAL(cnd_signal)(c));
+    WAKE(cnd_to_pthread_cond(c), 1, SREAL(cnd_signal)(c));
 }
 
 IPS_EXPORT int cnd_broadcast(cnd_t *c)
 {
-    WAKE(as_posix(c), -1, SREAL(cnd_broadcast)(c));
+    WAKE(cnd_to_pthread_cond(c), -1, SREAL(cnd_broadcast)(c));
 }

@@ -9,13 +9,13 @@
 
 #include "agent/preload/sync.h"
 
-static bool op_waits(int op)
+static bool is_wait_op(int op)
 {
     return op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET || op == FUTEX_LOCK_PI ||
            op == FUTEX_WAIT_REQUEUE_PI;
 }
 
-static bool op_wakes(int op)
+static bool is_wake_op(int op)
 {
     return op == FUTEX_WAKE || op == FUTEX_WAKE_BITSET || op == FUTEX_REQUEUE ||
            op == FUTEX_CMP_REQUEUE || op == FUTEX_WAKE_OP ||
@@ -25,22 +25,22 @@ static bool op_wakes(int op)
 #define REAL_CALL                                                              \
     REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5])
 
-long ips_futex(long n, const long args[6], uint64_t site)
+long ips_futex_at(long n, const long args[6], uint64_t site)
 {
     const volatile void *at = (const volatile void *)(uintptr_t)args[0];
     int op = (int)args[1] & FUTEX_CMD_MASK;
     bool shared = !((int)args[1] & FUTEX_PRIVATE_FLAG);
-    if (!op_waits(op) && !op_wakes(op))
+    if (!is_wait_op(op) && !is_wake_op(op))
         return REAL_CALL;
     int saved = errno;
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
-    if (op_waits(op))
+    if (is_wait_op(op))
         IPS_SYNC_BEGINS(IPS_SYNC_FUTEX, at, 0, site, call);
     errno = saved;
     long r = REAL_CALL;
     saved = errno;
-    if (op_waits(op)) {
+    if (is_wait_op(op)) {
         struct ips_moment ret = ips_at_return(&call);
         if (ips_was_blocked(&call, &ret)) {
             struct ips_sync_object thing = ips_name_sync_object(at, shared);

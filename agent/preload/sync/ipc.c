@@ -49,7 +49,8 @@ static struct ips_sync_object name_system_v_object(uint64_t what, int id,
     return (struct ips_sync_object){space, what << 32 | (uint32_t)id, object};
 }
 
-static bool queue_object(mqd_t q, uint64_t object, struct ips_sync_object *out)
+static bool name_posix_queue(mqd_t q, uint64_t object,
+                             struct ips_sync_object *out)
 {
     struct stat st;
     bool known = !ips_sys_quiet && ips_sys_fstat(q, &st) == 0;
@@ -71,13 +72,13 @@ struct wait {
     bool blocked;
 };
 
-static inline struct wait wait_begin(void)
+static inline struct wait begin_ipc_wait(void)
 {
     struct wait w = {.before = errno, .on = ips_wrap_on() && ips_sync_on()};
     if (w.on)
         w.call = ips_at_call();
     else
-        w.call.t = ips_core_now();
+        w.call.t = ips_core_stamp_now();
     return w;
 }
 
@@ -104,7 +105,7 @@ static inline bool must_call_after_try(struct wait *w, bool failed,
     return w->refused;
 }
 
-static inline void wait_end(struct wait *w)
+static inline void end_ipc_wait(struct wait *w)
 {
     w->ret = ips_at_return(&w->call);
     w->blocked = w->refused && ips_was_blocked(&w->call, &w->ret);
@@ -173,22 +174,22 @@ int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
     const struct timespec *asked = ts;
     struct timespec room;
     IPS_WAIT_MARK;
-    struct wait w = wait_begin();
+    struct wait w = begin_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r = -1;
     const bool tries = must_try_first(&w, ts);
     if (tries)
-        IPS_UNDISTURBED(r, REAL(semtimedop)(id, ops, n, &at_once), r == -1,
-                        errno, (void)0);
+        IPS_REPEAT_AFTER_SAMPLE(r, REAL(semtimedop)(id, ops, n, &at_once),
+                                r == -1, errno, (void)0);
     if (!tries || must_call_after_try(&w, r == -1, EAGAIN))
-        IPS_UNDISTURBED(
+        IPS_REPEAT_AFTER_SAMPLE(
             r, ts ? REAL(semtimedop)(id, ops, n, ts) : REAL(semop)(id, ops, n),
-            r == -1, errno, ts = ips_wait_left(asked, &w.call, &room));
+            r == -1, errno, ts = ips_timeout_left(asked, &w.call, &room));
     int saved = errno;
     int err = r == 0 ? 0 : saved;
     if (w.on && may_have_waited(err)) {
-        wait_end(&w);
+        end_ipc_wait(&w);
         record_semop(&w, id, ops, n, err, site);
     }
     errno = saved;
@@ -215,7 +216,7 @@ static void record_message(struct wait *w,
                            const struct ips_sync_object *room, bool put,
                            int err, uint64_t site)
 {
-    wait_end(w);
+    end_ipc_wait(w);
     if (!put)
         record_unit_wait(w, message, err, site);
     else if (w->blocked)
@@ -237,7 +238,7 @@ int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
                   uint64_t site)
 {
     IPS_WAIT_MARK;
-    struct wait w = wait_begin();
+    struct wait w = begin_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r;
@@ -245,8 +246,8 @@ int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
     r = tries ? REAL(msgsnd)(id, message, bytes, flags | IPC_NOWAIT) : -1;
     if (!tries ||
         (!(flags & IPC_NOWAIT) && must_call_after_try(&w, r == -1, EAGAIN)))
-        IPS_UNDISTURBED(r, REAL(msgsnd)(id, message, bytes, flags), r == -1,
-                        errno, (void)0);
+        IPS_REPEAT_AFTER_SAMPLE(r, REAL(msgsnd)(id, message, bytes, flags),
+                                r == -1, errno, (void)0);
     int saved = errno;
     if (w.on)
         record_system_v_message(&w, id, true, r == 0 ? 0 : saved, site);
@@ -263,7 +264,7 @@ ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
                       uint64_t site)
 {
     IPS_WAIT_MARK;
-    struct wait w = wait_begin();
+    struct wait w = begin_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     ssize_t r;
@@ -271,8 +272,9 @@ ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
     r = tries ? REAL(msgrcv)(id, message, bytes, type, flags | IPC_NOWAIT) : -1;
     if (!tries ||
         (!(flags & IPC_NOWAIT) && must_call_after_try(&w, r == -1, ENOMSG)))
-        IPS_UNDISTURBED(r, REAL(msgrcv)(id, message, bytes, type, flags),
-                        r == -1, errno, (void)0);
+        IPS_REPEAT_AFTER_SAMPLE(r,
+                                REAL(msgrcv)(id, message, bytes, type, flags),
+                                r == -1, errno, (void)0);
     int saved = errno;
     /* with MSG_COPY the message stays in the queue */
     if (w.on && !(flags & MSG_COPY))
@@ -291,7 +293,7 @@ static void record_posix_message(struct wait *w, mqd_t q, bool put, int err,
                                  uint64_t site)
 {
     struct ips_sync_object message, room;
-    if (!queue_object(q, 0, &message))
+    if (!name_posix_queue(q, 0, &message))
         return;
     room = message;
     room.object = IPS_SYNC_OF_SPACE;
@@ -302,7 +304,7 @@ int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
                    const struct timespec *until, uint64_t site)
 {
     IPS_WAIT_MARK;
-    struct wait w = wait_begin();
+    struct wait w = begin_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
     const bool tries = must_try_first(&w, until);
@@ -333,7 +335,7 @@ ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
                           const struct timespec *until, uint64_t site)
 {
     IPS_WAIT_MARK;
-    struct wait w = wait_begin();
+    struct wait w = begin_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
     const bool tries = must_try_first(&w, until);
@@ -369,12 +371,12 @@ IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
     const int sig =
         on && event->sigev_notify == SIGEV_SIGNAL ? event->sigev_signo : 0;
     if (on)
-        ips_own_table_by_process();
+        ips_own_table_use_process();
     if (sig)
-        old = ips_notice_queue(q, sig);
+        old = ips_note_mq_notify(q, sig);
     int r = REAL(mq_notify)(q, event);
     if (r < 0 && sig)
-        ips_notice_queue_undo(sig, old);
+        ips_undo_note_mq_notify(sig, old);
     return r;
 }
 

@@ -24,19 +24,19 @@ bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m)
     bool waited = kind & (KIND_ROBUST | KIND_INHERIT) ? lock >> 31
                   : kind & KIND_PROTECT               ? (lock & 3) == 2
                                                       : lock == 2;
-    return waited || ips_take_tried_mark(m);
+    return waited || ips_test_and_clear_tried_mark(m);
 }
 
 /* Makes and records the real call for a lock that was not free; it waits, or
  * fails. `error`: an expression for the error number that its result `r` means.
- * `owner_tid`: thread id of the holder of a robust mutex. */
-#define WAIT(at, shared, owner_tid, error, site, real_call)                    \
+ * `robust_mutex_holder_tid`: thread id of the holder of a robust mutex. */
+#define WAIT(at, shared, robust_mutex_holder_tid, error, site, real_call)      \
     do {                                                                       \
         bool in_shared = shared;                                               \
-        int held_by = owner_tid;                                               \
+        int held_by = robust_mutex_holder_tid;                                 \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
-        IPS_SYNC_BEGINS(IPS_SYNC_MUTEX, at, holder_of(at), site, call);        \
+        IPS_SYNC_BEGINS(IPS_SYNC_MUTEX, at, mutex_holder_tid(at), site, call); \
         int r = real_call;                                                     \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
@@ -63,7 +63,7 @@ static inline bool is_robust(const pthread_mutex_t *m)
 }
 /* Returns the thread id of the holder of a robust mutex; 0 for other kinds of
  * mutex, and if the layout is unknown. */
-static int owner_tid(const pthread_mutex_t *m)
+static int robust_mutex_holder_tid(const pthread_mutex_t *m)
 {
     return is_robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
                               OWNER_TID
@@ -71,7 +71,7 @@ static int owner_tid(const pthread_mutex_t *m)
 }
 
 /* Returns the thread id of the mutex's holder; 0: unknown. */
-static uint32_t holder_of(const void *at)
+static uint32_t mutex_holder_tid(const void *at)
 {
     const pthread_mutex_t *m = at;
     return ips_sync_known.mutex
@@ -84,7 +84,7 @@ static uint32_t holder_of(const void *at)
  * mutex, so that a contended lock would succeed without sleeping more often
  * than it does without recording. A recursive mutex may be held by the caller,
  * so it is tried. */
-static inline bool is_held(const pthread_mutex_t *m)
+static inline bool is_mutex_held(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
            __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) != 0 &&
@@ -95,48 +95,51 @@ static inline bool is_held(const pthread_mutex_t *m)
  * no other thread can hold it, and the C library saves the atomic operation
  * that a try would cost. (If the mutex is held, a second lock waits for ever.)
  */
-static inline bool can_no_other_thread_hold(const pthread_mutex_t *m)
+static inline bool is_free_in_single_thread(const pthread_mutex_t *m)
 {
-    return __libc_single_threaded && !ips_mutex_shared(m) && !is_held(m);
+    return __libc_single_threaded && !ips_mutex_is_shared(m) &&
+           !is_mutex_held(m);
 }
 
 /* With --locks=all, records that a free lock was taken. `r` is the result of
  * the lock call; returns `r`. */
-static inline int record_free_lock(const pthread_mutex_t *m, int r)
+static inline int record_uncontended_mutex_lock(const pthread_mutex_t *m, int r)
 {
     if (unlikely(ips_sync_all) && (r == 0 || r == EOWNERDEAD) &&
-        !ips_mutex_nested(m))
-        ips_record_uncontended_now(IPS_SYNC_MUTEX, m, ips_mutex_shared(m));
+        !ips_mutex_is_nested(m))
+        ips_record_uncontended_now(IPS_SYNC_MUTEX, m, ips_mutex_is_shared(m));
     return r;
 }
 
 #define LOCK(real_call)                                                        \
     do {                                                                       \
-        if (can_no_other_thread_hold(m))                                       \
+        if (is_free_in_single_thread(m))                                       \
             return real_call;                                                  \
         if (unlikely(is_robust(m))) {                                          \
-            if (owner_tid(m) == 0)                                             \
-                return record_free_lock(m, real_call);                         \
-        } else if (likely(!is_held(m) && ips_sync_attempts &&                  \
+            if (robust_mutex_holder_tid(m) == 0)                               \
+                return record_uncontended_mutex_lock(m, real_call);            \
+        } else if (likely(!is_mutex_held(m) && ips_sync_attempts &&            \
                           SREAL(pthread_mutex_trylock)(m) == 0)) {             \
-            return record_free_lock(m, 0);                                     \
+            return record_uncontended_mutex_lock(m, 0);                        \
         }                                                                      \
-        WAIT(m, ips_mutex_shared(m), owner_tid(m), r, IPS_SITE, real_call);    \
+        WAIT(m, ips_mutex_is_shared(m), robust_mutex_holder_tid(m), r,         \
+             IPS_SITE, real_call);                                             \
     } while (0)
 
 static __attribute__((noinline)) int
 record_free_mutex_lock(const pthread_mutex_t *m)
 {
-    return record_free_lock(m, 0);
+    return record_uncontended_mutex_lock(m, 0);
 }
 
 /* The slow path: the mutex is held, or robust. */
-static __attribute__((noinline)) int lock_slow(pthread_mutex_t *m,
-                                               uint64_t site)
+static __attribute__((noinline)) int lock_mutex_slow(pthread_mutex_t *m,
+                                                     uint64_t site)
 {
-    if (is_robust(m) && owner_tid(m) == 0)
-        return record_free_lock(m, SREAL_WAIT(pthread_mutex_lock)(m));
-    WAIT(m, ips_mutex_shared(m), owner_tid(m), r, site,
+    if (is_robust(m) && robust_mutex_holder_tid(m) == 0)
+        return record_uncontended_mutex_lock(m,
+                                             SREAL_WAIT(pthread_mutex_lock)(m));
+    WAIT(m, ips_mutex_is_shared(m), robust_mutex_holder_tid(m), r, site,
          SREAL_WAIT(pthread_mutex_lock)(m));
 }
 
@@ -144,11 +147,11 @@ static __attribute__((noinline)) int lock_slow(pthread_mutex_t *m,
  * fast path does only what a free lock needs. */
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
-    if (unlikely(!ips_sync_on()) || can_no_other_thread_hold(m))
+    if (unlikely(!ips_sync_on()) || is_free_in_single_thread(m))
         return SREAL_WAIT(pthread_mutex_lock)(m);
-    if (unlikely(is_robust(m) || is_held(m) || !ips_sync_attempts) ||
+    if (unlikely(is_robust(m) || is_mutex_held(m) || !ips_sync_attempts) ||
         unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
-        return lock_slow(m, IPS_SITE);
+        return lock_mutex_slow(m, IPS_SITE);
     ips_me.locks++;
     return unlikely(ips_sync_all) ? record_free_mutex_lock(m) : 0;
 }
@@ -164,7 +167,7 @@ IPS_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m,
 IPS_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
                                        const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
+    if (unlikely(!ips_sync_on() || !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(pthread_mutex_clocklock)(m, clock, until);
     LOCK(SREAL_WAIT(pthread_mutex_clocklock)(m, clock, until));
 }
@@ -175,8 +178,8 @@ IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
     int r = SREAL(pthread_mutex_trylock)(m);
     if (!on)
         return r;
-    if (likely(r == 0 || r == EOWNERDEAD) && !ips_mutex_nested(m))
-        ips_record_successful_try(IPS_SYNC_MUTEX, m, ips_mutex_shared(m),
+    if (likely(r == 0 || r == EOWNERDEAD) && !ips_mutex_is_nested(m))
+        ips_record_successful_try(IPS_SYNC_MUTEX, m, ips_mutex_is_shared(m),
                                   IPS_SITE);
     else if (r == EBUSY)
         ips_note_failed_try(m);
@@ -184,18 +187,18 @@ IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 }
 
 /* Whether --locks=all must record this uncontended release. */
-static inline bool must_record_free_release(const pthread_mutex_t *m)
+static inline bool must_record_uncontended_unlock(const pthread_mutex_t *m)
 {
-    return unlikely(ips_sync_all) && !can_no_other_thread_hold(m) &&
-           !ips_mutex_nested(m);
+    return unlikely(ips_sync_all) && !is_free_in_single_thread(m) &&
+           !ips_mutex_is_nested(m);
 }
 
 #define UNLOCK(mutex, good, site, real_call)                                   \
     do {                                                                       \
         if (likely(!ips_mutex_check_waiters_and_clear_mark(mutex))) {          \
-            if (likely(!must_record_free_release(mutex)))                      \
+            if (likely(!must_record_uncontended_unlock(mutex)))                \
                 return real_call;                                              \
-            bool in_shared = ips_mutex_shared(mutex);                          \
+            bool in_shared = ips_mutex_is_shared(mutex);                       \
             struct ips_moment at = ips_at_call();                              \
             int done = real_call;                                              \
             if (done == (good))                                                \
@@ -204,7 +207,7 @@ static inline bool must_record_free_release(const pthread_mutex_t *m)
             return done;                                                       \
         }                                                                      \
         struct ips_sync_object thing =                                         \
-            ips_name_sync_object(mutex, ips_mutex_shared(mutex));              \
+            ips_name_sync_object(mutex, ips_mutex_is_shared(mutex));           \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
         if (r == (good))                                                       \
@@ -212,8 +215,8 @@ static inline bool must_record_free_release(const pthread_mutex_t *m)
         return r;                                                              \
     } while (0)
 
-static __attribute__((noinline)) int unlock_slow(pthread_mutex_t *m,
-                                                 uint64_t site)
+static __attribute__((noinline)) int unlock_mutex_slow(pthread_mutex_t *m,
+                                                       uint64_t site)
 {
     UNLOCK(m, 0, site, SREAL(pthread_mutex_unlock)(m));
 }
@@ -221,37 +224,39 @@ static __attribute__((noinline)) int unlock_slow(pthread_mutex_t *m,
 /* Whether certainly no thread waits for the mutex: a fast test for the common
  * kinds of mutex, without --locks=all. False: unknown; call
  * ips_mutex_check_waiters_and_clear_mark. */
-static inline bool plainly_unwaited(const pthread_mutex_t *m)
+static inline bool has_certainly_no_waiter(const pthread_mutex_t *m)
 {
     return likely(ips_sync_known.mutex && !ips_sync_all) &&
            !(__atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) &
              (KIND_ROBUST | KIND_INHERIT | KIND_PROTECT)) &&
            __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) != 2 &&
-           !ips_maybe_tried_for(m);
+           !ips_may_have_tried_mark(m);
 }
 
 IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
-    if (unlikely(!ips_sync_on()) || likely(plainly_unwaited(m)))
+    if (unlikely(!ips_sync_on()) || likely(has_certainly_no_waiter(m)))
         return SREAL(pthread_mutex_unlock)(m);
-    return unlock_slow(m, IPS_SITE);
+    return unlock_mutex_slow(m, IPS_SITE);
 }
 
 /* --- C11: the same object ------------------------------------------------- */
 
-static pthread_mutex_t *as_posix(mtx_t *m)
+static pthread_mutex_t *mtx_to_pthread_mutex(mtx_t *m)
 {
     return (pthread_mutex_t *)(void *)m;
 }
 
 #define MTX_LOCK(real_call)                                                    \
     do {                                                                       \
-        if (can_no_other_thread_hold(as_posix(m)))                             \
+        if (is_free_in_single_thread(mtx_to_pthread_mutex(m)))                 \
             return real_call;                                                  \
-        if (likely(!is_held(as_posix(m)) && ips_sync_attempts &&               \
+        if (likely(!is_mutex_held(mtx_to_pthread_mutex(m)) &&                  \
+                   ips_sync_attempts &&                                        \
                    SREAL(mtx_trylock)(m) == thrd_success))                     \
-            return record_free_lock(as_posix(m), 0), thrd_success;             \
-        WAIT(m, ips_mutex_shared(as_posix(m)), 0,                              \
+            return record_uncontended_mutex_lock(mtx_to_pthread_mutex(m), 0),  \
+                   thrd_success;                                               \
+        WAIT(m, ips_mutex_is_shared(mtx_to_pthread_mutex(m)), 0,               \
              r == thrd_success    ? 0                                          \
              : r == thrd_timedout ? ETIMEDOUT                                  \
                                   : EINVAL,                                    \
@@ -276,9 +281,11 @@ IPS_EXPORT int mtx_trylock(mtx_t *m)
 {
     bool on = ips_sync_on();
     int r = SREAL(mtx_trylock)(m);
-    if (on && likely(r == thrd_success) && !ips_mutex_nested(as_posix(m)))
+    if (on && likely(r == thrd_success) &&
+        !ips_mutex_is_nested(mtx_to_pthread_mutex(m)))
         ips_record_successful_try(IPS_SYNC_MUTEX, m,
-                                  ips_mutex_shared(as_posix(m)), IPS_SITE);
+                                  ips_mutex_is_shared(mtx_to_pthread_mutex(m)),
+                                  IPS_SITE);
     else if (on && r == thrd_busy)
         ips_note_failed_try(m);
     return r;
@@ -288,7 +295,8 @@ IPS_EXPORT int mtx_unlock(mtx_t *m)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(mtx_unlock)(m);
-    UNLOCK(as_posix(m), thrd_success, IPS_SITE, SREAL(mtx_unlock)(m));
+    UNLOCK(mtx_to_pthread_mutex(m), thrd_success, IPS_SITE,
+           SREAL(mtx_unlock)(m));
 }
 
 /* --- spin locks ----------------------------------------------------------- */
@@ -312,10 +320,10 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
     atomic_fetch_add(spinning, 1);
     int r = SREAL(pthread_spin_lock)(lock);
     atomic_fetch_sub(spinning, 1);
-    uint64_t now = ips_core_now();
+    uint64_t now = ips_core_stamp_now();
     if (r == 0 && now - call.t >= ips_wrap_blocked) {
         struct ips_sync_object thing = ips_name_sync_object(lock, false);
-        struct ips_moment ret = {.t = now, .cpu = ips_core_cpu()};
+        struct ips_moment ret = {.t = now, .cpu = ips_core_thread_cpu_ns()};
         ips_record_acquire(IPS_SYNC_SPIN, &thing, call, ret, IPS_GOT_SPUN, 0,
                            IPS_SITE);
     } else if (unlikely(ips_sync_all) && r == 0) {
@@ -342,7 +350,7 @@ IPS_EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
         return SREAL(pthread_spin_unlock)(lock);
     bool waited =
         atomic_load_explicit(&ips_spinning[slot], memory_order_relaxed) ||
-        ips_take_tried_mark(lock);
+        ips_test_and_clear_tried_mark(lock);
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_spin_unlock)(lock);
     struct ips_sync_object thing = ips_name_sync_object(lock, false);

@@ -11,7 +11,7 @@
 /* Bit of a futex word: threads may sleep on it. */
 #define FUTEX_USED 2u
 
-static bool lock_shared(const pthread_rwlock_t *l)
+static bool is_rwlock_shared(const pthread_rwlock_t *l)
 {
     return !ips_sync_known.rwlock || l->__data.__shared;
 }
@@ -20,7 +20,7 @@ static bool lock_shared(const pthread_rwlock_t *l)
  * or write. Clears the mark of failed tries. If other readers still hold the
  * lock, a reader's unlock wakes no thread; the last reader's unlock does, and
  * the waiter is matched with that one. */
-static bool lock_check_waiters_and_clear_mark(const pthread_rwlock_t *l)
+static bool rwlock_check_waiters_and_clear_mark(const pthread_rwlock_t *l)
 {
     if (!ips_sync_known.rwlock)
         return true;
@@ -35,13 +35,15 @@ static bool lock_check_waiters_and_clear_mark(const pthread_rwlock_t *l)
         __atomic_load_n(&l->__data.__wrphase_futex, __ATOMIC_RELAXED);
     if (slept_on & FUTEX_USED)
         return true;
-    return ips_take_tried_mark(l);
+    return ips_test_and_clear_tried_mark(l);
 }
 
-/* Whether the lock seems to be held so that a lock of `kind` must wait (is_held
- * in preload/sync/mutex.c gives the reason for this test). WRITING together
- * with WRITER excludes readers; readers also exclude writers. */
-static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
+/* Whether the lock seems to be held so that a lock of `kind` must wait
+ * (must_wait_for_rwlock in preload/sync/mutex.c gives the reason for this
+ * test). WRITING together with WRITER excludes readers; readers also exclude
+ * writers. */
+static inline bool must_wait_for_rwlock(const pthread_rwlock_t *l,
+                                        enum ips_sync kind)
 {
     if (!ips_sync_known.rwlock)
         return false;
@@ -53,7 +55,7 @@ static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
 
 /* Returns the thread id of the writer that holds the lock; 0: none, or unknown.
  */
-static uint32_t writer_of(const pthread_rwlock_t *l)
+static uint32_t rwlock_writer_tid(const pthread_rwlock_t *l)
 {
     return ips_sync_known.rwlock
                ? (uint32_t)__atomic_load_n(&l->__data.__cur_writer,
@@ -63,16 +65,17 @@ static uint32_t writer_of(const pthread_rwlock_t *l)
 
 #define LOCK(kind, try_call, real_call)                                        \
     do {                                                                       \
-        if (likely(!is_held(l, kind) && ips_sync_attempts && try_call == 0)) { \
+        if (likely(!must_wait_for_rwlock(l, kind) && ips_sync_attempts &&      \
+                   try_call == 0)) {                                           \
             ips_me.locks++;                                                    \
             if (unlikely(ips_sync_all))                                        \
-                ips_record_uncontended_now(kind, l, lock_shared(l));           \
+                ips_record_uncontended_now(kind, l, is_rwlock_shared(l));      \
             return 0;                                                          \
         }                                                                      \
-        bool shared = lock_shared(l);                                          \
+        bool shared = is_rwlock_shared(l);                                     \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
-        IPS_SYNC_BEGINS(kind, l, writer_of(l), IPS_SITE, call);                \
+        IPS_SYNC_BEGINS(kind, l, rwlock_writer_tid(l), IPS_SITE, call);        \
         int r = real_call;                                                     \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
@@ -99,7 +102,8 @@ IPS_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 IPS_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(CLOCK_REALTIME, until)))
+    if (unlikely(!ips_sync_on() ||
+                 !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until);
     READ(SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until));
 }
@@ -107,7 +111,7 @@ IPS_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l,
 IPS_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
+    if (unlikely(!ips_sync_on() || !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until);
     READ(SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until));
 }
@@ -122,7 +126,8 @@ IPS_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 IPS_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(CLOCK_REALTIME, until)))
+    if (unlikely(!ips_sync_on() ||
+                 !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until);
     WRITE(SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until));
 }
@@ -130,16 +135,16 @@ IPS_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l,
 IPS_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
+    if (unlikely(!ips_sync_on() || !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until);
     WRITE(SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until));
 }
 
-static int record_try(pthread_rwlock_t *l, enum ips_sync kind, int r,
-                      uint64_t site)
+static int record_rwlock_try(pthread_rwlock_t *l, enum ips_sync kind, int r,
+                             uint64_t site)
 {
     if (likely(r == 0))
-        ips_record_successful_try(kind, l, lock_shared(l), site);
+        ips_record_successful_try(kind, l, is_rwlock_shared(l), site);
     else if (r == EBUSY)
         ips_note_failed_try(l);
     return r;
@@ -149,24 +154,24 @@ IPS_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 {
     bool on = ips_sync_on();
     int r = SREAL(pthread_rwlock_tryrdlock)(l);
-    return on ? record_try(l, IPS_SYNC_RDLOCK, r, IPS_SITE) : r;
+    return on ? record_rwlock_try(l, IPS_SYNC_RDLOCK, r, IPS_SITE) : r;
 }
 
 IPS_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
     bool on = ips_sync_on();
     int r = SREAL(pthread_rwlock_trywrlock)(l);
-    return on ? record_try(l, IPS_SYNC_WRLOCK, r, IPS_SITE) : r;
+    return on ? record_rwlock_try(l, IPS_SYNC_WRLOCK, r, IPS_SITE) : r;
 }
 
 IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(pthread_rwlock_unlock)(l);
-    bool waited = lock_check_waiters_and_clear_mark(l);
+    bool waited = rwlock_check_waiters_and_clear_mark(l);
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_rwlock_unlock)(l);
-    bool shared = lock_shared(l);
+    bool shared = is_rwlock_shared(l);
     struct ips_sync_object thing = ips_name_sync_object(l, waited && shared);
     enum ips_sync kind = ips_sync_known.rwlock && l->__data.__readers & WRITING
                              ? IPS_SYNC_WRLOCK

@@ -15,10 +15,10 @@ static bool sem_check_waiters_and_clear_mark(const sem_t *s)
         return true;
     const uint64_t *word = (const uint64_t *)(const void *)s;
     return __atomic_load_n(word, __ATOMIC_RELAXED) >> 32 != 0 ||
-           ips_take_tried_mark(s);
+           ips_test_and_clear_tried_mark(s);
 }
 
-static bool sem_shared(const sem_t *s)
+static bool is_sem_shared(const sem_t *s)
 {
     uint32_t shared;
     memcpy(&shared, (const char *)s + 8, sizeof(shared));
@@ -27,7 +27,7 @@ static bool sem_shared(const sem_t *s)
 
 /* Whether the semaphore's value seems to be 0. If so, the real call is made at
  * once, for the reason given at is_held in preload/sync/mutex.c. */
-static inline bool sem_empty(const sem_t *s)
+static inline bool is_sem_zero(const sem_t *s)
 {
     const uint64_t *word = (const uint64_t *)(const void *)s;
     return ips_sync_known.sem &&
@@ -41,20 +41,20 @@ static inline bool sem_empty(const sem_t *s)
     do {                                                                       \
         int saved = errno;                                                     \
         pthread_testcancel();                                                  \
-        if (likely(!sem_empty(s) && ips_sync_attempts &&                       \
+        if (likely(!is_sem_zero(s) && ips_sync_attempts &&                     \
                    SREAL(sem_trywait)(s) == 0)) {                              \
             if (unlikely(ips_sync_all))                                        \
                 ips_record_uncontended_now(IPS_SYNC_SEMAPHORE, s,              \
-                                           sem_shared(s));                     \
+                                           is_sem_shared(s));                  \
             return 0;                                                          \
         }                                                                      \
         errno = saved;                                                         \
-        bool shared = sem_shared(s);                                           \
+        bool shared = is_sem_shared(s);                                        \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, s, 0, IPS_SITE, call);             \
         int r;                                                                 \
-        IPS_UNDISTURBED(r, real_call, r != 0, errno, (void)0);                 \
+        IPS_REPEAT_AFTER_SAMPLE(r, real_call, r != 0, errno, (void)0);         \
         saved = errno;                                                         \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
@@ -78,7 +78,8 @@ IPS_EXPORT int sem_wait(sem_t *s)
 
 IPS_EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(CLOCK_REALTIME, until)))
+    if (unlikely(!ips_sync_on() ||
+                 !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(sem_timedwait)(s, until);
     SEM_WAIT(SREAL_WAIT(sem_timedwait)(s, until));
 }
@@ -86,7 +87,7 @@ IPS_EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 IPS_EXPORT int sem_clockwait(sem_t *s, clockid_t clock,
                              const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
+    if (unlikely(!ips_sync_on() || !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(sem_clockwait)(s, clock, until);
     SEM_WAIT(SREAL_WAIT(sem_clockwait)(s, clock, until));
 }
@@ -96,7 +97,7 @@ IPS_EXPORT int sem_trywait(sem_t *s)
     bool on = ips_sync_on();
     int r = SREAL(sem_trywait)(s), saved = errno;
     if (on && likely(r == 0))
-        ips_record_successful_try(IPS_SYNC_SEMAPHORE, s, sem_shared(s),
+        ips_record_successful_try(IPS_SYNC_SEMAPHORE, s, is_sem_shared(s),
                                   IPS_SITE);
     else if (on && errno == EAGAIN)
         ips_note_failed_try(s);
@@ -112,7 +113,7 @@ IPS_EXPORT int sem_post(sem_t *s)
     bool waited = sem_check_waiters_and_clear_mark(s);
     if (likely(!waited && !ips_sync_all))
         return SREAL(sem_post)(s);
-    bool shared = sem_shared(s);
+    bool shared = is_sem_shared(s);
     int saved = errno;
     struct ips_sync_object thing = ips_name_sync_object(s, waited && shared);
     struct ips_moment call = ips_at_call();
@@ -186,14 +187,14 @@ static void run_once_function(void)
                                IPS_SITE);                                      \
     } while (0)
 
-static bool once_done(const int *control)
+static bool is_once_done(const int *control)
 {
     return __atomic_load_n(control, __ATOMIC_ACQUIRE) & ONCE_DONE;
 }
 
 IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
 {
-    if (unlikely(!ips_sync_on()) || likely(once_done(control)))
+    if (unlikely(!ips_sync_on()) || likely(is_once_done(control)))
         return SREAL_WAIT(pthread_once)(control, fn);
     int r = 0;
     ONCE(control, r = SREAL_WAIT(pthread_once)(control, run_once_function));
@@ -203,7 +204,7 @@ IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
 IPS_EXPORT void call_once(once_flag *flag, void (*fn)(void))
 {
     if (unlikely(!ips_sync_on()) ||
-        likely(once_done((const int *)(const void *)flag)))
+        likely(is_once_done((const int *)(const void *)flag)))
         SREAL_WAIT(call_once)(flag, fn);
     else
         ONCE(flag, SREAL_WAIT(call_once)(flag, run_once_function));

@@ -50,7 +50,7 @@ static void check_layout(void)
 }
 
 /* Every wrapper calls this first. False: nothing is recorded. */
-static bool is_on(const FILE *f)
+static bool is_stream_lock_recorded(const FILE *f)
 {
     if (unlikely(!ips_sync_on()) || !f->_lock)
         return false;
@@ -80,35 +80,35 @@ static bool is_held_once(const FILE *f)
 }
 
 /* Whether locks for which no thread waits must be recorded (--locks=all). */
-static inline bool must_record_free(void)
+static inline bool must_record_uncontended(void)
 {
     return unlikely(ips_sync_all) && !__libc_single_threaded;
 }
 
-static void record_free_lock(const FILE *f)
+static void record_uncontended_stream_lock(const FILE *f)
 {
-    if (must_record_free() && is_held_once(f))
+    if (must_record_uncontended() && is_held_once(f))
         ips_record_uncontended_now(IPS_SYNC_MUTEX, f->_lock, false);
 }
 
-/* The next two are fast tests for the usual case. take_plainly_free takes the
- * lock if it is free, and returns whether it did. Another thread may take the
- * lock after the test, so that the try fails; the call then waits and is
- * recorded. */
-static inline bool take_plainly_free(FILE *f)
+/* The next two are fast tests for the usual case. take_stream_lock_if_free
+ * takes the lock if it is free, and returns whether it did. Another thread may
+ * take the lock after the test, so that the try fails; the call then waits and
+ * is recorded. */
+static inline bool take_stream_lock_if_free(FILE *f)
 {
     return layout == KNOWN && !ips_sync_all && ips_sync_attempts &&
            __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) == 0 &&
            SREAL(ftrylockfile)(f) == 0;
 }
-static inline bool is_plainly_unwaited(const FILE *f)
+static inline bool has_no_stream_waiter(const FILE *f)
 {
     return layout == KNOWN && !ips_sync_all &&
            __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) <= 1 &&
-           !ips_maybe_tried_for(f->_lock);
+           !ips_may_have_tried_mark(f->_lock);
 }
 
-static void lock_and_record(FILE *f, uint64_t site)
+static void lock_stream_and_record(FILE *f, uint64_t site)
 {
     IPS_WAIT_MARK;
     struct ips_sync_object thing = ips_name_sync_object(f->_lock, false);
@@ -120,44 +120,45 @@ static void lock_and_record(FILE *f, uint64_t site)
         ips_record_acquire(IPS_SYNC_MUTEX, &thing, call, ret, IPS_GOT_SLEPT, 0,
                            site);
     else
-        record_free_lock(f);
+        record_uncontended_stream_lock(f);
 }
 
-static __attribute__((noinline)) void lock_slow(FILE *f, uint64_t site)
+static __attribute__((noinline)) void lock_stream_slow(FILE *f, uint64_t site)
 {
-    if (!is_on(f)) {
+    if (!is_stream_lock_recorded(f)) {
         SREAL(flockfile)(f);
         return;
     }
     if (!may_be_held_by_another(f) && ips_sync_attempts &&
         SREAL(ftrylockfile)(f) == 0)
-        record_free_lock(f);
+        record_uncontended_stream_lock(f);
     else
-        lock_and_record(f, site);
+        lock_stream_and_record(f, site);
 }
 
 IPS_EXPORT void flockfile(FILE *f)
 {
-    if (unlikely(!take_plainly_free(f)))
-        lock_slow(f, IPS_SITE);
+    if (unlikely(!take_stream_lock_if_free(f)))
+        lock_stream_slow(f, IPS_SITE);
 }
 void _IO_flockfile(FILE *) IPS_ALIAS(flockfile);
 
 IPS_EXPORT int ftrylockfile(FILE *f)
 {
-    bool on = is_on(f); /* must come first: it also finds the real function */
+    bool on = is_stream_lock_recorded(
+        f); /* must come first: it also finds the real function */
     int r = SREAL(ftrylockfile)(f);
     if (!on)
         return r;
     if (r != 0)
         ips_note_failed_try(f->_lock);
-    else if (is_held_once(f) && (!ips_sync_all || must_record_free()))
+    else if (is_held_once(f) && (!ips_sync_all || must_record_uncontended()))
         ips_record_successful_try(IPS_SYNC_MUTEX, f->_lock, false, IPS_SITE);
     return r;
 }
 int _IO_ftrylockfile(FILE *) IPS_ALIAS(ftrylockfile);
 
-static void unlock_and_record(FILE *f, bool waited, uint64_t site)
+static void unlock_stream_and_record(FILE *f, bool waited, uint64_t site)
 {
     const void *lock = f->_lock; /* after the unlock the stream may be closed */
     struct ips_sync_object thing = ips_name_sync_object(lock, false);
@@ -169,24 +170,24 @@ static void unlock_and_record(FILE *f, bool waited, uint64_t site)
         ips_record_uncontended_release(IPS_SYNC_MUTEX, lock, false, call);
 }
 
-static __attribute__((noinline)) void unlock_slow(FILE *f, uint64_t site)
+static __attribute__((noinline)) void unlock_stream_slow(FILE *f, uint64_t site)
 {
-    bool last = is_on(f) && is_held_once(f);
+    bool last = is_stream_lock_recorded(f) && is_held_once(f);
     bool waited =
         last && (layout != KNOWN ||
                  __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) > 1 ||
-                 ips_take_tried_mark(f->_lock));
-    if (unlikely(waited || (last && must_record_free())))
-        unlock_and_record(f, waited, site);
+                 ips_test_and_clear_tried_mark(f->_lock));
+    if (unlikely(waited || (last && must_record_uncontended())))
+        unlock_stream_and_record(f, waited, site);
     else
         SREAL(funlockfile)(f);
 }
 
 IPS_EXPORT void funlockfile(FILE *f)
 {
-    if (likely(is_plainly_unwaited(f)))
+    if (likely(has_no_stream_waiter(f)))
         SREAL(funlockfile)(f);
     else
-        unlock_slow(f, IPS_SITE);
+        unlock_stream_slow(f, IPS_SITE);
 }
 void _IO_funlockfile(FILE *) IPS_ALIAS(funlockfile);

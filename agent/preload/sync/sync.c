@@ -120,7 +120,7 @@ bool ips_sync_check_layouts(void)
         return false;
     int saved = errno;
     bool checked = ips_in_valgrind();
-    ips_sync_attempts = !checked && ips_find_in_libc("pthread_mutex_lock");
+    ips_sync_attempts = !checked && ips_resolves_to_libc("pthread_mutex_lock");
     if (!checked) {
         check_mutex_layout();
         check_cond_layout();
@@ -148,13 +148,13 @@ struct map_entry {
 };
 #define PLACES 64u
 #define PAGE_BITS 12
-static struct map_entry places[PLACES] IPS_TABLE;
+static struct map_entry map_cache[PLACES] IPS_TABLE;
 
 static bool map_entry_read(struct map_entry *p, uint64_t page,
                            struct ips_sync_object *out)
 {
     uint32_t turn = atomic_load_explicit(&p->turn, memory_order_acquire);
-    if ((turn & 1) || p->page != page || p->until < ips_core_now())
+    if ((turn & 1) || p->page != page || p->until < ips_core_stamp_now())
         return false;
     struct ips_sync_object t = {p->dev, p->ino, p->offset};
     atomic_thread_fence(memory_order_acquire);
@@ -173,14 +173,14 @@ static void map_entry_write(struct map_entry *p, uint64_t page,
         return; /* another thread writes this entry */
     p->page = page;
     /* an entry expires after 100 ms */
-    p->until = ips_core_now() + ips_wrap_blocked * 50000;
+    p->until = ips_core_stamp_now() + ips_wrap_blocked * 50000;
     p->dev = in->dev;
     p->ino = in->ino;
     p->offset = in->object;
     atomic_store_explicit(&p->turn, turn + 2, memory_order_release);
 }
 
-struct map_row {
+struct map_line {
     uint64_t start, end, offset, major, minor, ino;
     bool shared;
 };
@@ -201,7 +201,7 @@ static const char *parse_hex(const char *p, uint64_t *v)
 
 /* Parses a line of /proc/self/maps: "start-end rwxs offset major:minor inode
  * path". */
-static bool map_parse(const char *p, struct map_row *m)
+static bool parse_map_line(const char *p, struct map_line *m)
 {
     p = parse_hex(p, &m->start);
     if (*p++ != '-')
@@ -227,21 +227,21 @@ static bool map_parse(const char *p, struct map_row *m)
 /* Searches the complete lines in buf[0..have) for the mapping of address `at`,
  * sets *found and stores it in *m. Returns the number of bytes in the lines
  * that it has parsed. */
-static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_row *m,
-                        bool *found)
+static size_t search_map_lines(char *buf, size_t have, uint64_t at,
+                               struct map_line *m, bool *found)
 {
     char *line = buf, *end;
     while (!*found && (end = memchr(line, '\n', have - (size_t)(line - buf)))) {
         *end = '\0';
-        *found = map_parse(line, m) && at >= m->start && at < m->end;
+        *found = parse_map_line(line, m) && at >= m->start && at < m->end;
         line = end + 1;
     }
     return (size_t)(line - buf);
 }
 
-struct finding {
+struct mapping_search {
     uint64_t at;
-    struct map_row *m;
+    struct map_line *m;
 };
 
 /* Reads /proc/self/maps up to the line for the address in `arg` (struct
@@ -250,8 +250,8 @@ struct finding {
  * only the start of each line must fit. */
 static long read_maps_for_address(void *arg)
 {
-    struct map_row *m = ((struct finding *)arg)->m;
-    uint64_t at = ((struct finding *)arg)->at;
+    struct map_line *m = ((struct mapping_search *)arg)->m;
+    uint64_t at = ((struct mapping_search *)arg)->at;
     char buf[768];
     size_t have = 0;
     bool found = false;
@@ -263,7 +263,7 @@ static long read_maps_for_address(void *arg)
            (got = ips_sys_read(fd, buf + have, sizeof(buf) - 1 - have)) > 0) {
         have += (size_t)got;
         buf[have] = '\0';
-        size_t used = map_lines(buf, have, at, m, &found);
+        size_t used = search_map_lines(buf, have, at, m, &found);
         have -= used;
         memmove(buf, buf + used, have);
         if (have > sizeof(buf) / 2)
@@ -275,10 +275,10 @@ static long read_maps_for_address(void *arg)
 
 /* Stores in *m the line of /proc/self/maps for the mapping that contains `at`.
  * False: there is none. */
-static bool map_find(uint64_t at, struct map_row *m)
+static bool find_mapping_of_address(uint64_t at, struct map_line *m)
 {
-    struct finding finding = {at, m};
-    return ips_with_own_table(read_maps_for_address, &finding) == 1;
+    struct mapping_search finding = {at, m};
+    return ips_run_with_own_table(read_maps_for_address, &finding) == 1;
 }
 
 void ips_name_shared_object(const volatile void *at,
@@ -286,11 +286,11 @@ void ips_name_shared_object(const volatile void *at,
 {
     uint64_t address = (uint64_t)(uintptr_t)at, page = address >> PAGE_BITS;
     uint64_t in_page = address & ((1u << PAGE_BITS) - 1);
-    struct map_entry *p = &places[(page * 0x9e3779b97f4a7c15ull) >> 58];
-    struct map_row m;
+    struct map_entry *p = &map_cache[(page * 0x9e3779b97f4a7c15ull) >> 58];
+    struct map_line m;
     struct ips_sync_object t = {0, 0, page << PAGE_BITS};
     if (!map_entry_read(p, page, &t)) {
-        if (map_find(address, &m) && m.shared) {
+        if (find_mapping_of_address(address, &m) && m.shared) {
             t.dev = makedev((unsigned)m.major, (unsigned)m.minor);
             t.ino = m.ino;
             t.object = (page << PAGE_BITS) - m.start + m.offset;
@@ -304,10 +304,10 @@ void ips_name_shared_object(const volatile void *at,
 
 /* --- records -------------------------------------------------------------- */
 
-static void record_sync(enum ips_rec_type type, enum ips_sync kind,
-                        const struct ips_sync_object *thing,
-                        struct ips_moment call, struct ips_moment ret,
-                        int value, int err, uint64_t site)
+static void write_sync_record(enum ips_rec_type type, enum ips_sync kind,
+                              const struct ips_sync_object *thing,
+                              struct ips_moment call, struct ips_moment ret,
+                              int value, int err, uint64_t site)
 {
     ips_spin_drop_run();
     struct ips_rec_sync *rec =
@@ -331,7 +331,8 @@ void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,
                         struct ips_moment call, struct ips_moment ret,
                         int value, int err, uint64_t site)
 {
-    record_sync(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err, site);
+    write_sync_record(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err,
+                      site);
     ips_module_record_once(site);
     ips_stack_write_if_long_call(call.t, ret.t, site);
 }
@@ -339,13 +340,14 @@ void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,
 void ips_record_release(enum ips_sync kind, const struct ips_sync_object *thing,
                         struct ips_moment call, int value, uint64_t site)
 {
-    record_sync(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call), value,
-                0, site);
+    write_sync_record(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call),
+                      value, 0, site);
     ips_module_record_once(site);
 }
 
-static void record_short(enum ips_rec_type type, enum ips_sync kind,
-                         const volatile void *at, struct ips_moment m)
+static void write_short_lock_record(enum ips_rec_type type, enum ips_sync kind,
+                                    const volatile void *at,
+                                    struct ips_moment m)
 {
     ips_spin_drop_run();
     struct ips_rec_lock *rec =
@@ -363,10 +365,10 @@ void ips_record_uncontended_acquire(enum ips_sync kind, const volatile void *at,
 {
     if (unlikely(shared)) {
         struct ips_sync_object thing = ips_name_sync_object(at, true);
-        record_sync(IPS_REC_ACQUIRE, kind, &thing, got, got, IPS_GOT_FREE, 0,
-                    0);
+        write_sync_record(IPS_REC_ACQUIRE, kind, &thing, got, got, IPS_GOT_FREE,
+                          0, 0);
     } else {
-        record_short(IPS_REC_ACQUIRE_SHORT, kind, at, got);
+        write_short_lock_record(IPS_REC_ACQUIRE_SHORT, kind, at, got);
     }
 }
 
@@ -375,9 +377,9 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
 {
     if (unlikely(shared)) {
         struct ips_sync_object thing = ips_name_sync_object(at, true);
-        record_sync(IPS_REC_RELEASE, kind, &thing, call, call, 1, 0, 0);
+        write_sync_record(IPS_REC_RELEASE, kind, &thing, call, call, 1, 0, 0);
     } else {
-        record_short(IPS_REC_RELEASE_SHORT, kind, at, call);
+        write_short_lock_record(IPS_REC_RELEASE_SHORT, kind, at, call);
     }
 }
 
@@ -386,7 +388,7 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
 /* Returns, in stamps, the CPU time that a thread may use between two tries of
  * one wait: 100 us, which is 50 times IPS_BLOCKED_NS. Time off the CPU between
  * tries counts as waiting. */
-static uint64_t attempt_gap(void)
+static uint64_t max_gap_between_tries(void)
 {
     return ips_wrap_blocked * 50;
 }
@@ -394,39 +396,40 @@ static uint64_t attempt_gap(void)
 /* Whether a try now belongs to the same loop as the last one. The CPU clock is
  * read only if too much time has elapsed since the last try. Between the first
  * and the last try, the thread is assumed to have run all the time. */
-static bool same_loop(const struct ips_try *t, uint64_t now)
+static bool is_same_try_loop(const struct ips_trylock_series *t, uint64_t now)
 {
-    if (now - t->last <= attempt_gap())
+    if (now - t->last <= max_gap_between_tries())
         return true;
-    uint64_t known = t->cpu + ips_wrap_ns(t->last - t->first);
-    return ips_sub_sat(ips_core_cpu(), known) <= ips_wrap_ns(attempt_gap());
+    uint64_t known = t->cpu + ips_wrap_stamps_to_ns(t->last - t->first);
+    return ips_sub_sat(ips_core_thread_cpu_ns(), known) <=
+           ips_wrap_stamps_to_ns(max_gap_between_tries());
 }
 
 /* Clears the mark of `slot`, and returns whether it was recent. A thread that
  * goes on trying sets the mark again, so each failed try costs a releasing
  * thread at most one record. */
-bool ips_take_tried_mark_slow(uint32_t slot)
+bool ips_test_and_clear_tried_mark_slow(uint32_t slot)
 {
     uint64_t last =
         atomic_exchange_explicit(&ips_tried[slot], 0, memory_order_relaxed);
-    uint64_t now = ips_core_now();
+    uint64_t now = ips_core_stamp_now();
     /* recent: less than 2 s ago, since a loop may sleep between tries */
-    return last && (now < last || now - last < attempt_gap() * 20000);
+    return last && (now < last || now - last < max_gap_between_tries() * 20000);
 }
 
 void ips_note_failed_try(const volatile void *at)
 {
     struct ips_extra *extra = ips_extra();
-    uint64_t now = ips_core_now();
+    uint64_t now = ips_core_stamp_now();
     atomic_store_explicit(&ips_tried[ips_tried_slot(at)], now,
                           memory_order_relaxed);
     if (!extra)
         return;
-    struct ips_try *t = &extra->tries;
-    if (ips_try_at != at || !same_loop(t, now)) {
+    struct ips_trylock_series *t = &extra->tries;
+    if (ips_try_at != at || !is_same_try_loop(t, now)) {
         ips_try_at = at;
         t->first = now;
-        t->cpu = ips_core_cpu();
+        t->cpu = ips_core_thread_cpu_ns();
         t->count = 0;
     }
     t->count++;
@@ -436,12 +439,12 @@ void ips_note_failed_try(const volatile void *at)
 void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
                                     bool shared, uint64_t site)
 {
-    struct ips_try t = {.count = 0};
-    uint64_t now = ips_core_now();
+    struct ips_trylock_series t = {.count = 0};
+    uint64_t now = ips_core_stamp_now();
     if (ips_try_at == at && ips_me.extra)
         t = ips_me.extra->tries;
-    bool tried =
-        t.count >= 2 && now - t.first >= ips_wrap_blocked && same_loop(&t, now);
+    bool tried = t.count >= 2 && now - t.first >= ips_wrap_blocked &&
+                 is_same_try_loop(&t, now);
     if (ips_try_at == at)
         ips_try_at = NULL;
     if (!tried && ips_sync_all)
@@ -450,6 +453,6 @@ void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
         return;
     struct ips_sync_object thing = ips_name_sync_object(at, shared);
     struct ips_moment call = {.t = t.first, .cpu = t.cpu};
-    struct ips_moment ret = {.t = now, .cpu = ips_core_cpu()};
+    struct ips_moment ret = {.t = now, .cpu = ips_core_thread_cpu_ns()};
     ips_record_acquire(kind, &thing, call, ret, IPS_GOT_SPUN, 0, site);
 }

@@ -9,7 +9,7 @@ struct moved {
     uint32_t first, end, shift;
 };
 
-static uint32_t moved_node(struct moved *m, uint32_t node)
+static uint32_t renumber_copied_node(struct moved *m, uint32_t node)
 {
     if (node == IPS_NO_NODE)
         return node;
@@ -61,12 +61,13 @@ static int copy_columns(const struct b_incremental *k, struct ips_graph *to)
         COLUMN(probe);
 #undef COLUMN
         for (uint32_t i = 0; i < count; i++)
-            to->xpred[b + i] = moved_node(&m, g->xpred[a + i]);
+            to->xpred[b + i] = renumber_copied_node(&m, g->xpred[a + i]);
     }
     return 0;
 }
 
-static void *copy_of(const void *v, size_t n, size_t size, struct ips_err *err)
+static void *duplicate_array(const void *v, size_t n, size_t size,
+                             struct ips_err *err)
 {
     void *to = b_calloc(n, size, err);
     if (to && n)
@@ -82,7 +83,7 @@ static int copy_tables(const struct b_incremental *k, struct ips_built *out)
     *out = *o;
     out->g = g;
     out->more = NULL;
-#define TABLE(x, n) out->x = copy_of(o->x, o->n, sizeof(*o->x), err)
+#define TABLE(x, n) out->x = duplicate_array(o->x, o->n, sizeof(*o->x), err)
     TABLE(procs, proc_count);
     TABLE(threads, g.chain_count);
     TABLE(ends, end_count);
@@ -97,10 +98,11 @@ static int copy_tables(const struct b_incremental *k, struct ips_built *out)
         return IPS_E_NO_MEMORY;
     struct moved m = {.from = &o->g, .to = &out->g};
     for (uint32_t i = 0; i < out->spun_count; i++)
-        out->spun[i].node = moved_node(&m, (uint32_t)out->spun[i].node);
+        out->spun[i].node =
+            renumber_copied_node(&m, (uint32_t)out->spun[i].node);
     for (uint32_t i = 0; i < out->unended_count; i++)
-        out->unended[i].node = moved_node(&m, out->unended[i].node);
-    out->goal_node = moved_node(&m, out->goal_node);
+        out->unended[i].node = renumber_copied_node(&m, out->unended[i].node);
+    out->goal_node = renumber_copied_node(&m, out->goal_node);
     return 0;
 }
 
@@ -111,16 +113,17 @@ static int copy_peer_data(struct b_incremental *k, struct ips_built *out)
     struct build *b = &k->b;
     struct moved m = {.from = &k->built.g, .to = &out->g};
     b->outs.n = 0;
-    int rc = b_keep_peer_data(b, out);
+    int rc = b_store_peer_data(b, out);
     if (rc < 0)
         return rc;
-    struct ips_build_more *more = out->more;
+    struct ips_built_peer_data *more = out->more;
     for (uint32_t i = 0; i < more->ext_count; i++) {
-        more->exts[i].node = moved_node(&m, more->exts[i].node);
-        more->exts[i].last_send = moved_node(&m, more->exts[i].last_send);
+        more->exts[i].node = renumber_copied_node(&m, more->exts[i].node);
+        more->exts[i].last_send =
+            renumber_copied_node(&m, more->exts[i].last_send);
     }
     for (uint32_t i = 0; i < more->out_count; i++)
-        more->outs[i].node = moved_node(&m, more->outs[i].node);
+        more->outs[i].node = renumber_copied_node(&m, more->outs[i].node);
     return ips_built_set_peers(out, NULL, 0, b->err);
 }
 

@@ -9,7 +9,7 @@ static bool is_end_not_continuable(const struct b_end *e)
     return e->datagram || e->listen || e->send_many || e->read_many;
 }
 
-static int init_end(struct b_incremental *k, uint32_t i)
+static int init_end_state(struct b_incremental *k, uint32_t i)
 {
     struct build *b = &k->b;
     const struct b_end *e = &b->ends[i];
@@ -18,7 +18,7 @@ static int init_end(struct b_incremental *k, uint32_t i)
     const struct b_end *from = e->local ? &b->ends[peer] : NULL;
     x->shut =
         is_end_not_continuable(e) || (from && is_end_not_continuable(from));
-    x->at = x->first = (struct g_at){.block = IPS_NONE};
+    x->at = x->first = (struct g_send_position){.block = IPS_NONE};
     x->read = x->got = x->ext_pos = e->recv_before;
     x->first_sent = e->sent_before;
     x->sent = from ? from->sent_before : 0;
@@ -44,11 +44,11 @@ static struct ips_build_counts count_open_receives(struct b_incremental *k,
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
     struct ips_build_counts was = k->built.counts, n;
-    struct inflow f = g_resume_inflow(b, x, to);
+    struct match_cursor f = g_resume_inflow(b, x, to);
     x->waits = x->reads.n;
     for (uint32_t i = x->open; i < x->reads.n; i++)
-        if (!find_sender_or_count(b, &f, x->reads.v[i].len) && !f.whole &&
-            i < x->waits)
+        if (!find_send_or_count_unmatched(b, &f, x->reads.v[i].len) &&
+            !f.whole && i < x->waits)
             x->waits = i;
     n = k->built.counts;
     k->built.counts = was;
@@ -100,7 +100,7 @@ int g_init_state(struct b_incremental *k)
     for (uint32_t i = 0; i < b->forks.n; i++)
         b->broken |= may_get_spawn_arc_later(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++)
-        rc = init_end(k, i);
+        rc = init_end_state(k, i);
     ips_free_large(b->reads);
     b->reads = NULL;
     if (rc < 0)
@@ -115,7 +115,7 @@ int g_init_state(struct b_incremental *k)
         g_add_counts(&k->matched, &n, true);
     }
     for (uint32_t i = 0; i < b->exts.n; i++) {
-        const struct b_ext *x = &b->exts.v[i];
+        const struct b_external *x = &b->exts.v[i];
         uint64_t *pos = &k->ends[x->end].ext_pos;
         if (x->len && !b->ends[x->end].local)
             *pos = ips_add_sat(*pos, x->len);
@@ -130,12 +130,12 @@ int g_init_state(struct b_incremental *k)
 
 /* The chain that was looked up last: a cache, because most arcs of a chain come
  * from few other chains. */
-struct near {
+struct chain_cache {
     uint32_t chain, first, end; /* end is 0 while the cache is empty */
 };
 
 static inline uint32_t find_chain_cached(const struct b_incremental *k,
-                                         struct near *n, uint32_t node)
+                                         struct chain_cache *n, uint32_t node)
 {
     const struct ips_graph *g = &k->built.g;
     if (node < n->first || node >= n->end) {
@@ -147,12 +147,13 @@ static inline uint32_t find_chain_cached(const struct b_incremental *k,
     return n->chain;
 }
 
-static uint32_t limit_of(const struct b_incremental *k, uint32_t node)
+static uint32_t border_of_node_chain(const struct b_incremental *k,
+                                     uint32_t node)
 {
     return k->chains[ips_chain_of(&k->built.g, node)].limit;
 }
 
-static void lower_limit(struct b_incremental *k, uint32_t c, uint32_t node)
+static void lower_border(struct b_incremental *k, uint32_t c, uint32_t node)
 {
     k->chains[c].limit = ips_min_u32(k->chains[c].limit, node);
 }
@@ -185,13 +186,14 @@ uint32_t g_first_young_node(const struct b_incremental *k, uint32_t c,
 
 /* Sets the first estimate of the border: after the nodes that are old enough
  * and that no signal can still change. */
-static void estimate_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
+static void estimate_border(struct b_incremental *k, uint32_t c,
+                            uint64_t newest)
 {
     struct g_chain *x = &k->chains[c];
     x->limit = g_first_young_node(k, c, newest);
     for (uint32_t n = 0; n < x->m.taken_count; n++)
         if (x->goes_on && x->m.taken_signal[n].node != IPS_NO_NODE)
-            lower_limit(k, c, x->m.taken_signal[n].node);
+            lower_border(k, c, x->m.taken_signal[n].node);
 }
 
 /* If the run delay of the chain was read, moves its border back to the start of
@@ -209,7 +211,7 @@ static void lower_limit_to_window(struct b_incremental *k, uint32_t c)
         if (node > best && node <= x->limit && (!x->goes_on || node < end))
             best = node;
     }
-    lower_limit(k, c, best);
+    lower_border(k, c, best);
 }
 
 /* Moves the border back if it is between a send that blocked and the node of
@@ -221,7 +223,7 @@ static void keep_send_with_return(struct b_incremental *k, uint32_t c)
     if (v > b_first_open_node(&k->b, c) && v < g_node_after_chain(k, c) &&
         g->kind[v] == IPS_NODE_AUX && g->kind[v - 1] == IPS_NODE_SEND &&
         g->site[v] == g->site[v - 1])
-        lower_limit(k, c, v - 1);
+        lower_border(k, c, v - 1);
 }
 
 /* Returns the earliest time of all nodes that are not final, ns. */
@@ -243,7 +245,7 @@ static void lower_limit_for_arcs(struct b_incremental *k, uint32_t c,
 {
     const struct ips_graph *g = &k->built.g;
     struct g_chain *x = &k->chains[c];
-    struct near near = {0};
+    struct chain_cache near = {0};
     uint32_t first = b_first_open_node(&k->b, c);
     for (uint32_t i = x->limit; i > first && g->t_ns[i - 1] >= t; i--) {
         uint32_t from = g->xpred[i - 1];
@@ -261,23 +263,23 @@ static void lower_limits_for_joins(struct b_incremental *k)
     for (uint32_t i = 0; i < b->joins.n; i++) {
         const struct b_join *j = &b->joins.v[i];
         if (j->node == IPS_NO_NODE || j->child == IPS_NONE ||
-            j->node < limit_of(k, j->node))
+            j->node < border_of_node_chain(k, j->node))
             continue;
-        lower_limit(k, j->child,
-                    ips_max_u32(b_end_node(b, j->child),
-                                b_first_open_node(b, j->child)));
+        lower_border(k, j->child,
+                     ips_max_u32(b_get_end_node(b, j->child),
+                                 b_first_open_node(b, j->child)));
     }
 }
 
 static void lower_limits_for_bent_nodes(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->bent.n; i++)
-        if (k->bent.v[i].by >= limit_of(k, k->bent.v[i].by))
-            lower_limit(k, ips_chain_of(&k->built.g, k->bent.v[i].node),
-                        k->bent.v[i].node);
+        if (k->bent.v[i].by >= border_of_node_chain(k, k->bent.v[i].by))
+            lower_border(k, ips_chain_of(&k->built.g, k->bent.v[i].node),
+                         k->bent.v[i].node);
 }
 
-static uint64_t sum_limits(const struct b_incremental *k)
+static uint64_t sum_borders(const struct b_incremental *k)
 {
     uint64_t sum = 0;
     for (uint32_t c = 0; c < k->built.g.chain_count; c++)
@@ -285,21 +287,21 @@ static uint64_t sum_limits(const struct b_incremental *k)
     return sum;
 }
 
-static void find_limits(struct b_incremental *k)
+static void find_borders(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = k->built.g.chain_count;
     uint64_t newest = g_newest_record_ns(k), before;
     for (uint32_t c = 0; c < n; c++)
-        estimate_limit(k, c, newest);
+        estimate_border(k, c, newest);
     for (uint32_t i = 0; i < k->built.end_count; i++) {
         const struct g_end *x = &k->ends[i];
         if (!x->shut && b->ends[i].local && x->waits < x->reads.n)
-            lower_limit(k, x->reads.v[x->waits].chain,
-                        x->reads.v[x->waits].node);
+            lower_border(k, x->reads.v[x->waits].chain,
+                         x->reads.v[x->waits].node);
     }
     do {
-        before = sum_limits(k);
+        before = sum_borders(k);
         uint64_t t = earliest_open_node_ns(k);
         for (uint32_t c = 0; c < n; c++) {
             lower_limit_for_arcs(k, c, t);
@@ -308,7 +310,7 @@ static void find_limits(struct b_incremental *k)
         }
         lower_limits_for_joins(k);
         lower_limits_for_bent_nodes(k);
-    } while (sum_limits(k) != before);
+    } while (sum_borders(k) != before);
 }
 
 /* Whether the nodes after the border can be made again from the saved columns.
@@ -322,7 +324,7 @@ static bool can_be_made_again(const struct b_incremental *k, uint32_t c)
     if (x->limit < b_first_open_node(&k->b, c) ||
         (x->limit < end && x->limit < x->raw.from))
         return false;
-    struct near near = {0};
+    struct chain_cache near = {0};
     for (uint32_t i = x->limit; i < end; i++) {
         uint32_t from = g->xpred[i], site = g->site[i];
         bool op = g->kind[i] == IPS_NODE_SEND || g->kind[i] == IPS_NODE_RECV;
@@ -344,7 +346,7 @@ static void finalize_chain(struct b_incremental *k, uint32_t c)
     struct build *b = &k->b;
     const struct ips_graph *g = &k->built.g;
     struct g_chain *x = &k->chains[c];
-    struct b_from *from = &b->from[c];
+    struct b_resume_point *from = &b->from[c];
     uint32_t first = g->chains[c].first, i = from->node;
     if (i == first)
         from->at = b->chains[c].base;
@@ -372,7 +374,8 @@ static void finalize_chain(struct b_incremental *k, uint32_t c)
     for (i = 0; i < x->windows.n; i++)
         if (x->windows.v[i].node == x->limit)
             from->window = x->windows.v[i];
-    g_raw_drop(&x->raw, x->limit > x->raw.from ? x->limit - x->raw.from : 0);
+    g_drop_raw_nodes(&x->raw,
+                     x->limit > x->raw.from ? x->limit - x->raw.from : 0);
     x->raw.from = x->limit;
     from->node = x->limit;
 }
@@ -381,8 +384,8 @@ static void finalize_sends(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[end];
-    struct b_op *op;
-    while ((op = g_send_at(b, &b->ends[end], &x->first)) != NULL &&
+    struct b_send *op;
+    while ((op = g_get_send_at(b, &b->ends[end], &x->first)) != NULL &&
            op->node < k->chains[op->chain].limit) {
         x->first_sent = ips_add_sat(x->first_sent, op->len);
         if (op->blocked)
@@ -397,8 +400,8 @@ static uint64_t earliest_open_send_ns(const struct b_incremental *k,
                                       uint32_t end)
 {
     const struct b_end *e = &k->b.ends[end];
-    struct g_at at = k->ends[end].first;
-    const struct b_op *op = g_send_at(&k->b, e, &at);
+    struct g_send_position at = k->ends[end].first;
+    const struct b_send *op = g_get_send_at(&k->b, e, &at);
     if (op)
         return op->t;
     return e->sends.n
@@ -411,7 +414,7 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
     struct ips_build_counts was = k->built.counts, n;
-    struct inflow f = g_resume_inflow(b, x, to);
+    struct match_cursor f = g_resume_inflow(b, x, to);
     uint32_t from = k->built.ends[to].peer_end, drop = 0, open = x->open;
     const struct g_mark *m = &x->mark;
     if (m->made && m->i > open &&
@@ -426,7 +429,7 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
         const struct b_read *r = &x->reads.v[x->open];
         if (r->node >= k->chains[r->chain].limit)
             break;
-        (void)find_sender_or_count(b, &f, r->len);
+        (void)find_send_or_count_unmatched(b, &f, r->len);
     }
     n = k->built.counts;
     k->built.counts = was;
@@ -438,10 +441,10 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
         x->sent = f.sent;
         x->at_send = f.send.op != NULL;
         if (f.send.op)
-            x->at = (struct g_at){f.send.now,
-                                  f.send.position - b->blocks.v[f.send.now].at};
+            x->at = (struct g_send_position){
+                f.send.now, f.send.position - b->blocks.v[f.send.now].at};
         else if (s->n)
-            x->at = (struct g_at){s->last, b->blocks.v[s->last].n};
+            x->at = (struct g_send_position){s->last, b->blocks.v[s->last].n};
     }
     uint64_t t = earliest_open_send_ns(k, from);
     for (; drop < x->open && x->reads.v[drop].t_ret <= t; drop++) {
@@ -457,7 +460,7 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
 static void finalize_preempted_sends(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->roomless.n; i++) {
-        const struct g_roomless *r = &k->roomless.v[i];
+        const struct g_preempted_send *r = &k->roomless.v[i];
         struct ips_thread_row *row = &k->rows[r->chain];
         if (r->node >= k->chains[r->chain].limit)
             continue;
@@ -474,7 +477,7 @@ static int finalize_spins(struct b_incremental *k)
     k->spun.n = 0;
     for (uint32_t i = 0; i < k->built.spun_count; i++) {
         const struct ips_spun *s = &k->built.spun[i];
-        if (s->node >= limit_of(k, (uint32_t)s->node))
+        if (s->node >= border_of_node_chain(k, (uint32_t)s->node))
             continue;
         int rc = B_MORE(k->spun, b->err);
         if (rc < 0)
@@ -482,14 +485,15 @@ static int finalize_spins(struct b_incremental *k)
         k->spun.v[k->spun.n++] = *s;
     }
     for (uint32_t i = 0; i < b->spins.n; i++)
-        if (b->spins.v[i].node + 1 >= limit_of(k, b->spins.v[i].node))
+        if (b->spins.v[i].node + 1 >=
+            border_of_node_chain(k, b->spins.v[i].node))
             b->spins.v[n++] = b->spins.v[i];
     b->spins.n = n;
     return 0;
 }
 
 /* Saves the counts that the next call compares with its own. */
-static void note_counts(struct b_incremental *k)
+static void save_counts_for_next_call(struct b_incremental *k)
 {
     const struct build *b = &k->b;
     for (uint32_t i = 0; i < k->built.end_count; i++) {
@@ -508,7 +512,7 @@ int g_finalize(struct b_incremental *k)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &k->built.g;
-    find_limits(k);
+    find_borders(k);
     for (uint32_t c = 0; c < g->chain_count; c++)
         if (!can_be_made_again(k, c))
             k->b.broken = true;
@@ -519,8 +523,9 @@ int g_finalize(struct b_incremental *k)
         if (!b->from)
             return IPS_E_NO_MEMORY;
         for (uint32_t c = 0; c < g->chain_count; c++)
-            b->from[c] = (struct b_from){.node = g->chains[c].first,
-                                         .window = b_first_delay_window(b, c)};
+            b->from[c] =
+                (struct b_resume_point){.node = g->chains[c].first,
+                                        .window = b_first_delay_window(b, c)};
     }
     int rc = finalize_spins(k);
     finalize_preempted_sends(k);
@@ -532,6 +537,6 @@ int g_finalize(struct b_incremental *k)
             finalize_reads(k, i);
     for (uint32_t c = 0; c < g->chain_count; c++)
         finalize_chain(k, c);
-    note_counts(k);
+    save_counts_for_next_call(k);
     return rc;
 }

@@ -34,8 +34,8 @@ void ips_build_incremental_free(struct b_incremental *k)
     ips_free_large(k->spun.v);
     ips_free_large(k->roomless.v);
     ips_free_large(k->bent.v);
-    g_slide_release(k);
-    b_release(&k->b);
+    g_free_columns(k);
+    b_free_build(&k->b);
     ips_built_release(&k->built);
     ips_free_large(k);
 }
@@ -43,7 +43,7 @@ void ips_build_incremental_free(struct b_incremental *k)
 /* ---- reports of the passes ---- */
 
 void b_incremental_add_window(struct build *b, uint32_t c,
-                              const struct b_window *w)
+                              const struct b_delay_span *w)
 {
     struct g_chain *x = &b->incremental->chains[c];
     if (w->node < x->raw.from) /* the window begins before the nodes with saved
@@ -71,14 +71,14 @@ void b_incremental_mark_released(struct build *b, uint32_t traffic)
         k->let_go[traffic] = 1;
 }
 
-void b_incremental_add_preempted_send(struct build *b, const struct b_op *send,
-                                      uint64_t slept)
+void b_incremental_add_preempted(struct build *b, const struct b_send *send,
+                                 uint64_t slept)
 {
     struct b_incremental *k = b->incremental;
     if (B_MORE(k->roomless, NULL) < 0)
         b->broken = true;
     else
-        k->roomless.v[k->roomless.n++] = (struct g_roomless){
+        k->roomless.v[k->roomless.n++] = (struct g_preempted_send){
             .node = send->node, .chain = send->chain, .slept = slept};
 }
 
@@ -208,7 +208,7 @@ static int run_passes_after_nodes(struct b_incremental *k)
     g_add_counts(&k->built.counts, &k->matched, false);
     if (rc < 0 || b->broken)
         return rc;
-    b_set_end_coords(b);
+    b_set_coords_of_end_nodes(b);
     b_limit_coords_by_clock(b);
     rc = b_mark_far_ends(b);
     if (rc == 0)
@@ -221,13 +221,13 @@ static int run_passes_after_nodes(struct b_incremental *k)
         k->chains[c].windows.n = 0;
     }
     if (rc == 0 && !b->broken && k->tables)
-        b_distribute_run_delays(
-            b); /* tables need no other part of b_bend_times_and_fit_waits() */
+        b_distribute_run_delays(b); /* tables need no other part of
+                                       b_order_times_and_waits() */
     if (rc == 0 && !b->broken && !k->tables)
-        rc = b_bend_times_and_fit_waits(b);
+        rc = b_order_times_and_waits(b);
     if (rc == 0 && !b->broken)
         rc = b_make_tables(b);
-    return rc == 0 && !b->broken && !k->tables ? b_list_unended(b) : rc;
+    return rc == 0 && !b->broken && !k->tables ? b_list_unended_waits(b) : rc;
 }
 
 static void set_build_effort(const struct b_incremental *k, uint64_t events,
@@ -373,7 +373,7 @@ int ips_build_further_or_whole(struct b_incremental **kept,
 
 /* Drops the pointers to records that were read, because the caller may free the
  * records. */
-static void forget_records(struct b_incremental *k)
+static void clear_record_pointers(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->in.stream_count; i++) {
         k->streams[i].chunks = NULL;
@@ -395,7 +395,7 @@ int ips_tables_begin(struct b_incremental **kept,
     took->whole = true;
     if (!*kept)
         return rc;
-    forget_records(*kept);
+    clear_record_pointers(*kept);
     (*kept)->b.tables = true;
     return rc;
 }
@@ -409,7 +409,7 @@ int ips_tables_further(struct b_incremental **kept,
     /* if *kept is NULL, the tables were freed with it */
     *done &= *kept != NULL;
     if (*kept)
-        forget_records(*kept);
+        clear_record_pointers(*kept);
     return rc;
 }
 

@@ -2,27 +2,29 @@
  * final (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-struct b_op *g_send_at(const struct build *b, const struct b_end *e,
-                       struct g_at *at)
+struct b_send *g_get_send_at(const struct build *b, const struct b_end *e,
+                             struct g_send_position *at)
 {
     if (!e->sends.n)
         return NULL;
     if (at->block == IPS_NONE)
-        *at = (struct g_at){.block = e->sends.first};
+        *at = (struct g_send_position){.block = e->sends.first};
     const struct b_block *k = &b->blocks.v[at->block];
     if (at->i == k->n) {
         if (k->next == IPS_NONE)
             return NULL;
-        *at = (struct g_at){.block = k->next};
+        *at = (struct g_send_position){.block = k->next};
         k = &b->blocks.v[at->block];
     }
-    return b_op_at(b, k->at + at->i);
+    return b_send_at(b, k->at + at->i);
 }
 
-static struct b_sending begin_sends_at(const struct build *b,
-                                       const struct b_end *e, struct g_at at)
+static struct b_send_cursor begin_sends_at(const struct build *b,
+                                           const struct b_end *e,
+                                           struct g_send_position at)
 {
-    struct b_sending s = {.op = g_send_at(b, e, &at), .block = IPS_NONE};
+    struct b_send_cursor s = {.op = g_get_send_at(b, e, &at),
+                              .block = IPS_NONE};
     if (!s.op)
         return s;
     const struct b_block *k = &b->blocks.v[at.block];
@@ -33,14 +35,14 @@ static struct b_sending begin_sends_at(const struct build *b,
     return s;
 }
 
-struct inflow g_resume_inflow(const struct build *b, const struct g_end *x,
-                              uint32_t to)
+struct match_cursor g_resume_inflow(const struct build *b,
+                                    const struct g_end *x, uint32_t to)
 {
     uint32_t from = b->out->ends[to].peer_end;
-    struct inflow f = {.send = begin_sends_at(b, &b->ends[from], x->at),
-                       .read = x->read,
-                       .sent = x->sent,
-                       .whole = b->out->ends[from].closed};
+    struct match_cursor f = {.send = begin_sends_at(b, &b->ends[from], x->at),
+                             .read = x->read,
+                             .sent = x->sent,
+                             .whole = b->out->ends[from].closed};
     if (!x->at_send && f.send.op)
         f.sent = ips_add_sat(f.sent, f.send.op->len);
     return f;
@@ -48,10 +50,11 @@ struct inflow g_resume_inflow(const struct build *b, const struct g_end *x,
 
 /* Resets past_cpu_ns of the sends that are not final, because their coordinates
  * (g.w) are again as the records made them. */
-static void reset_sends_past_bytes(struct b_incremental *k, uint32_t end)
+static void reset_cpu_after_send_calls(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
-    struct b_sending s = begin_sends_at(b, &b->ends[end], k->ends[end].first);
+    struct b_send_cursor s =
+        begin_sends_at(b, &b->ends[end], k->ends[end].first);
     for (; s.op; b_next_send(b, &s))
         s.op->past_cpu_ns =
             ips_sub_sat(k->built.g.w[s.op->node], b->cpu_at[s.op->node]);
@@ -77,15 +80,15 @@ static void match_open_blocked_sends(struct b_incremental *k, uint32_t from,
 
 /* Matches the receives x->reads.v[i] and later whose nodes are before `node`.
  * Returns the index of the first one after these. */
-static uint32_t match_until(struct build *b, struct g_end *x, struct inflow *f,
-                            uint32_t i, uint32_t node)
+static uint32_t match_until(struct build *b, struct g_end *x,
+                            struct match_cursor *f, uint32_t i, uint32_t node)
 {
     for (; i < x->reads.n && x->reads.v[i].node < node; i++) {
         const struct b_read *r = &x->reads.v[i];
-        struct b_op *send = find_sender_or_count(b, f, r->len);
-        b->broken |= b_is_doubtful(b, r, send, f->whole);
+        struct b_send *send = find_send_or_count_unmatched(b, f, r->len);
+        b->broken |= b_does_clock_contradict_match(b, r, send, f->whole);
         if (send) {
-            link_send(b, f, send, r->node);
+            set_send_of_receive(b, f, send, r->node);
             continue;
         }
         clear_send_of_receive(b, r->node);
@@ -99,7 +102,7 @@ static void match_data(struct b_incremental *k, uint32_t to)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
-    struct inflow f = g_resume_inflow(b, x, to);
+    struct match_cursor f = g_resume_inflow(b, x, to);
     const struct ips_build_counts *n = &b->out->counts;
     uint64_t unmatched = n->unmatched, pending = n->pending;
     uint32_t i = x->open;
@@ -125,7 +128,7 @@ static int set_new_ext_positions(struct b_incremental *k)
     struct build *b = &k->b;
     uint32_t n = b->exts.n, old = k->ext_count;
     for (uint32_t i = old; i < n; i++) {
-        struct b_ext *x = &b->exts.v[i];
+        struct b_external *x = &b->exts.v[i];
         if (!x->len || b->ends[x->end].local)
             continue;
         uint64_t *pos = &k->ends[x->end].ext_pos;
@@ -134,7 +137,7 @@ static int set_new_ext_positions(struct b_incremental *k)
     }
     if (old == n || old == 0 || b->exts.v[old - 1].node < b->exts.v[old].node)
         return 0;
-    struct b_ext *v = b_calloc(n, sizeof(*v), b->err);
+    struct b_external *v = b_calloc(n, sizeof(*v), b->err);
     if (!v)
         return IPS_E_NO_MEMORY;
     uint32_t i = 0, j = old, to = 0;
@@ -157,14 +160,14 @@ int g_match(struct b_incremental *k)
     int rc = set_new_ext_positions(k);
     for (uint32_t i = 0; i < n && rc == 0; i++)
         if (!k->ends[i].shut)
-            reset_sends_past_bytes(k, i);
+            reset_cpu_after_send_calls(k, i);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         if (k->ends[i].shut)
             continue;
         if (b->ends[i].local && b->ends[rows[i].peer_end].send_blocked)
             match_open_blocked_sends(k, rows[i].peer_end, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_mark_far_sends_preempted(
+            b_mark_remote_sends_preempted(
                 b, begin_sends_at(b, &b->ends[i], k->ends[i].first));
     }
     for (uint32_t i = 0; i < n && rc == 0; i++)

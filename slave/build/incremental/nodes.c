@@ -17,7 +17,7 @@ static bool has_same_chunks_so_far(const struct b_incremental *k,
     return bytes == x->bytes;
 }
 
-static void note_bytes(struct g_chain *x)
+static void sum_read_chunk_bytes(struct g_chain *x)
 {
     x->bytes = 0;
     for (uint32_t i = 0; i < x->walk.chunk; i++)
@@ -26,7 +26,7 @@ static void note_bytes(struct g_chain *x)
 
 /* ---- saving and restoring rows ---- */
 
-static int keep_rows(struct b_incremental *k)
+static int save_rows(struct b_incremental *k)
 {
     struct ips_built *o = &k->built;
     g_memcpy(k->rows, o->threads, o->g.chain_count * sizeof(*k->rows));
@@ -75,7 +75,7 @@ void g_restore_rows(struct b_incremental *k)
 
 /* ---- pass `node` ---- */
 
-static bool may_go_on(const struct build *b, uint32_t c)
+static bool may_chain_grow(const struct build *b, uint32_t c)
 {
     const struct b_stream *s = &b->streams[b->chains[c].last_stream];
     return b->out->procs[b->out->g.chains[c].process].open && !s->end_kind &&
@@ -89,7 +89,7 @@ static void save_chain_state(struct b_incremental *k, uint32_t c)
     x->nodes = k->b.nodes - k->built.g.chains[c].first;
     x->off_ns = k->b.off_ns;
     x->probe_ps = k->b.probe_ps;
-    note_bytes(x);
+    sum_read_chunk_bytes(x);
 }
 
 static int add_chain_end_node(struct b_incremental *k, uint32_t c)
@@ -105,7 +105,7 @@ static int add_chain_end_node(struct b_incremental *k, uint32_t c)
 
 static int add_all_chain_end_nodes(struct b_incremental *k)
 {
-    int rc = keep_rows(k);
+    int rc = save_rows(k);
     /* Making the ENDs adds unended waits. The next call drops them. */
     k->unended_count = k->b.unended.n;
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
@@ -113,13 +113,13 @@ static int add_all_chain_end_nodes(struct b_incremental *k)
     return rc;
 }
 
-static int chain_nodes(struct b_incremental *k, uint32_t c)
+static int make_and_save_chain_nodes(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
     b_init_chain_maker(&k->b, c, &x->m);
-    int rc = b_chain_nodes(&x->m, &x->walk);
+    int rc = b_make_chain_nodes(&x->m, &x->walk);
     save_chain_state(k, c);
-    x->goes_on = may_go_on(&k->b, c);
+    x->goes_on = may_chain_grow(&k->b, c);
     if (rc == 0 && !x->goes_on) {
         rc = b_make_chain_end(&x->m);
         x->nodes = k->built.g.chains[c].count;
@@ -127,7 +127,7 @@ static int chain_nodes(struct b_incremental *k, uint32_t c)
     return rc;
 }
 
-static uint32_t capacity_of(const struct build *b, uint32_t c)
+static uint32_t node_capacity_of_chain(const struct build *b, uint32_t c)
 {
     uint64_t room = 0;
     for (uint32_t i = b->chains[c].first_stream; i != IPS_NONE;
@@ -139,7 +139,7 @@ static uint32_t capacity_of(const struct build *b, uint32_t c)
 /* Returns the first node whose columns are saved as raw: the saved nodes are
  * the last eighth of the chain, at least 8192. The border cannot be before this
  * node. */
-static uint32_t raw_from(const struct b_incremental *k, uint32_t c)
+static uint32_t first_raw_node(const struct b_incremental *k, uint32_t c)
 {
     uint32_t n = k->chains[c].nodes, most = n / 8 > 8192 ? n / 8 : 8192;
     return k->built.g.chains[c].first + (n > most ? n - most : 0);
@@ -177,7 +177,7 @@ static int reserve_raw_columns(struct b_incremental *k, struct g_raw *r,
     return 0;
 }
 
-static int save_raw(struct b_incremental *k, uint32_t c, uint32_t from)
+static int save_raw_columns(struct b_incremental *k, uint32_t c, uint32_t from)
 {
     struct g_raw *r = &k->chains[c].raw;
     uint32_t end = g_node_after_chain(k, c), n = end > from ? end - from : 0;
@@ -191,7 +191,7 @@ static int save_raw(struct b_incremental *k, uint32_t c, uint32_t from)
     return 0;
 }
 
-void g_raw_drop(struct g_raw *r, uint32_t n)
+void g_drop_raw_nodes(struct g_raw *r, uint32_t n)
 {
     n = ips_min_u32(n, r->n);
     r->n -= n;
@@ -216,8 +216,8 @@ int b_incremental_make_nodes(struct build *b)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u chains", n);
     for (uint32_t c = 0; c < n; c++) {
         b->nodes = first;
-        k->chains[c].space = capacity_of(b, c);
-        int rc = chain_nodes(k, c);
+        k->chains[c].space = node_capacity_of_chain(b, c);
+        int rc = make_and_save_chain_nodes(k, c);
         if (rc < 0)
             return rc;
         first += k->chains[c].space;
@@ -228,7 +228,7 @@ int b_incremental_make_nodes(struct build *b)
         /* the first spare number after the chain: a pass that looks one node
          * ahead must not read garbage */
         b->out->g.xpred[end] = IPS_NO_NODE;
-        rc = save_raw(k, c, raw_from(k, c));
+        rc = save_raw_columns(k, c, first_raw_node(k, c));
     }
     return rc;
 }
@@ -306,7 +306,7 @@ static int scan_chain(struct b_incremental *k, uint32_t c,
         return 0;
     }
     *scratch = x->walk;
-    int rc = b_scan_more(b, b->chains[c].last_stream, scratch);
+    int rc = b_scan_new(b, b->chains[c].last_stream, scratch);
     s->fresh = s->delay_count - readings;
     k->built.procs[p].events += s->events - events;
     b->procs[p].last_ns = ips_max_u64(b->procs[p].last_ns, s->last_ns);
@@ -353,12 +353,12 @@ int g_make_more_nodes(struct b_incremental *k)
         b->nodes = g_node_after_chain(k, c);
         b->off_ns = x->off_ns;
         b->probe_ps = x->probe_ps;
-        rc = b_stream_nodes(&x->m, &x->walk);
+        rc = b_make_stream_nodes(&x->m, &x->walk);
         save_chain_state(k, c);
     }
     if (rc == 0)
         rc = add_all_chain_end_nodes(k);
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
-        rc = save_raw(k, c, k->b.from[c].node);
+        rc = save_raw_columns(k, c, k->b.from[c].node);
     return rc;
 }

@@ -28,12 +28,12 @@ struct slide {
          * first node */
         uint32_t pin, to;
     } * at;
-    uint32_t chain; /* the chain that chain_at() found last */
+    uint32_t chain; /* the chain that find_chain_of_node() found last */
 };
 
 typedef int seen(struct slide *s, uint32_t *node);
 
-static uint32_t chain_at(struct slide *s, uint32_t node)
+static uint32_t find_chain_of_node(struct slide *s, uint32_t node)
 {
     uint32_t c = s->chain;
     if (node < s->at[c].first || node > s->at[c].end)
@@ -43,7 +43,7 @@ static uint32_t chain_at(struct slide *s, uint32_t node)
 
 static int pin_node(struct slide *s, uint32_t *node)
 {
-    uint32_t c = *node == IPS_NO_NODE ? 0 : chain_at(s, *node);
+    uint32_t c = *node == IPS_NO_NODE ? 0 : find_chain_of_node(s, *node);
     if (*node == IPS_NO_NODE || *node >= s->at[c].first_open ||
         *node == s->at[c].first)
         return 0;
@@ -58,7 +58,7 @@ static int renumber_node(struct slide *s, uint32_t *node)
 {
     if (*node == IPS_NO_NODE)
         return 0;
-    uint32_t c = chain_at(s, *node), next = s->at[c].pin, high;
+    uint32_t c = find_chain_of_node(s, *node), next = s->at[c].pin, high;
     if (*node == s->at[c].first) {
         *node = s->at[c].to;
         return 0;
@@ -83,7 +83,7 @@ static int renumber_node(struct slide *s, uint32_t *node)
 static int visit_send_nodes(struct slide *s, const struct b_end *e, seen *see)
 {
     int rc = 0;
-    for (struct b_sending i = b_first_send(&s->k->b, e); i.op && rc == 0;
+    for (struct b_send_cursor i = b_first_send(&s->k->b, e); i.op && rc == 0;
          b_next_send(&s->k->b, &i)) {
         /* the node of the return, if the send blocked */
         uint32_t behind = i.op->node + 1;
@@ -257,7 +257,7 @@ static void copy_chain(const struct slide *s, struct b_incremental *to,
                s->at[c].end - s->at[c].first_open);
 }
 
-void g_slide_release(struct b_incremental *k)
+void g_free_columns(struct b_incremental *k)
 {
     ips_free_large(k->spare_set);
     ips_free_large(k->set);
@@ -345,7 +345,7 @@ static int compact_nodes(struct slide *s)
 
 /* Returns the index of the send at *at, counted from the first send of `e`. */
 static uint32_t send_index_in_end(const struct build *b, const struct b_end *e,
-                                  const struct g_at *at)
+                                  const struct g_send_position *at)
 {
     uint32_t n = 0;
     if (at->block == IPS_NONE)
@@ -355,13 +355,13 @@ static uint32_t send_index_in_end(const struct build *b, const struct b_end *e,
     return n + at->i;
 }
 
-static struct g_at send_position_of_index(const struct build *b,
-                                          const struct b_end *e,
-                                          uint32_t number)
+static struct g_send_position send_position_of_index(const struct build *b,
+                                                     const struct b_end *e,
+                                                     uint32_t number)
 {
-    struct g_at at = {.block = e->sends.first};
+    struct g_send_position at = {.block = e->sends.first};
     if (!e->sends.n)
-        return (struct g_at){.block = IPS_NONE};
+        return (struct g_send_position){.block = IPS_NONE};
     while (number > b->blocks.v[at.block].n ||
            (number == b->blocks.v[at.block].n &&
             b->blocks.v[at.block].next != IPS_NONE)) {
@@ -374,8 +374,8 @@ static struct g_at send_position_of_index(const struct build *b,
 
 /* Copies the sends of end `i` that may still be read or are not final, at least
  * one, into the new arrays. `was` has the old arrays. */
-static int keep_sends(struct b_incremental *k, const struct build *was,
-                      uint32_t i)
+static int copy_remaining_sends(struct b_incremental *k,
+                                const struct build *was, uint32_t i)
 {
     struct b_end *e = &k->b.ends[i];
     const struct b_end old = *e;
@@ -385,16 +385,16 @@ static int keep_sends(struct b_incremental *k, const struct build *was,
     uint32_t read = to ? send_index_in_end(was, &old, &to->at) : from;
     uint32_t drop =
         ips_min_u32(ips_min_u32(from, read), old.sends.n ? old.sends.n - 1 : 0);
-    struct b_sending s = b_first_send(was, &old);
+    struct b_send_cursor s = b_first_send(was, &old);
     e->sends = (struct b_sends){.first = IPS_NONE, .last = IPS_NONE};
     x->sends = 0;
     if (x->shut) /* a new send on this end forces a whole build */
         return 0;
     for (uint32_t n = 0; s.op; n++, b_next_send(was, &s)) {
-        struct b_op *op;
+        struct b_send *op;
         if (n < drop)
             continue;
-        int rc = b_new_send(&k->b, e, &op);
+        int rc = b_add_send(&k->b, e, &op);
         if (rc < 0)
             return rc;
         *op = *s.op;
@@ -416,7 +416,7 @@ static int compact_sends(struct b_incremental *k)
     memset(&b->blocks, 0, sizeof(b->blocks));
     b->slab_ops = b->slab_used = 0;
     for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++)
-        rc = keep_sends(k, &was, i);
+        rc = copy_remaining_sends(k, &was, i);
     for (uint32_t i = 0; i < was.slabs.n; i++)
         ips_free_large(was.slabs.v[i]);
     ips_free_large(was.slabs.v);
@@ -426,7 +426,7 @@ static int compact_sends(struct b_incremental *k)
 
 static bool is_final(const struct b_incremental *k, uint32_t node)
 {
-    return node != IPS_NO_NODE && b_final(&k->b, node);
+    return node != IPS_NO_NODE && b_is_final_node(&k->b, node);
 }
 
 /* Drops the entries of final nodes: joins, receives from other machines, spins.
@@ -439,7 +439,7 @@ static void drop_entries_of_final_nodes(struct b_incremental *k)
         if (is_final(k, b->joins.v[i].node))
             b->joins.v[i].node = IPS_NO_NODE;
     for (uint32_t i = 0; i < b->exts.n; i++) {
-        const struct b_ext *x = &b->exts.v[i];
+        const struct b_external *x = &b->exts.v[i];
         if (is_final(k, x->node))
             b->gone += (ips_u128)x->len + x->reply_ns + x->blocked_ns;
         else
@@ -461,12 +461,12 @@ static void drop_entries_of_final_nodes(struct b_incremental *k)
 
 /* Drops the readings of the run delay before the first window that is not
  * final. */
-static void drop_readings(struct b_incremental *k)
+static void drop_old_delay_readings(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t to = 0;
     for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
-        struct b_window *w = &b->from[c].window;
+        struct b_delay_span *w = &b->from[c].window;
         uint32_t i = b->chains[c].first_stream;
         for (; i != w->stream && i != IPS_NONE; i = b->streams[i].next)
             b->streams[i].delay_count = 0;
@@ -487,7 +487,7 @@ static void drop_readings(struct b_incremental *k)
     b->delays.n = to;
 }
 
-static bool have_chains_space(const struct b_incremental *k)
+static bool has_space_for_new_records(const struct b_incremental *k)
 {
     for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
         const struct g_chain *x = &k->chains[c];
@@ -501,7 +501,7 @@ int g_drop_final_nodes_if_full(struct b_incremental *k)
 {
     const struct ips_graph *g = &k->built.g;
     struct slide s = {.k = k};
-    if (k->slid && have_chains_space(k))
+    if (k->slid && has_space_for_new_records(k))
         return 0;
     s.at = b_calloc(g->chain_count, sizeof(*s.at), k->b.err);
     if (!s.at)
@@ -512,7 +512,7 @@ int g_drop_final_nodes_if_full(struct b_incremental *k)
         s.at[c].end = g_node_after_chain(k, c);
     }
     drop_entries_of_final_nodes(k);
-    drop_readings(k);
+    drop_old_delay_readings(k);
     int rc = compact_sends(k);
     if (rc == 0)
         rc = compact_nodes(&s);

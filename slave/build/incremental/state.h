@@ -39,7 +39,7 @@ struct g_chain {
     uint64_t off_ns, probe_ps;
     struct g_raw raw;
     /* windows of the run delay that began after the border */
-    B_ARRAY(struct b_window) windows;
+    B_ARRAY(struct b_delay_span) windows;
     /* nodes with lower numbers than this are old enough to be final */
     uint32_t old;
     /* sums over the nodes before `old`, from g_make_table_weights() */
@@ -51,7 +51,7 @@ struct g_chain {
 
 /* A position in the sends of an end: index `i` in `block`; block IPS_NONE:
  * before the first send. */
-struct g_at {
+struct g_send_position {
     uint32_t block, i;
 };
 
@@ -60,7 +60,7 @@ struct g_at {
 struct g_mark {
     bool made;
     uint32_t i;
-    struct inflow f;
+    struct match_cursor f;
     uint64_t unmatched, pending;
 };
 
@@ -81,14 +81,14 @@ struct g_end {
     /* bytes of the receives that were dropped: those before reads.v[0] */
     uint64_t got;
     uint32_t got_last; /* node of the last dropped receive, or IPS_NO_NODE */
-    /* The state of struct inflow after the final receives on this end; the send
-     * at `at` is the peer's. */
-    struct g_at at;
+    /* The state of struct match_cursor after the final receives on this
+     * end; the send at `at` is the peer's. */
+    struct g_send_position at;
     bool at_send; /* `sent` includes the send at `at` */
     uint64_t read, sent;
     /* For the sends on this end: the first that is not final, the bytes sent
      * before it, and the latest return of a final send that blocked. */
-    struct g_at first;
+    struct g_send_position first;
     uint64_t first_sent, room_ns;
     uint32_t seen;    /* reads.n at the start of this call */
     uint64_t ext_pos; /* position after all receives from other machines */
@@ -96,7 +96,7 @@ struct g_end {
 
 /* A send that did not wait for space but was preempted: `slept` ns are not
  * counted as a wait of its thread. */
-struct g_roomless {
+struct g_preempted_send {
     uint32_t node, chain;
     uint64_t slept;
 };
@@ -147,7 +147,7 @@ struct b_incremental {
      * that make arcs. */
     struct ips_build_counts matched, before_match, behind_match;
     B_ARRAY(struct ips_spun) spun;
-    B_ARRAY(struct g_roomless) roomless;
+    B_ARRAY(struct g_preempted_send) roomless;
     B_ARRAY(struct g_bent) bent;
     uint32_t fork_count, event_count, dgram_count, hold_count, ext_count;
     uint32_t unended_count; /* number of entries before chains got their END */
@@ -155,10 +155,10 @@ struct b_incremental {
 
 /* Returns the send at *at, and moves *at to the next block if it is at the end
  * of one; NULL: the send does not exist yet. */
-struct b_op *g_send_at(const struct build *b, const struct b_end *e,
-                       struct g_at *at);
-struct inflow g_resume_inflow(const struct build *b, const struct g_end *k,
-                              uint32_t to);
+struct b_send *g_get_send_at(const struct build *b, const struct b_end *e,
+                             struct g_send_position *at);
+struct match_cursor g_resume_inflow(const struct build *b,
+                                    const struct g_end *k, uint32_t to);
 /* Adds each count of *b to *a, or subtracts it if `minus`. */
 void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
                   bool minus);
@@ -181,13 +181,13 @@ int g_scan_more(struct b_incremental *k) IPS_MUST_USE;
 void g_restore_rows(struct b_incremental *k);
 int g_make_more_nodes(struct b_incremental *k) IPS_MUST_USE;
 /* drops the first n nodes of *r */
-void g_raw_drop(struct g_raw *r, uint32_t n);
+void g_drop_raw_nodes(struct g_raw *r, uint32_t n);
 int g_match(struct b_incremental *k)
     IPS_MUST_USE; /* build/incremental/match.c */
 /* build/incremental/slide.c, for tables alone: if some chain has too little
  * space for its new records, drops final nodes to make space. */
 int g_drop_final_nodes_if_full(struct b_incremental *k) IPS_MUST_USE;
-void g_slide_release(struct b_incremental *k);
+void g_free_columns(struct b_incremental *k);
 /* build/incremental/tables.c: the part of b_make_weights() that tables need. */
 int g_make_table_weights(struct b_incremental *k) IPS_MUST_USE;
 /* build/incremental/finalize.c: g_newest_record_ns() returns the time of the

@@ -10,7 +10,7 @@
 
 /* Scans one record that moves bytes or waits: nearly all records do. False: the
  * record is of another kind, or an incremental build may not accept it; then
- * b_scan_more() handles it. */
+ * b_scan_new() handles it. */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
 {
     const struct ips_rec_io *r = (const struct ips_rec_io *)(const void *)p;
@@ -19,9 +19,9 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
         return false;
     if (!block && (r->op == IPS_OP_CONNECT || r->op == IPS_OP_ACCEPT ||
                    r->err || (type == IPS_REC_RECV && !r->result)))
-        return false; /* rare records: b_scan_more() handles them */
-    if (block && (b_ready_needs_search(r->ready) || b_is_of_tries(r->op) ||
-                  (s->try_count && !r->result)))
+        return false; /* rare records: b_scan_new() handles them */
+    if (block && (b_is_poll_cause_searched(r->ready) ||
+                  b_is_retry_record(r->op) || (s->try_count && !r->result)))
         return false;
     if (s->napped_count || s->naps.count || (block && r->op == IPS_OP_SLEEP))
         return false;
@@ -51,7 +51,7 @@ bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len)
                (type != IPS_REC_RECV || r.result || r.err);
     case IPS_REC_BLOCK:
         memcpy(&r, p, sizeof(r));
-        return !b_ready_needs_search(r.ready) && r.op != IPS_OP_RETRY &&
+        return !b_is_poll_cause_searched(r.ready) && r.op != IPS_OP_RETRY &&
                r.op != IPS_OP_FOUND;
     case IPS_REC_SAMPLE:
     case IPS_REC_STACK:
@@ -94,7 +94,7 @@ weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
         uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i], own = g->w[i];
         uint64_t off = i == first ? UINT64_MAX : b->off[i];
         if (g->xkind[i] == B_X_SENT) {
-            const struct b_op *send = b_op_at(b, g->xpred[i]);
+            const struct b_send *send = b_send_at(b, g->xpred[i]);
             own = b_limit_receive_coord(send, own, t_ns, cpu_at);
             g->xkind[i] = IPS_X_DATA;
             g->xpred[i] = send->node;
@@ -118,13 +118,13 @@ weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
 /* Like make_chain_weights() in build/weights.c, but does not compute g.at, and
  * does not clamp the recording cost of each arc. Returns the CPU time of the
  * chain, ns. */
-static uint64_t chain_weights(struct b_incremental *k, uint32_t c,
-                              ips_u128 *sum)
+static uint64_t make_chain_table_weights(struct b_incremental *k, uint32_t c,
+                                         ips_u128 *sum)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &b->out->g;
     struct g_chain *x = &k->chains[c];
-    const struct b_from *before = &b->from[c];
+    const struct b_resume_point *before = &b->from[c];
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     uint32_t from = before->node, last = from > first ? from - 1 : first;
     uint64_t base = b->chains[c].base;
@@ -160,7 +160,7 @@ int g_make_table_weights(struct b_incremental *k)
     ips_u128 sum = 0;
     for (uint32_t c = 0; c < o->g.chain_count; c++) {
         o->threads[c].base_cpu_ns = b->chains[c].base;
-        o->threads[c].cpu_ns = chain_weights(k, c, &sum);
+        o->threads[c].cpu_ns = make_chain_table_weights(k, c, &sum);
         sum += o->threads[c].cpu_ns;
     }
     int rc = b_subtract_spin_cpu(b);

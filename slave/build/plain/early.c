@@ -24,7 +24,8 @@ int b_collect_channel_uses(struct build *b, uint32_t stream)
             if (rc < 0)
                 return rc;
             if (b->used[k])
-                b->uses.v[b->uses.n++] = (struct b_use){stream, k / 2, k % 2};
+                b->uses.v[b->uses.n++] =
+                    (struct b_channel_use){stream, k / 2, k % 2};
         }
         memset(b->used + at, 0, AT_ONCE);
     }
@@ -43,9 +44,9 @@ static void set_only_user(uint32_t *is, uint32_t user)
 static void find_only_users(struct build *b)
 {
     for (uint32_t i = 0; i < b->uses.n; i++) {
-        const struct b_use *u = &b->uses.v[i];
+        const struct b_channel_use *u = &b->uses.v[i];
         const struct b_stream *s = &b->streams[u->stream];
-        const struct b_chan *c = b_chan_find(b, s->image, u->id);
+        const struct b_chan *c = b_find_chan(b, s->image, u->id);
         uint32_t user = s->chain == IPS_NONE ? B_USERS : s->chain + 1;
         if (c && u->receives && c->end_recv != IPS_NONE)
             set_only_user(&b->ends[c->end_recv].reader, user);
@@ -64,7 +65,7 @@ static void find_only_users(struct build *b)
         const uint64_t what = s->in->begun.t ? s->in->begun.what : 0;
         const struct b_chan *c =
             IPS_BEGUN_TYPE(what) == IPS_REC_SEND
-                ? b_chan_find(b, s->image, IPS_BEGUN_NUMBER(what))
+                ? b_find_chan(b, s->image, IPS_BEGUN_NUMBER(what))
                 : NULL;
         if (c && c->end_send != IPS_NONE)
             b->ends[c->end_send].writer = B_USERS;
@@ -73,7 +74,7 @@ static void find_only_users(struct build *b)
 
 /* Whether chain `c` is the only reader of end `to`, and the chain that sends to
  * it has a lower number, so that its nodes are made first. */
-static bool may_be_early(const struct build *b, uint32_t to, uint32_t c)
+static bool can_match_early(const struct build *b, uint32_t to, uint32_t c)
 {
     const struct b_end *e = &b->ends[to];
     uint32_t from = b->out->ends[to].peer_end;
@@ -81,38 +82,39 @@ static bool may_be_early(const struct build *b, uint32_t to, uint32_t c)
            !b->ends[from].datagram && b->ends[from].writer <= c;
 }
 
-int b_early_begin(struct build *b)
+int b_init_early_match(struct build *b)
 {
     if (b->incremental || !b->plain || b->careful)
         return 0;
     find_only_users(b);
     for (uint32_t i = 0; i < b->uses.n; i++) {
-        const struct b_use *u = &b->uses.v[i];
+        const struct b_channel_use *u = &b->uses.v[i];
         const struct b_stream *s = &b->streams[u->stream];
-        const struct b_chan *c = b_chan_find(b, s->image, u->id);
+        const struct b_chan *c = b_find_chan(b, s->image, u->id);
         if (u->receives && s->chain != IPS_NONE)
-            b->chains[s->chain].late |= !c || c->end_recv == IPS_NONE ||
-                                        !may_be_early(b, c->end_recv, s->chain);
+            b->chains[s->chain].late |=
+                !c || c->end_recv == IPS_NONE ||
+                !can_match_early(b, c->end_recv, s->chain);
     }
     b->early = b_calloc(b->out->end_count, sizeof(*b->early), b->err);
     b->early_count = b->out->end_count;
     return b->early ? 0 : IPS_E_NO_MEMORY;
 }
 
-struct inflow *b_get_early_inflow(struct build *b, uint32_t to, uint32_t c)
+struct match_cursor *b_early_inflow(struct build *b, uint32_t to, uint32_t c)
 {
-    if (to >= b->early_count || b->chains[c].late || !may_be_early(b, to, c))
+    if (to >= b->early_count || b->chains[c].late || !can_match_early(b, to, c))
         return NULL;
-    struct inflow *f = &b->early[to];
+    struct match_cursor *f = &b->early[to];
     if (f->late || b->ends[b->out->ends[to].peer_end].send_blocked)
         return NULL;
     if (!f->early)
-        *f = b_begin_inflow(b, to);
+        *f = b_init_match_cursor(b, to);
     f->early = true;
     return f;
 }
 
-void b_early_no_more(struct build *b, uint32_t to)
+void b_stop_early_match(struct build *b, uint32_t to)
 {
     if (to < b->early_count)
         b->early[to].late = true;

@@ -29,7 +29,7 @@ static void count_sends_of_slot(struct maker *m, struct b_plain_slot *x)
 /* Moves the slot's flow forward to the send of the slot's last receive. */
 static void advance_flow_to_slot(struct b_plain_slot *x)
 {
-    struct inflow *f = x->flow;
+    struct match_cursor *f = x->flow;
     if (!x->op)
         return;
     f->send.position += (uint32_t)(x->op - 1 - f->send.op);
@@ -57,12 +57,12 @@ static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
         e->read_count += x->messages;
     }
     b_add_tally(m,
-                &(struct tally){.end = x->end,
-                                .row = x->row,
-                                .messages = x->messages,
-                                .bytes = x->bytes,
-                                .t = x->t,
-                                .t_ret = x->t_ret},
+                &(struct traffic_tally){.end = x->end,
+                                        .row = x->row,
+                                        .messages = x->messages,
+                                        .bytes = x->bytes,
+                                        .t = x->t,
+                                        .t_ret = x->t_ret},
                 dir);
     b->plain->of_end[dir][x->end % B_PLAIN_SLOTS] = NULL;
     x->end = IPS_NONE;
@@ -98,7 +98,7 @@ assign_slot(struct maker *m, enum b_dir dir, uint32_t id,
                                .t = UINT64_MAX,
                                .local = b->ends[end].local};
     if (dir == B_RECV)
-        x->flow = b_get_early_inflow(b, end, m->chain);
+        x->flow = b_early_inflow(b, end, m->chain);
     *of_end = x;
     return b_find_or_add_traffic_row(m, end, &x->row);
 }
@@ -113,12 +113,12 @@ reserve_sends_for_slot(struct maker *m, struct b_plain_slot *x)
     if (rc < 0)
         return rc;
     const struct b_block *k = &b->blocks.v[e->sends.last];
-    x->op = b_op_at(b, k->at + k->n);
+    x->op = b_send_at(b, k->at + k->n);
     x->last = x->op + e->sends.capacity;
     return 0;
 }
 
-void b_plain_put_sends(struct maker *m, uint32_t end)
+void b_flush_plain_sends(struct maker *m, uint32_t end)
 {
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_SEND][end % B_PLAIN_SLOTS] : NULL;
@@ -136,7 +136,7 @@ void b_plain_stop_early_match(struct maker *m, uint32_t end)
         advance_flow_to_slot(x);
         x->flow = NULL;
     }
-    b_early_no_more(m->b, end);
+    b_stop_early_match(m->b, end);
 }
 
 void b_plain_flush_slots(struct maker *m)
@@ -152,7 +152,7 @@ void b_plain_flush_slots(struct maker *m)
     }
 }
 
-int b_plain_begin(struct build *b)
+int b_init_plain_slots(struct build *b)
 {
     if (b->in->general || b->notes || b->in->traffic)
         return 0;
@@ -193,7 +193,8 @@ static int add_listed_receive(struct maker *m, const struct b_plain *r,
 }
 
 /* The state of the loop over plain records. No pointer to it escapes, so the
- * compiler can hold it in registers. run_end() writes it back into the build.
+ * compiler can hold it in registers. store_plain_loop_state() writes it back
+ * into the build.
  */
 struct run {
     struct maker *m;
@@ -211,13 +212,13 @@ struct run {
     bool with_costs, goes_on;
 };
 
-static bool with_costs(const struct maker *m)
+static bool is_recording_cost_counted(const struct maker *m)
 {
     return m->b->in->control && !m->s->task && !m->b->tables;
 }
 
 static inline __attribute__((always_inline)) struct run
-run_begin(struct maker *m)
+load_plain_loop_state(struct maker *m)
 {
     struct build *b = m->b;
     const struct ips_graph *g = &b->out->g;
@@ -241,11 +242,11 @@ run_begin(struct maker *m)
                     .gaps = b->gaps,
                     .probe_ps = b->probe_ps,
                     .cost_ps = b->cost_ps,
-                    .with_costs = with_costs(m),
+                    .with_costs = is_recording_cost_counted(m),
                     .goes_on = b->from != NULL};
     if (k.with_costs) {
-        k.call_ps = ips_probe_ps(b->in->control, IPS_PROBE_CALL);
-        k.cold_ps = ips_probe_ps(b->in->control, IPS_PROBE_COLD);
+        k.call_ps = ips_probe_cost_ps(b->in->control, IPS_PROBE_CALL);
+        k.cold_ps = ips_probe_cost_ps(b->in->control, IPS_PROBE_COLD);
     }
     for (uint32_t i = 0; i < m->taken_count; i++)
         k.no_signal_after = ips_max_u64(k.no_signal_after,
@@ -253,7 +254,8 @@ run_begin(struct maker *m)
     return k;
 }
 
-static inline __attribute__((always_inline)) void run_end(const struct run *k)
+static inline __attribute__((always_inline)) void
+store_plain_loop_state(const struct run *k)
 {
     struct build *b = k->m->b;
     b->nodes = k->node;
@@ -289,9 +291,9 @@ prefetch_columns(const struct run *k, uint32_t i)
 }
 
 static inline __attribute__((always_inline)) void
-plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
-           uint64_t t_ns, uint64_t cpu_at, uint32_t end, uint64_t slept,
-           uint64_t len, uint32_t xpred, uint8_t xkind)
+append_plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
+                  uint64_t t_ns, uint64_t cpu_at, uint32_t end, uint64_t slept,
+                  uint64_t len, uint32_t xpred, uint8_t xkind)
 {
     uint32_t i = k->node++, probe = 0;
     prefetch_columns(k, i);
@@ -318,7 +320,7 @@ plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
 }
 
 static inline __attribute__((always_inline)) void
-count_record(struct b_plain_slot *x, const struct b_plain *r)
+add_record_to_slot(struct b_plain_slot *x, const struct b_plain *r)
 {
     x->messages++;
     x->bytes += r->len;
@@ -326,10 +328,11 @@ count_record(struct b_plain_slot *x, const struct b_plain *r)
     x->t_ret = r->t_ret;
 }
 
-/* plain_send() and plain_receive() make the node of a record. They return 0, or
- * a negative error; 1: the record has to take the general path. */
+/* make_plain_send_node() and make_plain_receive_node() make the node of a
+ * record. They return 0, or a negative error; 1: the record has to take the
+ * general path. */
 static inline __attribute__((always_inline)) int
-plain_send(struct run *k, const struct b_plain *r)
+make_plain_send_node(struct run *k, const struct b_plain *r)
 {
     struct b_plain_slot *x = &k->slots->v[B_SEND][r->id % B_PLAIN_SLOTS];
     int rc = x->id == r->id ? 0 : assign_slot(k->m, B_SEND, r->id, x);
@@ -337,23 +340,23 @@ plain_send(struct run *k, const struct b_plain *r)
         rc = reserve_sends_for_slot(k->m, x);
     if (rc)
         return rc;
-    struct b_op *op = x->op++;
-    *op = (struct b_op){.t = r->t,
-                        .t_ret = r->t_ret,
-                        .len = r->len,
-                        .past_cpu_ns = r->cpu_ret - r->cpu,
-                        .node = k->node,
-                        .chain = k->chain & INT32_MAX};
+    struct b_send *op = x->op++;
+    *op = (struct b_send){.t = r->t,
+                          .t_ret = r->t_ret,
+                          .len = r->len,
+                          .past_cpu_ns = r->cpu_ret - r->cpu,
+                          .node = k->node,
+                          .chain = k->chain & INT32_MAX};
     __builtin_prefetch(op + 4, 1);
-    count_record(x, r);
+    add_record_to_slot(x, r);
     if (!x->local) {
         struct b_end *e = &k->m->b->ends[x->end];
         e->send_chain = k->chain;
         e->send_node = k->node;
         e->send_t = r->t;
     }
-    plain_node(k, IPS_NODE_SEND, r->cpu_ret, r->t, r->cpu, x->end, 0, 0,
-               IPS_NO_NODE, IPS_X_NONE);
+    append_plain_node(k, IPS_NODE_SEND, r->cpu_ret, r->t, r->cpu, x->end, 0, 0,
+                      IPS_NO_NODE, IPS_X_NONE);
     return 0;
 }
 
@@ -362,13 +365,14 @@ plain_send(struct run *k, const struct b_plain *r)
  * none, returns `to`, and pass `match` matches the receives from this one on.
  */
 static struct b_matched __attribute__((noinline))
-match_early(struct build *b, struct b_plain_slot *x, const struct b_plain r,
-            uint64_t slept, struct b_matched to)
+match_receive_by_search(struct build *b, struct b_plain_slot *x,
+                        const struct b_plain r, uint64_t slept,
+                        struct b_matched to)
 {
-    struct inflow *f = x->flow;
+    struct match_cursor *f = x->flow;
     advance_flow_to_slot(x);
     uint64_t read = f->read;
-    struct b_op *send = b_find_sender(b, f, r.len);
+    struct b_send *send = b_find_send_of_receive(b, f, r.len);
     if (!send) {
         f->read = read;
         f->late = true;
@@ -386,24 +390,25 @@ match_early(struct build *b, struct b_plain_slot *x, const struct b_plain r,
 }
 
 static inline __attribute__((always_inline)) struct b_matched
-plain_match(const struct run *k, struct b_plain_slot *x,
-            const struct b_plain *r, uint64_t slept, struct b_matched to)
+match_plain_receive(const struct run *k, struct b_plain_slot *x,
+                    const struct b_plain *r, uint64_t slept,
+                    struct b_matched to)
 {
-    const struct b_op *send = x->op;
+    const struct b_send *send = x->op;
     uint8_t xkind = 0;
     if (send != x->last && send->len == r->len)
         xkind =
             b_whole_message_xkind(send, r->t_ret, r->cpu_ret - r->cpu, slept,
                                   x->read + x->bytes + r->len, x->flow->memory);
     if (!xkind)
-        return match_early(k->m->b, x, *r, slept, to);
+        return match_receive_by_search(k->m->b, x, *r, slept, to);
     __builtin_prefetch(send + 4, 1);
     x->op++;
     return (struct b_matched){r->cpu, send->node, xkind};
 }
 
 static inline __attribute__((always_inline)) int
-plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
+make_plain_receive_node(struct run *k, const struct b_plain *r, uint64_t slept)
 {
     struct b_plain_slot *x = &k->slots->v[B_RECV][r->id % B_PLAIN_SLOTS];
     int rc = x->id == r->id ? 0 : assign_slot(k->m, B_RECV, r->id, x);
@@ -422,10 +427,10 @@ plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
     k->waits += slept > 0;
     struct b_matched to = {r->cpu, (uint32_t)took, IPS_X_NONE};
     if (x->flow)
-        to = plain_match(k, x, r, slept, to);
-    count_record(x, r);
-    plain_node(k, IPS_NODE_RECV, to.coord, r->t_ret, r->cpu_ret, x->end, slept,
-               len, to.xpred, to.xkind);
+        to = match_plain_receive(k, x, r, slept, to);
+    add_record_to_slot(x, r);
+    append_plain_node(k, IPS_NODE_RECV, to.coord, r->t_ret, r->cpu_ret, x->end,
+                      slept, len, to.xpred, to.xkind);
     return x->local ? 0
                     : add_far_receive(k->m, r->t, r->t_ret, x->end, k->node - 1,
                                       r->len, slept);
@@ -434,7 +439,7 @@ plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
 /* Adds the recording cost of the record: that of a call, more if the agent may
  * have read a clock or its code had left the cache. */
 static inline __attribute__((always_inline)) void
-plain_cost(struct run *k, const struct b_plain *r, bool blocked)
+add_plain_recording_cost(struct run *k, const struct b_plain *r, bool blocked)
 {
     struct b_stream *s = k->m->s;
     uint64_t ps = k->call_ps;
@@ -449,21 +454,22 @@ plain_cost(struct run *k, const struct b_plain *r, bool blocked)
 }
 
 static inline __attribute__((always_inline)) int
-plain_record(struct run *k, const struct b_plain *r)
+process_plain_record(struct run *k, const struct b_plain *r)
 {
     if (r->t_ret < k->last_ret || r->t < k->no_signal_after)
         return 1;
-    uint64_t slept = b_plain_slept(r);
+    uint64_t slept = b_get_plain_blocked_ns(r);
     bool blocked = slept >= B_BLOCKED_NS;
     slept &= -(uint64_t)blocked;
     if (r->send && blocked) /* a send that slept needs two nodes */
         return 1;
-    int rc = r->send ? plain_send(k, r) : plain_receive(k, r, slept);
+    int rc = r->send ? make_plain_send_node(k, r)
+                     : make_plain_receive_node(k, r, slept);
     if (rc)
         return rc;
     k->last_ret = r->t_ret;
     if (k->with_costs)
-        plain_cost(k, r, blocked);
+        add_plain_recording_cost(k, r, blocked);
     return 0;
 }
 
@@ -483,7 +489,7 @@ struct cpu_baseline {
 #define LINE_NS (1ull << 62)
 
 /* Computes *l for the records after `r`. False: the limits do not hold, so
- * b_plain_read() has to compute their times. */
+ * b_decode_plain_record() has to compute their times. */
 static inline __attribute__((always_inline)) bool
 compute_baseline(const struct b_plain *r, const struct ips_clock *c,
                  struct cpu_baseline *l)
@@ -505,10 +511,10 @@ compute_baseline(const struct b_plain *r, const struct ips_clock *c,
 /* Makes the nodes of the short records from `p` on, which all refer to baseline
  * `l`. None of them slept: the agent writes short records only if the elapsed
  * time equals the CPU time. Returns the address after the last one; sets *rc to
- * the result of plain_send() or plain_receive(). */
+ * the result of make_plain_send_node() or make_plain_receive_node(). */
 static inline __attribute__((always_inline)) const uint8_t *
-short_nodes(struct run *k, const struct cpu_baseline l, const uint8_t *p,
-            const uint8_t *end, int *rc)
+make_short_record_nodes(struct run *k, const struct cpu_baseline l,
+                        const uint8_t *p, const uint8_t *end, int *rc)
 {
     const size_t bytes = sizeof(struct ips_rec_io_short);
     for (; (size_t)(end - p) >= bytes; p += bytes) {
@@ -533,20 +539,21 @@ short_nodes(struct run *k, const struct cpu_baseline l, const uint8_t *p,
                             .len = len};
         if (r.t_ret < k->last_ret || r.t < k->no_signal_after)
             break;
-        *rc = what ? plain_receive(k, &r, 0) : plain_send(k, &r);
+        *rc = what ? make_plain_receive_node(k, &r, 0)
+                   : make_plain_send_node(k, &r);
         if (*rc)
             break;
         k->last_ret = r.t_ret;
         if (k->with_costs)
-            plain_cost(k, &r, false);
+            add_plain_recording_cost(k, &r, false);
     }
     return p;
 }
 
-/* Makes the nodes of plain records; see b_plain_nodes(). `lean`: for builds
- * without the column `off` that are not incremental; `uncosted`: does not count
- * the cost of recording. Both are compile-time constants, so these parts cost
- * nothing. */
+/* Makes the nodes of plain records; see b_make_plain_nodes(). `lean`: for
+ * builds without the column `off` that are not incremental; `uncosted`: does
+ * not count the cost of recording. Both are compile-time constants, so these
+ * parts cost nothing. */
 static inline __attribute__((always_inline)) int
 make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
 {
@@ -557,29 +564,29 @@ make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
                         .baseline_t = walk->proc_line.io_t,
                         .baseline_cpu = walk->proc_line.io_cpu};
     int rc = 0;
-    if (!b_plain_read(&r, p, (size_t)(end - p), &clock))
+    if (!b_decode_plain_record(&r, p, (size_t)(end - p), &clock))
         return 0;
-    struct run k = run_begin(m);
+    struct run k = load_plain_loop_state(m);
     if (lean)
         k.off = NULL, k.goes_on = false;
     if (uncosted)
         k.with_costs = false, k.probe_ps = 0;
     do {
         __builtin_prefetch(p + B_PLAIN_AHEAD);
-        rc = plain_record(&k, &r);
+        rc = process_plain_record(&k, &r);
         if (rc)
             break;
         p += r.bytes;
         struct cpu_baseline line;
         if ((size_t)(end - p) >= 2 && (p[0] & ~1u) == IPS_REC_SEND_SHORT &&
             compute_baseline(&r, &clock, &line))
-            p = short_nodes(&k, line, p, end, &rc);
+            p = make_short_record_nodes(&k, line, p, end, &rc);
         if (rc)
             break;
-    } while (b_plain_read(&r, p, (size_t)(end - p), &clock));
+    } while (b_decode_plain_record(&r, p, (size_t)(end - p), &clock));
     if (uncosted)
         k.probe_ps = m->b->probe_ps;
-    run_end(&k);
+    store_plain_loop_state(&k);
     /* Store the position after the last record that got a node, and the
      * baseline after the last record that was read. If the latter is a long
      * record for the general path, b_next_record() reads it again and sets the
@@ -591,7 +598,7 @@ make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
     return rc < 0 ? rc : 0;
 }
 
-int b_plain_nodes(struct maker *m, struct b_walk *walk)
+int b_make_plain_nodes(struct maker *m, struct b_walk *walk)
 {
     const struct build *b = m->b;
     if (walk->chunk >= walk->in->chunk_count || m->have_dgram ||
@@ -599,7 +606,7 @@ int b_plain_nodes(struct maker *m, struct b_walk *walk)
         return 0;
     if (b->off || b->from)
         return make_plain_nodes(m, walk, false, false);
-    return with_costs(m) || b->probe_ps >= 1000
+    return is_recording_cost_counted(m) || b->probe_ps >= 1000
                ? make_plain_nodes(m, walk, true, false)
                : make_plain_nodes(m, walk, true, true);
 }

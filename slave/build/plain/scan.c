@@ -2,7 +2,7 @@
 #include "slave/build/plain.h"
 
 /* The values that the scan collects from plain records. */
-struct seen {
+struct plain_scan_sums {
     uint64_t first_ns, last_ns, first_cpu, last_cpu;
     uint64_t before; /* latest return so far */
     uint64_t n, sends, one_node;
@@ -23,9 +23,9 @@ struct stamped {
  * Their elapsed time equals their CPU time, so no send slept, and each needs
  * one node. Returns the address after the last one. */
 static inline __attribute__((always_inline)) const uint8_t *
-scan_short(const struct b_plain *r, const struct ips_clock *clock,
-           const uint8_t *p, const uint8_t *end, uint8_t *used,
-           struct stamped *to)
+scan_short_records(const struct b_plain *r, const struct ips_clock *clock,
+                   const uint8_t *p, const uint8_t *end, uint8_t *used,
+                   struct stamped *to)
 {
     const size_t bytes = sizeof(struct ips_rec_io_short);
     uint64_t first = to->first, last = to->last, sends = 0, one_node = 0;
@@ -56,9 +56,9 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
         return p;
     to->first = first;
     to->last = last;
-    to->last_cpu =
-        ips_max_u64(to->last_cpu, slave_baseline_cpu(clock, r->baseline_t,
-                                                     r->baseline_cpu, here));
+    to->last_cpu = ips_max_u64(
+        to->last_cpu,
+        slave_cpu_from_baseline(clock, r->baseline_t, r->baseline_cpu, here));
     to->n += (uint64_t)(p - from) / bytes;
     to->sends += sends;
     to->one_node += one_node;
@@ -71,8 +71,9 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
  * send that may have slept for B_BLOCKED_NS counts with two nodes. Returns the
  * address after the last one. */
 static inline __attribute__((always_inline)) const uint8_t *
-scan_long(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
-          const uint8_t *end, uint8_t *used, struct stamped *to)
+scan_long_records(struct b_plain *r, const struct ips_clock *clock,
+                  const uint8_t *p, const uint8_t *end, uint8_t *used,
+                  struct stamped *to)
 {
     const size_t bytes = sizeof(struct ips_rec_io);
     const uint64_t mult =
@@ -114,14 +115,14 @@ scan_long(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
  * the last one. */
 static inline __attribute__((always_inline)) const uint8_t *
 scan_stamped(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
-             const uint8_t *end, struct seen *s)
+             const uint8_t *end, struct plain_scan_sums *s)
 {
     struct stamped k = {.first = UINT64_MAX, .used_top = s->used_top};
     const uint8_t *from;
     do {
         from = p;
-        p = scan_short(r, clock, p, end, s->used, &k);
-        p = scan_long(r, clock, p, end, s->used, &k);
+        p = scan_short_records(r, clock, p, end, s->used, &k);
+        p = scan_long_records(r, clock, p, end, s->used, &k);
     } while (p != from);
     if (!k.n)
         return p;
@@ -139,7 +140,7 @@ scan_stamped(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
 }
 
 static inline __attribute__((always_inline)) void
-scan_one(const struct b_plain *r, struct seen *s)
+scan_one_plain_record(const struct b_plain *r, struct plain_scan_sums *s)
 {
     s->first_ns = ips_min_u64(s->first_ns, r->t);
     s->last_ns = ips_max_u64(s->last_ns, r->t_ret);
@@ -147,15 +148,15 @@ scan_one(const struct b_plain *r, struct seen *s)
     if (s->first_cpu == IPS_CPU_UNKNOWN)
         s->first_cpu = r->cpu;
     s->sends += r->send;
-    s->one_node +=
-        r->send & (r->t_ret >= s->before) & (b_plain_slept(r) < B_BLOCKED_NS);
+    s->one_node += r->send & (r->t_ret >= s->before) &
+                   (b_get_plain_blocked_ns(r) < B_BLOCKED_NS);
     s->before = ips_max_u64(s->before, r->t_ret);
     s->n++;
     b_plain_mark_used(s->used, &s->used_top, r->id, !r->send);
 }
 
-bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
-                  bool *received)
+bool b_scan_plain_records(struct build *b, struct b_stream *s,
+                          struct b_walk *walk, bool *received)
 {
     if (walk->chunk >= walk->in->chunk_count)
         return false;
@@ -165,14 +166,14 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
     struct b_plain r = {.baseline_known = walk->proc_line.io_known,
                         .baseline_t = walk->proc_line.io_t,
                         .baseline_cpu = walk->proc_line.io_cpu};
-    struct seen k = {.first_ns = UINT64_MAX,
-                     .first_cpu = s->first_cpu,
-                     .before = s->empty ? 0 : s->last_ns,
-                     .used = b->used,
-                     .used_top = b->used_top};
-    while (b_plain_read(&r, p, (size_t)(end - p), &clock)) {
+    struct plain_scan_sums k = {.first_ns = UINT64_MAX,
+                                .first_cpu = s->first_cpu,
+                                .before = s->empty ? 0 : s->last_ns,
+                                .used = b->used,
+                                .used_top = b->used_top};
+    while (b_decode_plain_record(&r, p, (size_t)(end - p), &clock)) {
         __builtin_prefetch(p + B_PLAIN_AHEAD);
-        scan_one(&r, &k);
+        scan_one_plain_record(&r, &k);
         p += r.bytes;
         if (r.baseline_known)
             p = scan_stamped(&r, &clock, p, end, &k);

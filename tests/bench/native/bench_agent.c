@@ -50,7 +50,7 @@ static void moment(void)
 
 static void cpu_clock(void)
 {
-    (void)ips_cpu_read();
+    (void)ips_cpu_read_clock_ns();
 }
 
 static void event(void)
@@ -65,10 +65,10 @@ static void event(void)
 
 static void call(void)
 {
-    if (!ips_core_active())
+    if (!ips_core_is_recording())
         return;
     struct ips_moment call = ips_moment_now();
-    struct ips_moment ret = ips_moment_after(&call);
+    struct ips_moment ret = ips_moment_of_return(&call);
     (void)ips_io_write_record(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0,
                               1, 0);
 }
@@ -86,7 +86,7 @@ static void procedure(void)
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
-        ips_short_undo(left, sizeof(struct ips_rec_head));
+        ips_short_give_back(left, sizeof(struct ips_rec_head));
         (void)ips_write_long_proc_event(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1,
                                         &m);
     }

@@ -87,7 +87,8 @@ static void may_block(void)
     if (!bench_behind_cold)
         nanosleep(&nap, NULL);
     else
-        for (uint64_t from = ips_counter(); ips_counter() - from < 10000;)
+        for (uint64_t from = ips_counter_read();
+             ips_counter_read() - from < 10000;)
             continue; /* 2 us and more */
     area.rseq_cs = 0;
 }
@@ -95,7 +96,7 @@ static void may_block(void)
 static void begins(void)
 {
     if (bench_behind_cold)
-        bench_behind_at[0] = ips_counter();
+        bench_behind_at[0] = ips_counter_read();
     bench_behind_mark[1]++;
 }
 
@@ -105,7 +106,7 @@ static void ends(void)
         go_cold();
     bench_behind_mark[2]++;
     if (bench_behind_cold)
-        bench_behind_at[1] = ips_counter();
+        bench_behind_at[1] = ips_counter_read();
 }
 
 EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags);

@@ -112,14 +112,14 @@ static int find_behind(struct behind *b)
  * its start there, and from its end there to after it. */
 static uint64_t beside(const struct behind *b, uint64_t from)
 {
-    uint64_t to = ips_counter();
+    uint64_t to = ips_counter_read();
     return b->at[0] - from + (to - b->at[1]);
 }
 
 static uint64_t one_send(const struct behind *b)
 {
     static const char bytes[64] = "the same sixty-four bytes every time";
-    uint64_t from = ips_counter();
+    uint64_t from = ips_counter_read();
     send(b->fd[0], bytes, sizeof(bytes), 0);
     return beside(b, from);
 }
@@ -127,7 +127,7 @@ static uint64_t one_send(const struct behind *b)
 static uint64_t one_receive(const struct behind *b)
 {
     char bytes[64];
-    uint64_t from = ips_counter();
+    uint64_t from = ips_counter_read();
     recv(b->fd[1], bytes, sizeof(bytes), 0);
     return beside(b, from);
 }
@@ -135,7 +135,7 @@ static uint64_t one_receive(const struct behind *b)
 static uint64_t one_wait(const struct behind *b)
 {
     struct epoll_event got[1];
-    uint64_t from = ips_counter();
+    uint64_t from = ips_counter_read();
     epoll_wait(b->epoll, got, 1, -1);
     return beside(b, from);
 }
@@ -202,10 +202,10 @@ static double ns_per_step(void)
     struct timespec a, b;
     const struct timespec nap = {0, 50000000};
     clock_gettime(CLOCK_MONOTONIC, &a);
-    uint64_t from = ips_counter();
+    uint64_t from = ips_counter_read();
     nanosleep(&nap, NULL);
     clock_gettime(CLOCK_MONOTONIC, &b);
-    uint64_t steps = ips_counter() - from;
+    uint64_t steps = ips_counter_read() - from;
     return ((double)(b.tv_sec - a.tv_sec) * 1e9 +
             (double)(b.tv_nsec - a.tv_nsec)) /
            (double)steps;
@@ -272,7 +272,7 @@ static uint64_t batch(int kind, uint64_t n, const int fd[2],
             __cyg_profile_func_enter(procedure, NULL);
             __cyg_profile_func_exit(procedure, NULL);
         } else if (kind == STAMP)
-            __asm__ volatile("" : : "r"(ips_counter()) : "memory");
+            __asm__ volatile("" : : "r"(ips_counter_read()) : "memory");
         __asm__ volatile("" ::: "memory");
     }
     return thread_ns() - from;

@@ -107,7 +107,7 @@ static struct row run_contract(const struct ips_machine_graph *parts,
     struct ips_machine_joins *part = calloc(s->slaves, sizeof(*part));
     struct row r = {.engine = "contract", .rounds = 3, .through_master = true};
     struct ips_joined all;
-    struct ips_visit *visit;
+    struct ips_path_section *visit;
     uint64_t visits;
     uint32_t blame;
     if (!part)
@@ -133,7 +133,8 @@ static struct row run_contract(const struct ips_machine_graph *parts,
     begun = cpu_s();
     must(ips_joined_solve(part, s->slaves, &lane, &all, &blame, &err), &err,
          "solve");
-    must(ips_joined_walk(&all, &visit, &visits, &err), &err, "walk");
+    must(ips_joined_list_path_sections(&all, &visit, &visits, &err), &err,
+         "walk");
     r.master_s = cpu_s() - begun;
     r.messages = r.root = 4ull * s->slaves;
     same(r.engine, all.t_max, s);

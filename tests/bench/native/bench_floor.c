@@ -82,7 +82,7 @@ static __attribute__((noinline, cold)) void more(void)
 static inline void record(uint64_t t, ssize_t result, int fd, uint64_t kind,
                           const void *site)
 {
-    uint64_t t_ret = ips_counter();
+    uint64_t t_ret = ips_counter_read();
     if (__builtin_expect(room.end - room.at < (ptrdiff_t)sizeof(struct record),
                          0))
         more();
@@ -94,7 +94,7 @@ static inline void record(uint64_t t, ssize_t result, int fd, uint64_t kind,
 EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags);
 EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags)
 {
-    uint64_t t = ips_counter();
+    uint64_t t = ips_counter_read();
     ssize_t r = real_send(fd, bytes, n, flags);
     record(t, r, fd, 1, __builtin_return_address(0));
     return r;
@@ -103,7 +103,7 @@ EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags)
 EXPORT ssize_t recv(int fd, void *bytes, size_t n, int flags);
 EXPORT ssize_t recv(int fd, void *bytes, size_t n, int flags)
 {
-    uint64_t t = ips_counter();
+    uint64_t t = ips_counter_read();
     ssize_t r = real_recv(fd, bytes, n, flags);
     record(t, r, fd, 2, __builtin_return_address(0));
     return r;

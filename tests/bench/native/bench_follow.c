@@ -5,7 +5,7 @@
  * archive, cursors committed, segments zeroed and handed back to their writer)
  * and turns of slave/graphs/live_tables.h (tables brought up to date with what
  * was handed over, and stored as often as the daemon does) whenever
- * slave_precompute_due() says so.
+ * slave_precompute_is_due() says so.
  *
  * The run is a synthetic one (synth.h), PATTERN in 16 threads of one process
  * that lives. Each publishes its records in open segments of the default size
@@ -211,9 +211,10 @@ static struct slave_snapshot *snapshot(struct slave_drain *d,
     s->control = r->row.control;
     s->archive_fd = slave_archive_open_for_reading(r->dir);
     s->archive_bytes = r->row.archive_bytes;
-    must(slave_store_streams(d->store, r->row.id, collect_row, s, &err) == 0,
+    must(slave_store_for_each_stream(d->store, r->row.id, collect_row, s,
+                                     &err) == 0,
          err.msg);
-    s->key = slave_snapshot_key(s);
+    s->key = slave_snapshot_compute_key(s);
     return s;
 }
 
@@ -233,8 +234,9 @@ static void follow(struct slave_side *s, struct slave_run *r)
     if (s->handover)
         slave_record_queue_seal(s->handover);
     r->precomputed_bytes = r->row.archive_bytes;
-    r->precompute_ns = s->now_ns + SLAVE_AHEAD_NS;
-    must(slave_live_tables_turn(&s->gs, snap, s->handover, &err) == 0, err.msg);
+    r->precompute_ns = s->now_ns + SLAVE_PRECOMPUTE_NS;
+    must(slave_live_tables_update(&s->gs, snap, s->handover, &err) == 0,
+         err.msg);
     slave_snapshot_free(snap);
     s->turns++;
     s->stores += s->gs.live_tables.stored != stored;
@@ -248,12 +250,12 @@ static bool turn(struct slave_side *s)
     uint64_t between = cpu_ns();
     s->drain_ns += between - t;
     s->now_ns += STEP_NS;
-    struct slave_run *r = slave_drain_find(&s->d, "bench");
+    struct slave_run *r = slave_drain_find_run(&s->d, "bench");
     if (!r || !r->row.id)
         return s->d.moved_bytes > 0;
     r->record_queue = s->handover;
     r->asked_ns = 1; /* somebody asked about it */
-    if (slave_precompute_due(r, s->now_ns))
+    if (slave_precompute_is_due(r, s->now_ns))
         follow(s, r);
     s->follow_ns += cpu_ns() - between;
     return s->d.moved_bytes > 0;
@@ -264,7 +266,7 @@ static void compare(struct slave_side *s)
 {
     struct slave_input in;
     struct ips_built b;
-    struct slave_run *r = slave_drain_find(&s->d, "bench");
+    struct slave_run *r = slave_drain_find_run(&s->d, "bench");
     follow(s, r);
     const struct ips_built *a = ips_tables(s->gs.live_tables.tables);
     struct slave_snapshot *snap = snapshot(&s->d, r);
@@ -301,7 +303,7 @@ static uint64_t bytes_read(const struct slave_run *r)
 
 static void report(const struct slave_side *s, uint64_t events)
 {
-    const struct slave_run *r = slave_drain_find(&s->d, "bench");
+    const struct slave_run *r = slave_drain_find_run(&s->d, "bench");
     double n = (double)events;
     printf("events=%llu archive_bytes_per_event=%.2f "
            "record_bytes_per_event=%.1f\n",
@@ -317,7 +319,7 @@ static void report(const struct slave_side *s, uint64_t events)
            s->turns, (unsigned long long)s->gs.live_tables.queued,
            (unsigned long long)s->gs.live_tables.unpacked,
            (unsigned long long)s->gs.live_tables.begun, s->stores,
-           (unsigned long long)(ips_large_use().memory_most >> 20));
+           (unsigned long long)(ips_large_get_use().memory_most >> 20));
 }
 
 /* Somebody waits for a segment to come back. */
@@ -370,7 +372,7 @@ int main(int argc, char **argv)
     }
     while (turn(s))
         ;
-    report(s, slave_drain_find(&s->d, "bench")->row.events);
+    report(s, slave_drain_find_run(&s->d, "bench")->row.events);
     must(s->gs.live_tables.tables != NULL, "the tables cannot go on");
     compare(s);
     slave_graphs_release(&s->gs);

@@ -165,7 +165,7 @@ static void drain(struct slave_drain *d)
 {
     for (int i = 0; i < 100000; i++) {
         (void)slave_drain_turn(d, slave_now_ns());
-        struct slave_run *r = slave_drain_find(d, "bench");
+        struct slave_run *r = slave_drain_find_run(d, "bench");
         if (r && r->row.closed)
             return;
         if (!d->moved_bytes)
@@ -184,7 +184,7 @@ static int collect(const struct slave_stream_row *row, void *arg)
 static struct slave_snapshot *snapshot(struct slave_drain *d)
 {
     struct ips_err err = {0};
-    struct slave_run *r = slave_drain_find(d, "bench");
+    struct slave_run *r = slave_drain_find_run(d, "bench");
     struct slave_snapshot *s = calloc(1, sizeof(*s));
     must(s != NULL, "calloc");
     s->streams = calloc(STREAMS + 1, sizeof(*s->streams));
@@ -194,9 +194,10 @@ static struct slave_snapshot *snapshot(struct slave_drain *d)
     s->control = r->row.control;
     s->archive_fd = -1;
     s->archive_bytes = r->row.archive_bytes;
-    must(slave_store_streams(d->store, r->row.id, collect, s, &err) == 0,
+    must(slave_store_for_each_stream(d->store, r->row.id, collect, s, &err) ==
+             0,
          err.msg);
-    s->key = slave_snapshot_key(s);
+    s->key = slave_snapshot_compute_key(s);
     return s;
 }
 
@@ -216,7 +217,7 @@ static uint64_t bench_build(struct slave_drain *d, uint64_t events)
     struct ips_built built;
     struct ips_err err = {0};
     char db[100];
-    struct slave_run *r = slave_drain_find(d, "bench");
+    struct slave_run *r = slave_drain_find_run(d, "bench");
     struct slave_snapshot *s = snapshot(d);
     snprintf(db, sizeof(db), "%s/slave.db", state);
     slave_graphs_init(&gs, db, "");
@@ -283,7 +284,7 @@ int main(int argc, char **argv)
     uint64_t t = cpu_ns();
     drain(&d);
     t = cpu_ns() - t;
-    struct slave_run *r = slave_drain_find(&d, "bench");
+    struct slave_run *r = slave_drain_find_run(&d, "bench");
     printf("events=%llu archive_bytes=%llu\n",
            (unsigned long long)r->row.events,
            (unsigned long long)r->row.archive_bytes);

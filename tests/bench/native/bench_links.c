@@ -90,18 +90,18 @@ static struct links_frame expect(struct master *m, enum links_kind kind)
 
 static void fetch(struct master *m)
 {
-    struct ips_wire_taker taker[LINKS_HOSTS];
+    struct ips_wire_receiver taker[LINKS_HOSTS];
     struct ips_machine_graph parts[LINKS_HOSTS];
     uint64_t unmatched;
     for (uint32_t i = 0; i < m->slaves; i++)
-        ips_wire_taker_init(&taker[i], UINT32_MAX - 1, false);
+        ips_wire_receiver_init(&taker[i], UINT32_MAX - 1, false);
     say_all(m, LINKS_SEND, 0, NULL, 0);
     for (uint32_t left = m->slaves; left > 0;) {
         struct links_frame f = expect(m, LINKS_PIECE);
         Ips__Subgraph *piece = ips__subgraph__unpack(NULL, f.len, f.data);
         if (!piece)
             links_die("a piece of a graph is none");
-        must(m, ips_wire_take(&taker[f.from], piece, &m->err));
+        must(m, ips_wire_append_piece(&taker[f.from], piece, &m->err));
         ips__subgraph__free_unpacked(piece, NULL);
         left -= f.a == 1;
     }
@@ -120,8 +120,8 @@ static void central(struct master *m)
 {
     uint32_t stop;
     fetch(m);
-    must(m, ips_path_walk(&m->merged, &links_lane, &m->est, m->est.end,
-                          &m->path, &stop, &m->err));
+    must(m, ips_path_walk_back(&m->merged, &links_lane, &m->est, m->est.end,
+                               &m->path, &stop, &m->err));
 }
 
 /* All joins, each slave's as one string of bytes. */
@@ -151,13 +151,13 @@ static void fetch_joins(struct master *m, struct ips_machine_joins *parts)
 static void send_values(struct master *m, const struct ips_joined *j,
                         uint32_t part)
 {
-    size_t cap = (size_t)ips_joined_ins(j, part) * 10 + 16;
+    size_t cap = (size_t)ips_joined_count_receives(j, part) * 10 + 16;
     uint8_t *bytes = malloc(cap);
     uint64_t last = 0;
     uint32_t k = 0;
     if (!bytes)
         links_die("memory");
-    size_t n = ips_joined_put_values(j, part, &k, &last, bytes, cap);
+    size_t n = ips_joined_encode_values(j, part, &k, &last, bytes, cap);
     links_send(m->n, part, LINKS_VALUES, 1, bytes, n);
     m->values += k;
     free(bytes);
@@ -166,13 +166,13 @@ static void send_values(struct master *m, const struct ips_joined *j,
 /* Asks every slave for its visits; until all have told them. */
 static void expand(struct master *m, const struct ips_joined *j)
 {
-    struct ips_visit *visit;
+    struct ips_path_section *visit;
     struct ips_cm_bytes ask[LINKS_HOSTS] = {{0}};
     uint64_t count;
     uint32_t asked = 0;
-    must(m, ips_joined_walk(j, &visit, &count, &m->err));
+    must(m, ips_joined_list_path_sections(j, &visit, &count, &m->err));
     for (uint64_t i = 0; i < count; i++) {
-        const struct ips_visit *v = &visit[i];
+        const struct ips_path_section *v = &visit[i];
         struct ips_cm_bytes *b = &ask[v->machine];
         bool begins = v->in == IPS_NO_NODE, ends = v->out == IPS_NO_NODE;
         ips_cm_put_varint(b, begins ? IPS_NO_NODE : 0);

@@ -90,7 +90,7 @@ void links_die(const char *what);
 void links_send_graph(struct links_net *n, const struct ips_graph *g,
                       uint32_t ends);
 /* Moves what was taken into a graph. */
-void links_graph(struct ips_wire_taker *t, struct ips_graph *g);
+void links_graph(struct ips_wire_receiver *t, struct ips_graph *g);
 
 void links_slave(struct links_net *n, const struct synth *s);
 

@@ -21,11 +21,11 @@ void links_send_graph(struct links_net *n, const struct ips_graph *g,
     struct ips_err err = {0};
     uint8_t *packed = NULL;
     bool last = false;
-    if (slave_graph_lay(&w, g, &err) < 0)
+    if (slave_graph_to_wire(&w, g, &err) < 0)
         links_die(err.msg);
     w.end_count = ends;
     while (!last) {
-        if (ips_wire_next(&w, &at, &piece, &last, &err) < 0)
+        if (ips_wire_next_piece(&w, &at, &piece, &last, &err) < 0)
             links_die(err.msg);
         size_t len = ips__subgraph__get_packed_size(&piece.msg);
         packed = need(realloc(packed, len + 1));
@@ -34,10 +34,10 @@ void links_send_graph(struct links_net *n, const struct ips_graph *g,
     }
     free(packed);
     ips_wire_piece_release(&piece);
-    slave_graph_lay_release(&w);
+    slave_graph_to_wire_release(&w);
 }
 
-void links_graph(struct ips_wire_taker *t, struct ips_graph *g)
+void links_graph(struct ips_wire_receiver *t, struct ips_graph *g)
 {
     struct ips_wire_graph *w = &t->g;
     struct ips_err err = {0};
@@ -73,7 +73,7 @@ void links_graph(struct ips_wire_taker *t, struct ips_graph *g)
     w->kind = w->xkind = NULL;
     w->w = w->xlen = NULL;
     w->xpred = NULL;
-    ips_wire_taker_release(t);
+    ips_wire_receiver_release(t);
     if (ips_graph_check(g, &err) < 0)
         links_die(err.msg);
 }

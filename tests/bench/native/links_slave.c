@@ -100,10 +100,11 @@ static void expand(struct slave *v, const struct links_frame *f)
             from = v->g->in[in - 1].node;
         if (out)
             to = v->g->out[out - 1].node;
-        must(v, ips_path_between(v->g, &links_lane, &v->est, (uint32_t)from,
-                                 (uint32_t)to, &p, &v->err));
+        must(v,
+             ips_path_find_between(v->g, &links_lane, &v->est, (uint32_t)from,
+                                   (uint32_t)to, &p, &v->err));
         for (uint64_t i = 0; i < p.count; i++)
-            must(v, ips_path_push(&all, &p.seg[i], &v->err));
+            must(v, ips_path_append_segment(&all, &p.seg[i], &v->err));
         ips_path_release(&p);
     }
     tell_path(v, &all, &w);
@@ -115,11 +116,11 @@ static void walk(struct slave *v, const struct links_frame *f)
     uint32_t node = (uint32_t)f->a, stop;
     struct ips_path p;
     if (f->len) {
-        uint32_t peer = ips_cm_peer_of(&v->links, f->data[0]);
+        uint32_t peer = ips_cm_find_peer_of_part(&v->links, f->data[0]);
         node = v->links.peer[peer].out_node[f->a];
     }
-    must(v,
-         ips_path_walk(v->g, &links_lane, &v->est, node, &p, &stop, &v->err));
+    must(v, ips_path_walk_back(v->g, &links_lane, &v->est, node, &p, &stop,
+                               &v->err));
     struct links_walked w = {.est = v->est.est[node]};
     if (stop != IPS_NO_NODE) {
         struct ips_cm_sender hop;
@@ -141,7 +142,7 @@ static void open_links(struct slave *v)
                               &v->err));
     for (uint32_t p = 0; p < v->links.peer_count; p++) {
         struct ips_cm_bytes b = {0};
-        must(v, ips_cm_write_wants(&v->links, p, &b, &v->err));
+        must(v, ips_cm_write_awaited_positions(&v->links, p, &b, &v->err));
         links_send(v->n, v->links.peer[p].machine, LINKS_WANTS, 0, b.data,
                    b.len);
         ips_cm_bytes_release(&b);
@@ -150,12 +151,13 @@ static void open_links(struct slave *v)
 
 static void take_list(struct slave *v, const struct links_frame *f)
 {
-    uint32_t p = ips_cm_peer_of(&v->links, f->from);
+    uint32_t p = ips_cm_find_peer_of_part(&v->links, f->from);
     struct ips_cm_bytes b = {0};
     if (f->kind == LINKS_MATCHES) {
-        must(v, ips_cm_take_matches(&v->links, p, f->data, f->len, &v->err));
+        must(v, ips_cm_receive_matches(&v->links, p, f->data, f->len, &v->err));
     } else {
-        must(v, ips_cm_take_wants(&v->links, p, f->data, f->len, &b, &v->err));
+        must(v, ips_cm_receive_awaited_positions(&v->links, p, f->data, f->len,
+                                                 &b, &v->err));
         links_send(v->n, f->from, LINKS_MATCHES, 0, b.data, b.len);
     }
     ips_cm_bytes_release(&b);
@@ -163,14 +165,16 @@ static void take_list(struct slave *v, const struct links_frame *f)
 
 static void take_peer(struct slave *v, const struct links_frame *f)
 {
-    uint32_t p = ips_cm_peer_of(&v->links, f->from);
+    uint32_t p = ips_cm_find_peer_of_part(&v->links, f->from);
     v->dirty = true;
     if (f->kind == LINKS_ACK)
-        must(v, ips_cm_async_take_ack(v->async, p, f->a, &v->err));
+        must(v, ips_cm_async_receive_ack(v->async, p, f->a, &v->err));
     else if (v->async)
-        must(v, ips_cm_async_take_len(v->async, p, f->data, f->len, &v->err));
+        must(v, ips_cm_async_receive_values(v->async, p, f->data, f->len,
+                                            &v->err));
     else
-        must(v, ips_cm_sync_take(v->sync, p, f->data, f->len, &v->err));
+        must(v,
+             ips_cm_sync_receive_batch(v->sync, p, f->data, f->len, &v->err));
 }
 
 static void keep(struct slave *v, const struct links_frame *f)
@@ -209,7 +213,8 @@ static void begin_lane(struct slave *v, const struct links_frame *f)
     } else {
         must(v, ips_cm_async_new(&v->links, v->g, &links_lane, f->a, 0,
                                  &v->async, &v->err));
-        must(v, ips_cm_async_take_len(v->async, IPS_CM_ROOT, NULL, 0, &v->err));
+        must(v, ips_cm_async_receive_values(v->async, IPS_CM_ROOT, NULL, 0,
+                                            &v->err));
     }
     replay(v);
 }
@@ -221,15 +226,15 @@ static void run(struct slave *v)
     int rc = 0;
     if (v->links.g && !v->opened && ips_cm_links_ready(&v->links)) {
         v->opened = true;
-        tell(v, LINKS_OPENED, ips_cm_links_in(&v->links), NULL, 0);
+        tell(v, LINKS_OPENED, ips_cm_count_incoming_links(&v->links), NULL, 0);
     }
     if (!v->dirty)
         return;
     v->dirty = false;
-    must(v, v->async ? ips_cm_async_relax(v->async, &v->err)
-                     : ips_cm_sync_run(v->sync, &v->err));
-    while ((rc = v->async ? ips_cm_async_next(v->async, &m, &v->err)
-                          : ips_cm_sync_next(v->sync, &m, &v->err)) > 0) {
+    must(v, v->async ? ips_cm_async_relax_nodes(v->async, &v->err)
+                     : ips_cm_sync_run_chains(v->sync, &v->err));
+    while ((rc = v->async ? ips_cm_async_next_message(v->async, &m, &v->err)
+                          : ips_cm_sync_next_batch(v->sync, &m, &v->err)) > 0) {
         bool ack = m.kind == IPS_CM_ACK;
         links_send(
             v->n,
@@ -237,7 +242,7 @@ static void run(struct slave *v)
             ack ? LINKS_ACK : LINKS_BATCH, m.count, m.data, ack ? 0 : m.len);
     }
     must(v, rc);
-    if (!v->sync || ips_cm_sync_unfinished(v->sync))
+    if (!v->sync || ips_cm_sync_count_unfinished(v->sync))
         return;
     const struct ips_cm_counts *c = ips_cm_sync_counts(v->sync);
     const struct links_told told = {c->batches, c->received, 0};
@@ -248,8 +253,8 @@ static void over(struct slave *v)
 {
     const struct ips_cm_counts c = *(v->async ? ips_cm_async_counts(v->async)
                                               : ips_cm_sync_counts(v->sync));
-    must(v, v->async ? ips_cm_async_finish(v->async, &v->est, &v->err)
-                     : ips_cm_sync_finish(v->sync, &v->est, &v->err));
+    must(v, v->async ? ips_cm_async_get_result(v->async, &v->est, &v->err)
+                     : ips_cm_sync_get_result(v->sync, &v->est, &v->err));
     const struct links_done d = {
         .t_max = v->est.t_max,
         .end = v->est.end == IPS_NO_NODE ? 0 : (uint64_t)v->est.end + 1,

@@ -116,7 +116,7 @@ void over(int operations)
     my_log->over = (uint64_t)operations;
 }
 
-struct entry *begin(enum call code)
+struct entry *begin(enum active_call code)
 {
     struct entry *e = &my_log->entry[my_log->count];
     if ((char *)(e + 1) > (char *)my_log + LOG_BYTES)

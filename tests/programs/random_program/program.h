@@ -37,7 +37,7 @@ struct log {
     struct entry entry[];
 };
 
-enum call {
+enum active_call {
     CALL_OP, /* the operation's own */
     CALL_READ,
     CALL_WRITE,
@@ -66,7 +66,7 @@ void be(int thread);
 void over(int operations);
 /* An entry of the log: finish() after the call, at once. Fails where result is
  * negative and `what` is not NULL. */
-struct entry *begin(enum call code);
+struct entry *begin(enum active_call code);
 long finish(struct entry *e, long result, const char *what);
 /* Of a thread's log, once there is one. */
 struct log hidden_header(int thread);

@@ -62,7 +62,7 @@ static int find_cut(const struct ips_phase_series *series, uint32_t count,
         return rc;
     count_below(&w, series, count);
     solve_cuts(&w);
-    read_cut(&w, out);
+    read_back_cheapest_cut(&w, out);
     *cost = w.best[bins];
     work_release(&w);
     return 0;

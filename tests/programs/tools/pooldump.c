@@ -47,7 +47,7 @@ static void put_u(const char *key, uint64_t value)
 
 static uint64_t ns(uint64_t stamp)
 {
-    return rec_flags & IPS_REC_F_NS ? stamp : ips_clock_ns(&clock_of, stamp);
+    return rec_flags & IPS_REC_F_NS ? stamp : ips_clock_to_ns(&clock_of, stamp);
 }
 
 static const char *type_name(uint32_t type)
@@ -276,7 +276,7 @@ static int dump_records(const char *file, int fd, struct ips_err *err)
         return rc;
     clock_of = head.clock;
     unsigned torn = 0;
-    struct slave_proc_line line = {0};
+    struct slave_record_expander line = {0};
     for (;;) {
         size_t len = 0;
         enum pool_cursor_answer answer = pool_cursor_next(&c, rec, &len);

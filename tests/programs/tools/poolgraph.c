@@ -158,8 +158,9 @@ static void put_node(const struct ips_built *b, const struct ips_chain *chain,
     printf(",\"arc_sched_ns\":null,\"arc_wall_ns\":null");
     static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     bool present = false;
-    uint64_t weight =
-        g->xpred[i] == IPS_NO_NODE ? 0 : ips_xweight(g, i, &lane, &present);
+    uint64_t weight = g->xpred[i] == IPS_NO_NODE
+                          ? 0
+                          : ips_cross_arc_weight(g, i, &lane, &present);
     if (g->xpred[i] == IPS_NO_NODE)
         printf(",\"xpred\":null,\"xarc_cpu_ns\":null");
     else

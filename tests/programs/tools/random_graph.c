@@ -34,7 +34,7 @@ static void print_node(const struct ips_graph *g, const struct ips_chain *c,
                        uint32_t i, const struct ips_scenario *lane)
 {
     bool present;
-    uint64_t xw = ips_xweight(g, i, lane, &present);
+    uint64_t xw = ips_cross_arc_weight(g, i, lane, &present);
     printf("{\"id\": %u, \"machine\": \"m%u\", \"pid\": %u, \"tid\": %u, "
            "\"kind\": \"%s\", ",
            i, c->machine + 1, c->pid, c->tid, kind_names[g->kind[i]]);
@@ -76,7 +76,7 @@ static int engine(const char *name, const struct ips_graph *g,
                    : ips_longest_path(g, lane, NULL, &e, err);
     if (rc < 0)
         return rc;
-    rc = ips_path_walk(g, lane, &e, e.end, &p, &stop, err);
+    rc = ips_path_walk_back(g, lane, &e, e.end, &p, &stop, err);
     if (rc == 0)
         print_answer(name, e.t_max, e.total, e.end, &p);
     ips_path_release(&p);
@@ -137,7 +137,7 @@ static int print_next(const struct ips_graph *g,
                       const struct ips_scenario *lane, const struct ips_est *e,
                       struct ips_err *err)
 {
-    struct ips_next next;
+    struct ips_next_paths next;
     uint32_t *label = calloc((size_t)g->chain_count + 1, sizeof(*label));
     if (!label)
         abort();
@@ -150,7 +150,7 @@ static int print_next(const struct ips_graph *g,
     for (uint32_t i = 0; i < next.count; i++)
         printf("%s%" PRIu64, i ? ", " : "", next.path[i].ns);
     printf("]");
-    ips_next_release(&next);
+    ips_next_paths_release(&next);
     free(label);
     return rc;
 }
@@ -159,7 +159,7 @@ static int print_more(const struct ips_graph *g,
                       const struct ips_scenario *lane, struct ips_err *err)
 {
     struct ips_est e = {0};
-    struct ips_order order = {0};
+    struct ips_computation_order order = {0};
     uint64_t *tail = NULL;
     uint32_t *own = calloc((size_t)g->chain_count + 1, sizeof(*own));
     uint64_t *share = calloc((size_t)g->chain_count + 1, sizeof(*share));
@@ -171,7 +171,7 @@ static int print_more(const struct ips_graph *g,
     struct ips_whatif_base base = {g, lane, &order, &e, &f, share};
     int rc = ips_longest_path(g, lane, NULL, &e, err);
     if (rc == 0)
-        rc = ips_order_make(g, lane, &order, err);
+        rc = ips_computation_order_make(g, lane, &order, err);
     if (rc == 0)
         rc = ips_compute_tails(g, lane, &order, &tail, err);
     if (rc == 0) {
@@ -185,7 +185,7 @@ static int print_more(const struct ips_graph *g,
     if (rc == 0)
         rc = print_next(g, lane, &e, err);
     ips_est_release(&e);
-    ips_order_release(&order);
+    ips_computation_order_release(&order);
     free(tail);
     free(own);
     free(share);

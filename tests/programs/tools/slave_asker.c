@@ -245,7 +245,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
 {
     (void)arg;
     if (env->body_case == IPS__ENVELOPE__BODY_HELLO) {
-        Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
+        Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__MASTER);
         printf("hello role=%d machine=%s cores=%u\n", (int)env->hello->role,
                env->hello->machine, env->hello->cores);
         ips_send_hello(peer, &hello);

@@ -108,7 +108,8 @@ static void put_idle(const struct ips_waits *w, uint32_t machine, uint64_t *s)
     uint32_t cores = 1 + rg_below(s, 4);
     uint32_t spinning = rg_below(s, 1u << RW_CAUSES);
     uint64_t from = rg_below(s, 60), to = from + rg_below(s, 900);
-    if (ips_idle_make(w, machine, cores, from, to, spinning, &o, NULL) < 0)
+    if (ips_idle_account_core_time(w, machine, cores, from, to, spinning, &o,
+                                   NULL) < 0)
         abort();
     printf("%s[%u, %u, %" PRIu64 ", %" PRIu64 ", %u, {\"running\": %" PRIu64
            ", \"spun\": %" PRIu64 ", \"others\": %" PRIu64

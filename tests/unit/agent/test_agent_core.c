@@ -627,13 +627,13 @@ static void clocks(void *arg)
     for (int i = 0; i < 3; i++) { /* the narrowest of three */
         clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
         uint64_t a = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-        uint64_t stamp = ips_core_now();
+        uint64_t stamp = ips_core_stamp_now();
         clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
         uint64_t b = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
         if (i == 0 || b - a < after - before) {
             before = a;
             after = b;
-            read = ips_clock_ns(&c->clock, stamp);
+            read = ips_clock_to_ns(&c->clock, stamp);
         }
     }
     int64_t since = (int64_t)(before - c->created_raw_ns);

@@ -350,7 +350,7 @@ static void on_alarm(int sig)
 {
     (void)sig;
     for (unsigned long i = 0; i <= handled % 9; i++)
-        ips_cpu_read();
+        ips_cpu_read_clock_ns();
     handled++;
 }
 
@@ -379,8 +379,8 @@ static void test_agent_cpu__handlers(void **state)
 /* What a handler, or some, may do: until the mark is in the same place. */
 static void go_round(uint64_t mark)
 {
-    for (int i = 0; i < 1000 && *ips_cpu_mark() != mark; i++)
-        ips_cpu_read();
+    for (int i = 0; i < 1000 && *ips_cpu_mark_address() != mark; i++)
+        ips_cpu_read_clock_ns();
 }
 
 static void gone_round(void *arg)
@@ -391,10 +391,10 @@ static void gone_round(void *arg)
         struct ips_moment call = ips_moment_now();
         usleep(5000);
         go_round(call.mark);
-        struct ips_moment ret = ips_moment_after(&call);
+        struct ips_moment ret = ips_moment_of_return(&call);
         found->error[found->count++] = outside(0, ret.cpu, clock_ns());
         monotone(ret.cpu);
-        monotone(ips_core_cpu());
+        monotone(ips_core_thread_cpu_ns());
     }
 }
 
@@ -455,11 +455,11 @@ static void blocking(void *arg)
             _exit(97);
         struct ips_moment call = ips_moment_now();
         uint64_t low = clock_ns(), before_call = switches();
-        uint64_t t = ips_core_now(), reading = ips_me.cpu.read_t;
+        uint64_t t = ips_core_stamp_now(), reading = ips_me.cpu.read_t;
         block(i);
         bool out = switches() != before_call; /* else it was stolen */
-        uint64_t stamps = ips_core_now() - t, high = clock_ns();
-        struct ips_moment ret = ips_moment_after(&call);
+        uint64_t stamps = ips_core_stamp_now() - t, high = clock_ns();
+        struct ips_moment ret = ips_moment_of_return(&call);
         monotone(call.cpu);
         monotone(ret.cpu);
         found->guesses += out && reading == ips_me.cpu.read_t;
@@ -478,7 +478,8 @@ static void blocking(void *arg)
             found->error[found->count++] = outside(low, ret.cpu, clock_ns());
         work(200);
     }
-    uint64_t low = clock_ns(), ours = ips_cpu_read(), high = clock_ns();
+    uint64_t low = clock_ns(), ours = ips_cpu_read_clock_ns(),
+             high = clock_ns();
     found->settled_ns = (int64_t)outside(low, ours, high);
     kill(echo, SIGKILL);
     waitpid(echo, NULL, 0);
@@ -550,9 +551,9 @@ static void shared_area(void *arg)
     for (int i = 0; !enough(); i++) {
         /* As tcmalloc leaves it behind. */
         if (i % 3 == 0 && found->marks)
-            *ips_cpu_mark() = theirs;
+            *ips_cpu_mark_address() = theirs;
         struct ips_moment m = ips_moment_now();
-        if (found->marks && *ips_cpu_mark() == theirs)
+        if (found->marks && *ips_cpu_mark_address() == theirs)
             _exit(94);
         (void)m;
         sample();

@@ -66,7 +66,7 @@ static void guessing_thread(void *arg)
     struct ips_cpu *c = &ips_me.cpu;
     (void)arg;
     write_one(0, 0);
-    c->guessed_t = ips_core_now();
+    c->guessed_t = ips_core_stamp_now();
     c->guess.corrected_ns = c->guessed_said + 3;
     c->guess.all_ns = 7000;
     c->guess.off_sum_ns = 900;
@@ -185,7 +185,7 @@ static void *ending_thread(void *arg)
     if (!extra || ips_me.extra != extra || ips_extra() != extra)
         _exit(82);
     ips_core_thread_end();
-    if (ips_me.extra || ips_extra_make())
+    if (ips_me.extra || ips_extra_map())
         _exit(83);
     void *page = (void *)((uintptr_t)extra & ~(uintptr_t)4095);
     if (mincore(page, 1, &there) == 0 || errno != ENOMEM)

@@ -68,15 +68,16 @@ static void one(struct said *s, uint32_t i)
     }
     s->call = ips_moment_now();
     if (i % 50 == 22)
-        *ips_cpu_mark() = 0; /* switched out within the call */
+        *ips_cpu_mark_address() = 0; /* switched out within the call */
     if (i % 997 == 23)
         usleep(100);
     if (go_round && i % 1000 == 30) {
         usleep(1000);
-        for (int n = 0; n < 1000 && *ips_cpu_mark() != s->call.mark; n++)
-            ips_cpu_read();
+        for (int n = 0; n < 1000 && *ips_cpu_mark_address() != s->call.mark;
+             n++)
+            ips_cpu_read_clock_ns();
     }
-    s->ret = ips_moment_after(&s->call);
+    s->ret = ips_moment_of_return(&s->call);
     if (!ips_io_write_record((enum ips_rec_type)s->type, s->chan,
                              (enum ips_op)s->op, &s->call, &s->ret, s->result,
                              (int)s->err, s->site, s->ready))
@@ -92,7 +93,7 @@ static void body_calls(void *arg)
 }
 
 struct heard {
-    struct slave_proc_line line;
+    struct slave_record_expander line;
     uint32_t seq, n, shorts, longs, others;
     const char *wrong; /* the last */
     uint32_t told;
@@ -109,7 +110,7 @@ static void hear(const struct pool_segment *seg, const void *rec, size_t len,
     struct heard *h = arg;
     uint32_t type = ips_rec_type(rec), bytes = (uint32_t)len;
     if (h->seq != seg->head.seq) /* its long one is in the same */
-        slave_line_reset(&h->line);
+        slave_reset_expander(&h->line);
     h->seq = seg->head.seq;
     bool is_short = type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT;
     const struct ips_rec_io *r =
@@ -167,7 +168,7 @@ static void test_agent_io__short_ones_say_the_same(void **state)
 static void on_signal(int sig)
 {
     struct ips_moment call = ips_moment_now();
-    struct ips_moment ret = ips_moment_after(&call);
+    struct ips_moment ret = ips_moment_of_return(&call);
     (void)sig;
     (void)ips_io_write_record(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0,
                               1, 0);

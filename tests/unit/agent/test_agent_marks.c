@@ -45,7 +45,7 @@ static const char *said(uint32_t i, char buffer[64])
 }
 
 struct heard {
-    struct slave_proc_line line;
+    struct slave_record_expander line;
     uint32_t seq, marks, handlers, shorts;
     uint64_t cpu;
     bool wrong;
@@ -59,7 +59,7 @@ static void see(const struct pool_segment *seg, const void *rec, size_t len,
     char buffer[64];
     uint32_t type = ips_rec_type(rec), bytes = (uint32_t)len;
     if (s->seq != seg->head.seq) /* what a short one refers to is in this one */
-        slave_line_reset(&s->line);
+        slave_reset_expander(&s->line);
     s->seq = seg->head.seq;
     s->shorts += type == IPS_REC_MARK_SHORT;
     const struct ips_rec_text *r =
@@ -209,7 +209,7 @@ static void test_agent_marks__none_short_below_an_open_record(void **state)
     assert_int_equal(s.shorts, 0);
 }
 
-static const uint8_t *whole(struct slave_proc_line *line, uint32_t type,
+static const uint8_t *whole(struct slave_record_expander *line, uint32_t type,
                             uint32_t a, uint32_t flags, const char *text)
 {
     static const struct ips_clock clock = {.kind = IPS_CLOCK_RAW};
@@ -235,7 +235,7 @@ static const uint8_t *whole(struct slave_proc_line *line, uint32_t type,
 static void test_agent_marks__hostile_places(void **state)
 {
     (void)state;
-    struct slave_proc_line line = {0};
+    struct slave_record_expander line = {0};
     assert_null(whole(&line, IPS_REC_MARK_SHORT, 1, 0, NULL));
     (void)whole(&line, IPS_REC_MARK, 1, 9 << IPS_REC_F_PLACE, "x");
     (void)whole(&line, IPS_REC_MARK, 1, 63 << IPS_REC_F_PLACE, "x");
@@ -251,7 +251,7 @@ static void test_agent_marks__hostile_places(void **state)
     assert_int_equal(r->cpu, 7 + 10);
     assert_null(whole(&line, IPS_REC_MARK_SHORT, 0, 0, NULL));
     assert_null(whole(&line, IPS_REC_MARK_SHORT, 0x80000003u, 0, NULL));
-    slave_line_reset(&line);
+    slave_reset_expander(&line);
     assert_null(whole(&line, IPS_REC_MARK_SHORT, 3, 0, NULL));
 }
 

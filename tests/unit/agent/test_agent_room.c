@@ -236,7 +236,7 @@ static uint64_t namespace_seen(uint32_t pid, uint64_t more)
     control.slave_pid = pid;
     control.slave_list = (uint64_t)(uintptr_t)list + more;
     ips_core.control = &control;
-    return ips_pidns();
+    return ips_pid_namespace_inode();
 }
 
 static int namespace_main(void)

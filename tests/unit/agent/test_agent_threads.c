@@ -120,7 +120,7 @@ static long fake_sys3(long n, long a, long b, long c)
     return b == dead ? -ESRCH : 0;
 }
 
-#define ips_sys_clock fake_clock
+#define ips_sys_clock_ns fake_clock
 #define ips_rec_begin fake_begin
 #define ips_rec_publish fake_publish
 #define ips_stream_begin_record fake_begin_stream
@@ -128,10 +128,10 @@ static long fake_sys3(long n, long a, long b, long c)
 #define ips_sys_mmap fake_map
 #define ips_sys_stat fake_stat
 #define ips_build_proc_path fake_path
-#define ips_own_table_has fake_own
+#define ips_own_table_is_helper fake_own
 #define ips_own_table_reset fake_reset
 #define ips_sys3 fake_sys3
-#define ips_core_now() ((uint64_t)99)
+#define ips_core_stamp_now() ((uint64_t)99)
 #define ips_threads_add add
 #define ips_threads_remove leave
 #define ips_threads_reset reset
@@ -243,14 +243,14 @@ static void test_agent_threads__ended(void **state)
 static void test_agent_threads__numbers(void **state)
 {
     (void)state;
-    assert_int_equal(number_of("0"), 0);
-    assert_int_equal(number_of("9"), 9);
-    assert_int_equal(number_of("4194304"), 4194304);
-    assert_int_equal(number_of("12x"), 0);
-    assert_int_equal(number_of("."), 0);
-    assert_int_equal(number_of("1/"), 0);
-    assert_int_equal(number_of("1:"), 0);
-    assert_int_equal(thread_clock(1), -10); /* as the kernel makes it */
+    assert_int_equal(parse_tid("0"), 0);
+    assert_int_equal(parse_tid("9"), 9);
+    assert_int_equal(parse_tid("4194304"), 4194304);
+    assert_int_equal(parse_tid("12x"), 0);
+    assert_int_equal(parse_tid("."), 0);
+    assert_int_equal(parse_tid("1/"), 0);
+    assert_int_equal(parse_tid("1:"), 0);
+    assert_int_equal(thread_cpu_clock_id(1), -10); /* as the kernel makes it */
 }
 
 static void test_agent_threads__silent(void **state)

@@ -40,14 +40,14 @@ static void test_chan_name__pipes(void **state)
     no_room = true; /* named, though its record is lost */
     ips_fd_clear(f);
     begun = published = 0;
-    assert_int_equal(ips_fd_chan(ips_chan_identify(f, ips_fd_get(f), NULL)),
-                     last + 2);
+    assert_int_equal(
+        ips_fd_channel_id(ips_chan_identify(f, ips_fd_get(f), NULL)), last + 2);
     no_room = false;
     /* another thread was first: its name stays */
     uint64_t seen = ips_fd_get(f);
     ips_fd_clear(f);
     ips_fd_set(f, ips_fd_get(f), IPS_FD_STREAM, 700, 0);
-    assert_int_equal(ips_fd_chan(ips_chan_identify(f, seen, NULL)), 700);
+    assert_int_equal(ips_fd_channel_id(ips_chan_identify(f, seen, NULL)), 700);
     assert_int_equal(begun, 0);
     close(f);
     unlink("f");
@@ -150,7 +150,7 @@ static void test_chan_name__inet(void **state)
     assert_int_equal(chan()->kind, IPS_CHAN_TCP_LISTEN);
     assert_int_equal(chan()->local.port, ntohs(at.sin_port));
     assert_int_equal(chan()->remote.port, 0);
-    assert_int_equal(chan()->netns, netns_of(l));
+    assert_int_equal(chan()->netns, netns_of_socket(l));
     assert_int_equal(name(c, NULL), IPS_FD_NOT_A_CHANNEL);
     /* what was given to connect, where the kernel does not say it yet */
     struct ips_chan_hint hint = {.flags = IPS_CHAN_CONNECTED,
@@ -201,7 +201,7 @@ static void test_chan_name__inet(void **state)
     assert_int_equal(ips_fd_class(name(u, NULL)), IPS_FD_DGRAM);
     assert_int_equal(chan()->kind, IPS_CHAN_UDP);
     assert_int_equal(chan()->local.port, ntohs(at.sin_port));
-    assert_int_equal(chan()->netns, netns_of(u));
+    assert_int_equal(chan()->netns, netns_of_socket(u));
     assert_int_equal(options_noted, 1);
     close(u);
     int n = socket(AF_NETLINK, SOCK_DGRAM, NETLINK_SOCK_DIAG);
@@ -230,7 +230,7 @@ static void test_chan_name__others(void **state)
         uint64_t word = name(fds[i], NULL), id = 0;
         assert_int_equal(ips_fd_class(word), classes[i]);
         if (classes[i] == IPS_FD_EVENTFD) {
-            assert_true(ips_fdinfo(fds[i], "eventfd-id:", &id));
+            assert_true(ips_read_fdinfo_number(fds[i], "eventfd-id:", &id));
             assert_int_equal((uint32_t)word, id + 1);
         } else if (classes[i] == IPS_FD_PIDFD) {
             assert_int_equal((uint32_t)word, getpid());
@@ -308,10 +308,10 @@ static void test_chan_name__terminals_and_queues(void **state)
     assert_true(looks_like_pidfd(&st));
     st.st_mode = S_IFREG | 0600;
     assert_false(looks_like_pidfd(&st));
-    assert_int_equal(file_class(-1, &st, S_IFBLK), IPS_FD_FILE);
+    assert_int_equal(classify_file(-1, &st, S_IFBLK), IPS_FD_FILE);
     st.st_rdev = 1 << 8 | 3;
-    assert_int_equal(file_class(-1, &st, S_IFCHR), IPS_FD_NONE);
-    assert_int_equal(file_class(-1, &st, S_IFREG), IPS_FD_FILE);
+    assert_int_equal(classify_file(-1, &st, S_IFCHR), IPS_FD_NONE);
+    assert_int_equal(classify_file(-1, &st, S_IFREG), IPS_FD_FILE);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, begin)

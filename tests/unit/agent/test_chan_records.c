@@ -23,25 +23,25 @@ static void test_chan_records__addresses(void **state)
     inet_pton(AF_INET, "10.1.2.3", &in.sin_addr);
     inet_pton(AF_INET6, "fd00::1:2", &in6.sin6_addr);
     memset(&a, 7, sizeof(a));
-    convert_address(&a, &in, sizeof(in));
+    convert_socket_address(&a, &in, sizeof(in));
     assert_int_equal(a.family, AF_INET6);
     assert_int_equal(a.port, 513);
     assert_memory_equal(a.addr, mapped, 16);
-    convert_address(&a, &in, sizeof(in) - 1);
+    convert_socket_address(&a, &in, sizeof(in) - 1);
     assert_memory_equal(&a, &none, sizeof(a));
-    convert_address(&a, &in6, 24); /* as older callers */
+    convert_socket_address(&a, &in6, 24); /* as older callers */
     assert_int_equal(a.family, AF_INET6);
     assert_int_equal(a.port, 515);
     assert_memory_equal(a.addr, &in6.sin6_addr, 16);
-    convert_address(&a, &in6, 23);
+    convert_socket_address(&a, &in6, 23);
     assert_memory_equal(&a, &none, sizeof(a));
-    convert_address(&a, NULL, 28);
+    convert_socket_address(&a, NULL, 28);
     assert_memory_equal(&a, &none, sizeof(a));
     in.sin_family = AF_UNIX;
-    convert_address(&a, &in, sizeof(in));
+    convert_socket_address(&a, &in, sizeof(in));
     assert_memory_equal(&a, &none, sizeof(a));
     in.sin_family = AF_INET;
-    convert_address(&a, &in, 1);
+    convert_socket_address(&a, &in, 1);
     assert_memory_equal(&a, &none, sizeof(a));
 }
 
@@ -60,12 +60,13 @@ static void test_chan_records__paths(void **state)
     assert_int_equal(path_hash(fd, &un, 2), 0);
     assert_int_equal(path_hash(fd, NULL, 9), 0);
     if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &netns, &len) == 0) {
-        assert_int_equal(netns_of(fd), netns);
+        assert_int_equal(netns_of_socket(fd), netns);
         char abstract[11] = "\0a\0b";
         memcpy(abstract + 3, &netns, 8);
         memcpy(un.sun_path, abstract, 3);
         assert_int_equal(path_hash(fd, &un, 2 + 3), fnv(abstract, 11));
-        assert_true(ips_listen_name_of(fd, (struct sockaddr *)&un, 5, &n));
+        assert_true(
+            ips_listen_name_of_address(fd, (struct sockaddr *)&un, 5, &n));
         assert_int_equal(n.dev, netns);
         assert_int_equal(n.ino, fnv(abstract, 11));
         assert_int_equal(n.object, AF_UNIX);
@@ -73,13 +74,14 @@ static void test_chan_records__paths(void **state)
     un.sun_family = AF_INET;
     assert_int_equal(path_hash(fd, &un, 5), 0);
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(513)};
-    assert_true(ips_listen_name_of(fd, (struct sockaddr *)&in, sizeof(in), &n));
-    assert_int_equal(n.dev, netns_of(fd));
+    assert_true(
+        ips_listen_name_of_address(fd, (struct sockaddr *)&in, sizeof(in), &n));
+    assert_int_equal(n.dev, netns_of_socket(fd));
     assert_int_equal(n.ino, 513);
     assert_int_equal(n.object, AF_INET);
     in.sin_port = 0;
     assert_false(
-        ips_listen_name_of(fd, (struct sockaddr *)&in, sizeof(in), &n));
+        ips_listen_name_of_address(fd, (struct sockaddr *)&in, sizeof(in), &n));
     assert_false(ips_listen_name(fd, true, &n));
     assert_false(ips_listen_name(fd, false, &n)); /* not bound */
     close(fd);
@@ -90,7 +92,7 @@ static void test_chan_records__paths(void **state)
 static void test_chan_records__peers(void **state)
 {
     (void)state;
-    struct diagnosis d;
+    struct unix_diag_query d;
     const size_t at = sizeof(struct nlmsghdr) + sizeof(struct unix_diag_msg);
     memset(&d, 0, sizeof(d));
     d.answer.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -100,25 +102,25 @@ static void test_chan_records__peers(void **state)
     memcpy(d.answer.bytes + at, &other, 4);
     memcpy(d.answer.bytes + at + 8, &peer, 4);
     memcpy(d.answer.bytes + at + 12, &ino, 4);
-    assert_int_equal(peer_in(&d, (long)at + 16), 4711);
-    assert_int_equal(peer_in(&d, (long)at + 15), 0);
-    assert_int_equal(peer_in(&d, (long)at + 8), 0);
-    assert_int_equal(peer_in(&d, (long)at - 1), 0);
-    assert_int_equal(peer_in(&d, -EPERM), 0);
+    assert_int_equal(parse_unix_peer_inode(&d, (long)at + 16), 4711);
+    assert_int_equal(parse_unix_peer_inode(&d, (long)at + 15), 0);
+    assert_int_equal(parse_unix_peer_inode(&d, (long)at + 8), 0);
+    assert_int_equal(parse_unix_peer_inode(&d, (long)at - 1), 0);
+    assert_int_equal(parse_unix_peer_inode(&d, -EPERM), 0);
     peer.nla_len = 7; /* too short for a number, and then its end */
     memcpy(d.answer.bytes + at + 8, &peer, 4);
-    assert_int_equal(peer_in(&d, (long)at + 16), 0);
+    assert_int_equal(parse_unix_peer_inode(&d, (long)at + 16), 0);
     other.nla_len = 3; /* shorter than its own head: no loop */
     memcpy(d.answer.bytes + at, &other, 4);
-    assert_int_equal(peer_in(&d, (long)at + 16), 0);
+    assert_int_equal(parse_unix_peer_inode(&d, (long)at + 16), 0);
     other.nla_len = 4; /* nothing in it */
     peer.nla_len = 8;
     memcpy(d.answer.bytes + at, &other, 4);
     memcpy(d.answer.bytes + at + 4, &peer, 4);
     memcpy(d.answer.bytes + at + 8, &ino, 4);
-    assert_int_equal(peer_in(&d, (long)at + 12), 4711);
+    assert_int_equal(parse_unix_peer_inode(&d, (long)at + 12), 4711);
     d.answer.head.nlmsg_type = NLMSG_ERROR;
-    assert_int_equal(peer_in(&d, (long)at + 12), 0);
+    assert_int_equal(parse_unix_peer_inode(&d, (long)at + 12), 0);
 }
 
 static void test_chan_records__totals(void **state)
@@ -136,7 +138,7 @@ static void test_chan_records__totals(void **state)
     for (uint8_t s = 1; s <= 12; s++) { /* TCP_ESTABLISHED ... */
         tcp.info.tcpi_state = s;
         bool fin = s == 8 || s == 9 || s == 11;
-        assert_int_equal(tcp_totals(3, &sent, &recv), s != 7);
+        assert_int_equal(read_tcp_byte_totals(3, &sent, &recv), s != 7);
         if (s == 7)
             continue;
         assert_int_equal(sent, 977);
@@ -144,21 +146,21 @@ static void test_chan_records__totals(void **state)
     }
     tcp.info.tcpi_state = 1;
     tcp.len = least;
-    assert_true(tcp_totals(3, &sent, &recv));
+    assert_true(read_tcp_byte_totals(3, &sent, &recv));
     tcp.len = least - 1;
-    assert_false(tcp_totals(3, &sent, &recv));
+    assert_false(read_tcp_byte_totals(3, &sent, &recv));
     tcp.len = sizeof(tcp.info);
     tcp.no_unread = true;
-    assert_true(tcp_totals(3, &sent, &recv));
+    assert_true(read_tcp_byte_totals(3, &sent, &recv));
     assert_int_equal(recv, 500);
     tcp.no_unread = false;
     tcp.unread = 501;
     tcp.info.tcpi_bytes_retrans = 1001;
-    assert_true(tcp_totals(3, &sent, &recv));
+    assert_true(read_tcp_byte_totals(3, &sent, &recv));
     assert_int_equal(recv, 0);
     assert_int_equal(sent, 7);
     tcp.refuses = true;
-    assert_false(tcp_totals(3, &sent, &recv));
+    assert_false(read_tcp_byte_totals(3, &sent, &recv));
 }
 
 static void test_chan_records__fdinfo(void **state)
@@ -166,24 +168,25 @@ static void test_chan_records__fdinfo(void **state)
     (void)state;
     char path[40];
     uint64_t value = 9;
-    proc_path(path, "/fd/", 0);
+    format_fd_path(path, "/fd/", 0);
     assert_string_equal(path, "/fd/0");
-    proc_path(path, "/fd/", 2147483647);
+    format_fd_path(path, "/fd/", 2147483647);
     assert_string_equal(path, "/fd/2147483647");
-    proc_path(path, "/fd/", 109);
+    format_fd_path(path, "/fd/", 109);
     assert_string_equal(path, "/fd/109");
     int fd = open("/proc/self/exe", O_RDONLY);
     assert_int_equal(lseek(fd, 1209, SEEK_SET), 1209);
-    assert_true(ips_fdinfo(fd, "pos:", &value));
+    assert_true(ips_read_fdinfo_number(fd, "pos:", &value));
     assert_int_equal(value, 1209);
-    assert_true(ips_fdinfo(fd, "os:", &value));
-    assert_false(ips_fdinfo(fd, "none:", &value));
-    assert_false(ips_fdinfo(fd, "po", &value)); /* no number behind it */
-    assert_false(ips_fdinfo(-1, "pos:", &value));
+    assert_true(ips_read_fdinfo_number(fd, "os:", &value));
+    assert_false(ips_read_fdinfo_number(fd, "none:", &value));
+    assert_false(
+        ips_read_fdinfo_number(fd, "po", &value)); /* no number behind it */
+    assert_false(ips_read_fdinfo_number(-1, "pos:", &value));
     close(fd);
-    assert_false(ips_fdinfo(fd, "pos:", &value));
+    assert_false(ips_read_fdinfo_number(fd, "pos:", &value));
     fd = open("/", O_RDONLY);
-    assert_true(ips_fdinfo(fd, "pos:", &value));
+    assert_true(ips_read_fdinfo_number(fd, "pos:", &value));
     assert_int_equal(value, 0);
     close(fd);
 }
@@ -235,7 +238,7 @@ static void test_chan_records__closes(void **state)
     /* named first, where it was not known */
     assert_int_equal(pipe(p), 0);
     ips_fd_clear(p[0]);
-    ips_chan_record_close_and_forget(p[0], 5);
+    ips_chan_record_close_and_clear(p[0], 5);
     assert_int_equal(published, 2);
     assert_true(types[0] == IPS_REC_CHAN && types[1] == IPS_REC_CLOSE);
     assert_int_equal(stamps[1], 99);
@@ -243,12 +246,12 @@ static void test_chan_records__closes(void **state)
     assert_int_equal(ips_fd_class(ips_fd_get(p[0])), IPS_FD_UNKNOWN);
     assert_int_equal(released, 0);
     ips_fd_set(p[0], ips_fd_get(p[0]), IPS_FD_FILE, 3, IPS_FD_FLOCKED);
-    ips_chan_record_close_and_forget(p[0], 5);
+    ips_chan_record_close_and_clear(p[0], 5);
     assert_int_equal(published, 2); /* a file is no channel */
     assert_int_equal(released, 1);
     assert_int_equal(ips_fd_class(ips_fd_get(p[0])), IPS_FD_UNKNOWN);
-    ips_chan_record_close_and_forget(IPS_FD_MAX, 5);
-    ips_chan_record_close_and_forget(-1, 5);
+    ips_chan_record_close_and_clear(IPS_FD_MAX, 5);
+    ips_chan_record_close_and_clear(-1, 5);
     assert_int_equal(published + lost, 2);
     close(p[0]);
     close(p[1]);

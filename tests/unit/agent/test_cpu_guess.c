@@ -38,7 +38,7 @@ static uint64_t live(struct ips_guess *g, uint64_t base, uint64_t length,
         true_cpu += ran + took;
         sum = hand_out(sum, ran, ran);
         uint64_t cost;
-        if (!g->block_ns || ips_guess_due(g)) { /* as return_read */
+        if (!g->block_ns || ips_guess_reading_is_due(g)) { /* as return_read */
             int64_t more = (int64_t)(true_cpu - sum);
             uint64_t each = ips_guess_learn(
                 g, g->blocks + 1, more + (int64_t)g->given_ns - g->off_read);
@@ -106,7 +106,7 @@ static void test_cpu_guess__window(void **state)
     ips_guess_learn(&g, 1, 1000);
     unsigned guessed[6];
     for (int i = 0; i < 6; i++) {
-        for (guessed[i] = 0; !ips_guess_due(&g); guessed[i]++)
+        for (guessed[i] = 0; !ips_guess_reading_is_due(&g); guessed[i]++)
             ips_guess_block(&g, 100000);
         int64_t off = i == 4 ? 10000 : (int64_t)guessed[i];
         assert_int_equal(ips_guess_start_window(&g, off), off);

@@ -445,7 +445,7 @@ static void test_exec_kinds__texts(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         memset(out, 'x', sizeof(out));
-        ips_preload_without(out, cases[i].value, "ours.so");
+        ips_preload_remove_library(out, cases[i].value, "ours.so");
         assert_string_equal(out, cases[i].left);
     }
     struct ips_target t = {.path = "/bin/some program"};
@@ -454,14 +454,14 @@ static void test_exec_kinds__texts(void **state)
         int n = snprintf(want, sizeof(want), "untraced 1234567 %s %s", words[k],
                          t.path);
         memset(out, 'x', sizeof(out));
-        assert_int_equal(ips_target_text(out, &t, 1234567), n);
+        assert_int_equal(ips_target_format_untraced(out, &t, 1234567), n);
         assert_string_equal(out, want);
-        assert_int_equal(ips_target_preload_stays(t.kind),
+        assert_int_equal(ips_target_keeps_preload(t.kind),
                          k <= IPS_TARGET_SETUID || k == IPS_TARGET_BY_HAND);
     }
     memset(t.path, 'p', sizeof(t.path)); /* without an end */
     t.kind = IPS_TARGET_STATIC;
-    assert_int_equal(ips_target_text(out, &t, 0),
+    assert_int_equal(ips_target_format_untraced(out, &t, 0),
                      strlen("untraced 0 static ") + IPS_TARGET_PATH - 1);
     assert_int_equal(strlen(out),
                      strlen("untraced 0 static ") + IPS_TARGET_PATH - 1);

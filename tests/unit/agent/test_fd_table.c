@@ -30,13 +30,13 @@ static void test_fd_table__keeps_what_was_learnt(void **state)
     ips_fd_set(7, ips_fd_get(7), IPS_FD_STREAM, 42, IPS_FD_TCP);
     uint64_t word = ips_fd_get(7);
     assert_int_equal(ips_fd_class(word), IPS_FD_STREAM);
-    assert_int_equal(ips_fd_chan(word), 42);
+    assert_int_equal(ips_fd_channel_id(word), 42);
     assert_true(word & IPS_FD_TCP);
     assert_false(word & IPS_FD_CONNECTED);
-    assert_true(ips_fd_top() >= 8);
+    assert_true(ips_fd_upper_bound() >= 8);
     ips_fd_clear(7);
     assert_int_equal(ips_fd_class(ips_fd_get(7)), IPS_FD_UNKNOWN);
-    assert_int_equal(ips_fd_chan(ips_fd_get(7)), 0);
+    assert_int_equal(ips_fd_channel_id(ips_fd_get(7)), 0);
 }
 
 /* Catches a name taken before a close and stored after it: the number may be
@@ -63,8 +63,8 @@ static void test_fd_table__first_name_wins(void **state)
     uint64_t seen = ips_fd_get(600);
     ips_fd_set(600, seen, IPS_FD_STREAM, 5, 0);
     uint64_t got = ips_fd_set(600, seen, IPS_FD_STREAM, 6, 0);
-    assert_int_equal(ips_fd_chan(got), 5);
-    assert_int_equal(ips_fd_chan(ips_fd_get(600)), 5);
+    assert_int_equal(ips_fd_channel_id(got), 5);
+    assert_int_equal(ips_fd_channel_id(ips_fd_get(600)), 5);
 }
 
 static void test_fd_table__what_it_cannot_hold(void **state)
@@ -84,18 +84,18 @@ static void test_fd_table__fork_child_starts_anew(void **state)
 {
     (void)state;
     SKIP_IF_EMULATED("MADV_WIPEONFORK");
-    uint32_t before = ips_fd_next_chan();
-    assert_true(ips_fd_next_chan() > before);
+    uint32_t before = ips_fd_allocate_channel_id();
+    assert_true(ips_fd_allocate_channel_id() > before);
     ips_fd_set(20, ips_fd_get(20), IPS_FD_STREAM, 11, 0);
-    int top = ips_fd_top();
+    int top = ips_fd_upper_bound();
     pid_t pid = fork();
     if (pid == 0)
-        _exit(ips_fd_get(20) != 0 || ips_fd_next_chan() != 1 ||
-              ips_fd_top() != top);
+        _exit(ips_fd_get(20) != 0 || ips_fd_allocate_channel_id() != 1 ||
+              ips_fd_upper_bound() != top);
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    assert_int_equal(ips_fd_chan(ips_fd_get(20)), 11);
+    assert_int_equal(ips_fd_channel_id(ips_fd_get(20)), 11);
 }
 
 int main(void)

@@ -23,13 +23,13 @@ AT(ips_clock, raw0_ns, 16);
 AT(ips_clock, mult_q32, 24);
 SIZE(ips_clock, 32);
 
-AT(ips_begun, t, 0);
-AT(ips_begun, cpu, 8);
-AT(ips_begun, site, 16);
-AT(ips_begun, what, 24);
-AT(ips_begun, object, 32);
-AT(ips_begun, holder, 40);
-SIZE(ips_begun, 48);
+AT(ips_current_call, t, 0);
+AT(ips_current_call, cpu, 8);
+AT(ips_current_call, site, 16);
+AT(ips_current_call, what, 24);
+AT(ips_current_call, object, 32);
+AT(ips_current_call, holder, 40);
+SIZE(ips_current_call, 48);
 
 AT(ips_control, magic, 0);
 AT(ips_control, version, 8);

@@ -76,7 +76,7 @@ uint32_t ips_reported_overhead_ns(void)
 }
 
 #pragma GCC diagnostic ignored "-Waddress" /* it is defined here */
-#define ips_sys_clock fake_clock
+#define ips_sys_clock_ns fake_clock
 #define getrusage fake_usage
 #define write(...) (now_ns += WRITE, write(__VA_ARGS__))
 #define read(...) (now_ns += READ, read(__VA_ARGS__))
@@ -130,11 +130,11 @@ static void test_ipsrun_costs__means(void **state)
      * average, so 30 becomes 60 ns */
     int64_t took[2][STARTS] = {{101, 99, 150, 150, 200, 250, 300, 350},
                                {900, 900, 140, 120, 900, 900, 900, 900}};
-    assert_int_equal(compute_added_ps(took, 8), 60000);
+    assert_int_equal(compute_recording_cost_ps(took, 8), 60000);
     int64_t none[2][STARTS] = {{0}, {5, 5, 5, 5}};
-    assert_int_equal(compute_added_ps(none, 4), 0);
+    assert_int_equal(compute_recording_cost_ps(none, 4), 0);
     int64_t less[2][STARTS] = {{10, 10, 10, 10}, {4, 9, 9, 9}};
-    assert_int_equal(compute_added_ps(less, 4), -6000);
+    assert_int_equal(compute_recording_cost_ps(less, 4), -6000);
 }
 
 static unsigned ones[2], bad_at;
@@ -153,7 +153,7 @@ static void test_ipsrun_costs__of_a_batch(void **state)
     bool good = true;
     memset(ones, 0, sizeof(ones));
     bad_at = 0;
-    assert_int_equal(measure_added(one_call, 5, 8, &good), 30000);
+    assert_int_equal(measure_added_call_ps(one_call, 5, 8, &good), 30000);
     assert_true(good);
     assert_int_equal(ones[0], 5 * 9);
     assert_int_equal(ones[1], 5 * 9);
@@ -162,7 +162,7 @@ static void test_ipsrun_costs__of_a_batch(void **state)
         memset(ones, 0, sizeof(ones));
         bad_at = fails[i];
         good = true;
-        assert_int_equal(measure_added(one_call, 5, 8, &good), 0);
+        assert_int_equal(measure_added_call_ps(one_call, 5, 8, &good), 0);
         assert_false(good);
     }
 }
@@ -184,11 +184,11 @@ static int measure_steps(void)
 {
     /* of a start: what the parent's call took, less what was said */
     const int64_t fork_ps = (FORK - OVERHEAD_NS) * 1000LL;
-    if (!begin_subject())
+    if (!prepare_subject())
         return 2;
     pid_t peer = fork();
     if (peer == 0)
-        answer_questions();
+        reply_to_messages();
     check_step(IPSRUN_CALL, (WRITE + READ) * 1000 / 2);
     check_step(IPSRUN_COLD, (WRITE + READ) * 1000 / 2);
     check_step(IPSRUN_FILE, PREAD * 1000);
@@ -236,15 +236,15 @@ static void test_ipsrun_costs__of_a_start(void **state)
     (void)state;
     bool good = true;
     setenv("LD_PRELOAD", "", 1);
-    assert_true(ipsrun_starts_begin());
+    assert_true(ipsrun_prepare_start_measuring());
     unsetenv("LD_PRELOAD");
     for (char **e = bare; *e; e++)
         assert_int_not_equal(strncmp(*e, "LD_PRELOAD=", 11), 0);
     assert_string_equal(bare[0], environ[0]);
-    assert_true(ipsrun_recorded());
+    assert_true(ipsrun_is_recorded());
     static const struct {
         bool wrapped;
-        enum ipsrun_child child;
+        enum ipsrun_start_kind child;
         int64_t ns;
     } cases[] = {
         {false, IPSRUN_CHILD_FORK, 0},
@@ -277,7 +277,7 @@ static unsigned remove_spares(const struct pool_dir *p)
     unsigned removed = 0;
     int at = open(p->dir, O_RDONLY | O_DIRECTORY);
     for (unsigned i = 0; i <= IPS_SPARES; i++) {
-        ips_spare_name(name, i);
+        ips_spare_segment_name(name, i);
         removed += unlinkat(at, name, 0) == 0;
     }
     close(at);
@@ -324,7 +324,7 @@ static void test_ipsrun_costs__of_a_subject(void **state)
 {
     (void)state;
     struct pool_dir p;
-    struct ipsrun_said said;
+    struct ipsrun_step_costs said;
     pool_help_make(&p, NULL);
     setenv("IPS_POOL", p.root, 1);
     for (int again = 0; again < 2; again++) { /* the second has no run */
@@ -359,7 +359,7 @@ static void test_ipsrun_costs__of_a_subject(void **state)
 /* This process as a subject: its environment says whether it is recorded. */
 static int be_subject(void)
 {
-    struct ipsrun_said said = {0};
+    struct ipsrun_step_costs said = {0};
     struct stat a, b;
     const char *preload = getenv("LD_PRELOAD"), *run = getenv("IPS_RUN");
     char control_path[200] = "";
@@ -401,14 +401,14 @@ static unsigned probe_pools(void)
 static void test_ipsrun_costs__of_subjects(void **state)
 {
     (void)state;
-    struct ips_measured m = {0};
-    struct ipsrun_said all[SUBJECTS] = {{0}};
+    struct ips_probe_measurements m = {0};
+    struct ipsrun_step_costs all[SUBJECTS] = {{0}};
     for (int i = 0; i < SUBJECTS; i++)
-        all[i] = (struct ipsrun_said){IPSRUN_STEPS,
-                                      {1000, 2000, 3000, 4000, 5000, 6000,
-                                       7000 - BARE_FORK, 8000 - BARE_FORK, 9000,
-                                       10000 - BARE_FORK, 11000, 12000, 13000,
-                                       14000}};
+        all[i] = (struct ipsrun_step_costs){IPSRUN_STEPS,
+                                            {1000, 2000, 3000, 4000, 5000, 6000,
+                                             7000 - BARE_FORK, 8000 - BARE_FORK,
+                                             9000, 10000 - BARE_FORK, 11000,
+                                             12000, 13000, 14000}};
     m.cost_ps[IPS_PROBE_EVENT] = 100;
     m.cost_ps[IPS_PROBE_READ] = 6400;
     m.cost_ps[IPS_PROBE_LOCK] = 1000;
@@ -445,7 +445,7 @@ static void test_ipsrun_costs__of_subjects(void **state)
 static void test_ipsrun_costs__at_least(void **state)
 {
     (void)state;
-    struct ipsrun_said all[SUBJECTS] = {{0}};
+    struct ipsrun_step_costs all[SUBJECTS] = {{0}};
     uint64_t ps[IPS_PROBE_COSTS];
     for (int steps = 0; steps <= IPSRUN_STEPS; steps += IPSRUN_STEPS) {
         all[2].steps = steps;
@@ -482,18 +482,18 @@ static void test_ipsrun_costs__at_least(void **state)
 static void test_ipsrun_costs__median(void **state)
 {
     (void)state;
-    struct ipsrun_said all[SUBJECTS] = {
+    struct ipsrun_step_costs all[SUBJECTS] = {
         {3, {0, 0, 70}}, {2, {0, 0, 1}}, {3, {0, 0, 20}}, {4, {0, 0, 30}}};
     int64_t ps = -1;
-    assert_true(take_median(all, (enum ipsrun_step)2, &ps));
+    assert_true(median_over_subjects(all, (enum ipsrun_step)2, &ps));
     assert_int_equal(ps, 30);
-    all[4] = (struct ipsrun_said){5, {0, 0, 40}};
-    assert_true(take_median(all, (enum ipsrun_step)2, &ps));
+    all[4] = (struct ipsrun_step_costs){5, {0, 0, 40}};
+    assert_true(median_over_subjects(all, (enum ipsrun_step)2, &ps));
     assert_int_equal(ps, 35);
-    assert_true(take_median(all, (enum ipsrun_step)4, &ps));
+    assert_true(median_over_subjects(all, (enum ipsrun_step)4, &ps));
     assert_int_equal(ps, 0);
     ps = -1;
-    assert_false(take_median(all, (enum ipsrun_step)5, &ps));
+    assert_false(median_over_subjects(all, (enum ipsrun_step)5, &ps));
     assert_int_equal(ps, -1);
 }
 
@@ -503,9 +503,9 @@ static void test_ipsrun_costs__measured(void **state)
 {
     (void)state;
     struct ips_clock clock = {.kind = IPS_CLOCK_RAW, .mult_q32 = 1ull << 32};
-    struct ips_measured m = {0};
+    struct ips_probe_measurements m = {0};
     const unsigned before = probe_pools();
-    struct ipsrun_said said = {0};
+    struct ipsrun_step_costs said = {0};
     run_subject_process(NULL, 12000, &said);
     assert_int_equal(said.steps, IPSRUN_STEPS);
     assert_int_equal(said.ps[IPSRUN_FORK], BARE_FORK);

@@ -39,7 +39,7 @@ static int parse(struct ipsrun_options *o, const char *const *words)
         dup2(fileno(to), 1 + i);
     optind = 0; /* getopt forgets what it read before; then it begins at 1 */
     assert_int_equal(getopt(1, argv, "+"), -1);
-    int status = ipsrun_options_parse(o, argc, argv);
+    int status = ipsrun_parse_options(o, argc, argv);
     fflush(NULL);
     for (int i = 0; i < 2; i++) {
         dup2(kept[i], 1 + i);

@@ -35,13 +35,13 @@
 static char top[] = "/tmp/ips-places-XXXXXX";
 static struct ipsrun_options opt;
 static char said[4096];   /* on standard error */
-static char failed[2048]; /* by ipsrun_failed */
+static char failed[2048]; /* by ipsrun_print_failure */
 static unsigned pauses;   /* that were made */
 static uint64_t pause_ns; /* the last one's length */
 static unsigned appears;  /* the run is here from this pause on; 0: never */
 static unsigned asked;    /* how often the master was */
 static unsigned known;    /* it knows the run from this question on; 0: never */
-static const char *listed, *complaint; /* what ipsq prints */
+static const char *listed, *stderr_file; /* what ipsq prints */
 static bool real_child, no_program;
 static unsigned started;
 static char argv_is[2][1400], log_is[2][600];
@@ -87,7 +87,7 @@ static int fake_program(const char *name, char out[IPS_PATH_BYTES],
     return no_program ? ips_err_set(err, IPS_E_IO, "program %s", name) : 0;
 }
 
-struct child;
+struct ipsq_child;
 static void say(void *arg);
 static int fake_run(void (*run)(void *), void *arg)
 {
@@ -108,7 +108,7 @@ static int fake_start(char *const argv[], const char *log, struct ips_err *err)
     return no_program ? ips_err_set(err, IPS_E_IO, "no fork") : 0;
 }
 
-int ipsrun_failed(const char *fmt, ...)
+int ipsrun_print_failure(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -140,11 +140,11 @@ static int to_said(FILE *f, const char *fmt, ...)
 
 static void say(void *arg)
 {
-    const struct child *c = arg;
+    const struct ipsq_child *c = arg;
     fprintf(c->out, "%s", known && asked >= known ? "run\tx\nr\t1\n" : listed);
-    fprintf(c->complaint, "%s", complaint);
+    fprintf(c->stderr_file, "%s", stderr_file);
     fflush(c->out);
-    fflush(c->complaint);
+    fflush(c->stderr_file);
 }
 
 static int begin(void **state)
@@ -164,7 +164,7 @@ static int begin(void **state)
     said[0] = failed[0] = '\0';
     pauses = appears = asked = known = started = 0;
     listed = "run\tbegan\n";
-    complaint = "";
+    stderr_file = "";
     real_child = no_program = false;
     umask(022);
     return 0;
@@ -258,7 +258,7 @@ static void test_ipsrun_places__no_answer(void **state)
 {
     (void)state;
     static const struct {
-        const char *list, *complaint, *why;
+        const char *list, *stderr_file, *why;
         bool no_program;
     } cases[] = {{"", "ipsq: nobody\nmore\n", "ipsq: nobody", false},
                  {"text\n", "why", "why", false},
@@ -269,7 +269,7 @@ static void test_ipsrun_places__no_answer(void **state)
         char want[1000];
         said[0] = '\0';
         listed = cases[i].list;
-        complaint = cases[i].complaint;
+        stderr_file = cases[i].stderr_file;
         no_program = cases[i].no_program;
         assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
         snprintf(want, sizeof(want),
@@ -304,12 +304,12 @@ static void test_ipsrun_places__lists(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct ips_nearest near;
-        FILE *f = memory_file();
+        FILE *f = create_memory_file();
         fputs(cases[i].list, f);
         rewind(f);
         ips_nearest_begin(&near, "r-123");
-        assert_int_equal(find_run(f, "r-123", &near), cases[i].answer);
-        assert_string_equal(ips_nearest_text(&near), cases[i].near);
+        assert_int_equal(find_run_in_list(f, "r-123", &near), cases[i].answer);
+        assert_string_equal(ips_nearest_suggestion(&near), cases[i].near);
         fclose(f);
     }
 }
@@ -318,7 +318,7 @@ static void test_ipsrun_places__lists(void **state)
 static void test_ipsrun_places__ipsq_is_asked(void **state)
 {
     (void)state;
-    struct asking a = {.o = &opt};
+    struct master_query a = {.o = &opt};
     char script[900];
     real_child = true;
     for (int i = 0; i < 2; i++) {
@@ -424,19 +424,21 @@ static void test_ipsrun_places__daemons_elsewhere(void **state)
     memset(opt.master, 'p', 120);
     memcpy(opt.master, "unix:/", 6);
     opt.master[5 + 108] = '\0';
-    assert_false(master_wanted(opt.master));
+    assert_false(must_start_master(opt.master));
     opt.master[5 + 107] = '\0';
-    assert_true(master_wanted(opt.master));
+    assert_true(must_start_master(opt.master));
     no_program = true;
     opt.quiet = false;
     said[0] = '\0';
-    start_program(&opt, "ips-slave", "slave.log", (const char *[]){NULL});
+    start_private_daemon(&opt, "ips-slave", "slave.log",
+                         (const char *[]){NULL});
     assert_string_equal(said, "ipsrun: no private ips-slave (program "
                               "ips-slave); the run is recorded all the "
                               "same\n");
     said[0] = '\0';
     opt.quiet = true;
-    start_program(&opt, "ips-slave", "slave.log", (const char *[]){NULL});
+    start_private_daemon(&opt, "ips-slave", "slave.log",
+                         (const char *[]){NULL});
     assert_string_equal(said, "");
 }
 
@@ -508,7 +510,7 @@ static void test_ipsrun_places__library_with_blanks(void **state)
         make_file(own, "l", 0755);
         for (int again = 0; again < 2; again++) {
             strcpy(library, own);
-            assert_int_equal(link_without_blanks(library, opt.pool), 0);
+            assert_int_equal(link_library_without_blanks(library, opt.pool), 0);
             assert_true(readlink(library, to, sizeof(to) - 1) > 0);
             assert_string_equal(to, own);
         }
@@ -556,14 +558,14 @@ static void test_ipsrun_places__copies(void **state)
     char part[700];
     snprintf(part, sizeof(part), "%s.%ld", to, (long)getpid());
     assert_int_equal(access(part, F_OK), -1); /* nothing half done stays */
-    assert_true(reached_by_all("/etc/passwd"));
-    assert_false(reached_by_all("/nonexistent/x"));
-    assert_false(open_to_all(from));
+    assert_true(is_reachable_by_all_users("/etc/passwd"));
+    assert_false(is_reachable_by_all_users("/nonexistent/x"));
+    assert_false(is_readable_by_all_users(from));
     assert_int_equal(chmod(from, 0604), 0);
     assert_int_equal(chmod(top, 0701), 0);
-    assert_true(open_to_all(from));
+    assert_true(is_readable_by_all_users(from));
     assert_int_equal(chmod(top, 0706), 0);
-    assert_false(open_to_all(from));
+    assert_false(is_readable_by_all_users(from));
 }
 
 static unsigned open_descriptors(void)
@@ -578,17 +580,17 @@ static unsigned open_descriptors(void)
 static void test_ipsrun_places__no_descriptor_stays(void **state)
 {
     (void)state;
-    struct asking a = {.o = &opt};
+    struct master_query a = {.o = &opt};
     const unsigned before = open_descriptors();
     assert_int_equal(ask_master(&a), RUN_UNKNOWN);
-    assert_false(slave_runs(opt.pool));
-    assert_true(master_wanted(opt.master));
+    assert_false(is_slave_running(opt.pool));
+    assert_true(must_start_master(opt.master));
     make_file(path_of("from"), "text", 0600);
     assert_int_equal(copy_library(path_of("from"), path_of("to")), 0);
     assert_int_equal(copy_library(path_of("from"), path_of("none/to")), -1);
     assert_int_equal(copy_library(path_of("none"), path_of("to")), -1);
-    assert_false(master_wanted("unix"));
-    assert_false(master_wanted("unixx/tmp/socket"));
+    assert_false(must_start_master("unix"));
+    assert_false(must_start_master("unixx/tmp/socket"));
     assert_int_equal(open_descriptors(), before);
 }
 

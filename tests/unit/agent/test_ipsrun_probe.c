@@ -44,15 +44,15 @@ static int fake_usage(int who, struct rusage *out)
     return 0;
 }
 
-#define ips_core_now fake_now
-#define ips_cpu_read() (machine.mark = machine.marks ? 5 : 0)
-#define ips_cpu_mark() (machine.marks_used++, &machine.mark)
+#define ips_core_stamp_now fake_now
+#define ips_cpu_read_clock_ns() (machine.mark = machine.marks ? 5 : 0)
+#define ips_cpu_mark_address() (machine.marks_used++, &machine.mark)
 #define getrusage fake_usage
 #include "agent/ipsrun/probe.c"
 #undef getrusage
-#undef ips_cpu_mark
-#undef ips_cpu_read
-#undef ips_core_now
+#undef ips_cpu_mark_address
+#undef ips_cpu_read_clock_ns
+#undef ips_core_stamp_now
 
 static uint64_t bytes_written(void)
 {
@@ -70,7 +70,7 @@ static const struct ips_clock raw = {.kind = IPS_CLOCK_RAW,
 /* ---- the interposer's part: ipsrun/probe_costs.c ---- */
 
 void ipsrun_measure_interposer(const struct ips_clock *clock,
-                               struct ips_measured *m)
+                               struct ips_probe_measurements *m)
 {
     assert_int_equal(clock->mult_q32, raw.mult_q32);
     m->cost_ps[IPS_PROBE_COLD] = 4711;
@@ -90,10 +90,10 @@ static void test_ipsrun_probe__writes_what_the_agent_writes(void **state)
 {
     (void)state;
     rewind_stream();
-    one_event();
-    one_call();
-    one_sync();
-    one_procedure();
+    record_one_event();
+    record_one_call();
+    record_one_release();
+    record_one_procedure();
     assert_int_equal(bytes_written(), 32 + 64 + 80 + 32 + 32);
     check_record(0, IPS_REC_MARK, 32);
     check_record(32, IPS_REC_SEND, 64);
@@ -109,9 +109,9 @@ static void test_ipsrun_probe__writes_what_the_agent_writes(void **state)
     assert_true(sync->object == 1 && sync->site == 1);
     assert_true(sync->h.t <= sync->t_ret && sync->cpu <= sync->cpu_ret);
     assert_true(io->t_ret <= sync->h.t && io->cpu_ret <= sync->cpu);
-    signal(SIGURG, on_sample);
+    signal(SIGURG, on_probe_signal);
     rewind_stream();
-    one_sample();
+    take_one_sample();
     assert_int_equal(bytes_written(), 32);
     signal(SIGURG, SIG_DFL);
 }
@@ -134,14 +134,14 @@ static void test_ipsrun_probe__lower_quartile(void **state)
     (void)state;
     clock_is = count_ticks;
     calls = 0;
-    assert_int_equal(cost_ps(tick), 11000);
+    assert_int_equal(measure_cost_ps(tick), 11000);
     assert_int_equal(calls, 41 * 200);
     assert_true(compare_u64(&(uint64_t){1}, &(uint64_t){UINT64_MAX}) < 0);
     assert_true(compare_u64(&(uint64_t){UINT64_MAX}, &(uint64_t){1}) > 0);
     assert_int_equal(compare_u64(&(uint64_t){1}, &(uint64_t){1}), 0);
 }
 
-static void check_costs(const struct ips_measured *m)
+static void check_costs(const struct ips_probe_measurements *m)
 {
     static const struct {
         enum ips_probe probe;
@@ -172,7 +172,7 @@ static void check_costs(const struct ips_measured *m)
 static void test_ipsrun_probe__costs(void **state)
 {
     (void)state;
-    struct ips_measured m = {0};
+    struct ips_probe_measurements m = {0};
     clock_is = bytes_written;
     measure_costs(&m);
     check_costs(&m);
@@ -190,7 +190,7 @@ static void test_ipsrun_probe__costs(void **state)
 static void test_ipsrun_probe__measured(void **state)
 {
     (void)state;
-    struct ips_measured m = {0};
+    struct ips_probe_measurements m = {0};
     clock_is = bytes_written;
     assert_true(ipsrun_measure_probes(&raw, &m));
     check_costs(&m);
@@ -218,7 +218,7 @@ static void test_ipsrun_probe__marks(void **state)
         bool survives = cases[i].marks && !cases[i].clears && cases[i].sees;
         assert_int_equal(mark_survives_switch(do_nothing, &switched), survives);
         assert_int_equal(switched, 3 + cases[i].sees);
-        assert_int_equal(marks_are_reliable(), cases[i].reliable);
+        assert_int_equal(test_mark_reliability(), cases[i].reliable);
     }
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }

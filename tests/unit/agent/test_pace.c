@@ -17,7 +17,7 @@ static void test_pace__numbers(void **state)
     (void)state;
     assert_int_equal(tick_ns, TICK);
     assert_int_equal(period_ns, PERIOD);
-    assert_int_equal(lead_ns(), TICK + 100000);
+    assert_int_equal(watch_lead_ns(), TICK + 100000);
     /* the same numbers from another program: splitmix64 of clock, thread and
      * moment */
     m.now = 1000000;
@@ -32,12 +32,12 @@ static void test_pace__numbers(void **state)
     assert_int_equal(random_below(0), 0);
     assert_int_equal(random_below(1), 0);
     ips_core.mult = (uint64_t)1 << 31; /* two stamps a ns */
-    assert_int_equal(stamps_of(7), 14);
-    assert_int_equal(stamps_of((uint64_t)1 << 31), (uint64_t)1 << 32);
-    assert_int_equal(stamps_of((uint64_t)1 << 40), (uint64_t)1 << 32);
+    assert_int_equal(ns_to_stamps(7), 14);
+    assert_int_equal(ns_to_stamps((uint64_t)1 << 31), (uint64_t)1 << 32);
+    assert_int_equal(ns_to_stamps((uint64_t)1 << 40), (uint64_t)1 << 32);
     ips_core.mult = 0;
-    assert_int_equal(stamps_of(7), 7);
-    set_timer(9, 3000000007, 1000000005);
+    assert_int_equal(ns_to_stamps(7), 7);
+    set_kernel_timer(9, 3000000007, 1000000005);
     assert_timer(9, 3000000007, 1000000005);
 }
 
@@ -45,18 +45,19 @@ static void test_pace__timers_that_are_made(void **state)
 {
     (void)state;
     m.new_id = INT16_MAX;
-    assert_int_equal(make_timer(CLOCK_MONOTONIC, 12), INT16_MAX);
+    assert_int_equal(create_kernel_timer(CLOCK_MONOTONIC, 12), INT16_MAX);
     assert_int_equal(m.clock[0], CLOCK_MONOTONIC);
     assert_int_equal(m.cookie[0], 12);
     assert_int_equal(m.signo, 33);
     assert_int_equal(m.notify, SIGEV_THREAD_ID);
     assert_int_equal(m.tid, 77);
     assert_int_equal(m.deleted, 0);
-    assert_int_equal(make_timer(CLOCK_MONOTONIC, 12), -1); /* too great an id */
+    assert_int_equal(create_kernel_timer(CLOCK_MONOTONIC, 12),
+                     -1); /* too great an id */
     assert_int_equal(m.deleted, 1);
     assert_int_equal(m.deleted_id[0], INT16_MAX + 1);
     m.new_id = -1;
-    assert_int_equal(make_timer(CLOCK_MONOTONIC, 12), -1);
+    assert_int_equal(create_kernel_timer(CLOCK_MONOTONIC, 12), -1);
     assert_int_equal(m.deleted, 1);
 }
 
@@ -232,20 +233,20 @@ static void test_pace__watch(void **state)
 {
     (void)state;
     const uint64_t lead = TICK + 100000;
-    set_watch(45000000 - lead - 1);
+    set_watch_timer(45000000 - lead - 1);
     assert_timer(5, 1, TICK);
-    set_watch(45000000 - lead);
+    set_watch_timer(45000000 - lead);
     assert_timer(5, 1, TICK);
-    set_watch(45000000 - lead - 9);
+    set_watch_timer(45000000 - lead - 9);
     assert_timer(5, 9, TICK);
-    set_watch(46000000);
+    set_watch_timer(46000000);
     assert_timer(5, 1, TICK);
     ips_me.sample_watch = IPS_SAMPLE_SET; /* the exact timer sees to it */
-    set_watch(44000000);
+    set_watch_timer(44000000);
     assert_timer(5, 1000000, TICK);
     ips_me.sample_watch = 0;
     pace.exact = -1; /* nothing to be set before the moment */
-    set_watch(44000000);
+    set_watch_timer(44000000);
     assert_timer(5, 1000000, TICK);
 }
 

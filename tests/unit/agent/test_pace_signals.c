@@ -78,7 +78,7 @@ static void test_pace__exact_signal(void **state)
 /* The moment was put off to 300 us after a return at 46 ms. */
 static void put_off(void)
 {
-    pace.put_off_set = true;
+    pace.postponed_timer_set = true;
     pace.back = 46000000;
     pace.offset = 300000;
     pace.at = 60000000;
@@ -92,13 +92,13 @@ static void test_pace__exact_signal_put_off(void **state)
     put_off();
     exact_at(46300000 - 2001); /* too early: set for the rest */
     assert_timer(6, 5000, 0);
-    assert_true(is_set() && pace.put_off_set);
+    assert_true(is_set() && pace.postponed_timer_set);
     exact_at(46200000);
     assert_timer(6, 100000, 0);
     is_in_call = true; /* in the wrapper: a later return */
     pace.skip = 99;
     exact_at(46300000);
-    assert_false(is_set() || pace.put_off_set);
+    assert_false(is_set() || pace.postponed_timer_set);
     assert_in_range(pace.skip, 0, 3);
     assert_int_equal(atomic_load(&signal_ns), -100);
     assert_int_equal(m.written, 0);
@@ -107,7 +107,7 @@ static void test_pace__exact_signal_put_off(void **state)
     pace.budget = 0;
     exact_at(46300000);
     assert_int_equal(m.written, 1);
-    assert_false(m.late || pace.put_off_set || pace.offset || is_set());
+    assert_false(m.late || pace.postponed_timer_set || pace.offset || is_set());
     assert_int_equal(pace.budget, BUDGET); /* gaps are long enough */
     assert_int_equal(pace.at, 60000000);   /* the next one, drawn before */
     assert_int_equal(examined_from(), m.now + 60000000 - 46300000 - PERIOD);
@@ -151,10 +151,10 @@ static void test_pace__watch_signal(void **state)
 {
     (void)state;
     /* before the moment: sets the exact timer, not in a call */
-    pace.put_off_set = true;
+    pace.postponed_timer_set = true;
     watch_at(44000000);
     assert_true(is_set());
-    assert_false(pace.put_off_set);
+    assert_false(pace.postponed_timer_set);
     assert_timer(6, 1000000, 0);
     m.sets = 0;
     watch_at(45000000 + TICK - 1); /* the exact timer's turn */
@@ -266,7 +266,7 @@ static void test_pace__postponed_return(void **state)
     assert_int_equal(atomic_load(&signal_ns), 0);
     assert_int_equal(pace.tries, 1);
     assert_in_range(pace.skip, 1, 4);
-    assert_false(pace.put_off_set);
+    assert_false(pace.postponed_timer_set);
     put_off();
     call = at_cpu(46300000); /* the timer was late */
     assert_false(must_set_timer_after_postponed_return(&call));
@@ -342,7 +342,7 @@ static void test_pace__returns_near(void **state)
         assert_int_equal(pace.arms, i + 1);
         assert_int_equal(pace.returns, i + 1);
         assert_int_equal(pace.back, 44940000 + i);
-        assert_true(pace.back_known && !pace.busy && !pace.put_off_set);
+        assert_true(pace.back_known && !pace.busy && !pace.postponed_timer_set);
         return_at(44950000); /* nothing while it runs */
         assert_int_equal(pace.returns, i + 1);
         ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
@@ -406,7 +406,7 @@ static void test_pace__return_put_off(void **state)
     m.step = 700;
     pace.at = 80000000;
     return_at(46000000);
-    assert_true(is_set() && pace.put_off_set);
+    assert_true(is_set() && pace.postponed_timer_set);
     assert_int_equal(pace.arms + pace.returns, 0);
     assert_int_equal(m.id, 6);
     assert_true(m.ns >= 301250 && m.ns <= 316250);
@@ -416,12 +416,12 @@ static void test_pace__return_put_off(void **state)
     pace.skip = 2;
     pace.at = 80000000;
     return_at(46000000);
-    assert_false(is_set() || pace.put_off_set);
+    assert_false(is_set() || pace.postponed_timer_set);
     assert_int_equal(pace.skip, 1);
     assert_int_equal(pace.back, 46000000);
     atomic_store(&sleeps_unseen, true);
     return_at(46000000);
-    assert_false(is_set() || pace.put_off_set);
+    assert_false(is_set() || pace.postponed_timer_set);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, begin)

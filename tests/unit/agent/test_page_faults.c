@@ -94,8 +94,8 @@ static int real_setsockopt(int fd, int level, int name, const void *value,
 #define ips_sys3 fake_usage
 #define ips_rec_begin_at fake_begin
 #define ips_rec_publish fake_publish
-#define ips_page_faults_begin faults_begin
-#define ips_page_faults_note faults_note
+#define ips_page_faults_skip_earlier faults_begin
+#define ips_page_faults_set_counts faults_note
 #define ips_page_faults_write_counted faults_write
 #define ips_page_faults_write_if_any faults_write_if_any
 void faults_begin(void);

@@ -439,10 +439,10 @@ static void test_pool__clock_converts_both_ways_of_zero(void **state)
                               .counter0 = 1000,
                               .raw0_ns = 5000000000u,
                               .mult_q32 = (uint64_t)1 << 31};
-    assert_int_equal(ips_clock_ns(&clock, 1000), 5000000000u);
-    assert_int_equal(ips_clock_ns(&clock, 3000), 5000001000u);
-    assert_int_equal(ips_clock_ns(&clock, 0), 5000000000u - 500);
-    assert_int_equal(ips_clock_ns(&clock, 1000 + (uint64_t)1e15),
+    assert_int_equal(ips_clock_to_ns(&clock, 1000), 5000000000u);
+    assert_int_equal(ips_clock_to_ns(&clock, 3000), 5000001000u);
+    assert_int_equal(ips_clock_to_ns(&clock, 0), 5000000000u - 500);
+    assert_int_equal(ips_clock_to_ns(&clock, 1000 + (uint64_t)1e15),
                      5000000000u + (uint64_t)5e14);
 }
 

@@ -23,7 +23,7 @@ static uint64_t fake_counter(void);
 static int fake_gettime(clockid_t id, struct timespec *out);
 static int fake_sleep(const struct timespec *want, struct timespec *left);
 static FILE *fake_open(const char *path, const char *how);
-#define ips_counter fake_counter
+#define ips_counter_read fake_counter
 #define clock_gettime fake_gettime
 #define nanosleep fake_sleep
 #define fopen fake_open
@@ -162,7 +162,8 @@ static int teardown(void **state)
 static unsigned measures;
 static struct ips_clock measured_on;
 
-static bool measure_all(const struct ips_clock *clock, struct ips_measured *m)
+static bool measure_all(const struct ips_clock *clock,
+                        struct ips_probe_measurements *m)
 {
     measured_on = *clock;
     measures++;
@@ -173,15 +174,16 @@ static bool measure_all(const struct ips_clock *clock, struct ips_measured *m)
 }
 
 static bool measure_in_vain(const struct ips_clock *clock,
-                            struct ips_measured *m)
+                            struct ips_probe_measurements *m)
 {
     measure_all(clock, m);
     return false;
 }
 
-static void
-get_clock(const char *boot, struct ips_clock *clock, struct ips_measured *m,
-          bool (*measure)(const struct ips_clock *, struct ips_measured *))
+static void get_clock(const char *boot, struct ips_clock *clock,
+                      struct ips_probe_measurements *m,
+                      bool (*measure)(const struct ips_clock *,
+                                      struct ips_probe_measurements *))
 {
     struct ips_err err = {0};
     memset(clock, 0xa5, sizeof(*clock));
@@ -193,7 +195,7 @@ get_clock(const char *boot, struct ips_clock *clock, struct ips_measured *m,
 static void is_raw(void)
 {
     struct ips_clock clock;
-    struct ips_measured m;
+    struct ips_probe_measurements m;
     get_clock("boot", &clock, &m, NULL);
     assert_int_equal(clock.kind, IPS_CLOCK_RAW);
     assert_int_equal(clock.counter0, clock.raw0_ns);
@@ -210,7 +212,7 @@ static void is_raw(void)
 static void test_pool_clock__is_measured_where_it_is_undisturbed(void **state)
 {
     struct ips_clock clock;
-    struct ips_measured m;
+    struct ips_probe_measurements m;
     (void)state;
     get_clock("boot", &clock, &m, NULL);
     assert_int_equal(machine.sleeps, 1);
@@ -240,7 +242,7 @@ static void test_pool_clock__has_the_kernels_rate(void **state)
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
         struct ips_clock clock;
-        struct ips_measured m;
+        struct ips_probe_measurements m;
         start_machine();
         machine.khz = cases[i].khz;
         get_clock("boot", &clock, &m, NULL);
@@ -303,7 +305,7 @@ static void same_clock(const struct ips_clock *a, const struct ips_clock *b)
 static void test_pool_clock__is_kept_for_its_boot(void **state)
 {
     struct ips_clock first, again;
-    struct ips_measured m;
+    struct ips_probe_measurements m;
     (void)state;
     get_clock("boot", &first, &m, NULL);
     machine.now += 12345678;
@@ -330,7 +332,7 @@ static void test_pool_clock__is_kept_for_its_boot(void **state)
 static void test_pool_clock__failed_measurements_are_not_kept(void **state)
 {
     struct ips_clock clock;
-    struct ips_measured m;
+    struct ips_probe_measurements m;
     (void)state;
     measures = 0;
     for (int i = 0; i < 2; i++) {
@@ -384,7 +386,7 @@ static void test_pool_clock__damaged_files_are_measured_anew(void **state)
     for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
         char line[400];
         struct ips_clock clock;
-        struct ips_measured m;
+        struct ips_probe_measurements m;
         kept_line(line, sizeof(line), lines[i].version, lines[i].kind,
                   lines[i].mult, lines[i].marks, lines[i].costs);
         write_kept(line);
@@ -405,7 +407,7 @@ static void test_pool_clock__damaged_files_are_measured_anew(void **state)
 static void test_pool_clock__failure_leaves_nothing(void **state)
 {
     struct ips_clock clock;
-    struct ips_measured m;
+    struct ips_probe_measurements m;
     struct ips_err err = {0};
     (void)state;
     assert_int_equal(mkdir(clock_file(), 0700), 0);
@@ -426,15 +428,15 @@ static void test_pool_clock__failure_leaves_nothing(void **state)
 static void test_pool_clock__written_is_read(void **state)
 {
     const struct ips_clock clock = {IPS_CLOCK_TSC, 0, 333, 444, 555};
-    struct ips_measured m = {.marks = IPS_MARKS_FAIL}, back;
+    struct ips_probe_measurements m = {.marks = IPS_MARKS_FAIL}, back;
     struct ips_clock found;
     struct ips_err err = {0};
     char boot[40] = "";
     (void)state;
     for (unsigned i = 0; i < IPS_PROBE_COSTS; i++)
         m.cost_ps[i] = (uint64_t)UINT32_MAX * (i + 1);
-    assert_int_equal(ips_pool_clock_store(root, &clock, &m, &err), 0);
-    assert_int_equal(ips_pool_boot_id(boot, &err), 0);
+    assert_int_equal(ips_pool_store_clock(root, &clock, &m, &err), 0);
+    assert_int_equal(ips_pool_read_boot_id(boot, &err), 0);
     assert_int_equal(strlen(boot), 36);
     get_clock(boot, &found, &back, measure_all);
     same_clock(&found, &clock);

@@ -50,7 +50,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static const char *path_of(const char *run, const char *file)
+static const char *path_data_of(const char *run, const char *file)
 {
     static char path[700];
     snprintf(path, sizeof(path), "%s/%s%s", pool.root, run, file);
@@ -74,12 +74,13 @@ static struct ips_control control_of(struct ips_run_options opt)
     const struct ips_control *c = NULL;
     if (make_run("made", opt, &err) < 0)
         fail_msg("%s", err.msg);
-    assert_int_equal(ips_control_read_copy(path_of("made", ""), &c, &err), 0);
+    assert_int_equal(ips_control_read_copy(path_data_of("made", ""), &c, &err),
+                     0);
     struct ips_control copy;
     memcpy(&copy, c, sizeof(copy));
     ips_control_free(c);
-    assert_int_equal(unlink(path_of("made", "/control")), 0);
-    assert_int_equal(rmdir(path_of("made", "")), 0); /* nothing else */
+    assert_int_equal(unlink(path_data_of("made", "/control")), 0);
+    assert_int_equal(rmdir(path_data_of("made", "")), 0); /* nothing else */
     return copy;
 }
 
@@ -140,7 +141,7 @@ static void test_pool_run__tags_that_just_fit(void **state)
     assert_int_equal(
         make_run("long", (struct ips_run_options){.tags = tags}, &err),
         IPS_E_LIMIT);
-    assert_int_equal(access(path_of("long", ""), F_OK), -1);
+    assert_int_equal(access(path_data_of("long", ""), F_OK), -1);
 }
 
 /* A ring has four segments in a quarter of its quota, of 64 KiB at least:
@@ -181,7 +182,8 @@ static void test_pool_run__quota_is_what_others_leave(void **state)
     munmap(r, sizeof(*r));
 }
 
-static bool measure(const struct ips_clock *clock, struct ips_measured *m)
+static bool measure(const struct ips_clock *clock,
+                    struct ips_probe_measurements *m)
 {
     (void)clock;
     m->marks = IPS_MARKS_FAIL;
@@ -230,7 +232,7 @@ static void test_pool_run__probe_costs(void **state)
                  {"1000001", false, 1000000},
                  {NULL, false, 0}};
     (void)state;
-    assert_int_equal(unlink(path_of("clock", "")), 0);
+    assert_int_equal(unlink(path_data_of("clock", "")), 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         if (cases[i].extra)
             setenv("IPS_TEST_PROBE_NS", cases[i].extra, 1);
@@ -243,7 +245,7 @@ static void test_pool_run__probe_costs(void **state)
         assert_int_equal(c.cpu_mode, IPS_CPU_CLOCK);
         assert_int_equal(c.probe_extra_ns, cases[i].ns);
         for (unsigned k = 0; k < IPS_PROBE_COSTS; k++)
-            assert_int_equal(ips_probe_ps(&c, (enum ips_probe)k),
+            assert_int_equal(ips_probe_cost_ps(&c, (enum ips_probe)k),
                              (k == IPS_PROBE_CALL ? 1499 : 100 * k + 41) +
                                  records_of(k) * 1000 * cases[i].ns);
         assert_int_equal(c.probe_ns, 1 + cases[i].ns); /* 1.499 rounds down */
@@ -267,7 +269,7 @@ static void test_pool_run__test_clock(void **state)
     setenv("IPS_TEST_CLOCK", "0,0,9,-9000000000000000000", 1);
     assert_int_equal(make_run("below", (struct ips_run_options){0}, &err),
                      IPS_E_USAGE);
-    assert_int_equal(access(path_of("below", ""), F_OK), -1);
+    assert_int_equal(access(path_data_of("below", ""), F_OK), -1);
     setenv("IPS_TEST_CLOCK", "0,0,9,9000000000000000000", 1);
     assert_true(control_of((struct ips_run_options){0}).test_step_ns > 0);
     setenv("IPS_TEST_CLOCK", "fast", 1);
@@ -378,14 +380,14 @@ static void test_pool_run__another_was_first(void **state)
     char want[900];
     rename_fails = EEXIST;
     assert_int_equal(make_run("late", (struct ips_run_options){0}, &err), 0);
-    assert_int_equal(rmdir(path_of("late", "")), 0);
+    assert_int_equal(rmdir(path_data_of("late", "")), 0);
     rename_fails = EXDEV;
     assert_int_equal(make_run("late", (struct ips_run_options){0}, &err),
                      IPS_E_IO);
     snprintf(want, sizeof(want), "run late: %s: Invalid cross-device link",
-             path_of("late", "/control"));
+             path_data_of("late", "/control"));
     assert_string_equal(err.msg, want);
-    assert_int_equal(access(path_of("late", ""), F_OK), -1);
+    assert_int_equal(access(path_data_of("late", ""), F_OK), -1);
     rename_fails = 0;
 }
 
@@ -405,8 +407,8 @@ static void test_pool_run__names_and_places(void **state)
                      IPS_E_USAGE);
     assert_string_equal(err.msg, want);
     assert_int_equal(make_run(name + 1, (struct ips_run_options){0}, &err), 0);
-    assert_int_equal(unlink(path_of(name + 1, "/control")), 0);
-    assert_int_equal(rmdir(path_of(name + 1, "")), 0);
+    assert_int_equal(unlink(path_data_of(name + 1, "/control")), 0);
+    assert_int_equal(rmdir(path_data_of(name + 1, "")), 0);
     const struct ips_run_options relative = {.pool_root = "p", .run = "r"},
                                  root = {.pool_root = "/proc", .run = "r"};
     assert_int_equal(ips_pool_make_run(&relative, dir, sizeof(dir), &err),
@@ -438,13 +440,13 @@ static void all_ways(void)
     const struct ips_control *c = NULL;
     const struct ips_run_options join = {.join = true};
     char cut[700], none[700];
-    snprintf(cut, sizeof(cut), "%s", path_of("cut", ""));
-    snprintf(none, sizeof(none), "%s", path_of("none", ""));
+    snprintf(cut, sizeof(cut), "%s", path_data_of("cut", ""));
+    snprintf(none, sizeof(none), "%s", path_data_of("none", ""));
     assert_int_equal(make_run("cut", join, &err), 0);
     assert_int_equal(make_run("cut", join, &err), 0);
     assert_int_equal(make_run("cut", (struct ips_run_options){0}, &err),
                      IPS_E_BUSY);
-    assert_int_equal(truncate(path_of("cut", "/control"), 100), 0);
+    assert_int_equal(truncate(path_data_of("cut", "/control"), 100), 0);
     assert_int_equal(ips_control_read_copy(cut, &c, &err), IPS_E_CORRUPT);
     /* would catch: a run joined of which nothing can be recorded */
     assert_int_equal(make_run("cut", join, &err), IPS_E_CORRUPT);
@@ -459,7 +461,7 @@ static void all_ways(void)
     assert_int_equal(ips_control_add_released_bytes(pool.dir, 1, &err), 0);
     assert_int_equal(ips_control_add_spare_bytes(pool.dir, 1, &err), 0);
     assert_int_equal(ips_control_store_slave_identity(pool.dir, &err), 0);
-    assert_int_equal(unlink(path_of("cut", "/control")), 0);
+    assert_int_equal(unlink(path_data_of("cut", "/control")), 0);
     assert_int_equal(rmdir(cut), 0);
 }
 
@@ -484,11 +486,11 @@ static void test_pool_run__only_its_own_directory_goes(void **state)
     memset(tags + 2, 'x', 300);
     const struct ips_run_options join = {.join = true, .tags = tags};
     assert_int_equal(make_run("ours", join, &err), IPS_E_LIMIT);
-    assert_int_equal(access(path_of("ours", ""), F_OK), -1);
-    assert_int_equal(mkdir(path_of("theirs", ""), 0700), 0);
+    assert_int_equal(access(path_data_of("ours", ""), F_OK), -1);
+    assert_int_equal(mkdir(path_data_of("theirs", ""), 0700), 0);
     assert_int_equal(make_run("theirs", join, &err), IPS_E_LIMIT);
     assert_non_null(strstr(err.msg, "run theirs"));
-    assert_int_equal(rmdir(path_of("theirs", "")), 0);
+    assert_int_equal(rmdir(path_data_of("theirs", "")), 0);
 }
 
 /* Would catch: a signature in another field, one that no program finds, sums
@@ -539,20 +541,20 @@ static void test_pool_run__spares_that_are_refused(void **state)
     int left = openat(dir, IPS_SPARE_PREFIX "new", O_CREAT | O_WRONLY, 0600);
     assert_int_equal(write(left, "half", 4), 4);
     close(left);
-    int fd = ips_spare_make(dir, 7, &small, &bytes);
+    int fd = ips_spare_segment_make(dir, 7, &small, &bytes);
     assert_true(fd >= 0);
     assert_int_equal(fstat(fd, &st), 0);
     assert_int_equal(st.st_size, small.segment_bytes);
     assert_int_equal(bytes, (uint64_t)st.st_blocks * 512);
     assert_int_equal(st.st_mode & 07777, 0600);
     close(fd);
-    assert_int_equal(ips_spare_make(dir, 7, &small, &bytes), -1);
+    assert_int_equal(ips_spare_segment_make(dir, 7, &small, &bytes), -1);
     struct rlimit old, limit = {1 << 16, 1 << 16};
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     limit.rlim_max = old.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(ips_spare_make(dir, 8, &small, &bytes), -1);
+    assert_int_equal(ips_spare_segment_make(dir, 8, &small, &bytes), -1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, SIG_DFL);
     assert_int_equal(entries("/proc/self/fd"), before);

@@ -78,7 +78,7 @@ static void fake_publish(const void *rec)
     m.records++;
 }
 
-#define ips_core_now fake_now
+#define ips_core_stamp_now fake_now
 #define ips_build_proc_path fake_path
 #define ips_read_with_own_table fake_read
 #define ips_sys_block_signals_small_stack fake_block
@@ -207,16 +207,16 @@ static void test_run_delay__costs(void **state)
 {
     (void)state;
     ips_me.cpu.delay_cpu = 1000;
-    assert_true(is_affordable(1000 + 128 * 40000));
-    assert_false(is_affordable(1000 + 128 * 40000 - 1));
-    learn_cost(20000);
+    assert_true(is_reading_affordable(1000 + 128 * 40000));
+    assert_false(is_reading_affordable(1000 + 128 * 40000 - 1));
+    learn_reading_cost(20000);
     assert_int_equal(ips_me.cpu.delay_cost, 35001);
-    learn_cost(80000);
+    learn_reading_cost(80000);
     assert_int_equal(ips_me.cpu.delay_cost, 46251);
-    learn_cost(1000000); /* disturbed */
+    learn_reading_cost(1000000); /* disturbed */
     assert_int_equal(ips_me.cpu.delay_cost, 54689);
-    assert_true(is_affordable(1000 + 128 * 54689));
-    assert_false(is_affordable(1000 + 128 * 54689 - 1));
+    assert_true(is_reading_affordable(1000 + 128 * 54689));
+    assert_false(is_reading_affordable(1000 + 128 * 54689 - 1));
     ips_me.cpu.delay_t = 400;
     ips_core.mult = (uint64_t)1 << 31; /* two stamps a ns */
     assert_int_equal(off_core_ns_since_reading(1400, 1100), 400);
@@ -227,7 +227,7 @@ static void test_run_delay__record(void **state)
 {
     (void)state;
     m.takes = 30000;
-    record_delay(4000000000, 777);
+    read_and_write_run_delay(4000000000, 777);
     assert_int_equal(m.records, 1);
     assert_int_equal(m.blocked, 0);
     assert_int_equal(m.stamp, 5000030000);
@@ -239,12 +239,12 @@ static void test_run_delay__record(void **state)
     assert_int_equal(ips_me.cpu.delay_ns, 1234);
     assert_int_equal(ips_me.cpu.delay_cost, 37501);
     m.takes = 5000000000;
-    record_delay(4000000000, 777);
+    read_and_write_run_delay(4000000000, 777);
     assert_int_equal(m.record.h.a, UINT32_MAX);
     m.no_room = true;
-    record_delay(4000000000, 777);
+    read_and_write_run_delay(4000000000, 777);
     m.fails = -EAGAIN;
-    record_delay(4000000001, 778);
+    read_and_write_run_delay(4000000001, 778);
     assert_int_equal(m.records, 2);
     assert_int_equal(m.blocked, 0);
     assert_int_equal(ips_me.cpu.delay_t, 4000000001);

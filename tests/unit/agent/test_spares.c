@@ -35,7 +35,7 @@ static void slave_begins(struct place *p)
 
 static struct slave_run *the_run(struct place *p)
 {
-    struct slave_run *run = slave_drain_find(&p->drain, RUN);
+    struct slave_run *run = slave_drain_find_run(&p->drain, RUN);
     assert_non_null(run);
     return run;
 }

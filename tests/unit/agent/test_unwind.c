@@ -53,11 +53,11 @@ void chain_note(void *return_address)
 
 void chain_said(void)
 {
-    struct ips_unwind u;
+    struct ips_unwind_stack u;
     IPS_UNWIND_HERE(&u);
     u.low = u.reg[IPS_REG_SP];
     u.end = stack_end;
-    count = ips_unwind(&u, frames, FRAMES);
+    count = ips_unwind_stack(&u, frames, FRAMES);
 }
 
 /* Frame 0 is in chain_said, 1 its return address; then each function's, the
@@ -112,17 +112,17 @@ static void test_unwind__through_the_c_library(void **state)
 
 static void test_unwind__no_more_than_asked_for(void **state)
 {
-    struct ips_unwind u;
+    struct ips_unwind_stack u;
     uint64_t few[3] = {0, 0, 77};
     (void)state;
     IPS_UNWIND_HERE(&u);
-    struct ips_unwind without = u;
+    struct ips_unwind_stack without = u;
     u.low = u.reg[IPS_REG_SP];
     u.end = stack_end;
-    assert_int_equal(ips_unwind(&u, few, 2), 2);
+    assert_int_equal(ips_unwind_stack(&u, few, 2), 2);
     assert_int_equal(few[2], 77);
     /* No stack is known: the program counter alone. */
-    assert_int_equal(ips_unwind(&without, few, 3), 1);
+    assert_int_equal(ips_unwind_stack(&without, few, 3), 1);
 }
 
 /* Catches a rule kept by the first walk that gives other frames than the table
@@ -180,14 +180,14 @@ static uint64_t want_frame;
 
 static void on_step(int sig, siginfo_t *info, void *context)
 {
-    struct ips_unwind u;
+    struct ips_unwind_stack u;
     uint64_t got[FRAMES];
     (void)sig;
     (void)info;
     ips_unwind_load_context(&u, (const ucontext_t *)context);
     u.low = u.reg[IPS_REG_SP];
     u.end = stack_end;
-    uint32_t n = ips_unwind(&u, got, FRAMES);
+    uint32_t n = ips_unwind_stack(&u, got, FRAMES);
     steps++;
     for (uint32_t i = 0; i < n; i++)
         if (got[i] == want_frame)
@@ -268,7 +268,7 @@ static uint64_t any(const uint64_t *stack, size_t words)
 {
     static const uintptr_t codes[] = {
         (uintptr_t)qsort, (uintptr_t)test_unwind__every_caller_in_order,
-        (uintptr_t)ips_unwind, (uintptr_t)snprintf};
+        (uintptr_t)ips_unwind_stack, (uintptr_t)snprintf};
     switch (draw() % 5) {
     case 0:
         return draw();
@@ -295,7 +295,7 @@ static void hostile_batch(uint64_t from)
         _exit(2);
     seed = from * 0x9e3779b97f4a7c15u | 1;
     for (unsigned round = 0; round < 2000; round++) {
-        struct ips_unwind u = {.known = (1u << IPS_REGS) - 1};
+        struct ips_unwind_stack u = {.known = (1u << IPS_REGS) - 1};
         for (size_t i = 0; i < words; i++)
             stack[i] = any(stack, words);
         for (unsigned i = 0; i < IPS_REGS; i++)
@@ -304,7 +304,7 @@ static void hostile_batch(uint64_t from)
         u.end = (uint64_t)(uintptr_t)(stack + words);
         if (draw() % 4)
             u.reg[IPS_REG_SP] = u.low + draw() % (2 * page) / 8 * 8;
-        uint32_t n = ips_unwind(&u, got, FRAMES);
+        uint32_t n = ips_unwind_stack(&u, got, FRAMES);
         if (n < 1 || n > FRAMES)
             _exit(3);
     }

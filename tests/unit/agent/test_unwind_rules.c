@@ -44,9 +44,9 @@ static uint64_t word(unsigned n)
     return (uint64_t)(uintptr_t)&stack[n];
 }
 extern const char code_def_cfa_rbp[] __attribute__((visibility("hidden")));
-static struct ips_unwind begin(const char *code, uint64_t offset)
+static struct ips_unwind_stack begin(const char *code, uint64_t offset)
 {
-    struct ips_unwind u = {.known = (1u << IPS_REGS) - 1};
+    struct ips_unwind_stack u = {.known = (1u << IPS_REGS) - 1};
     for (unsigned i = 0; i < WORDS; i++)
         stack[i] = 0x10000000 + i;
     for (unsigned i = 0; i < IPS_REGS; i++)
@@ -62,10 +62,10 @@ static struct ips_unwind begin(const char *code, uint64_t offset)
 }
 
 /* One frame up; false: the walk ends before. Then `u` is of the caller. */
-static bool step(struct ips_unwind *u)
+static bool step(struct ips_unwind_stack *u)
 {
     uint64_t frames[2] = {0, 0}, pc = u->reg[PC];
-    uint32_t n = ips_unwind(u, frames, 2);
+    uint32_t n = ips_unwind_stack(u, frames, 2);
     assert_int_equal(frames[0], pc);
     assert_true(n == 1 || n == 2);
     if (n == 2)
@@ -127,7 +127,7 @@ static void test_unwind_rules__where_the_frame_ends(void **state)
     (void)state;
     for (unsigned again = 0; again < 3; again++) { /* by rule, kept, by rule */
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-            struct ips_unwind u = begin(cases[i].code, cases[i].offset);
+            struct ips_unwind_stack u = begin(cases[i].code, cases[i].offset);
             assert_true(step(&u));
             assert_int_equal(u.reg[SP], cases[i].cfa);
             unsigned at = (unsigned)((cases[i].cfa - word(0)) / 8);
@@ -209,7 +209,7 @@ static void test_unwind_rules__where_a_register_is(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         for (unsigned again = 0; again < 2; again++) {
-            struct ips_unwind u = begin(cases[i].code, 0);
+            struct ips_unwind_stack u = begin(cases[i].code, 0);
             unsigned reg = cases[i].reg;
             assert_true(step(&u));
             assert_int_equal(u.reg[SP], word(30));
@@ -224,7 +224,7 @@ static void test_unwind_rules__where_a_register_is(void **state)
 static void test_unwind_rules__of_unknown_registers(void **state)
 {
     (void)state;
-    struct ips_unwind u = begin(code_in_register, 0);
+    struct ips_unwind_stack u = begin(code_in_register, 0);
     u.known &= ~(1u << R12);
     assert_true(step(&u));
     assert_int_equal(u.known >> BX & 1, 0);
@@ -286,7 +286,7 @@ static void test_unwind_rules__return_addresses_and_ends(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         for (unsigned again = 0; again < 2; again++) {
-            struct ips_unwind u = begin(cases[i].code, 0);
+            struct ips_unwind_stack u = begin(cases[i].code, 0);
             if (!cases[i].pc) /* there is a table: it is not asked */
                 u.reg[FP] = word(40);
             assert_int_equal(step(&u), cases[i].pc != 0);
@@ -362,13 +362,13 @@ static void test_unwind_rules__expressions(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct ips_unwind u = begin(cases[i].code, 0);
+        struct ips_unwind_stack u = begin(cases[i].code, 0);
         assert_true(step(&u));
         assert_int_equal(u.known >> BX & 1, !cases[i].fails);
         if (!cases[i].fails)
             assert_int_equal(u.reg[BX], cases[i].value);
     }
-    struct ips_unwind u = begin(code_breg, 0);
+    struct ips_unwind_stack u = begin(code_breg, 0);
     u.known &= ~(1u << R12);
     assert_true(step(&u));
     assert_int_equal(u.known >> BX & 1, 0);
@@ -394,7 +394,7 @@ extern const char code_between[] __attribute__((visibility("hidden")));
 static void test_unwind_rules__heads_of_tables(void **state)
 {
     (void)state;
-    struct ips_unwind u = begin(code_personality, 0);
+    struct ips_unwind_stack u = begin(code_personality, 0);
     assert_true(step(&u));
     assert_int_equal(u.reg[SP], word(SP_AT + 6));
     u = begin(code_wide_personality, 0);
@@ -429,7 +429,7 @@ static void test_unwind_rules__over_a_signal(void **state)
         REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
     static ucontext_t uc[2];
     (void)state;
-    struct ips_unwind u = begin(code_signal, 0);
+    struct ips_unwind_stack u = begin(code_signal, 0);
     for (unsigned i = 0; i < IPS_REGS; i++)
         uc[0].uc_mcontext.gregs[greg[i]] = 0x30000000 + (long)i;
     u.reg[SP] = (uint64_t)(uintptr_t)&uc[0];
@@ -469,7 +469,7 @@ static void test_unwind_rules__by_frame_pointer(void **state)
                  {UINT64_MAX - 7, false}};
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct ips_unwind u = begin(code_plain, 0);
+        struct ips_unwind_stack u = begin(code_plain, 0);
         u.reg[PC] = NOWHERE;
         u.reg[FP] = cases[i].fp;
         assert_int_equal(step(&u), cases[i].good);
@@ -481,7 +481,7 @@ static void test_unwind_rules__by_frame_pointer(void **state)
         assert_int_equal(u.reg[SP], word(at + 2));
         assert_int_equal(u.known, 1u << FP | 1u << PC | 1u << SP);
     }
-    struct ips_unwind u = begin(code_plain, 0);
+    struct ips_unwind_stack u = begin(code_plain, 0);
     u.reg[PC] = NOWHERE;
     u.known &= ~(1u << FP);
     assert_false(step(&u));
@@ -492,7 +492,7 @@ static void test_unwind_rules__edges_of_the_stack(void **state)
 {
     (void)state;
     for (unsigned again = 0; again < 2; again++) {
-        struct ips_unwind u = begin(code_plain, 0);
+        struct ips_unwind_stack u = begin(code_plain, 0);
         u.low = word(SP_AT);
         u.end = word(SP_AT + 1);
         assert_true(step(&u));
@@ -512,7 +512,7 @@ static void test_unwind_rules__edges_of_the_stack(void **state)
         u = begin(code_plain, 0);
         stack[SP_AT] = 0;
         uint64_t frames[3];
-        assert_int_equal(ips_unwind(&u, frames, 3), 1);
+        assert_int_equal(ips_unwind_stack(&u, frames, 3), 1);
     }
 }
 
@@ -523,10 +523,10 @@ static void test_unwind_rules__the_call_precedes_its_return(void **state)
     uint64_t frames[4];
     (void)state;
     for (unsigned again = 0; again < 2; again++) {
-        struct ips_unwind u = begin(code_plain, 0);
+        struct ips_unwind_stack u = begin(code_plain, 0);
         stack[SP_AT] = (uint64_t)(uintptr_t)code_def_cfa_offset + 700;
         stack[SP_AT + 6] = NOWHERE;
-        assert_int_equal(ips_unwind(&u, frames, 4), 3);
+        assert_int_equal(ips_unwind_stack(&u, frames, 4), 3);
         assert_int_equal(frames[1], stack[SP_AT]);
         assert_int_equal(frames[2], NOWHERE);
         /* After a signal the pc is where it was interrupted: code_advance's
@@ -542,7 +542,7 @@ static void test_unwind_rules__the_call_precedes_its_return(void **state)
         uc[0].uc_mcontext.gregs[REG_RIP] = (long)(uintptr_t)code_advance + 5;
         at[0] = 1;
         at[5] = NOWHERE;
-        assert_int_equal(ips_unwind(&u, frames, 3), 3);
+        assert_int_equal(ips_unwind_stack(&u, frames, 3), 3);
         assert_int_equal(frames[2], NOWHERE);
     }
 }

@@ -57,7 +57,7 @@ static const struct golden asked = {"asked", 0, 11, 16, 11, 15, {
 struct looked {
     struct ips_graph g;
     struct ips_est est;
-    struct ips_concurrent b;
+    struct ips_concurrent_activity b;
     uint8_t thing[16];
     uint64_t outside[16];
     uint32_t role[8], cores[1];
@@ -93,7 +93,7 @@ static void look(struct looked *l)
                                            .cores = l->cores,
                                            .machine_count = 1};
     assert_int_equal(ips_longest_path(&l->g, &lane, NULL, &l->est, NULL), 0);
-    assert_int_equal(ips_find_concurrent(&ask, &l->b, NULL), 0);
+    assert_int_equal(ips_find_concurrent_activity(&ask, &l->b, NULL), 0);
     size_t kept = 0;
     for (size_t i = 0; i < l->b.count; i++) {
         if (l->b.share[i].of == IPS_BESIDE_ALONE)

@@ -178,7 +178,7 @@ static void test_clock_align__along_a_tree(void **state)
         assert_int_equal(
             0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &fit[2 * 4 + 1], NULL));
         map[0].from = 1000000000000ULL;
-        ips_clock_tree(fit, 4, 0, map, bound, linked);
+        ips_clock_map_all_machines(fit, 4, 0, map, bound, linked);
         assert_true(linked[1] && linked[2] && !linked[3]);
         assert_true(bound[2] >= bound[1] && bound[3] == UINT64_MAX);
         for (uint64_t t = map[0].from; t < map[0].from + 1000000000;

@@ -62,7 +62,8 @@ static const char *same_answers(const struct rg *r,
     struct ips_err err;
     uint32_t stop;
     assert_int_equal(0, ips_longest_path(g, lane, NULL, &e, NULL));
-    assert_int_equal(0, ips_path_walk(g, lane, &e, e.end, &p, &stop, NULL));
+    assert_int_equal(0,
+                     ips_path_walk_back(g, lane, &e, e.end, &p, &stop, NULL));
     if (rg_contract(r, lane, &a, &err) < 0)
         fail_msg("%s", err.msg);
     RG_HOLD(a.t_max == e.t_max);

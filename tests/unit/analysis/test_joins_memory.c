@@ -46,7 +46,7 @@ static int make_bytes(const struct story *s, uint32_t m,
 static int solve(struct story *s, const struct ips_machine_joins *parts)
 {
     struct ips_joined joined;
-    struct ips_visit *visit = NULL;
+    struct ips_path_section *visit = NULL;
     uint64_t count = 0;
     uint32_t blame;
     int rc =
@@ -56,7 +56,7 @@ static int solve(struct story *s, const struct ips_machine_joins *parts)
     if (s->t_max == 0)
         s->t_max = joined.t_max;
     assert_int_equal(joined.t_max, s->t_max);
-    rc = ips_joined_walk(&joined, &visit, &count, NULL);
+    rc = ips_joined_list_path_sections(&joined, &visit, &count, NULL);
     assert_true(rc < 0 || count > 0);
     free(visit);
     ips_joined_release(&joined);

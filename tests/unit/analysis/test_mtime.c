@@ -115,9 +115,9 @@ static void test_mtime__waking(void **state)
 {
     (void)state;
     uint64_t together[] = {5000, 1000, 1100}, apart[] = {3500, 90000, 3000};
-    assert_int_equal(ips_wake_ns(together, apart, 3), 2400);
-    assert_int_equal(ips_wake_ns(apart, together, 3), 0);
-    assert_int_equal(ips_wake_ns(together, apart, 0), 0);
+    assert_int_equal(ips_estimate_wake_cost_ns(together, apart, 3), 2400);
+    assert_int_equal(ips_estimate_wake_cost_ns(apart, together, 3), 0);
+    assert_int_equal(ips_estimate_wake_cost_ns(together, apart, 0), 0);
 }
 
 /* On this machine: a number, or none where it has one processor; none of the
@@ -223,8 +223,8 @@ static void test_mtime__view_by_ends(void **state)
     const uint64_t want[] = {0, 900, 0, 70, 8};
     for (int i = 0; i < 5; i++)
         assert_int_equal(v.g.xlen[i], want[i]);
-    assert_int_equal(ips_out_xlen(&v.g, 0), 900);
-    assert_int_equal(ips_out_xlen(&v.g, 1), 70);
+    assert_int_equal(ips_remote_send_length(&v.g, 0), 900);
+    assert_int_equal(ips_remote_send_length(&v.g, 1), 70);
     assert_int_equal(v.g.out[0].len, 8); /* positions are matched by it */
     assert_int_equal(ips_graph_view(&v.g, &lane, &w, NULL), 0);
     assert_int_equal(w.g.xlen[1], 900);
@@ -232,7 +232,7 @@ static void test_mtime__view_by_ends(void **state)
     ips_view_release(&v);
     assert_int_equal(ips_graph_view(&g, &plain, &v, NULL), 0);
     assert_int_equal(v.g.xlen[1], 8);
-    assert_int_equal(ips_out_xlen(&v.g, 0), 8);
+    assert_int_equal(ips_remote_send_length(&v.g, 0), 8);
     ips_view_release(&v);
     ips_graph_release(&g);
 }
@@ -268,10 +268,10 @@ static void test_mtime__text_there_and_back(void **state)
     assert_int_equal(mtimes_find_wake(&t, "m7")->ns, 2400);
     assert_string_equal(mtimes_find_wake(&t, "m7")->by, "by hand");
     assert_null(mtimes_find_wake(&t, "a"));
-    char *once = mtimes_text(&t);
+    char *once = mtimes_format_text(&t);
     assert_non_null(once);
     assert_int_equal(mtimes_parse(&u, "x", once, NULL), 0);
-    char *twice = mtimes_text(&u);
+    char *twice = mtimes_format_text(&u);
     assert_string_equal(once, twice);
     /* Added to: what is named again is replaced, the rest stays. */
     assert_int_equal(
@@ -342,12 +342,12 @@ static void test_mtime__text_that_is_wrong(void **state)
 
 /* For messages from one to the other those of `like` are taken. */
 static void assert_chosen(const struct mtimes *t, const char *from,
-                          const char *to, enum mtime_over kind,
+                          const char *to, enum mtime_transport kind,
                           const char *like_from, const char *like_to,
-                          enum mtime_over like_kind)
+                          enum mtime_transport like_kind)
 {
-    assert_ptr_equal(mtimes_choose(t, from, to, kind),
-                     mtimes_find(t, like_from, like_to, like_kind));
+    assert_ptr_equal(mtimes_choose_pair(t, from, to, kind),
+                     mtimes_find_pair(t, like_from, like_to, like_kind));
 }
 
 /* A pair that is not there: the other way, the other kind, another machine. */
@@ -365,7 +365,7 @@ static void test_mtime__choosing(void **state)
     assert_chosen(&t, "c", "d", MTIME_TCP, "a", "b", MTIME_TCP);
     assert_chosen(&t, "a", "a", MTIME_TCP, "a", "a", MTIME_UNIX);
     assert_chosen(&t, "b", "b", MTIME_UNIX, "a", "a", MTIME_UNIX);
-    assert_null(mtimes_choose(&t, "b", "b", MTIME_TCP));
+    assert_null(mtimes_choose_pair(&t, "b", "b", MTIME_TCP));
     mtimes_release(&t);
     /* Where both ways are there each has its own. */
     assert_int_equal(mtimes_parse(&t, "x",
@@ -389,7 +389,7 @@ static int open_trip(const struct slave_echo_at *at, const uint8_t *with,
     const char *list[SLAVE_ECHO_ADDRESSES];
     for (uint32_t i = 0; i < at->count; i++)
         list[i] = at->address[i];
-    return slave_trip_open(t, with, list, at->count, &run_until_work, err);
+    return slave_trip_connect(t, with, list, at->count, &run_until_work, err);
 }
 
 static void measure(bool by_unix, bool inside)
@@ -478,18 +478,24 @@ static void test_mtime__wire(void **state)
     struct mtime_wire w = {.burst_ns = 7};
     (void)state;
     assert_int_equal(mtimes_parse(&t, "x", text, NULL), 0);
-    assert_false(mtime_wire_compute(mtimes_find(&t, "b", "a", MTIME_TCP), &w));
-    assert_false(mtime_wire_compute(mtimes_find(&t, "a", "a", MTIME_TCP), &w));
-    assert_false(mtime_wire_compute(mtimes_find(&t, "b", "b", MTIME_TCP), &w));
+    assert_false(
+        mtime_wire_compute(mtimes_find_pair(&t, "b", "a", MTIME_TCP), &w));
+    assert_false(
+        mtime_wire_compute(mtimes_find_pair(&t, "a", "a", MTIME_TCP), &w));
+    assert_false(
+        mtime_wire_compute(mtimes_find_pair(&t, "b", "b", MTIME_TCP), &w));
     assert_true(w.burst_ns == 7);
-    assert_true(mtime_wire_compute(mtimes_find(&t, "a", "b", MTIME_TCP), &w));
+    assert_true(
+        mtime_wire_compute(mtimes_find_pair(&t, "a", "b", MTIME_TCP), &w));
     assert_true(w.burst_ns == 400000);
     assert_true(ips_curve_ns(&w.curve, 1) == 67 * 200);
     assert_true(ips_curve_ns(&w.curve, 1448) == 1514 * 200);
     assert_true(ips_curve_ns(&w.curve, 14480) == 15140 * 200);
-    assert_true(mtime_wire_rate(mtimes_find(&t, "a", "b", MTIME_TCP)) == 4);
-    assert_true(mtime_wire_rate(mtimes_find(&t, "b", "a", MTIME_TCP)) == 0);
-    assert_true(mtime_wire_rate(NULL) == 0);
+    assert_true(mtime_wire_bytes_per_us(
+                    mtimes_find_pair(&t, "a", "b", MTIME_TCP)) == 4);
+    assert_true(mtime_wire_bytes_per_us(
+                    mtimes_find_pair(&t, "b", "a", MTIME_TCP)) == 0);
+    assert_true(mtime_wire_bytes_per_us(NULL) == 0);
     mtimes_release(&t);
 }
 

@@ -33,7 +33,7 @@ static void test_next__golden(void **state)
     for (int n = 0; n < GOLDEN_COUNT; n++) {
         struct ips_graph g;
         struct ips_est e;
-        struct ips_next next;
+        struct ips_next_paths next;
         struct ips_scenario lane = golden_lane(&golden[n]);
         golden_make(&golden[n], &g);
         uint32_t *label = own_labels(&g), count = 0;
@@ -48,7 +48,7 @@ static void test_next__golden(void **state)
         assert_int_equal(next.count, count);
         for (uint32_t i = 0; i < count; i++)
             assert_int_equal(next.path[i].ns, lengths[n][i]);
-        ips_next_release(&next);
+        ips_next_paths_release(&next);
         ips_est_release(&e);
         ips_graph_release(&g);
         free(label);
@@ -61,7 +61,7 @@ static void test_next__grouped(void **state)
     (void)state;
     struct ips_graph g;
     struct ips_est e;
-    struct ips_next next;
+    struct ips_next_paths next;
     struct ips_scenario lane = golden_lane(&golden[3]);
     golden_make(&golden[3], &g);
     uint32_t *label = own_labels(&g);
@@ -78,12 +78,12 @@ static void test_next__grouped(void **state)
     assert_int_equal(next.path[1].label[1], 1);
     assert_int_equal(next.path[1].path.count, 5);
     assert_int_equal(next.path[1].path.seg[2].ns, 10);
-    ips_next_release(&next);
+    ips_next_paths_release(&next);
     ask.limit_bytes = 1; /* says that it stopped, and is not wrong */
     assert_int_equal(0,
                      ips_find_longest_paths(&g, &lane, &e, &ask, &next, NULL));
     assert_false(next.complete);
-    ips_next_release(&next);
+    ips_next_paths_release(&next);
     ips_est_release(&e);
     ips_graph_release(&g);
     free(label);
@@ -144,7 +144,7 @@ static void enumerate(struct all *a, uint32_t v, struct one path)
             path.label[at] = path.label[at - 1]; /* falling */
         path.label[at] = a->label[v];
     }
-    uint64_t ns = path.ns, xw = ips_xweight(g, v, &a->lane, &present);
+    uint64_t ns = path.ns, xw = ips_cross_arc_weight(g, v, &a->lane, &present);
     present = present && g->xpred[v] != IPS_NO_NODE;
     bool first = g->chains[ips_chain_of(g, v)].first == v;
     if (present) {
@@ -183,8 +183,8 @@ static const char *path_wrong(const struct ips_next_path *p)
     return NULL;
 }
 
-static const char *compare(const struct all *a, const struct ips_next *next,
-                           uint32_t k)
+static const char *compare(const struct all *a,
+                           const struct ips_next_paths *next, uint32_t k)
 {
     uint32_t want = a->count < k ? a->count : k;
     if (next->count != want || !next->complete)
@@ -237,7 +237,7 @@ static const char *next_property(struct rg *r, uint64_t seed)
     }
     if (a.paths <= MAX_PATHS) {
         struct ips_est e;
-        struct ips_next next;
+        struct ips_next_paths next;
         uint32_t *chain_label = own_labels(g);
         struct ips_next_ask ask = {.group = a.group,
                                    .k = 1 + rg_below(&rng, 200),
@@ -249,7 +249,7 @@ static const char *next_property(struct rg *r, uint64_t seed)
             ips_find_longest_paths(g, &a.lane, &e, &ask, &next, NULL) < 0)
             return "an error";
         wrong = compare(&a, &next, ask.k);
-        ips_next_release(&next);
+        ips_next_paths_release(&next);
         ips_est_release(&e);
         free(chain_label);
     }

@@ -120,10 +120,10 @@ static void make(const struct program *p, struct ips_graph *g)
     assert_int_equal(0, ips_graph_check(g, NULL));
 }
 
-static struct ips_find_order_dependence look(const struct program *p)
+static struct ips_order_dependence look(const struct program *p)
 {
     struct ips_graph g;
-    struct ips_find_order_dependence o;
+    struct ips_order_dependence o;
     make(p, &g);
     struct ips_order_ask ask = {.g = &g,
                                 .choices = p->polls_unknown ? NULL : p->choices,
@@ -139,20 +139,20 @@ static void holds(const char *what, const struct program *p,
                   enum ips_order_pattern pattern, uint64_t count,
                   uint32_t chains)
 {
-    struct ips_find_order_dependence o = look(p);
+    struct ips_order_dependence o = look(p);
     for (int k = 0; k < IPS_ORDER_PATTERN_COUNT; k++) {
         uint64_t wanted = k == (int)pattern ? count : 0;
         if (o.count[k] != wanted ||
             o.chains[k] != (k == (int)pattern ? chains : 0))
             fail_msg("%s: %llu %s of %u threads, by hand %llu", what,
                      (unsigned long long)o.count[k],
-                     ips_order_name((enum ips_order_pattern)k), o.chains[k],
-                     (unsigned long long)wanted);
+                     ips_order_pattern_name((enum ips_order_pattern)k),
+                     o.chains[k], (unsigned long long)wanted);
     }
     assert_int_equal(pattern == IPS_ORDER_EMPTY ? 0 : count, o.marked);
     assert_int_equal(0, o.unchecked);
     assert_int_equal(!p->polls_unknown, o.sources_known);
-    ips_order_dependent_release(&o);
+    ips_order_dependence_release(&o);
 }
 static void nothing(const char *what, const struct program *p)
 {
@@ -254,12 +254,12 @@ static void test_order__queues(void **state)
     int let_go = node(&p, 1, IPS_NODE_AUX);
     cross(&p, 2, IPS_NODE_AUX, IPS_X_RESOURCE, let_go, IPS_THING_LOCK);
     take(&p, 2, b, 1);
-    struct ips_find_order_dependence o = look(&p);
+    struct ips_order_dependence o = look(&p);
     assert_int_equal(1, o.count[IPS_ORDER_READERS]);
     assert_int_equal(1, o.count[IPS_ORDER_RESOURCES]);
     assert_int_equal(2, o.marked);
     assert_int_equal(3, o.arcs);
-    ips_order_dependent_release(&o);
+    ips_order_dependence_release(&o);
     begin(&p, 3);
     a = send(&p, 0);
     b = send(&p, 0);
@@ -392,10 +392,10 @@ static void test_order__unchecked(void **state)
     take(&p, 2, b, 1);
     p.choices[2] = 0;
     p.steps = 1;
-    struct ips_find_order_dependence o = look(&p);
+    struct ips_order_dependence o = look(&p);
     assert_int_equal(1, o.unchecked);
     assert_int_equal(1, o.count[IPS_ORDER_READERS]);
-    ips_order_dependent_release(&o);
+    ips_order_dependence_release(&o);
     struct ips_graph g;
     make(&p, &g);
     g.xkind[1] = IPS_X_DATA; /* a cycle: the send needs what it brings about */
@@ -483,7 +483,7 @@ static void test_order__against_closure(void **state)
         struct rg r;
         struct ips_est e;
         struct ips_scenario lane = {.external = IPS_EXTERNAL_ALL};
-        struct ips_find_order_dependence o;
+        struct ips_order_dependence o;
         uint64_t s = seed, choices[512], wanted[3];
         opt.unmatched = false;
         opt.steps = 20 + opt.steps / 4;
@@ -508,7 +508,7 @@ static void test_order__against_closure(void **state)
             for (int k = 0; k < 3; k++)
                 seen[k] += wanted[k];
             pairs += o.arcs;
-            ips_order_dependent_release(&o);
+            ips_order_dependence_release(&o);
             ips_est_release(&e);
         }
         rg_release(&r);

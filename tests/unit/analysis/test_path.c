@@ -28,7 +28,8 @@ static void check_path(const struct ips_graph *g,
     struct ips_path p;
     uint32_t stop;
     assert_int_equal(0, ips_longest_path(g, lane, NULL, &e, NULL));
-    assert_int_equal(0, ips_path_walk(g, lane, &e, e.end, &p, &stop, NULL));
+    assert_int_equal(0,
+                     ips_path_walk_back(g, lane, &e, e.end, &p, &stop, NULL));
     assert_int_equal(stop, IPS_NO_NODE);
     assert_int_equal(p.count, count);
     for (uint64_t k = 0; k < count; k++) {
@@ -120,7 +121,7 @@ static void all_paths(const struct ips_graph *g,
                       uint64_t after, uint64_t *length, uint32_t *count)
 {
     bool present;
-    uint64_t xw = ips_xweight(g, i, lane, &present);
+    uint64_t xw = ips_cross_arc_weight(g, i, lane, &present);
     if (g->kind[i] == IPS_NODE_START && !present)
         length[(*count)++] = after;
     if (g->kind[i] != IPS_NODE_START)
@@ -375,8 +376,8 @@ static void test_path__remote_values(void **state)
         assert_int_equal(
             0, ips_longest_path(&g, &plain, &cases[k].value, &e, NULL));
         assert_int_equal(e.t_max, cases[k].t_max);
-        assert_int_equal(0,
-                         ips_path_walk(&g, &plain, &e, e.end, &p, &stop, NULL));
+        assert_int_equal(
+            0, ips_path_walk_back(&g, &plain, &e, e.end, &p, &stop, NULL));
         assert_int_equal(stop, cases[k].stop);
         ips_path_release(&p);
         ips_est_release(&e);

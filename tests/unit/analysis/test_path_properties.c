@@ -26,7 +26,7 @@ static void turn_round(const struct ips_graph *g,
     bool present;
     assert_non_null(out_count);
     for (uint32_t i = 0; i < g->node_count; i++) {
-        ips_xweight(g, i, lane, &present);
+        ips_cross_arc_weight(g, i, lane, &present);
         if (present && g->xpred[i] != IPS_NO_NODE)
             out_count[g->xpred[i]]++;
     }
@@ -48,7 +48,7 @@ static void turn_round(const struct ips_graph *g,
         r->chains[c].count = at - r->chains[c].first;
     }
     for (uint32_t i = 0; i < g->node_count; i++) {
-        uint64_t xw = ips_xweight(g, i, lane, &present);
+        uint64_t xw = ips_cross_arc_weight(g, i, lane, &present);
         if (!present || g->xpred[i] == IPS_NO_NODE)
             continue;
         uint32_t to = last[g->xpred[i]] - --out_count[g->xpred[i]];
@@ -89,7 +89,8 @@ static const char *tails(struct rg *r, uint64_t seed)
     RG_HOLD(e.t_max == tail.t_max);
     for (uint32_t i = 0; i < g->node_count; i++)
         RG_HOLD(e.est[i] + tail.est[last[i]] <= e.t_max);
-    assert_int_equal(0, ips_path_walk(g, &lane, &e, e.end, &p, &stop, NULL));
+    assert_int_equal(0,
+                     ips_path_walk_back(g, &lane, &e, e.end, &p, &stop, NULL));
     for (uint64_t k = 0; k < p.count; k++) {
         sum += p.seg[k].ns;
         if (k)
@@ -100,7 +101,7 @@ static const char *tails(struct rg *r, uint64_t seed)
     RG_HOLD(e.est[p.count ? p.seg[0].from : e.end] == 0);
     for (uint32_t i = 0; i < g->node_count; i++) {
         bool present;
-        uint64_t xw = ips_xweight(g, i, &lane, &present);
+        uint64_t xw = ips_cross_arc_weight(g, i, &lane, &present);
         uint32_t x = g->xpred[i];
         if (present && x != IPS_NO_NODE &&
             e.est[x] + xw + tail.est[last[i]] < e.t_max)
@@ -147,7 +148,7 @@ static const char *bounds(struct rg *r, uint64_t seed)
     }
     for (uint32_t i = 0; i < g->node_count; i++) {
         bool present;
-        uint64_t xw = ips_xweight(g, i, &lane, &present);
+        uint64_t xw = ips_cross_arc_weight(g, i, &lane, &present);
         cross += present ? xw : 0;
     }
     RG_HOLD(most <= e.t_max && e.t_max <= e.total + cross);

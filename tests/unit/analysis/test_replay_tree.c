@@ -67,7 +67,7 @@ static void test_replay_tree__first_of_all(void **state)
             rp_tree_set(&t, k, key, step);
         } else {
             held[k].is = false;
-            rp_tree_drop(&t, k);
+            rp_tree_free_leaf(&t, k);
             count--;
         }
         k = first_of(held);

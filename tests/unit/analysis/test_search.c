@@ -31,8 +31,8 @@ struct drawn {
     uint64_t asked, stop_at;
 };
 
-static int value(void *ctx, const uint32_t *map, struct ips_search_worth *out,
-                 struct ips_err *err)
+static int value(void *ctx, const uint32_t *map,
+                 struct ips_placement_value *out, struct ips_err *err)
 {
     struct drawn *d = ctx;
     struct ips_replay r;
@@ -156,11 +156,11 @@ static void discard(struct drawn *d)
     free(d->map);
 }
 
-static struct ips_search solve(const struct drawn *d)
+static struct ips_placement_search solve(const struct drawn *d)
 {
-    struct ips_search s;
+    struct ips_placement_search s;
     struct ips_err err = {0};
-    if (ips_search(&d->ask, &s, &err) < 0)
+    if (ips_placement_search(&d->ask, &s, &err) < 0)
         fail_msg("seed %llu: %s", (unsigned long long)d->ask.seed, err.msg);
     return s;
 }
@@ -182,7 +182,7 @@ static uint64_t least_of_all(struct drawn *d, uint64_t *count)
     uint32_t map[ITEMS] = {0};
     uint64_t least = UINT64_MAX;
     for (*count = 1;; ++*count) {
-        struct ips_search_worth worth;
+        struct ips_placement_value worth;
         bool may = true;
         for (uint32_t i = 0; i < d->ask.item_count; i++)
             may &= d->fixed[i] == IPS_SEARCH_FREE ? !d->closed[map[i]]
@@ -215,7 +215,7 @@ static void test_search__tries_all(void **state)
         for (uint32_t c = 0; c < d.graph.whole.chain_count; c++)
             d.item[c] = d.item[c] < 6 ? d.item[c] : 5;
         uint64_t count, least = least_of_all(&d, &count);
-        struct ips_search s = solve(&d);
+        struct ips_placement_search s = solve(&d);
         assert_int_equal(IPS_SEARCH_ALL, s.end);
         assert_int_equal(0, s.starts);
         assert_int_equal(least, s.best[0].makespan_ns);
@@ -243,7 +243,7 @@ static void test_search__bound(void **state)
         draw(seed, &d);
         struct ips_search_bound b = bound_of(&d);
         d.ask.evaluations = 60;
-        struct ips_search s = solve(&d);
+        struct ips_placement_search s = solve(&d);
         uint64_t best = s.best[0].makespan_ns;
         if (b.path_ns > best || b.capacity_ns > best || b.item_ns > best)
             fail_msg("seed %llu: %llu, and the bounds are path %llu, "
@@ -277,12 +277,12 @@ static void test_search__finds_the_best(void **state)
         struct drawn d;
         draw(seed, &d);
         d.ask.evaluations = 5000; /* more have too many maps for a test */
-        struct ips_search all = solve(&d);
+        struct ips_placement_search all = solve(&d);
         if (all.end == IPS_SEARCH_ALL && all.evaluations > 120) {
             d.ask.local_only = true;
             d.ask.evaluations = all.evaluations / 4;
             d.asked = 0;
-            struct ips_search s = solve(&d);
+            struct ips_placement_search s = solve(&d);
             assert_true(s.evaluations <= d.ask.evaluations);
             assert_int_equal(d.asked, s.evaluations);
             assert_true(s.best[0].makespan_ns >= all.best[0].makespan_ns);
@@ -309,11 +309,11 @@ static void test_search__deterministic(void **state)
         draw(seed, &d);
         d.ask.local_only = true;
         d.ask.evaluations = 50;
-        struct ips_search a = solve(&d), b = solve(&d);
+        struct ips_placement_search a = solve(&d), b = solve(&d);
         assert_int_equal(a.evaluations, b.evaluations);
         assert_int_equal(a.count, b.count);
         for (uint32_t k = 0; k < a.count; k++) {
-            struct ips_search_worth worth;
+            struct ips_placement_value worth;
             assert_memory_equal(a.best[k].machine, b.best[k].machine,
                                 d.ask.item_count * sizeof(uint32_t));
             assert_int_equal(0, value(&d, a.best[k].machine, &worth, NULL));
@@ -338,7 +338,7 @@ static void test_search__given(void **state)
         struct drawn d;
         uint64_t s = seed;
         uint32_t given[ITEMS];
-        struct ips_search_worth worth;
+        struct ips_placement_value worth;
         draw(seed, &d);
         d.ask.closed = NULL;
         for (uint32_t i = 0; i < d.ask.item_count; i++)
@@ -349,7 +349,7 @@ static void test_search__given(void **state)
         d.ask.start_map = given;
         d.ask.local_only = true;
         d.ask.evaluations = 1 + rg_below(&s, 5);
-        struct ips_search found = solve(&d);
+        struct ips_placement_search found = solve(&d);
         assert_true(found.best[0].makespan_ns <= worth.makespan_ns);
         assert_true(found.end == IPS_SEARCH_BUDGET ||
                     found.end == IPS_SEARCH_SETTLED);
@@ -403,7 +403,7 @@ static void test_search__by_hand(void **state)
     assert_int_equal(9, b.capacity_ns);
     assert_int_equal(10, b.item_ns);
     assert_int_equal(0, b.item);
-    struct ips_search s = solve(&d);
+    struct ips_placement_search s = solve(&d);
     assert_int_equal(2, s.count); /* the two of four that differ */
     assert_int_equal(17, s.best[0].makespan_ns);
     assert_int_equal(2, s.best[0].used);
@@ -428,9 +428,9 @@ static void test_search__by_hand(void **state)
 
 static void refuse(int code, const char *word, const struct drawn *d)
 {
-    struct ips_search s;
+    struct ips_placement_search s;
     struct ips_err err = {0};
-    assert_int_equal(code, ips_search(&d->ask, &s, &err));
+    assert_int_equal(code, ips_placement_search(&d->ask, &s, &err));
     if (!strstr(err.msg, word))
         fail_msg("\"%s\" does not say \"%s\"", err.msg, word);
     assert_null(s.best);

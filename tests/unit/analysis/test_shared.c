@@ -43,11 +43,11 @@ static void test_shared__by_hand(void **state)
     };
     for (size_t k = 0; k < sizeof(expected) / sizeof(*expected); k++) {
         struct ips_graph g;
-        struct ips_shared got;
+        struct ips_shared_control got;
         struct ips_err err = {0};
         const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1}};
-        const struct ips_shared_ask ask = {expected[k].machines,
-                                           expected[k].map, expected[k].least};
+        const struct ips_shared_medium_ask ask = {
+            expected[k].machines, expected[k].map, expected[k].least};
         golden_make(&golden[5], &g);
         for (uint32_t i = 0; i < g.node_count; i++) {
             g.w[i] *= UNIT;
@@ -113,14 +113,14 @@ static void test_shared__any_graph(void **state)
         struct rg_options opt = rg_options_of(seed);
         struct rg r;
         struct ips_est est;
-        struct ips_shared got, one;
+        struct ips_shared_control got, one;
         struct ips_err err = {0};
         const struct ips_scenario lane = {.mtime = {30, 1ULL << 33, 1, 1}};
         rg_make(&opt, &r);
         struct ips_graph *g = &r.whole;
         uint32_t *map = calloc((size_t)g->chain_count + 1, sizeof(*map));
         assert_non_null(map);
-        struct ips_shared_ask ask = {1, map, NULL};
+        struct ips_shared_medium_ask ask = {1, map, NULL};
         if (ips_compute_shared_medium_path(g, &lane, &ask, &one, &err) < 0)
             fail_msg("seed %llu: %s", (unsigned long long)seed, err.msg);
         for (uint32_t c = 0; c < g->chain_count; c++)

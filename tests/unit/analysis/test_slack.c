@@ -15,7 +15,7 @@ struct solved {
     struct ips_graph g;
     struct ips_scenario lane;
     struct ips_est e;
-    struct ips_order order;
+    struct ips_computation_order order;
     uint64_t *tail;
 };
 
@@ -23,7 +23,7 @@ static void solve(struct solved *s)
 {
     struct ips_err err;
     if (ips_longest_path(&s->g, &s->lane, NULL, &s->e, &err) < 0 ||
-        ips_order_make(&s->g, &s->lane, &s->order, &err) < 0 ||
+        ips_computation_order_make(&s->g, &s->lane, &s->order, &err) < 0 ||
         ips_compute_tails(&s->g, &s->lane, &s->order, &s->tail, &err) < 0)
         fail_msg("%s", err.msg);
 }
@@ -39,7 +39,7 @@ static void forget(struct solved *s)
 {
     ips_graph_release(&s->g);
     ips_est_release(&s->e);
-    ips_order_release(&s->order);
+    ips_computation_order_release(&s->order);
     free(s->tail);
 }
 
@@ -170,7 +170,7 @@ static const char *tails_wrong(struct solved *s)
     }
     if (longest != s->e.t_max)
         return "backwards another t_max";
-    if (ips_path_walk(g, &s->lane, &s->e, s->e.end, &p, &stop, NULL) < 0)
+    if (ips_path_walk_back(g, &s->lane, &s->e, s->e.end, &p, &stop, NULL) < 0)
         return "no path";
     for (uint64_t k = 0; k < p.count; k++) {
         uint32_t i = p.seg[k].to;
@@ -265,7 +265,7 @@ static void test_slack__few_places(void **state)
     (void)state;
     enum { TURNS = 1000 };
     struct ips_graph g;
-    struct ips_order order;
+    struct ips_computation_order order;
     struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     assert_int_equal(0, ips_graph_alloc(&g, 2 * TURNS, 2, NULL));
     g.chains[0] = (struct ips_chain){.first = 0, .count = TURNS};
@@ -279,11 +279,12 @@ static void test_slack__few_places(void **state)
     g.kind[0] = g.kind[TURNS] = IPS_NODE_START;
     g.kind[TURNS - 1] = g.kind[2 * TURNS - 1] = IPS_NODE_END;
     assert_int_equal(0, ips_graph_check(&g, NULL));
-    assert_int_equal(0, ips_order_make(&g, &lane, &order, NULL));
+    assert_int_equal(0, ips_computation_order_make(&g, &lane, &order, NULL));
     assert_true(order.slot_count <= 2);
-    ips_order_release(&order);
+    ips_computation_order_release(&order);
     g.xpred[1] = 1500; /* a cycle */
-    assert_int_equal(IPS_E_STALLED, ips_order_make(&g, &lane, &order, NULL));
+    assert_int_equal(IPS_E_STALLED,
+                     ips_computation_order_make(&g, &lane, &order, NULL));
     ips_graph_release(&g);
 }
 

@@ -180,7 +180,7 @@ static void test_waits__lateness(void **state)
     struct ips_graph g;
     row_graph(row, 9, &g);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(late[i], ips_wait_lateness(&g, &wait[i]));
+        assert_int_equal(late[i], ips_wait_late_side(&g, &wait[i]));
     ips_graph_release(&g);
 }
 
@@ -223,7 +223,8 @@ static void test_idle__golden(void **state)
     struct ips_idle o;
     row_graph(h1, 10, &g);
     assert_int_equal(0, ips_waits_place_on_clock(&g, h1_waits, 3, &w, NULL));
-    assert_int_equal(0, ips_idle_make(&w, 0, 3, 0, 120, 0, &o, NULL));
+    assert_int_equal(0,
+                     ips_idle_account_core_time(&w, 0, 3, 0, 120, 0, &o, NULL));
     assert_int_equal(360, idle_sum(&o));
     about(62, o.running);
     assert_int_equal(0, o.over);
@@ -235,7 +236,8 @@ static void test_idle__golden(void **state)
     assert_int_equal(0, o.before);
     about(30, o.after);
     /* Only a third machine's worth: nobody is there. */
-    assert_int_equal(0, ips_idle_make(&w, 7, 3, 0, 120, 0, &o, NULL));
+    assert_int_equal(0,
+                     ips_idle_account_core_time(&w, 7, 3, 0, 120, 0, &o, NULL));
     assert_int_equal(360, o.before + o.after);
     ips_waits_release(&w);
     ips_graph_release(&g);
@@ -261,7 +263,8 @@ static void test_idle__spin_and_split(void **state)
     struct ips_idle o;
     row_graph(row, 6, &g);
     assert_int_equal(0, ips_waits_place_on_clock(&g, wait, 4, &w, NULL));
-    assert_int_equal(0, ips_idle_make(&w, 0, 2, 0, 50, 1u << SPIN, &o, NULL));
+    assert_int_equal(
+        0, ips_idle_account_core_time(&w, 0, 2, 0, 50, 1u << SPIN, &o, NULL));
     assert_int_equal(100, idle_sum(&o));
     assert_int_equal(10, o.before);
     assert_int_equal(5, o.running);
@@ -289,11 +292,13 @@ static void test_idle__more_than_cores(void **state)
     struct ips_idle o;
     row_graph(row, 6, &g);
     assert_int_equal(0, ips_waits_place_on_clock(&g, NULL, 0, &w, NULL));
-    assert_int_equal(0, ips_idle_make(&w, 0, 1, 0, 14, 0, &o, NULL));
+    assert_int_equal(0,
+                     ips_idle_account_core_time(&w, 0, 1, 0, 14, 0, &o, NULL));
     assert_int_equal(14, o.running);
     assert_int_equal(6, o.over);
     assert_int_equal(14, idle_sum(&o));
-    assert_int_equal(0, ips_idle_make(&w, 0, 1, 0, 30, 0, &o, NULL));
+    assert_int_equal(0,
+                     ips_idle_account_core_time(&w, 0, 1, 0, 30, 0, &o, NULL));
     assert_int_equal(20, o.running);
     assert_int_equal(0, o.over);
     assert_int_equal(10, o.after);
@@ -347,8 +352,8 @@ static void test_waits__sums(void **state)
         for (uint32_t m = 0; m < r.machines; m++) {
             uint64_t from = seed % 50, to = 400 + seed % 900;
             uint32_t cores = 1 + (uint32_t)(seed % 5);
-            assert_int_equal(
-                0, ips_idle_make(&w, m, cores, from, to, 2, &o, NULL));
+            assert_int_equal(0, ips_idle_account_core_time(&w, m, cores, from,
+                                                           to, 2, &o, NULL));
             assert_int_equal(cores * (to - from), idle_sum(&o));
         }
         ips_waits_release(&w);
@@ -371,7 +376,8 @@ static void test_waits__bad_input(void **state)
     assert_int_equal(IPS_E_USAGE,
                      ips_waits_place_on_clock(&g, &beyond, 1, &w, NULL));
     assert_int_equal(0, ips_waits_place_on_clock(&g, NULL, 0, &w, NULL));
-    assert_int_equal(IPS_E_LIMIT, ips_idle_make(&w, 0, 1u << 20, 0, UINT64_MAX,
+    assert_int_equal(IPS_E_LIMIT,
+                     ips_idle_account_core_time(&w, 0, 1u << 20, 0, UINT64_MAX,
                                                 0, &o, NULL));
     ips_waits_release(&w);
     ips_free_large(g.at);

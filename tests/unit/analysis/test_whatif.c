@@ -17,7 +17,7 @@ struct asked {
     const struct ips_graph *g;
     struct ips_scenario lane;
     struct ips_est e;
-    struct ips_order order;
+    struct ips_computation_order order;
     struct ips_features f;
     uint32_t *chain, *cross;
     uint64_t *share;
@@ -43,7 +43,7 @@ static void begin(struct asked *a, const struct ips_graph *g,
         .count = 2 * g->chain_count, .chain = a->chain, .cross = a->cross};
     if (ips_features_check(g, &a->f, NULL) < 0 ||
         ips_longest_path(g, &a->lane, NULL, &a->e, NULL) < 0 ||
-        ips_order_make(g, &a->lane, &a->order, NULL) < 0)
+        ips_computation_order_make(g, &a->lane, &a->order, NULL) < 0)
         abort();
     (void)ips_compute_feature_shares(g, &a->lane, &a->e, &a->f, a->share);
     a->base = (struct ips_whatif_base){g,     &a->lane, &a->order,
@@ -53,7 +53,7 @@ static void begin(struct asked *a, const struct ips_graph *g,
 static void end(struct asked *a)
 {
     ips_est_release(&a->e);
-    ips_order_release(&a->order);
+    ips_computation_order_release(&a->order);
     free(a->chain);
     free(a->cross);
     free(a->share);
@@ -167,7 +167,7 @@ static uint64_t edited(const struct asked *a, const struct ips_change *change)
     /* Every cross arc weighs what its xlen says. */
     for (uint32_t i = 0; i < old->node_count; i++) {
         bool present;
-        uint64_t xw = ips_xweight(old, i, &a->lane, &present);
+        uint64_t xw = ips_cross_arc_weight(old, i, &a->lane, &present);
         uint64_t w = old->w[i];
         uint32_t chain = ips_chain_of(old, i);
         for (uint32_t k = 0; k < change->count; k++) {
@@ -348,12 +348,12 @@ static void test_whatif__rank(void **state)
 static void test_whatif__ppm(void **state)
 {
     (void)state;
-    assert_int_equal(ips_ppm_of(3, 333333), 0);
-    assert_int_equal(ips_ppm_of(3, 333334), 1);
-    assert_int_equal(ips_ppm_of(7, 1000000), 7);
+    assert_int_equal(ips_scale_by_ppm(3, 333333), 0);
+    assert_int_equal(ips_scale_by_ppm(3, 333334), 1);
+    assert_int_equal(ips_scale_by_ppm(7, 1000000), 7);
     uint64_t great = 1ULL << 62;
-    assert_true(ips_ppm_of(great, 1000000) == great);
-    assert_true(ips_ppm_of(great, 500000) == great / 2);
+    assert_true(ips_scale_by_ppm(great, 1000000) == great);
+    assert_true(ips_scale_by_ppm(great, 500000) == great / 2);
 }
 
 /* G4: P alone, then with c1 and c2 (0-5, 5-15, 6-18), then alone again: with

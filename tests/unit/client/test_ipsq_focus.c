@@ -61,7 +61,7 @@ static void words(void **state)
 static const char *text(const struct ipsq_focus *f)
 {
     static char out[IPSQ_LINE_BYTES];
-    ipsq_focus_text(f, out, sizeof(out));
+    ipsq_focus_prompt_text(f, out, sizeof(out));
     return out;
 }
 
@@ -72,7 +72,7 @@ static void zoom_and_up(void **state)
     struct ips_err err;
     (void)state;
     assert_string_equal(text(&f), "ipsq");
-    assert_false(ipsq_focus_up(&f));
+    assert_false(ipsq_focus_widen(&f));
     strcpy(f.run, "r1");
     assert_true(ipsq_focus_resolve_object(&f, "m1", f.object));
     assert_string_equal(f.object, "/m1");
@@ -88,10 +88,10 @@ static void zoom_and_up(void **state)
     static const char *const up[] = {"ipsq r1:/m1/a.7/7", "ipsq r1:/m1/a.7",
                                      "ipsq r1:/m1", "ipsq r1", "ipsq"};
     for (size_t i = 0; i < IPSQ_COUNT_OF(up); i++) {
-        assert_true(ipsq_focus_up(&f));
+        assert_true(ipsq_focus_widen(&f));
         assert_string_equal(text(&f), up[i]);
     }
-    assert_false(ipsq_focus_up(&f));
+    assert_false(ipsq_focus_widen(&f));
     assert_true(ipsq_focus_resolve_object(&f, "/", below));
     assert_string_equal(below, "");
     static char longest[IPSQ_FOCUS_BYTES + 1];
@@ -180,7 +180,7 @@ static void what_is_added(void **state)
     assert_true(ipsq_focus_set_window(&f, "1s..", &err));
     assert_string_equal(text(&f), "ipsq r1:/m1@1s..");
     assert_int_equal(ipsq_focus_set_phase(&f, "2", &err), 0);
-    assert_true(ipsq_focus_up(&f));
+    assert_true(ipsq_focus_widen(&f));
     assert_string_equal(text(&f), "ipsq r1:/m1");
     struct ipsq_focus none = {0};
     assert_string_equal(applied(&none, "events", 0), "events");

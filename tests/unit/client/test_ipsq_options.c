@@ -155,20 +155,24 @@ static void test_options__pick_run(void **state)
         row[i].run = ips_unconst_text(names[i]);
         rows[i] = &row[i];
     }
-    assert_int_equal(0, ipsq_pick_run(rows, 4, NULL, &run, &err));
+    assert_int_equal(0, ipsq_find_run_in_rows(rows, 4, NULL, &run, &err));
     assert_string_equal(run, "tsp-2"); /* the newest */
-    assert_int_equal(0, ipsq_pick_run(rows, 4, "r", &run, &err));
+    assert_int_equal(0, ipsq_find_run_in_rows(rows, 4, "r", &run, &err));
     assert_string_equal(run, "redis");
     /* A whole name wins over longer ones that begin with it. */
-    assert_int_equal(0, ipsq_pick_run(rows, 4, "tsp-1", &run, &err));
+    assert_int_equal(0, ipsq_find_run_in_rows(rows, 4, "tsp-1", &run, &err));
     assert_string_equal(run, "tsp-1");
     assert_int_equal(IPS_E_NOT_FOUND,
-                     ipsq_pick_run(rows, 4, "tsp", &run, &err));
+                     ipsq_find_run_in_rows(rows, 4, "tsp", &run, &err));
     assert_non_null(strstr(err.msg, "tsp-2 or"));
-    assert_int_equal(IPS_E_NOT_FOUND, ipsq_pick_run(rows, 4, "x", &run, &err));
-    assert_int_equal(IPS_E_NOT_FOUND, ipsq_pick_run(rows, 4, "", &run, &err));
-    assert_int_equal(IPS_E_NOT_FOUND, ipsq_pick_run(rows, 0, NULL, &run, &err));
-    assert_int_equal(IPS_E_NOT_FOUND, ipsq_pick_run(rows, 0, "x", &run, &err));
+    assert_int_equal(IPS_E_NOT_FOUND,
+                     ipsq_find_run_in_rows(rows, 4, "x", &run, &err));
+    assert_int_equal(IPS_E_NOT_FOUND,
+                     ipsq_find_run_in_rows(rows, 4, "", &run, &err));
+    assert_int_equal(IPS_E_NOT_FOUND,
+                     ipsq_find_run_in_rows(rows, 0, NULL, &run, &err));
+    assert_int_equal(IPS_E_NOT_FOUND,
+                     ipsq_find_run_in_rows(rows, 0, "x", &run, &err));
 }
 
 /* Edits: what narrows, what begins another, and whom a speed is for. */

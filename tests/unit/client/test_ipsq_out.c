@@ -25,15 +25,15 @@ static void add(struct ipsq_table *t, const char *name, uint64_t ns)
     static char *list[] = {a, b};
     bool some = ns != UINT64_MAX;
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = ipsq_text(name);
-    *cell++ = ipsq_count(7);
-    *cell++ = ipsq_count(ns);
-    *cell++ = ipsq_count(ns);
-    *cell++ = ipsq_int(some ? -1 : IPSQ_NO_INT);
-    *cell++ = ipsq_real(some ? 1.5 : (double)NAN);
-    *cell++ = ipsq_real(some ? 0.25 : (double)NAN);
-    *cell++ = ipsq_bool(some);
-    *cell++ = ipsq_list(list, some ? 2 : 0);
+    *cell++ = ipsq_text_cell(name);
+    *cell++ = ipsq_count_cell(7);
+    *cell++ = ipsq_count_cell(ns);
+    *cell++ = ipsq_count_cell(ns);
+    *cell++ = ipsq_int_cell(some ? -1 : IPSQ_NO_INT);
+    *cell++ = ipsq_real_cell(some ? 1.5 : (double)NAN);
+    *cell++ = ipsq_real_cell(some ? 0.25 : (double)NAN);
+    *cell++ = ipsq_bool_cell(some);
+    *cell++ = ipsq_list_cell(list, some ? 2 : 0);
 }
 
 static char *written(enum ipsq_format format)
@@ -45,7 +45,7 @@ static char *written(enum ipsq_format format)
     FILE *f = open_memstream(&buffer, &length);
     ipsq_table_init(&t, "rows", columns, COLUMNS);
     ipsq_out_begin(&out, f, format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text("r1"));
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell("r1"));
     ipsq_out_table_begin(&out, &t, "heading");
     add(&t, "x\ty\x1b[31m\\", 1500);
     ipsq_out_table_rows(&out, &t);
@@ -134,7 +134,7 @@ static char *certificate(const Ips__Certificate *c, enum ipsq_format format)
     struct ipsq_out out;
     FILE *f = open_memstream(&buffer, &length);
     ipsq_out_begin(&out, f, format, false);
-    ipsq_out_limits_keep_certificate(&out, c, true);
+    ipsq_out_write_limits(&out, c, true);
     assert_int_equal(0, ipsq_out_end(&out, NULL));
     fclose(f);
     return buffer;
@@ -219,7 +219,7 @@ static char *folded(const char *text, unsigned width, unsigned indent)
     char *buffer;
     size_t length;
     FILE *f = open_memstream(&buffer, &length);
-    ipsq_fold(f, text, width, indent);
+    ipsq_print_folded(f, text, width, indent);
     fclose(f);
     return buffer;
 }
@@ -260,7 +260,7 @@ static void test_out__write_error(void **state)
     FILE *f = fopen("/dev/full", "w");
     assert_non_null(f);
     ipsq_out_begin(&out, f, IPSQ_JSON, false);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text("r"));
+    ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text_cell("r"));
     assert_int_equal(IPS_E_IO, ipsq_out_end(&out, &err));
     fclose(f);
 }

@@ -54,18 +54,18 @@ static void fill(struct ipsq_table *t)
     ipsq_table_init(t, "rows", columns, COLUMNS);
     for (size_t k = 0; k < ROWS; k++) {
         struct ipsq_cell *cell = ipsq_table_add_row(t);
-        *cell++ = ipsq_text(letter[k]);
-        *cell++ = ipsq_text(object[k]);
-        *cell++ = ipsq_count(n[k]);
-        *cell++ = ipsq_count(n[k]);
-        *cell++ = ipsq_count(n[k]);
-        *cell++ = ipsq_int(i[k]);
-        *cell++ = ipsq_real(r[k]);
-        *cell++ = ipsq_real(r[k]);
-        *cell++ = ipsq_bool(n[k] == 5);
-        *cell++ = ipsq_list(NULL, 0);
+        *cell++ = ipsq_text_cell(letter[k]);
+        *cell++ = ipsq_text_cell(object[k]);
+        *cell++ = ipsq_count_cell(n[k]);
+        *cell++ = ipsq_count_cell(n[k]);
+        *cell++ = ipsq_count_cell(n[k]);
+        *cell++ = ipsq_int_cell(i[k]);
+        *cell++ = ipsq_real_cell(r[k]);
+        *cell++ = ipsq_real_cell(r[k]);
+        *cell++ = ipsq_bool_cell(n[k] == 5);
+        *cell++ = ipsq_list_cell(NULL, 0);
         *cell++ = value[k];
-        *cell++ = ipsq_text(figure[k]);
+        *cell++ = ipsq_text_cell(figure[k]);
     }
 }
 
@@ -80,7 +80,7 @@ static void sorts(const char *sort, uint64_t top, bool per_machine,
     uint64_t left_out = 77;
     char got[ROWS + 1] = "";
     fill(&t);
-    if (ipsq_top_n(&t, &o, 2, &left_out, &err) < 0)
+    if (ipsq_sort_and_keep_top(&t, &o, 2, &left_out, &err) < 0)
         fail_msg("%s: %s", sort, err.msg);
     for (size_t k = 0; k < t.row_count; k++)
         got[k] = *t.cells[k * COLUMNS].text;
@@ -150,13 +150,15 @@ static void test_top_n__refused(void **state)
                                  "count; did you mean 'count'?");
     assert_int_equal(ipsq_find_column(&none, "x", &at, &err), IPS_E_USAGE);
     fill(&t);
-    assert_int_equal(ipsq_top_n(&t, &o, 2, &left_out, &err), IPS_E_USAGE);
+    assert_int_equal(ipsq_sort_and_keep_top(&t, &o, 2, &left_out, &err),
+                     IPS_E_USAGE);
     assert_int_equal(left_out, 0);
     assert_int_equal(t.row_count, ROWS);
     ipsq_table_release(&t);
     ipsq_table_init(&t, "figures", columns + 2, 1);
     o = (struct ipsq_options){.per_machine = true};
-    assert_int_equal(ipsq_top_n(&t, &o, 0, &left_out, &err), IPS_E_USAGE);
+    assert_int_equal(ipsq_sort_and_keep_top(&t, &o, 0, &left_out, &err),
+                     IPS_E_USAGE);
     assert_string_equal(
         err.msg,
         "--per machine: the rows of figures do not belong to machines");

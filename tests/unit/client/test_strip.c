@@ -20,10 +20,10 @@ static void test_strip__heights(void **state)
     (void)state;
     const uint64_t v[] = {0, 1, 100, 200, 400, 799, 800};
     uint64_t top;
-    assert_int_equal(ipsq_draw_strip(v, 7, false, out, &top), 7);
+    assert_int_equal(ipsq_draw_sparkline(v, 7, false, out, &top), 7);
     assert_string_equal(out, " ..:=@@");
     assert_int_equal(top, 800);
-    ipsq_draw_strip(v, 7, true, out, &top);
+    ipsq_draw_sparkline(v, 7, true, out, &top);
     assert_string_equal(out, " ▁▁▂▄██");
 }
 
@@ -36,7 +36,7 @@ static void test_strip__more_values_than_columns(void **state)
     for (size_t i = 0; i < 512; i++)
         v[i] = i < 256 ? 0 : 3;
     v[3] = 2; /* alone in its column: not nothing */
-    assert_int_equal(ipsq_draw_strip(v, 512, false, out, &top),
+    assert_int_equal(ipsq_draw_sparkline(v, 512, false, out, &top),
                      IPSQ_STRIP_WIDTH);
     assert_int_equal(strlen(out), IPSQ_STRIP_WIDTH);
     assert_int_equal(out[0], '.');
@@ -46,7 +46,7 @@ static void test_strip__more_values_than_columns(void **state)
     assert_int_equal(top, 3);
     for (size_t i = 0; i < 512; i++)
         v[i] = UINT64_MAX;
-    ipsq_draw_strip(v, 512, true, out, &top);
+    ipsq_draw_sparkline(v, 512, true, out, &top);
     assert_int_equal(strlen(out), IPSQ_STRIP_WIDTH * 3);
 }
 
@@ -55,10 +55,10 @@ static void test_strip__nothing(void **state)
     (void)state;
     const uint64_t none[] = {0, 0, 0};
     uint64_t top;
-    assert_int_equal(ipsq_draw_strip(none, 3, false, out, &top), 3);
+    assert_int_equal(ipsq_draw_sparkline(none, 3, false, out, &top), 3);
     assert_string_equal(out, "   ");
     assert_int_equal(top, 0);
-    assert_int_equal(ipsq_draw_strip(none, 0, false, out, &top), 0);
+    assert_int_equal(ipsq_draw_sparkline(none, 0, false, out, &top), 0);
     assert_string_equal(out, "");
 }
 
@@ -68,13 +68,13 @@ static void test_strip__numbers(void **state)
 {
     (void)state;
     const size_t ends[] = {8, 9, 16};
-    ipsq_draw_strip_numbers(ends, 3, 16, out);
+    ipsq_draw_interval_numbers(ends, 3, 16, out);
     assert_string_equal(out, "|1      ||3     ");
     const size_t fine[] = {256, 267, 512};
-    ipsq_draw_strip_numbers(fine, 3, 512, out);
+    ipsq_draw_interval_numbers(fine, 3, 512, out);
     assert_int_equal(strlen(out), IPSQ_STRIP_WIDTH);
     assert_memory_equal(out + 24, "||3", 3);
-    ipsq_draw_strip_numbers(ends, 0, 0, out);
+    ipsq_draw_interval_numbers(ends, 0, 0, out);
     assert_string_equal(out, "");
 }
 

@@ -27,13 +27,13 @@ static char *written(unsigned width, const char *spare, const char *what)
     ipsq_table_init(&t, "rows", columns, COLUMNS);
     t.spare_columns = spare;
     struct ipsq_cell *cell = ipsq_table_add_row(&t);
-    *cell++ = ipsq_text("abcdefghijklmnopqrst");
-    *cell++ = ipsq_count(1);
-    *cell++ = ipsq_count(111111);
-    *cell++ = ipsq_count(2222222);
-    *cell++ = ipsq_count(UINT64_MAX);
-    *cell++ = ipsq_text("+1 to +99999");
-    *cell++ = ipsq_count(333333);
+    *cell++ = ipsq_text_cell("abcdefghijklmnopqrst");
+    *cell++ = ipsq_count_cell(1);
+    *cell++ = ipsq_count_cell(111111);
+    *cell++ = ipsq_count_cell(2222222);
+    *cell++ = ipsq_count_cell(UINT64_MAX);
+    *cell++ = ipsq_text_cell("+1 to +99999");
+    *cell++ = ipsq_count_cell(333333);
     cell->value.type = what ? 't' : 'r';
     if (what)
         cell->value.text = what;
@@ -103,7 +103,7 @@ static void numbers_stay_whole(void **state)
 static void cut(const char *text, unsigned width, bool utf8,
                 const char *expected)
 {
-    char *got = ipsq_cut(strdup(text), width, utf8);
+    char *got = ipsq_shorten_text(strdup(text), width, utf8);
     assert_string_equal(got, expected);
     free(got);
 }

@@ -11,7 +11,7 @@
 
 #include "client/commands/why.h"
 
-static struct why_set w;
+static struct why_merged_findings w;
 
 static void found(unsigned run, const char *kind, const char *object,
                   const char *procedure, double share)
@@ -31,7 +31,7 @@ static void test_why_set__put_together(void **state)
 {
     (void)state;
     double median, least, greatest;
-    w = (struct why_set){.runs = 3};
+    w = (struct why_merged_findings){.runs = 3};
     found(0, "late-sender", "/m/a.12", "f", 0.2);
     found(0, "outside", "/m/a.12", NULL, 0.1);
     found(1, "late-sender", "/m/a.7", "f", 0.4);
@@ -62,7 +62,7 @@ static void test_why_set__order(void **state)
                                        "b a g only", "b b f only", "z a f 0"};
     char text[80];
     (void)state;
-    w = (struct why_set){.runs = 2};
+    w = (struct why_merged_findings){.runs = 2};
 #define ADD(run, kind, who, procedure, says, share)                            \
     assert_int_equal(                                                          \
         why_set_add(&w, run, kind, who, procedure, says, share, NULL), 0)

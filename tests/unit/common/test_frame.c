@@ -154,7 +154,7 @@ static void test_frame__oversize_message_is_not_encoded(void **state)
     assert_non_null(text);
     memset(text, 'x', IPS_FRAME_MAX_BYTES);
     text[IPS_FRAME_MAX_BYTES] = '\0';
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     hello.machine = text;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_HELLO;

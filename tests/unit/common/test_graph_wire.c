@@ -73,8 +73,8 @@ static void make(struct ips_wire_graph *g, uint32_t nodes, uint32_t chains,
 
 static void drop(struct ips_wire_graph *g)
 {
-    struct ips_wire_taker t = {.g = *g};
-    ips_wire_taker_release(&t);
+    struct ips_wire_receiver t = {.g = *g};
+    ips_wire_receiver_release(&t);
 }
 
 static void same(const void *a, const void *b, size_t n)
@@ -87,17 +87,17 @@ static void check_round_trip(uint32_t nodes, uint32_t chains, uint32_t ins,
                              uint32_t outs)
 {
     struct ips_wire_graph g;
-    struct ips_wire_taker t;
+    struct ips_wire_receiver t;
     struct ips_wire_cursor at = {0};
     struct ips_wire_piece piece = {0};
     bool last = false;
     make(&g, nodes, chains, ins, outs);
-    ips_wire_taker_init(&t, 1u << 20, true);
+    ips_wire_receiver_init(&t, 1u << 20, true);
     while (!last) {
-        assert_int_equal(ips_wire_next(&g, &at, &piece, &last, NULL), 0);
+        assert_int_equal(ips_wire_next_piece(&g, &at, &piece, &last, NULL), 0);
         assert_true(ips__subgraph__get_packed_size(&piece.msg) <
                     IPS_FRAME_MAX_BYTES - 64);
-        assert_int_equal(ips_wire_take(&t, &piece.msg, NULL), 0);
+        assert_int_equal(ips_wire_append_piece(&t, &piece.msg, NULL), 0);
     }
     assert_int_equal(t.g.node_count, nodes);
     assert_int_equal(t.g.chain_count, chains);
@@ -121,7 +121,7 @@ static void check_round_trip(uint32_t nodes, uint32_t chains, uint32_t ins,
     same(t.g.out_len, g.out_len, outs * sizeof(uint32_t));
     same(t.g.out_pos, g.out_pos, outs * sizeof(uint64_t));
     ips_wire_piece_release(&piece);
-    ips_wire_taker_release(&t);
+    ips_wire_receiver_release(&t);
     drop(&g);
 }
 
@@ -142,13 +142,13 @@ static void test_graph_wire__unequal_arrays_are_refused(void **state)
     struct ips_wire_graph g;
     make(&g, 10, 2, 3, 4);
     for (int which = 0; which < 8; which++) {
-        struct ips_wire_taker t;
+        struct ips_wire_receiver t;
         struct ips_wire_cursor at = {0};
         struct ips_wire_piece piece = {0};
         struct ips_err err = {0};
         bool last;
-        ips_wire_taker_init(&t, 1000, which != 5);
-        assert_int_equal(ips_wire_next(&g, &at, &piece, &last, NULL), 0);
+        ips_wire_receiver_init(&t, 1000, which != 5);
+        assert_int_equal(ips_wire_next_piece(&g, &at, &piece, &last, NULL), 0);
         if (which == 0)
             piece.msg.n_w--;
         else if (which == 1)
@@ -163,14 +163,15 @@ static void test_graph_wire__unequal_arrays_are_refused(void **state)
             piece.msg.n_probe--;
         else if (which == 7)
             piece.msg.n_unended--;
-        assert_int_equal(ips_wire_take(&t, &piece.msg, &err), IPS_E_PROTOCOL);
+        assert_int_equal(ips_wire_append_piece(&t, &piece.msg, &err),
+                         IPS_E_PROTOCOL);
         ips_wire_piece_release(&piece);
-        ips_wire_taker_release(&t);
+        ips_wire_receiver_release(&t);
     }
     drop(&g);
 }
 
-static int take_columns(struct ips_wire_taker *t, uint32_t nodes,
+static int take_columns(struct ips_wire_receiver *t, uint32_t nodes,
                         bool with_times, bool with_delay)
 {
     struct ips_wire_graph g;
@@ -186,8 +187,8 @@ static int take_columns(struct ips_wire_taker *t, uint32_t nodes,
     }
     if (with_delay)
         g.delay = wide(nodes, 24);
-    assert_int_equal(ips_wire_next(&g, &at, &piece, &last, NULL), 0);
-    int rc = ips_wire_take(t, &piece.msg, &err);
+    assert_int_equal(ips_wire_next_piece(&g, &at, &piece, &last, NULL), 0);
+    int rc = ips_wire_append_piece(t, &piece.msg, &err);
     ips_wire_piece_release(&piece);
     drop(&g);
     return rc;
@@ -201,9 +202,9 @@ static void test_graph_wire__all_pieces_have_the_same_arrays(void **state)
     (void)state;
     for (int first = 0; first < 4; first++)
         for (int next = 0; next < 4; next++) {
-            struct ips_wire_taker t;
+            struct ips_wire_receiver t;
             bool times = first & 1, delay = first & 2;
-            ips_wire_taker_init(&t, 1000, true);
+            ips_wire_receiver_init(&t, 1000, true);
             assert_int_equal(take_columns(&t, 0, false, false), 0);
             assert_int_equal(take_columns(&t, 1, times, delay),
                              delay && !times ? IPS_E_PROTOCOL : 0);
@@ -213,7 +214,7 @@ static void test_graph_wire__all_pieces_have_the_same_arrays(void **state)
                 assert_int_equal(take_columns(&t, 5, next & 1, next & 2),
                                  first == next ? 0 : IPS_E_PROTOCOL);
             }
-            ips_wire_taker_release(&t);
+            ips_wire_receiver_release(&t);
         }
 }
 
@@ -221,18 +222,18 @@ static void test_graph_wire__an_answer_has_a_limit(void **state)
 {
     (void)state;
     struct ips_wire_graph g;
-    struct ips_wire_taker t;
+    struct ips_wire_receiver t;
     struct ips_wire_cursor at = {0};
     struct ips_wire_piece piece = {0};
     struct ips_err err = {0};
     bool last;
     make(&g, 600, 2, 3, 4);
-    ips_wire_taker_init(&t, 1000, true);
-    assert_int_equal(ips_wire_next(&g, &at, &piece, &last, NULL), 0);
-    assert_int_equal(ips_wire_take(&t, &piece.msg, &err), 0);
-    assert_int_equal(ips_wire_take(&t, &piece.msg, &err), IPS_E_LIMIT);
+    ips_wire_receiver_init(&t, 1000, true);
+    assert_int_equal(ips_wire_next_piece(&g, &at, &piece, &last, NULL), 0);
+    assert_int_equal(ips_wire_append_piece(&t, &piece.msg, &err), 0);
+    assert_int_equal(ips_wire_append_piece(&t, &piece.msg, &err), IPS_E_LIMIT);
     ips_wire_piece_release(&piece);
-    ips_wire_taker_release(&t);
+    ips_wire_receiver_release(&t);
     drop(&g);
 }
 

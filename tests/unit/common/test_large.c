@@ -24,7 +24,7 @@ static void test_large__limit(void **state)
     uint8_t *a = ips_calloc_large(3 * MB, 2), *b = ips_calloc_large(1, 3 * MB);
     assert_non_null(a);
     assert_non_null(b);
-    struct ips_large_use use = ips_large_use();
+    struct ips_large_get_use use = ips_large_get_use();
     assert_int_equal(use.memory, 6 * MB);
     assert_int_equal(use.files, 3 * MB);
     for (size_t i = 0; i < 6 * MB; i++)
@@ -34,7 +34,7 @@ static void test_large__limit(void **state)
     ips_trim_large(a, 2 * MB + 1); /* now there is room again */
     uint8_t *c = ips_calloc_large(1, 5 * MB);
     assert_non_null(c);
-    use = ips_large_use();
+    use = ips_large_get_use();
     assert_int_equal(use.files, 3 * MB);
     assert_int_equal(use.memory, 7 * MB + 4096);
     assert_int_equal(use.memory_most, 7 * MB + 4096);
@@ -42,10 +42,10 @@ static void test_large__limit(void **state)
     ips_free_large(a);
     ips_free_large(b);
     ips_free_large(c);
-    use = ips_large_use();
+    use = ips_large_get_use();
     assert_true(use.memory == 0 && use.files == 0);
     ips_large_restart_peaks();
-    assert_int_equal(ips_large_use().files_most, 0);
+    assert_int_equal(ips_large_get_use().files_most, 0);
     ips_large_set_limit(UINT64_MAX, "");
 }
 
@@ -62,13 +62,13 @@ static void test_large__grows(void **state)
         for (size_t i = 0; i < n; i++)
             v[i] = (uint8_t)(i * 7);
     }
-    assert_true(ips_large_use().files > 8 * MB);
-    assert_int_equal(ips_large_use().memory, 0);
+    assert_true(ips_large_get_use().files > 8 * MB);
+    assert_int_equal(ips_large_get_use().memory, 0);
     v = ips_resize_large(v, 16 * MB, 500);
     for (size_t i = 0; i < 500; i++)
         assert_int_equal(v[i], (uint8_t)(i * 7));
     ips_free_large(v);
-    assert_int_equal(ips_large_use().files, 0);
+    assert_int_equal(ips_large_get_use().files, 0);
     ips_large_set_limit(UINT64_MAX, "");
 }
 
@@ -86,23 +86,23 @@ static void test_large__again(void **state)
     memset(b, 8, 6 * MB);
     ips_free_large(b);
     ips_free_large(a);
-    assert_int_equal(ips_large_use().memory, 0);
+    assert_int_equal(ips_large_get_use().memory, 0);
     uint8_t *c = ips_alloc_large(1, 5 * MB), *d = ips_calloc_large(1, 7 * MB);
     assert_ptr_equal(c, b);
     assert_int_equal(c[5 * MB - 1], 8);
     assert_ptr_equal(d, a);
     for (size_t i = 0; i < 7 * MB; i++)
         assert_int_equal(d[i], 0);
-    assert_int_equal(ips_large_use().memory, 12 * MB);
+    assert_int_equal(ips_large_get_use().memory, 12 * MB);
     b = ips_alloc_large(1, 6 * MB);
     assert_non_null(b);
     ips_free_large(b);
     ips_free_large(c);
     ips_free_large(d); /* 11 MB are kept; 18 would be more than a quarter */
-    assert_int_equal(ips_large_use().memory, 0);
+    assert_int_equal(ips_large_get_use().memory, 0);
     d = ips_alloc_large(1, 60 * MB); /* all but what it leaves */
     assert_non_null(d);
-    assert_int_equal(ips_large_use().memory, 60 * MB);
+    assert_int_equal(ips_large_get_use().memory, 60 * MB);
     assert_false(ips_large_unmap_reusable());
     ips_free_large(d);
     a = ips_alloc_large(1, 4 * MB);
@@ -154,7 +154,7 @@ static void test_large__fits_best(void **state)
         if (taken != cases[i].taken)
             fail_msg("case %zu: %d", i, taken);
         got[cases[i].bytes * 4096 - 1] = 1;
-        assert_int_equal(ips_large_use().memory, cases[i].bytes * 4096);
+        assert_int_equal(ips_large_get_use().memory, cases[i].bytes * 4096);
         ips_free_large(got);
         (void)ips_large_unmap_reusable();
     }
@@ -178,7 +178,7 @@ static void test_large__thin(void **state)
     for (size_t i = 0; i < 8 * MB; i += 4096)
         assert_int_equal(thin[i], 0);
     thin[5 * MB] = 1;
-    assert_int_equal(ips_large_use().memory, 16 * MB);
+    assert_int_equal(ips_large_get_use().memory, 16 * MB);
     ips_free_large(thin);
     assert_false(ips_large_unmap_reusable());
     ips_free_large(b);
@@ -246,11 +246,11 @@ static void test_large__same_graph_in_files(void **state)
     o.threads = 8;
     assert_int_equal(synth_records(&o, 0, 64u << 20, take, &t, &err), 0);
     solve(&t, &a, &x);
-    uint64_t before = ips_large_use().memory;
+    uint64_t before = ips_large_get_use().memory;
     ips_large_set_limit(before, "/tmp"); /* not a MB more */
     ips_large_restart_peaks();
     solve(&t, &b, &y);
-    struct ips_large_use use = ips_large_use();
+    struct ips_large_get_use use = ips_large_get_use();
     assert_int_equal(use.memory_most, before);
     assert_true(use.files > 8 * MB && use.files_most > use.files);
     size_t n = a.g.node_count;
@@ -276,7 +276,7 @@ static void test_large__same_graph_in_files(void **state)
     ips_built_release(&b);
     for (uint32_t i = 0; i < 8; i++)
         free((void *)(uintptr_t)t.chunk[i].data);
-    use = ips_large_use();
+    use = ips_large_get_use();
     assert_true(use.memory == 0 && use.files == 0);
     ips_large_set_limit(UINT64_MAX, "");
 }

@@ -20,7 +20,7 @@ static const char *nearest(const char *word, const char *const *names)
     ips_nearest_begin(&n, word);
     for (; *names; names++)
         ips_nearest_offer(&n, *names);
-    return ips_nearest_text(&n);
+    return ips_nearest_suggestion(&n);
 }
 
 static void test_nearest__of_several(void **state)

@@ -75,8 +75,8 @@ static void test_object__machines_and_parts(void **state)
     assert_true(ips_object_matches_machine("", "m1"));
     assert_true(ips_object_matches_machine("/m?/x", "m1"));
     assert_false(ips_object_matches_machine("/m1/x", "m10"));
-    assert_int_equal(ips_object_parts("/"), 0);
-    assert_int_equal(ips_object_parts("m1/*/7/"), 3);
+    assert_int_equal(ips_object_count_parts("/"), 0);
+    assert_int_equal(ips_object_count_parts("m1/*/7/"), 3);
 }
 
 int main(void)

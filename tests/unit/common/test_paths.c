@@ -123,7 +123,7 @@ static void test_paths__no_name_makes_no_directory(void **state)
 {
     (void)state;
     struct ips_err err;
-    assert_int_equal(ips_path_make("", 0700, &err), IPS_E_USAGE);
+    assert_int_equal(ips_path_make_directories("", 0700, &err), IPS_E_USAGE);
     assert_string_equal(err.msg, "the name of a directory is empty");
 }
 
@@ -187,7 +187,7 @@ static void test_paths__longest(void **state)
     assert_int_equal(ips_path_pool_root(out, &err), IPS_E_LIMIT);
     snprintf(text, sizeof(text), "path longer than 511 bytes: %.80s", name);
     assert_string_equal(err.msg, text);
-    assert_int_equal(ips_path_make(name, 0700, &err), IPS_E_LIMIT);
+    assert_int_equal(ips_path_make_directories(name, 0700, &err), IPS_E_LIMIT);
     assert_string_equal(err.msg, text);
     assert_int_equal(ips_path_program(name, out, &err), IPS_E_LIMIT);
     assert_int_equal(ips_path_library(name, out, &err), IPS_E_LIMIT);
@@ -204,7 +204,7 @@ static void test_paths__is_state_the_default(void **state)
     snprintf(path, sizeof(path), "%s/ips", dir);
     assert_false(ips_path_state_is_default(path)); /* not there yet */
     assert_false(ips_path_state_is_default("/not/there"));
-    assert_int_equal(ips_path_make(path, 0700, &err), 0);
+    assert_int_equal(ips_path_make_directories(path, 0700, &err), 0);
     assert_true(ips_path_state_is_default(path));
     assert_false(ips_path_state_is_default(dir));
     assert_false(ips_path_state_is_default("/not/there"));
@@ -237,7 +237,7 @@ static void test_paths__makes_directories(void **state)
     umask(0);
     snprintf(path, sizeof(path), "%s/a/b/c/", dir);
     for (int i = 0; i < 2; i++) /* again: they are there already */
-        assert_int_equal(ips_path_make(path, 0750, &err), 0);
+        assert_int_equal(ips_path_make_directories(path, 0750, &err), 0);
     for (int i = 0; i < 3; i++) {
         *strrchr(path, '/') = '\0';
         assert_int_equal(mode_of(path), 0750);
@@ -246,18 +246,18 @@ static void test_paths__makes_directories(void **state)
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
-    assert_int_equal(ips_path_make(path, 0700, &err), IPS_E_IO);
+    assert_int_equal(ips_path_make_directories(path, 0700, &err), IPS_E_IO);
     snprintf(want, sizeof(want), "%s is not a directory", path);
     assert_string_equal(err.msg, want);
     snprintf(path, sizeof(path), "%s/a/file/d", dir);
-    assert_int_equal(ips_path_make(path, 0700, &err), IPS_E_IO);
+    assert_int_equal(ips_path_make_directories(path, 0700, &err), IPS_E_IO);
     snprintf(want, sizeof(want), "mkdir %s: Not a directory", path);
     assert_string_equal(err.msg, want);
     *strrchr(path, '/') = '\0';
     assert_int_equal(unlink(path), 0);
     assert_int_equal(chdir(dir), 0);
-    assert_int_equal(ips_path_make("a", 0700, &err), 0);
-    assert_int_equal(ips_path_make("r", 0700, &err), 0);
+    assert_int_equal(ips_path_make_directories("a", 0700, &err), 0);
+    assert_int_equal(ips_path_make_directories("r", 0700, &err), 0);
     assert_int_equal(rmdir("r"), 0);
     assert_int_equal(chdir("/"), 0);
 }
@@ -340,14 +340,14 @@ static void test_paths__names_of_runs(void **state)
     static const char *const bad[] = {"",    ".",  "..", ".a",    "a/b", "a b",
                                       "a\n", "a@", "a[", "a\xc3", "a`",  "a{"};
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
-        assert_true(ips_run_name_ok(good[i]));
+        assert_true(ips_is_valid_run_name(good[i]));
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        assert_false(ips_run_name_ok(bad[i]));
+        assert_false(ips_is_valid_run_name(bad[i]));
     char name[65];
     memset(name, 'n', 64);
     name[64] = '\0';
-    assert_false(ips_run_name_ok(name));
-    assert_true(ips_run_name_ok(name + 1));
+    assert_false(ips_is_valid_run_name(name));
+    assert_true(ips_is_valid_run_name(name + 1));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -48,7 +48,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
     assert_false(f->inside_call);
     if (env->body_case == IPS__ENVELOPE__BODY_HELLO) {
         f->hellos++;
-        Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
+        Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__MASTER);
         if (f->greet)
             ips_send_hello(peer, &hello);
     } else if (env->body_case == IPS__ENVELOPE__BODY_REQUEST) {
@@ -153,7 +153,7 @@ static void raw_send(int fd, const Ips__Envelope *env)
 
 static void raw_hello(int fd, uint32_t protocol)
 {
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__CLIENT);
     hello.protocol = protocol;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_HELLO;
@@ -391,7 +391,7 @@ static void test_peer__both_sides_are_peers(void **state)
     f->greet = false;
     assert_int_equal(ips_peer_connect(f->base, f->address, &peer, NULL), 0);
     ips_peer_set_ops(peer, &ops, f);
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     ips_send_hello(peer, &hello); /* before the connection stands */
     assert_true(turn_until(f, &f->hellos, 1));
     ips_send_hello(f->accepted, &hello);
@@ -594,7 +594,7 @@ static void test_peer__tcp_is_loopback_only(void **state)
     struct ips_peer *peer;
     assert_int_equal(
         ips_peer_connect(f->base, ips_listener_address(l), &peer, NULL), 0);
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     ips_send_hello(peer, &hello);
     assert_true(turn_until(f, &f->hellos, 1));
     ips_peer_free(peer);

@@ -85,7 +85,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
                        void *arg)
 {
     struct side *s = arg;
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__MASTER);
     if (env->body_case == IPS__ENVELOPE__BODY_HELLO && !s->hellos++ &&
         s == &here)
         ips_send_hello(peer, &hello);
@@ -151,7 +151,7 @@ static void connect_as(const char *keys, const char *address,
                        Ips__Hello__Role role, const char *machine)
 {
     struct ips_err err = {0};
-    Ips__Hello hello = ips_hello(role);
+    Ips__Hello hello = ips_make_hello(role);
     hello.machine = ips_unconst_text(machine);
     use(keys);
     if (ips_peer_connect(base, address, &there.peer, &err) < 0)
@@ -410,7 +410,7 @@ static void say(const char *address, const char *text)
 static void test_tls__refusals_are_logged(void **state)
 {
     struct ips_err err = {0};
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     (void)state;
     fixed_ns = UINT64_C(1000000000000000000);
     use(a);

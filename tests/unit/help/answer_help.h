@@ -141,7 +141,7 @@ static inline struct slave_snapshot *archived_snapshot(const struct archived *v)
     memcpy(s->unrecorded, v->unseen, v->unseen_count * sizeof(*s->unrecorded));
     s->unrecorded_count = v->unseen_count;
     s->load = v->load;
-    s->key = slave_snapshot_key(s);
+    s->key = slave_snapshot_compute_key(s);
     return s;
 }
 
@@ -157,10 +157,10 @@ answerer_ask(struct answerer *a, const struct archived *v, Ips__Request *q)
     q->run = state.run = name;
     struct slave_job *job =
         q->ask_case == IPS__REQUEST__ASK_EVENTS
-            ? slave_events_job(q, archived_snapshot(v), "m1")
-            : slave_graph_job(q, archived_snapshot(v),
-                              q->ask_case == IPS__REQUEST__ASK_SYNC ? &state
-                                                                    : NULL);
+            ? slave_events_make_job(q, archived_snapshot(v), "m1")
+            : slave_graph_make_job(
+                  q, archived_snapshot(v),
+                  q->ask_case == IPS__REQUEST__ASK_SYNC ? &state : NULL);
     assert_non_null(job);
     while (!job->finished) {
         job->err = (struct ips_err){0};

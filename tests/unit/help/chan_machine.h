@@ -85,7 +85,7 @@ void ips_module_record_once_slow(uint64_t pc)
 {
     (void)pc;
 }
-uint64_t ips_site_behind_libc(void)
+uint64_t ips_call_site_outside_libc(void)
 {
     return 0x1234;
 }
@@ -133,9 +133,9 @@ static long fake_sys6(long n, long a, long b, long c, long d, long e, long f)
 #define ips_rec_begin_at fake_begin_at
 #define ips_rec_publish fake_publish
 #define ips_core_count_lost fake_lost
-#define ips_core_now() ((uint64_t)99)
-#define ips_core_cpu() ((uint64_t)55)
-#define ips_shared() (&shared)
+#define ips_core_stamp_now() ((uint64_t)99)
+#define ips_core_thread_cpu_ns() ((uint64_t)55)
+#define ips_shared_control() (&shared)
 #define ips_sys3 fake_sys3
 #define ips_sys6 fake_sys6
 #include "agent/preload/io/chan_name.c"
@@ -161,14 +161,14 @@ static inline uint64_t name(int fd, const struct ips_chan_hint *hint)
     assert_int_equal(begun, published);
     if (word != IPS_FD_NOT_A_CHANNEL)
         assert_int_equal(ips_fd_get(fd), word);
-    assert_int_equal(begun, ips_fd_chan(word) ? 1 : 0);
+    assert_int_equal(begun, ips_fd_channel_id(word) ? 1 : 0);
     if (begun) {
         const struct ips_rec_chan *c = &records[0].chan;
         struct stat st;
         assert_int_equal(types[0], IPS_REC_CHAN);
         assert_int_equal(sizes[0], sizeof(*c));
         assert_int_equal(fstat(fd, &st), 0);
-        assert_int_equal(c->h.a, ips_fd_chan(word));
+        assert_int_equal(c->h.a, ips_fd_channel_id(word));
         assert_int_equal(c->fd, fd);
         assert_int_equal(c->dev, st.st_dev);
         assert_int_equal(c->ino, st.st_ino);

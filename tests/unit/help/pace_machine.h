@@ -119,8 +119,8 @@ static void fake_write_start(uint64_t cpu)
     m.sample_cpu = cpu;
 }
 
-#define ips_core_now fake_now
-#define ips_core_cpu fake_cpu
+#define ips_core_stamp_now fake_now
+#define ips_core_thread_cpu_ns fake_cpu
 #define ips_core_control fake_control
 #define ips_stdio_libc_address fake_libc
 #define ips_in_valgrind fake_valgrind
@@ -128,8 +128,8 @@ static void fake_write_start(uint64_t cpu)
 #define ips_sys6 fake_sys6
 #define ips_context_is_at_syscall fake_at_syscall
 #define ips_sample_write fake_write
-#define ips_sample_write_here fake_write_here
-#define ips_sample_write_start fake_write_start
+#define ips_sample_write_at_return fake_write_here
+#define ips_sample_write_start_mark fake_write_start
 #include "agent/preload/sample/pace.c"
 #undef ips_sys3
 #undef ips_sys6

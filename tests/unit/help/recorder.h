@@ -30,7 +30,7 @@ struct rec_stream {
     size_t len, room;
     bool dead;
     uint64_t dead_t_ns;
-    struct ips_begun begun; /* the call that its thread is in */
+    struct ips_current_call begun; /* the call that its thread is in */
     uint32_t dead_status;
     uint64_t lost[IPS_LOST_COUNT];
     struct ips_chunk chunk;

@@ -61,7 +61,7 @@ static inline void reply(int fd, uint64_t id, Ips__Reply *r, bool last)
 static inline void be_master(int listener, scripted_answer *answer, int script)
 {
     int fd = accept(listener, NULL, NULL);
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__MASTER);
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_HELLO;
     env.hello = &hello;

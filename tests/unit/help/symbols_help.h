@@ -207,10 +207,10 @@ static inline const char *frames(const struct slave_symbol *s)
 {
     static char out[1024];
     const char *at = s->text ? s->text : "";
-    struct slave_frame_name f;
+    struct slave_symbol_frame f;
     size_t n = 0;
     out[0] = '\0';
-    while (slave_symbol_next(&at, &f)) {
+    while (slave_symbol_parse_frame(&at, &f)) {
         char file[256];
         snprintf(file, sizeof(file), "%.*s", (int)f.file_len, f.file);
         n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%.*s@%s:%u",

@@ -235,7 +235,7 @@ static void test_answers__little_memory(void **state)
     ips_large_set_limit(4u << 20, s->a.top);
     void *in_memory = ips_calloc_large(3, 1u << 20);
     void *in_file = ips_calloc_large(3, 1u << 20);
-    assert_true(ips_large_use().memory && ips_large_use().files);
+    assert_true(ips_large_get_use().memory && ips_large_get_use().files);
     later_ns += 100 * 1000000000ull;
     for (uint32_t i = 0; i < 4; i++)
         (void)check_good(s, i, SYNC);
@@ -250,7 +250,7 @@ static void test_answers__little_memory(void **state)
     assert_false(is_here(s, 2) || is_here(s, 3)); /* run 3 is the third */
     (void)check_good(s, 5, SYNC);
     assert_true(is_here(s, 1) && is_here(s, 4) && is_here(s, 5));
-    slave_graphs_drop_reference(&s->a.gs, mine);
+    slave_graphs_release_graph(&s->a.gs, mine);
     for (uint32_t n = 0; n < 100; n++)
         (void)check_good(s, n % 7, (enum what)(n % GOOD));
     ips_free_large(in_memory);

@@ -65,7 +65,7 @@ static void put(struct catalogue *c, const char *machine, const char *run,
     state.lost = lost;
     state.n_tags = 2;
     state.tags = tags;
-    assert_int_equal(catalogue_put(c, machine, &list, 1, NULL), 0);
+    assert_int_equal(catalogue_store_runs(c, machine, &list, 1, NULL), 0);
 }
 
 struct seen {
@@ -89,7 +89,7 @@ static void on_row(const struct catalogue_row *row, void *arg)
 static struct seen all(struct catalogue *c, const char *run)
 {
     struct seen s = {0};
-    assert_int_equal(catalogue_each(c, run, on_row, &s, NULL), 0);
+    assert_int_equal(catalogue_for_each_row(c, run, on_row, &s, NULL), 0);
     return s;
 }
 
@@ -104,7 +104,7 @@ static const char *untagged(struct catalogue *c)
 {
     static char text[200];
     text[0] = '\0';
-    assert_int_equal(catalogue_each(c, NULL, add_name, text, NULL), 0);
+    assert_int_equal(catalogue_for_each_row(c, NULL, add_name, text, NULL), 0);
     return text;
 }
 
@@ -175,6 +175,22 @@ static void test_master_catalogue__own_table(void **state)
     assert_int_equal(events, 13);
     assert_int_equal(kept->rows[0]->cpu_ns, 78);
     ips__metrics_answer__free_unpacked(kept, NULL);
+    /* A row of the same run leaves the results; one of a run that was created
+     * at another time, on the same machine, is of another run of that name. */
+    Ips__RunState run = IPS__RUN_STATE__INIT, *runs = &run;
+    run.run = ips_unconst_text("r");
+    run.created_real_ns = 5;
+    for (int i = 0; i < 2; i++) {
+        run.events++;
+        assert_int_equal(catalogue_store_runs(c, "m1", &runs, 1, NULL), 0);
+        assert_int_equal(catalogue_store_runs(c, "m2", &runs, 1, NULL), 0);
+        kept = catalogue_get_results(c, "r", &events);
+        assert_non_null(kept);
+        ips__metrics_answer__free_unpacked(kept, NULL);
+    }
+    run.created_real_ns = 6;
+    assert_int_equal(catalogue_store_runs(c, "m1", &runs, 1, NULL), 0);
+    assert_null(catalogue_get_results(c, "r", &events));
     catalogue_close(c);
 }
 
@@ -229,7 +245,7 @@ static void test_master_catalogue__every_figure(void **state)
     Ips__RunState *first = &one, *second = &two;
     uint64_t lost[] = {3, 0, 4};
     char *tags[] = {ips_unconst_text("a=b")};
-    struct catalogue_sum_run known;
+    struct catalogue_run_sum known;
     unsigned rows = 0;
     (void)state;
     one.run = two.run = ips_unconst_text("r");
@@ -250,9 +266,10 @@ static void test_master_catalogue__every_figure(void **state)
     two.processes = 21;
     two.events = UINT64_MAX / 4;
     struct catalogue *c = open_it();
-    assert_int_equal(catalogue_put(c, "m1", &first, 1, NULL), 0);
-    assert_int_equal(catalogue_put(c, "m2", &second, 1, NULL), 0);
-    assert_int_equal(catalogue_each(c, "r", see_figures, &rows, NULL), 0);
+    assert_int_equal(catalogue_store_runs(c, "m1", &first, 1, NULL), 0);
+    assert_int_equal(catalogue_store_runs(c, "m2", &second, 1, NULL), 0);
+    assert_int_equal(catalogue_for_each_row(c, "r", see_figures, &rows, NULL),
+                     0);
     assert_int_equal(rows, 2);
     assert_int_equal(catalogue_sum_run(c, "r", &known, NULL), 0);
     assert_int_equal(known.events, UINT64_MAX / 4 + 13);
@@ -290,11 +307,12 @@ static void test_master_catalogue__a_failed_report_leaves_nothing(void **state)
         "CREATE TRIGGER t BEFORE INSERT ON run_machine WHEN NEW.run = 'bad' "
         "BEGIN SELECT RAISE(ABORT, 'not that one'); END");
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(catalogue_put(c, "m1", report, 2, &err), IPS_E_DB);
+        assert_int_equal(catalogue_store_runs(c, "m1", report, 2, &err),
+                         IPS_E_DB);
         assert_string_equal(all(c, NULL).text, "before@m0 ");
     }
     by_hand("DROP TRIGGER t");
-    assert_int_equal(catalogue_put(c, "m1", report, 2, &err), 0);
+    assert_int_equal(catalogue_store_runs(c, "m1", report, 2, &err), 0);
     assert_non_null(strstr(untagged(c), "good@m1 "));
     assert_non_null(strstr(untagged(c), "bad@m1 "));
     catalogue_close(c);

@@ -36,9 +36,9 @@ struct made {
  * it. */
 static void make(struct made *m)
 {
-    static const enum machine_state states[PARTS] = {PART_ACTIVE,  PART_ACTIVE,
-                                                     PART_MISSING, PART_FAILED,
-                                                     PART_MISSING, PART_FAILED};
+    static const enum machine_state states[PARTS] = {
+        MACHINE_ACTIVE, MACHINE_ACTIVE,  MACHINE_MISSING,
+        MACHINE_FAILED, MACHINE_MISSING, MACHINE_FAILED};
     memset(m, 0, sizeof(*m));
     for (int i = 0; i < PARTS; i++) {
         struct machine_share *p = &m->parts[i];

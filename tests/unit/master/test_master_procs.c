@@ -22,16 +22,16 @@ static void test_master_procs__intervals_are_wilsons(void **state)
 {
     (void)state;
     double low, high;
-    procs_wilson(0.25, 100, &low, &high);
+    procs_wilson_interval(0.25, 100, &low, &high);
     near_to(low, 0.1755);
     near_to(high, 0.3430);
-    procs_wilson(0, 10, &low, &high);
+    procs_wilson_interval(0, 10, &low, &high);
     near_to(low, 0);
     near_to(high, 0.2775);
-    procs_wilson(1, 10, &low, &high);
+    procs_wilson_interval(1, 10, &low, &high);
     near_to(low, 0.7225);
     near_to(high, 1);
-    procs_wilson(0.5, 0, &low, &high); /* nothing is known */
+    procs_wilson_interval(0.5, 0, &low, &high); /* nothing is known */
     near_to(low, 0);
     near_to(high, 1);
 }
@@ -119,7 +119,7 @@ static void test_master_procs__intervals_follow_the_weights(void **state)
     t.squares = 100 * 10 * 10 * 10; /* as good as 10 samples */
     procs_compute_intervals(list, 3, &t);
     double low, high;
-    procs_wilson(0.25, 10, &low, &high);
+    procs_wilson_interval(0.25, 10, &low, &high);
     assert_true(f.self_low_ns == (uint64_t)(low * 1000 + 0.5));
     assert_true(f.self_high_ns == (uint64_t)(high * 1000 + 0.5));
     t.squares = (double)NAN;
@@ -139,11 +139,11 @@ static void test_master_procs__what_helps_where_none_is_known(void **state)
 {
     (void)state;
     char text[PROCS_NONE_BYTES];
-    procs_none_text(0, text);
+    procs_write_none_reason(0, text);
     assert_non_null(strstr(text, "--procedures=sample"));
-    procs_none_text(100000000, text);
+    procs_write_none_reason(100000000, text);
     assert_non_null(strstr(text, "every 100 ms (ipsrun --rate 1 samples"));
-    procs_none_text(1000000, text);
+    procs_write_none_reason(1000000, text);
     assert_non_null(strstr(text, "every 1 ms"));
     assert_null(strstr(text, "ipsrun"));
 }

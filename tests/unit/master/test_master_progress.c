@@ -66,7 +66,7 @@ static void begin(void)
         p->slave = &w.slave[i];
         p->ask_id = 100 + i;
     }
-    w.part[3].state = PART_MISSING;
+    w.part[3].state = MACHINE_MISSING;
     w.part[3].slave = NULL;
 }
 
@@ -107,7 +107,7 @@ static void test_progress__words(void **state)
     check("1 of 3 machines have answered; m3 has read 45% of its events");
     w.part[2].slave = NULL; /* gone */
     check("1 of 2 machines have answered; waiting for m2");
-    w.part[0].state = PART_FAILED;
+    w.part[0].state = MACHINE_FAILED;
     check("waiting for m2");
     build(1, 0);
     check("m2 has read 0% of its events");

@@ -21,7 +21,7 @@ static char peers[4]; /* only their addresses count */
 static int admit(struct roster *r, const char *name, int peer, uint64_t now,
                  struct ips_peer **old, struct slave **out, struct ips_err *err)
 {
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     hello.machine = ips_unconst_text(name);
     return roster_admit(r, &hello, PEER(peer), now, old, out, err);
 }
@@ -136,7 +136,7 @@ static void test_master_roster__what_it_says(void **state)
     struct ips_peer *old;
     struct slave *s;
     struct ips_err err = {0};
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     Ips__Report report = IPS__REPORT__INIT;
     hello.machine = ips_unconst_text("m1");
     hello.boot_id = ips_unconst_text("boot-1");

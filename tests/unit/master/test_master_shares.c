@@ -41,7 +41,7 @@ static int make(const struct stretch *p, size_t count, uint64_t t_max,
     *s = (struct shares){0};
     for (size_t i = 0; i < count; i++) {
         s->at = p[i].came;
-        if (shares_add(s, &p[i].piece, err) < 0)
+        if (shares_add_next_piece(s, &p[i].piece, err) < 0)
             return IPS_E_NO_MEMORY;
     }
     return shares_finish(s, t_max, err);
@@ -103,8 +103,8 @@ static void test_master_shares__many_objects(void **state)
                                 work = {.kind = IPS_SEG_COMPUTE,
                                         .at = at,
                                         .ns = 1 + i % PROCESSES};
-        assert_int_equal(shares_add(&s, &message, &err), 0);
-        assert_int_equal(shares_add(&s, &work, &err), 0);
+        assert_int_equal(shares_add_next_piece(&s, &message, &err), 0);
+        assert_int_equal(shares_add_next_piece(&s, &work, &err), 0);
     }
     uint64_t computed = (uint64_t)ROUNDS * PROCESSES * (PROCESSES + 1) / 2;
     assert_int_equal(shares_finish(&s, computed + 2 * PROCESSES * ROUNDS, &err),

@@ -177,10 +177,10 @@ static void test_summary__kept_if_whole(void **state)
     assert_int_equal(catalogue_open(dir, &m->m.catalogue, &err), 0);
     /* Without a machine that belongs to it: nothing is kept, and nobody is to
      * blame. */
-    m->part.state = PART_MISSING;
+    m->part.state = MACHINE_MISSING;
     assert_int_equal(summary_store(&m->q, &m->s, &err), 0);
     assert_null(catalogue_get_results(m->m.catalogue, "r", &events));
-    m->part.state = PART_ACTIVE;
+    m->part.state = MACHINE_ACTIVE;
     assert_int_equal(summary_store(&m->q, &m->s, &err), 0);
     Ips__MetricsAnswer *kept =
         catalogue_get_results(m->m.catalogue, "r", &events);

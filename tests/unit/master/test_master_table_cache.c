@@ -84,21 +84,27 @@ void __wrap_ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply)
 
 /* ---- a run on one machine ------------------------------------------------ */
 
-static void put_run(uint64_t events, bool open)
+static void put_run_of(uint64_t created_real_ns, uint64_t events, bool open)
 {
     Ips__RunState s = IPS__RUN_STATE__INIT, *list = &s;
     s.run = ips_unconst_text("r");
-    s.created_real_ns = 5;
+    s.created_real_ns = created_real_ns;
     s.events = events;
     s.open = open;
-    assert_int_equal(catalogue_put(w.m.catalogue, "m1", &list, 1, NULL), 0);
+    assert_int_equal(catalogue_store_runs(w.m.catalogue, "m1", &list, 1, NULL),
+                     0);
+}
+
+static void put_run(uint64_t events, bool open)
+{
+    put_run_of(5, events, open);
 }
 
 static int setup(void **state)
 {
     struct ips_err err = {0};
     struct ips_peer *old;
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     (void)state;
     memset(&w, 0, sizeof(w));
     memset(&sent, 0, sizeof(sent));
@@ -113,6 +119,7 @@ static int setup(void **state)
     ips__run_state__init(&w.state);
     w.sync.state = &w.state;
     w.state.events = 70;
+    w.state.created_real_ns = 5;
     put_run(70, false);
     return 0;
 }
@@ -211,7 +218,7 @@ static bool used(Ips__Request *request, unsigned want)
         assert_string_equal(p->machine, "m1");
         assert_ptr_equal(p->slave, w.slave);
         assert_ptr_equal(p->sync, &w.sync);
-        assert_true(p->expected && p->state == PART_ACTIVE);
+        assert_true(p->expected && p->state == MACHINE_ACTIVE);
         assert_int_equal(p->t.proc_count, ROWS);
         bool joins = want & GATHER_PEERS;
         assert_int_equal(q->gather.ambiguous, joins ? 8 : 0);
@@ -262,6 +269,8 @@ static void test_table_cache__of_the_same(void **state)
     assert_false(used(&r, GATHER_TABLE));
     put_run(70, true);
     assert_false(used(&r, GATHER_TABLE));
+    put_run_of(6, 70, false); /* another of that name, as long */
+    assert_false(used(&r, GATHER_TABLE));
     put_run(70, false);
     assert_true(used(&r, GATHER_TABLE));
     w.slave->seen_ns -= ROSTER_MISSING_NS + 1;
@@ -288,9 +297,9 @@ static void test_table_cache__what_is_kept(void **state)
     w.state.open = true;
     table_cache_store(q);
     w.state.open = false;
-    q->machines[0].state = PART_MISSING;
+    q->machines[0].state = MACHINE_MISSING;
     table_cache_store(q);
-    q->machines[0].state = PART_ACTIVE;
+    q->machines[0].state = MACHINE_ACTIVE;
     ls.from_ns = 1;
     table_cache_store(q);
     ls.from_ns = 0;

@@ -64,18 +64,18 @@ static void test_things__made(void **state)
     struct world w;
     struct ips_err err;
     uint32_t blame;
-    char text[THING_BYTES];
+    char text[ENTITY_NAME_BYTES];
     make(&w);
     if (entities_make(&w.g, w.part, 2, false, &w.t, &blame, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(w.t.entity_count, 8);
     for (uint32_t i = 0; i < 8; i++)
-        assert_string_equal(entities_name(&w.t, &w.t.entity[i], text),
+        assert_string_equal(entities_write_name(&w.t, &w.t.entity[i], text),
                             names[i]);
     assert_int_equal(w.t.entity[5].count, 2); /* f here and there */
-    assert_string_equal(entities_symbol(&w.t, &w.t.entity[5])->module,
+    assert_string_equal(entities_procedure_symbol(&w.t, &w.t.entity[5])->module,
                         "/bin/x");
-    assert_null(entities_symbol(&w.t, &w.t.entity[0]));
+    assert_null(entities_procedure_symbol(&w.t, &w.t.entity[0]));
     struct ips_est e;
     struct ips_scenario lane = golden_lane(&golden[0]);
     uint64_t *share = calloc(w.t.f.count, sizeof(*share)), f = 0, g = 0;
@@ -99,7 +99,7 @@ static uint32_t chosen(const struct world *w, const char *procedure,
     struct entity_selector s = {procedure, process, message, object};
     uint32_t *feature = NULL, count;
     struct ips_err err;
-    int rc = entities_choose(&w->t, &s, &feature, &count, &err);
+    int rc = entities_select_features(&w->t, &s, &feature, &count, &err);
     if (rc < 0)
         assert_int_equal(rc, IPS_E_USAGE);
     free(feature);
@@ -173,7 +173,7 @@ static int make_and_choose(void *arg)
     int rc = entities_make(&w->g, w->part, 2, false, &w->t, &blame, NULL);
     if (rc < 0)
         return rc;
-    rc = entities_choose(&w->t, &all, &feature, &count, NULL);
+    rc = entities_select_features(&w->t, &all, &feature, &count, NULL);
     assert_true(rc < 0 || count == 2);
     free(feature);
     entities_release(&w->t);

@@ -29,13 +29,13 @@ static void test_path_profile__no_arcs_are_no_cpu(void **state)
                                    .from = IPS_NO_NODE,
                                    .to = 3,
                                    .ns = 5}};
-    struct profile_face path = {.piece = piece,
-                                .from = from,
-                                .to = to,
-                                .ns = ns,
-                                .weight_ns = weight_ns,
-                                .count = 2};
-    struct profile_face whole = {.ns = whole_ns, .count = 1};
+    struct profile_columns path = {.piece = piece,
+                                   .from = from,
+                                   .to = to,
+                                   .ns = ns,
+                                   .weight_ns = weight_ns,
+                                   .count = 2};
+    struct profile_columns whole = {.ns = whole_ns, .count = 1};
     struct path_profile pp = {
         .machine_count = 1,
         .face = {[PROFILE_PATH] = &path, [PROFILE_WHOLE] = &whole},

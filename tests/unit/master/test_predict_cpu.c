@@ -28,14 +28,14 @@ static const char table[] = "ips-message-times 1\n"
 
 struct story {
     struct mtimes times;
-    struct predict_own own[2];
+    struct predict_recorded_machine own[2];
     struct predict_thread thread[2];
     struct predict_machine machine[3];
     struct predict_run run;
     struct predict_setup setup;
     uint32_t map[2];
     struct arena a;
-    struct predict_said said;
+    struct predict_assumptions said;
 };
 
 static int set_up(void **state)
@@ -159,17 +159,18 @@ static void test_predict_cpu__table(void **state)
     struct story *s = *state;
     struct mtimes again = {0};
     struct ips_err err;
-    char *text = mtimes_text(&s->times);
+    char *text = mtimes_format_text(&s->times);
     assert_non_null(text);
     assert_int_equal(0, mtimes_parse(&again, "text", text, &err));
     free(text);
-    const struct mtime_pair *p = mtimes_find(&again, "m1", "m2", MTIME_TCP);
+    const struct mtime_pair *p =
+        mtimes_find_pair(&again, "m1", "m2", MTIME_TCP);
     assert_non_null(p);
     assert_int_equal(p->point[1].cpu_ns, 8000);
     assert_int_equal(ips_curve_ns(&p->cpu, 200), 7000);
-    p = mtimes_find(&again, "m1", "m1", MTIME_TCP);
+    p = mtimes_find_pair(&again, "m1", "m1", MTIME_TCP);
     assert_true(p && p->point[0].rounds == 0 && p->point[0].cpu_ns == 1000);
-    p = mtimes_find(&again, "m3", "m3", MTIME_TCP);
+    p = mtimes_find_pair(&again, "m3", "m3", MTIME_TCP);
     assert_true(p && p->point[0].cpu_ns == 0 && p->cpu.count == 0);
     mtimes_release(&again);
 }

@@ -27,14 +27,14 @@ static struct {
     struct ips_graph whole;
     struct ips_chain chain[CHAINS];
     struct entities t;
-    struct predict_own own[2];
+    struct predict_recorded_machine own[2];
     struct predict_thread thread[CHAINS];
     struct predict_cut cut[4];
     struct predict_run run;
     struct predict_machine fitted[2];
     struct predict_setup as_own, out;
     struct arena a;
-    struct predict_said said;
+    struct predict_assumptions said;
     struct ips_err err;
     Ips__PredictAsk ask;
     Ips__PredictMachine machine[MACHINES], *machines[MACHINES];
@@ -56,9 +56,9 @@ static void begin(void)
         w.chain[i].machine = w.thread[i].own;
     w.whole.chains = w.chain;
     w.whole.chain_count = CHAINS;
-    w.own[0] = (struct predict_own){
+    w.own[0] = (struct predict_recorded_machine){
         .name = "m1", .cores = 4, .load_samples = 3, .load_milli = 2345};
-    w.own[1] = (struct predict_own){.name = "m2"};
+    w.own[1] = (struct predict_recorded_machine){.name = "m2"};
     w.fitted[1].is.load = (struct ips_ratio){7, 4};
     w.as_own.machine = w.fitted;
     w.as_own.machine_count = 2;
@@ -272,7 +272,7 @@ static void test_setup__patterns(void **state)
     for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
         char got[8] = "";
         for (uint32_t c = 0, n = 0; c < CHAINS; c++)
-            if (predict_fits(&w.run, &w.thread[c], t[i].pattern))
+            if (predict_thread_matches(&w.run, &w.thread[c], t[i].pattern))
                 got[n++] = (char)('0' + c);
         if (strcmp(got, t[i].threads) != 0)
             fail_msg("%s fits \"%s\"", t[i].pattern, got);

@@ -619,14 +619,14 @@ static void test_why__a_service_is_asked_from_outside(void **state)
     f.accepted = 3;
     f.asked = 1000;
     f.asked_outside = WHY_SERVICE_ASKED;
-    assert_false(why_serves(&f));
+    assert_false(why_is_service(&f));
     assert_non_null(strstr(find(&f).shape_text, "a batch program"));
     f.asked_outside = 500;
-    assert_true(why_serves(&f));
+    assert_true(why_is_service(&f));
     assert_true(find(&f).service);
     assert_non_null(strstr(find(&f).shape_text, "from unrecorded clients"));
     f.asked = f.asked_outside = WHY_SERVICE_ASKED - 1;
-    assert_false(why_serves(&f));
+    assert_false(why_is_service(&f));
 }
 
 static void test_why__names_are_quoted_for_a_shell(void **state)
@@ -634,8 +634,8 @@ static void test_why__names_are_quoted_for_a_shell(void **state)
     (void)state;
     arena_release(&arena);
     memset(&arena, 0, sizeof(arena));
-    SAME(why_quoted(&arena, "/m/a b.1"), "'/m/a b.1'");
-    SAME(why_quoted(&arena, "it's; $(x)"), "'it'\\''s; $(x)'");
+    SAME(why_quote_for_shell(&arena, "/m/a b.1"), "'/m/a b.1'");
+    SAME(why_quote_for_shell(&arena, "it's; $(x)"), "'it'\\''s; $(x)'");
 }
 
 /* Catches: a command about all of the run, a window that is not told, one that

@@ -67,7 +67,7 @@ static void begin(void)
         x.symbol[i] = (struct entity_symbol){names[i], "/bin/m", "m.c", 10 + i};
     for (uint32_t i = 0; i < FEATURES; i++)
         x.feature[i] = (struct entity_feature){
-            .kind = i < PROCEDURES ? THING_PROCEDURE : THING_PROCESS,
+            .kind = i < PROCEDURES ? ENTITY_PROCEDURE : ENTITY_PROCESS,
             .procedure = i};
     memcpy(x.procedure, x.symbol, sizeof(x.procedure));
     const uint64_t share[FEATURES] = {1000, 500, 70, 9999};
@@ -134,7 +134,7 @@ static const struct why_lock_cost *cost(void)
     x.y.reads_memory = NULL;
     x.y.spins = NULL;
     x.d.facts.amount[WHY_LOCK].lock = NULL;
-    assert_int_equal(why_lock_cost(&x.y), 0);
+    assert_int_equal(why_estimate_lock_cost(&x.y), 0);
     return x.d.facts.amount[WHY_LOCK].lock;
 }
 
@@ -278,7 +278,7 @@ static void test_lock_cost__yields(void **state)
 static int cost_again(void *arg)
 {
     (void)arg;
-    int rc = why_lock_cost(&x.y);
+    int rc = why_estimate_lock_cost(&x.y);
     free(x.y.lock_ppm);
     free(x.y.lock_cpu);
     free((void *)x.y.yields);

@@ -267,7 +267,7 @@ static void test_rules__the_list_has_ten_places(void **state)
  */
 
 struct doubt {
-    enum why_sure sure;
+    enum why_confidence sure;
     const char *why;
 };
 
@@ -330,9 +330,9 @@ static void test_doubts__of_the_run(void **state)
     check_run(
         &f, (struct doubt){WHY_LOW,
                            "machines are missing; 1 process was not recorded"});
-    SAME(why_sure_name(WHY_LOW), "low");
-    SAME(why_sure_name(WHY_FAIR), "fair");
-    SAME(why_sure_name(WHY_HIGH), "high");
+    SAME(why_confidence_name(WHY_LOW), "low");
+    SAME(why_confidence_name(WHY_FAIR), "fair");
+    SAME(why_confidence_name(WHY_HIGH), "high");
 }
 
 static void check_first(const struct why_facts *f, struct doubt want)

@@ -254,7 +254,7 @@ static void test_words__of_times_and_windows(void **state)
     arena_release(&arena);
     memset(&arena, 0, sizeof(arena));
     for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++)
-        SAME(why_ns(&arena, t[i].ns), t[i].text);
+        SAME(why_format_ns(&arena, t[i].ns), t[i].text);
     SAME(why_run_and_window(&f, &arena), "r1");
     f.windowed = true;
     f.from_ns = 5;
@@ -264,10 +264,10 @@ static void test_words__of_times_and_windows(void **state)
     f.to_ns = 7;
     SAME(why_run_and_window(&f, &arena), "r1 --to 7ns");
     SAME(why_window_text(&f, &arena), "0 ns to 7 ns after the run's start");
-    assert_int_equal(why_ppm(1, 0), 0);
-    assert_int_equal(why_ppm(9, 9), 1000000);
-    assert_int_equal(why_ppm(10, 9), 1000000);
-    assert_int_equal(why_ppm(UINT64_MAX / 2, UINT64_MAX), 499999);
+    assert_int_equal(why_share_ppm(1, 0), 0);
+    assert_int_equal(why_share_ppm(9, 9), 1000000);
+    assert_int_equal(why_share_ppm(10, 9), 1000000);
+    assert_int_equal(why_share_ppm(UINT64_MAX / 2, UINT64_MAX), 499999);
 }
 
 /* A phase that waits, one that computes. */
@@ -345,11 +345,11 @@ static void test_shapes(void **state)
     check_shape(&f, true,
                 "turnaround: where 10.00 s up to the goal went. This is a "
                 "service (100 messages came from unrecorded clients): " FOR);
-    assert_true(why_serves(&f));
+    assert_true(why_is_service(&f));
     f.asked = 201; /* less than half */
-    assert_false(why_serves(&f));
+    assert_false(why_is_service(&f));
     f.asked = f.asked_outside = 99;
-    assert_false(why_serves(&f));
+    assert_false(why_is_service(&f));
     f.windowed = true;
     f.window_phase = 4;
     f.from_ns = 1 * S;

@@ -38,7 +38,7 @@ static void put(void *arg, uint32_t symbol, uint64_t ns)
 struct splitter {
     struct costs *k;
     struct slave_proc_names names;
-    struct slave_arc_mixes mixes;
+    struct slave_arc_pool_profiles mixes;
 };
 
 static void splitter_make(struct splitter *p, struct costs *k)
@@ -47,13 +47,13 @@ static void splitter_make(struct splitter *p, struct costs *k)
     p->k = k;
     assert_int_equal(
         slave_proc_names_make(&k->c, SLAVE_BY_PROCEDURE, &p->names, &err), 0);
-    assert_int_equal(slave_arc_mixes_make(&k->c, &p->names, &p->mixes, &err),
-                     0);
+    assert_int_equal(
+        slave_arc_pool_profiles_make(&k->c, &p->names, &p->mixes, &err), 0);
 }
 
 static void splitter_free(struct splitter *p)
 {
-    slave_arc_mixes_release(&p->mixes);
+    slave_arc_pool_profiles_release(&p->mixes);
     slave_proc_names_release(&p->names);
 }
 
@@ -64,8 +64,8 @@ static struct split split_of(const struct splitter *p, uint32_t tid, uint32_t n)
     uint32_t chain = rec_chain(&p->k->r->built, tid);
     uint32_t node = g->chains[chain].first + n;
     struct split s = {.names = &p->names};
-    slave_arc_split(&p->k->c, &p->names, &p->mixes, g, chain, node, g->w[node],
-                    SLAVE_WINDOW_ALL, put, &s);
+    slave_arc_split_by_procedure(&p->k->c, &p->names, &p->mixes, g, chain, node,
+                                 g->w[node], SLAVE_WINDOW_ALL, put, &s);
     assert_int_equal(s.sum, g->w[node]);
     return s;
 }
@@ -93,7 +93,7 @@ static struct slave_arc_totals sum_table(struct slave_arc_sum *sum,
     struct slave_arc_totals totals;
     struct ips_err err = {0};
     uint64_t self = 0;
-    assert_int_equal(slave_arc_sum_profile(sum, &costs, &err), 0);
+    assert_int_equal(slave_arc_sum_make_profile(sum, &costs, &err), 0);
     slave_arc_sum_totals(sum, &totals);
     assert_int_equal(slave_proc_table_make(&costs, sum->b, "m", "",
                                            SLAVE_BY_PROCEDURE, t, &err),

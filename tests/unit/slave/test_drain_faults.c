@@ -62,7 +62,7 @@ static uint64_t query(const struct story *s, const char *sql)
 static uint64_t read_marks(const struct story *s, uint8_t *seen)
 {
     char dir[300];
-    struct slave_archive_unpack map;
+    struct slave_unpacked_archive map;
     struct ips_err err = {0};
     const struct slave_frame *f;
     size_t at = 0;
@@ -71,9 +71,9 @@ static uint64_t read_marks(const struct story *s, uint8_t *seen)
     snprintf(dir, sizeof(dir), "%s/runs/" RUN, s->maker.state);
     memset(seen, 0, MARKS_MAX);
     fault_pause++;
-    if (slave_archive_unpack(dir, -1, bytes, &map, &err) < 0)
+    if (slave_unpacked_archive(dir, -1, bytes, &map, &err) < 0)
         fail_msg("%s", err.msg);
-    while ((f = slave_archive_next(&map, &at))) {
+    while ((f = slave_archive_next_frame(&map, &at))) {
         const uint8_t *p = (const uint8_t *)(f + 1);
         size_t n;
         assert_true(f->stream < STREAMS_MAX);
@@ -157,7 +157,7 @@ static void step(struct story *s)
 
 static const struct slave_run *the_run(const struct story *s)
 {
-    return s->open ? slave_drain_find(&s->d, RUN) : NULL;
+    return s->open ? slave_drain_find_run(&s->d, RUN) : NULL;
 }
 
 static bool has_events(const struct story *s, uint64_t count)

@@ -190,7 +190,7 @@ static void make_question(struct run *r, struct question *q)
         q->in[i].chunks = &q->chunk[i];
         q->in[i].chunk_count = r->at[i] > 0;
     }
-    q->s.key = slave_snapshot_key(&q->s);
+    q->s.key = slave_snapshot_compute_key(&q->s);
 }
 
 static void same_tables(const struct ips_built *a, const struct ips_built *b)
@@ -218,7 +218,7 @@ static bool follow(struct run *r, bool sealed)
     make_question(r, &q);
     if (sealed)
         slave_record_queue_seal(r->handover);
-    if (slave_live_tables_turn(&r->gs, &q.s, r->handover, &err) < 0)
+    if (slave_live_tables_update(&r->gs, &q.s, r->handover, &err) < 0)
         fail_msg("%s", err.msg);
     if (f->tables) {
         struct slave_irt_row row;

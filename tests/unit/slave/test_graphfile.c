@@ -20,7 +20,7 @@ static char dir[64], path[80];
 static struct ips_built built;
 static struct ips_peer_row peer;
 static uint8_t head[] = "head", arcs[] = "arcs of joins";
-static struct slave_graphfile_more kept;
+static struct slave_graphfile_peers_joins kept;
 
 /* Two chains of three nodes, one message; one end without a peer. */
 static int setup(void **state)
@@ -67,7 +67,7 @@ static int setup(void **state)
     peer.peer_sent_bytes = 9;
     const struct ips_scenario lane = {.mtime = {7, 8, 1, 1},
                                       .order_dependent_off = true};
-    kept = (struct slave_graphfile_more){
+    kept = (struct slave_graphfile_peers_joins){
         .peers = &peer,
         .peer_count = 1,
         .join_bound = 3,
@@ -124,7 +124,7 @@ static void test_graphfile__round_trip(void **state)
     (void)state;
     struct slave_graphfile f;
     struct ips_built b;
-    struct slave_graphfile_more more;
+    struct slave_graphfile_peers_joins more;
     uint64_t bytes;
     assert_int_equal(slave_graphfile_write(dir, 5, &built, &kept, &bytes, NULL),
                      0);
@@ -174,7 +174,7 @@ static void test_graphfile__damage(void **state)
     (void)state;
     struct slave_graphfile f;
     struct ips_built b;
-    struct slave_graphfile_more more;
+    struct slave_graphfile_peers_joins more;
     uint64_t bytes;
     assert_int_equal(slave_graphfile_write(dir, 5, &built, &kept, &bytes, NULL),
                      0);

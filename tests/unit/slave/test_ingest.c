@@ -60,7 +60,7 @@ static void turns(struct slave_drain *d, int count)
 
 static uint64_t events_of(struct slave_drain *d, const char *run)
 {
-    struct slave_run *r = slave_drain_find(d, run);
+    struct slave_run *r = slave_drain_find_run(d, run);
     return r ? r->row.events : 0;
 }
 
@@ -69,7 +69,7 @@ static bool until_closed(struct slave_drain *d, const char *run)
     uint64_t end = slave_now_ns() + 60 * SLAVE_SECOND_NS;
     while (slave_now_ns() < end) {
         (void)slave_drain_turn(d, slave_now_ns());
-        struct slave_run *r = slave_drain_find(d, run);
+        struct slave_run *r = slave_drain_find_run(d, run);
         if (r && r->row.closed)
             return true;
         usleep(2000);
@@ -81,17 +81,18 @@ static bool until_closed(struct slave_drain *d, const char *run)
 static uint64_t count_marks(struct slave_drain *d, const char *run,
                             uint8_t *seen)
 {
-    struct slave_archive_unpack map;
+    struct slave_unpacked_archive map;
     struct ips_err err = {0};
-    struct slave_run *r = slave_drain_find(d, run);
+    struct slave_run *r = slave_drain_find_run(d, run);
     const struct slave_frame *f;
     size_t at = 0;
     uint64_t total = 0;
     assert_non_null(r);
     memset(seen, 0, MARKS_MAX);
-    if (slave_archive_unpack(r->dir, -1, r->row.archive_bytes, &map, &err) < 0)
+    if (slave_unpacked_archive(r->dir, -1, r->row.archive_bytes, &map, &err) <
+        0)
         fail_msg("%s", err.msg);
-    while ((f = slave_archive_next(&map, &at))) {
+    while ((f = slave_archive_next_frame(&map, &at))) {
         const uint8_t *p = (const uint8_t *)(f + 1);
         for (size_t i = 0; i < f->bytes;) {
             size_t n = ips_rec_check(p + i, f->bytes - i);
@@ -139,8 +140,8 @@ static void test_ingest__killed_writer(void **state)
     maker_kill(&maker.child);
     assert_true(until_closed(&d, "one"));
     expect_marks(&d, "one", 150);
-    assert_int_equal(slave_drain_find(&d, "one")->row.torn, 1);
-    assert_int_equal(slave_drain_find(&d, "one")->row.events, 150);
+    assert_int_equal(slave_drain_find_run(&d, "one")->row.torn, 1);
+    assert_int_equal(slave_drain_find_run(&d, "one")->row.events, 150);
     assert_int_equal(access(s.path, F_OK), -1);
     s.path[strlen(s.path) - strlen(s.file) - 1] = '\0';
     assert_int_equal(access(s.path, F_OK), -1);
@@ -185,7 +186,7 @@ static void test_ingest__segment_used_again(void **state)
     maker_kill(&maker.child);
     assert_true(until_closed(&d, "again"));
     expect_marks(&d, "again", number);
-    assert_int_equal(slave_drain_find(&d, "again")->row.given_up, 0);
+    assert_int_equal(slave_drain_find_run(&d, "again")->row.given_up, 0);
     slave_drain_close(&d);
 }
 
@@ -226,7 +227,7 @@ static void test_ingest__segment_removed_by_others(void **state)
     maker_mark(&s, 0, 1);
     drain_open(&d);
     TURNS_UNTIL(&d, events_of(&d, "removed") == 1);
-    struct slave_run *r = slave_drain_find(&d, "removed");
+    struct slave_run *r = slave_drain_find_run(&d, "removed");
     assert_int_equal(r->row.given_up, 0);
     maker_check(unlink(s.path) == 0, "unlink");
     r->scan_now = true;
@@ -255,7 +256,7 @@ static void test_ingest__first_segment_never_seen(void **state)
     drain_open(&d);
     assert_true(until_closed(&d, "headless"));
     expect_marks(&d, "headless", 1);
-    assert_int_equal(slave_drain_find(&d, "headless")->row.given_up, 1);
+    assert_int_equal(slave_drain_find_run(&d, "headless")->row.given_up, 1);
     slave_drain_close(&d);
 }
 
@@ -300,16 +301,16 @@ static void test_ingest__hostile(void **state)
     drain_open(&d);
     TURNS_UNTIL(&d, events_of(&d, "bad") == 2);
     maker_check(ftruncate(s[5].fd, 260) == 0, "cut under the reader");
-    TURNS_UNTIL(&d, slave_drain_find(&d, "bad")->row.given_up >= 6);
+    TURNS_UNTIL(&d, slave_drain_find_run(&d, "bad")->row.given_up >= 6);
     maker_kill(&maker.child);
     assert_true(until_closed(&d, "bad"));
     static uint8_t seen[MARKS_MAX];
     count_marks(&d, "bad", seen);
     assert_int_equal(seen[0], 1);
     assert_int_equal(seen[2], 1);
-    assert_true(slave_drain_find(&d, "bad")->row.given_up >= 6);
-    assert_null(slave_drain_find(&d, "linked"));
-    assert_null(slave_drain_find(&d, "empty"));
+    assert_true(slave_drain_find_run(&d, "bad")->row.given_up >= 6);
+    assert_null(slave_drain_find_run(&d, "linked"));
+    assert_null(slave_drain_find_run(&d, "empty"));
     snprintf(path, sizeof(path), "%s/runs/bad/damaged/%s.0", maker.state,
              s[0].file);
     assert_int_equal(access(path, F_OK), 0);
@@ -374,13 +375,13 @@ static void test_ingest__copies_of_holes(void **state)
     for (uint32_t i = 0; i < 8; i++)
         damaged_segment("large", 1 + i, 4 << 20);
     drain_open(&d);
-    TURNS_UNTIL(&d, slave_drain_find(&d, "holes") &&
-                        slave_drain_find(&d, "holes")->row.given_up == 16);
+    TURNS_UNTIL(&d, slave_drain_find_run(&d, "holes") &&
+                        slave_drain_find_run(&d, "holes")->row.given_up == 16);
     damaged_of("holes", &files, &disk, &length);
     assert_int_equal(files, 16);
     assert_int_equal(length, 16ull * IPS_SEGMENT_MAX_BYTES);
     assert_true(disk <= 16 * 2 * 65536);
-    TURNS_UNTIL(&d, slave_drain_find(&d, "large")->row.given_up == 8);
+    TURNS_UNTIL(&d, slave_drain_find_run(&d, "large")->row.given_up == 8);
     damaged_of("large", &files, &disk, &length);
     assert_int_equal(files, 8);
     assert_true(disk >= 12 << 20 && disk <= 17 << 20);
@@ -421,7 +422,7 @@ static void test_ingest__owner_of_a_stream(void **state)
         }
     uint32_t seen = 0;
     for (const struct slave_stream *st =
-             slave_drain_find(&d, "owners")->streams;
+             slave_drain_find_run(&d, "owners")->streams;
          st; st = st->next) {
         uint32_t i = st->row.head.tid - 1;
         assert_true(i < 5);
@@ -532,7 +533,7 @@ static void test_ingest__slave_killed(void **state)
     assert_true(until_closed(&d, "kill"));
     assert_true(number > enough);
     expect_marks(&d, "kill", number);
-    assert_int_equal(slave_drain_find(&d, "kill")->row.given_up, 0);
+    assert_int_equal(slave_drain_find_run(&d, "kill")->row.given_up, 0);
     slave_drain_close(&d);
 }
 
@@ -577,9 +578,9 @@ static void test_ingest__dead_and_not_yet_read(void **state)
     uint64_t count = long_segment("late", maker.child, 60u << 20);
     maker_kill(&maker.child);
     drain_open(&d);
-    TURNS_UNTIL(&d, slave_drain_find(&d, "late") &&
-                        slave_drain_find(&d, "late")->streams &&
-                        slave_drain_find(&d, "late")->streams->row.dead);
+    TURNS_UNTIL(&d, slave_drain_find_run(&d, "late") &&
+                        slave_drain_find_run(&d, "late")->streams &&
+                        slave_drain_find_run(&d, "late")->streams->row.dead);
     uint64_t before = events_of(&d, "late");
     slave_drain_close(&d);
     if (before == 0 || before == count)
@@ -589,7 +590,7 @@ static void test_ingest__dead_and_not_yet_read(void **state)
     drain_open(&d);
     maker_kill(&maker.child);
     assert_true(until_closed(&d, "late"));
-    assert_int_equal(slave_drain_find(&d, "late")->row.given_up, 0);
+    assert_int_equal(slave_drain_find_run(&d, "late")->row.given_up, 0);
     assert_int_equal(events_of(&d, "late"), count);
     slave_drain_close(&d);
 }
@@ -617,7 +618,7 @@ static void test_ingest__a_storm_is_not_watched(void **state)
     one_mark(1);
     drain_open(&d);
     (void)slave_drain_turn(&d, now);
-    const struct slave_run *run = slave_drain_find(&d, "storm");
+    const struct slave_run *run = slave_drain_find_run(&d, "storm");
     assert_non_null(run);
     if (d.inotify_fd < 0 || run->watch < 0) {
         slave_drain_close(&d);

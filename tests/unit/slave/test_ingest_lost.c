@@ -51,7 +51,7 @@ static int teardown(void **state)
 
 static struct slave_run *run(void)
 {
-    return slave_drain_find(&drain, "run");
+    return slave_drain_find_run(&drain, "run");
 }
 
 static void expect_closed(uint64_t given_up)

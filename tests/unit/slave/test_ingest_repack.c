@@ -53,7 +53,7 @@ static struct slave_run *turn(struct slave_drain *d)
 {
     (void)slave_drain_turn(d, slave_now_ns());
     usleep(1000);
-    return slave_drain_find(d, RUN);
+    return slave_drain_find_run(d, RUN);
 }
 
 static void test_ingest_repack__grows_meanwhile(void **state)

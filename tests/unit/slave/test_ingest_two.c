@@ -111,21 +111,23 @@ static void see_frame(struct look *l, uint32_t run, const struct slave_frame *f)
 /* What is committed of a run: its archive, and what the database says of it. */
 static uint64_t look_at(uint32_t run)
 {
-    struct slave_archive_unpack map;
+    struct slave_unpacked_archive map;
     struct look l = {.events = 0};
     struct ips_err err = {0};
     const struct slave_frame *f;
     size_t at = 0;
-    struct slave_run *r = slave_drain_find(&drain, name[run]);
+    struct slave_run *r = slave_drain_find_run(&drain, name[run]);
     if (!r || !r->row.id)
         return 0;
-    if (slave_archive_unpack(r->dir, -1, r->row.archive_bytes, &map, &err) < 0)
+    if (slave_unpacked_archive(r->dir, -1, r->row.archive_bytes, &map, &err) <
+        0)
         fail_msg("%s", err.msg);
-    while ((f = slave_archive_next(&map, &at)))
+    while ((f = slave_archive_next_frame(&map, &at)))
         see_frame(&l, run, f);
     slave_archive_free_unpacked(&map);
     assert_int_equal(
-        slave_store_streams(drain.store, r->row.id, add_row, &l, &err), 0);
+        slave_store_for_each_stream(drain.store, r->row.id, add_row, &l, &err),
+        0);
     assert_int_equal(l.events, r->row.events);
     for (uint32_t k = 0; k < WRITERS; k++) {
         assert_int_equal(l.records[k], l.stored[k]);
@@ -148,7 +150,7 @@ static void turns_until_all(void)
     uint64_t end = slave_now_ns() + 120 * SLAVE_SECOND_NS;
     for (uint32_t run = 0; run < RUNS; run++) {
         struct slave_run *r;
-        while (!(r = slave_drain_find(&drain, name[run])) ||
+        while (!(r = slave_drain_find_run(&drain, name[run])) ||
                r->row.events < written(run)) {
             assert_true(slave_now_ns() < end);
             drain.scan_now = true;

@@ -281,7 +281,7 @@ static void test_pack__damage_is_an_error_or_whole_records(void **state)
 static void pack_sends(struct pack_coder *c, bool is_short, unsigned from,
                        uint8_t (*as_sent)[sizeof(struct ips_rec_io)])
 {
-    pack_begin(c, 1ULL << 32);
+    pack_start_block(c, 1ULL << 32);
     for (int i = 0; i < PACK_COLUMNS; i++)
         c->column[i].len = c->column[i].at = 0;
     for (unsigned n = 0; n < CUT_RECORDS; n++) {
@@ -297,9 +297,9 @@ static void pack_sends(struct pack_coder *c, bool is_short, unsigned from,
             uint64_t v = draw() >> 20;
             memcpy(as_sent[n] + at, &v, sizeof(v));
         }
-        pack_record(c, as_sent[n], bytes);
+        pack_encode_record(c, as_sent[n], bytes);
     }
-    pack_end(c);
+    pack_flush_bits(c);
 }
 
 /* Columns of which one is cut in half: decodes until the decoder refuses. */
@@ -310,7 +310,7 @@ static void unpack_cut(struct pack_coder *c, bool is_short, int cut)
     unsigned n = 0;
     pack_sends(c, is_short, CUT_RECORDS * 3 / 4, as_sent);
     c->column[cut].len /= 2;
-    pack_begin(c, 1ULL << 32);
+    pack_start_block(c, 1ULL << 32);
     for (size_t bytes; (bytes = pack_decode_record(c, rec, sizeof(rec))); n++) {
         assert_true(n < CUT_RECORDS);
         assert_memory_equal(rec, as_sent[n], bytes);

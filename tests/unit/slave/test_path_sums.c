@@ -38,7 +38,8 @@ static bool holds(const struct ips_graph *g, const struct ips_est *e,
     struct slave_path_sums sums = {0};
     struct shares whole = {0}, summed = {0};
     uint64_t ns = 0;
-    assert_int_equal(0, ips_path_between(g, NULL, e, from, e->end, &p, NULL));
+    assert_int_equal(0,
+                     ips_path_find_between(g, NULL, e, from, e->end, &p, NULL));
     if (from != IPS_NO_NODE)
         whole.at = place_of(g, ips_chain_of(g, from));
     else if (p.count)
@@ -50,7 +51,7 @@ static bool holds(const struct ips_graph *g, const struct ips_est *e,
                                          .at = place_of(g, s->chain),
                                          .ns = s->ns};
         ns += s->ns;
-        assert_int_equal(0, shares_add(&whole, &piece, NULL));
+        assert_int_equal(0, shares_add_next_piece(&whole, &piece, NULL));
     }
     assert_int_equal(0, slave_path_sums_add(&sums, g, e, from, e->end, NULL));
     for (uint32_t i = 0; i < sums.sum.n; i++) {
@@ -84,7 +85,7 @@ static const char *of_path(struct rg *r, uint64_t seed)
     assert_int_equal(0, ips_longest_path(g, &lane, NULL, &e, NULL));
     RG_HOLD(holds(g, &e, IPS_NO_NODE));
     assert_int_equal(
-        0, ips_path_between(g, &lane, &e, IPS_NO_NODE, e.end, &p, NULL));
+        0, ips_path_find_between(g, &lane, &e, IPS_NO_NODE, e.end, &p, NULL));
     for (uint64_t i = 0; i < p.count; i += 7)
         RG_HOLD(holds(g, &e, p.seg[i].to));
     ips_path_release(&p);

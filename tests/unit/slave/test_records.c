@@ -125,7 +125,7 @@ static void look(struct slave_records **list, const struct made *m,
         assert_int_equal(atomic_load(&permille), B_BUILT_READ);
     for (uint32_t i = 0; i < STREAMS; i++) {
         const struct ips_chunk *c;
-        uint32_t chunks = slave_records_chunks(r, i, s.archive_bytes, &c);
+        uint32_t chunks = slave_records_get_chunks(r, i, s.archive_bytes, &c);
         uint32_t seen = 0;
         for (uint32_t k = 0; k < chunks; k++)
             for (size_t at = 0; at < c[k].len; at += sizeof(rec)) {
@@ -135,8 +135,8 @@ static void look(struct slave_records **list, const struct made *m,
         assert_int_equal(seen, m->records[turn][i]);
         struct ips_stream_in in = {.types =
                                        chunks ? r->streams[i].types : NULL};
-        assert_true(b_may_have(&in, IPS_REC_LOST));
-        assert_true(!chunks || !b_may_have(&in, IPS_REC_SAMPLE));
+        assert_true(b_may_have_type(&in, IPS_REC_LOST));
+        assert_true(!chunks || !b_may_have_type(&in, IPS_REC_SAMPLE));
     }
     slave_records_end_use(list, r);
 }
@@ -227,10 +227,10 @@ static uint64_t asked_about(struct slave_graphs *gs, const struct made *m,
     assert_non_null(s->streams);
     memcpy(s->streams, rows, sizeof(rows));
     snprintf(s->run, sizeof(s->run), "%s", run);
-    s->key = slave_snapshot_key(s);
+    s->key = slave_snapshot_compute_key(s);
     assert_int_equal(slave_graphs_get(gs, s, &g, NULL), 0);
     uint64_t generation = g->generation;
-    slave_graphs_drop_reference(gs, g);
+    slave_graphs_release_graph(gs, g);
     return generation;
 }
 
@@ -254,9 +254,9 @@ static void test_graphs__questions_beside_each_other(void **state)
              second = asked_about(&gs, &m, "second");
     for (int step = 0; step < 3; step++) {
         assert_int_equal(slave_graphs_find(&gs, "first", first, &g, NULL), 0);
-        slave_graphs_drop_reference(&gs, g);
+        slave_graphs_release_graph(&gs, g);
         assert_int_equal(slave_graphs_find(&gs, "second", second, &g, NULL), 0);
-        slave_graphs_drop_reference(&gs, g);
+        slave_graphs_release_graph(&gs, g);
     }
     slave_graphs_release(&gs);
     ips_free_large(most);

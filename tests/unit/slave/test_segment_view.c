@@ -51,7 +51,7 @@ static void test_segment_view__a_cut_file(void **state)
     for (int i = 0; i < 3; i++) { /* the signal is not left blocked */
         assert_false(slave_guarded_copy(&v, FILE_BYTES - PAGE, to, PAGE));
         assert_false(slave_guarded_zero(&v, 0, FILE_BYTES));
-        assert_false(slave_guarded_inspect(&v, touch_end, &v));
+        assert_false(slave_guarded_call(&v, touch_end, &v));
     }
     assert_true(slave_guarded_copy(&v, 0, to, PAGE));
     assert_false(slave_guarded_copy(&v, FILE_BYTES, to, 1));
@@ -97,7 +97,7 @@ static void test_segment_view__another_sigbus(void **state)
         maker_check(slave_guarded_open(&v, fd, FILE_BYTES), "view");
         maker_check(ftruncate(fd, 0) == 0, "cut");
         if (setjmp(elsewhere) == 0) {
-            touch_end(&v); /* outside of slave_guarded_inspect */
+            touch_end(&v); /* outside of slave_guarded_call */
             _exit(1);
         }
         _exit(0);
@@ -139,7 +139,7 @@ static const struct slave_run *turns(void)
 {
     for (int i = 0; i < 4; i++, now += SLAVE_SECOND_NS)
         (void)slave_drain_turn(&drain, now);
-    return slave_drain_find(&drain, "busy");
+    return slave_drain_find_run(&drain, "busy");
 }
 
 static void marks(struct maker_segment *s, uint32_t first, uint32_t count)
@@ -177,7 +177,7 @@ static void test_segment_view__handed_back(void **state)
         maker_check(fstat(s.fd, &after) == 0, "fstat");
         assert_int_equal(after.st_blocks, before.st_blocks);
         assert_non_null(
-            slave_drain_find(&drain, "busy")->segments->mapping.data);
+            slave_drain_find_run(&drain, "busy")->segments->mapping.data);
         marks(&s, n * 1000 + 248, 752);
         assert_int_equal(turns()->row.events, (n + 1) * 1000);
         s.head.state = IPS_SEGMENT_CLOSED;
@@ -188,7 +188,7 @@ static void test_segment_view__handed_back(void **state)
         assert_memory_equal(all + sizeof(s.head), zero,
                             sizeof(all) - sizeof(s.head));
     }
-    assert_int_equal(slave_drain_find(&drain, "busy")->row.given_up, 0);
+    assert_int_equal(slave_drain_find_run(&drain, "busy")->row.given_up, 0);
 }
 
 /* Would catch: a slave that dies, or goes round for ever, where a mapped
@@ -213,7 +213,7 @@ static void test_segment_view__cut_or_wrong(void **state)
     maker_raw(&hole, &word, sizeof(word));
     marks(&good, 600, 200);
     assert_true(turns()->row.events >= 800);
-    assert_true(slave_drain_find(&drain, "busy")->row.given_up >= 1);
+    assert_true(slave_drain_find_run(&drain, "busy")->row.given_up >= 1);
     marks(&good, 800, 100);
     assert_true(turns()->row.events >= 900);
 }

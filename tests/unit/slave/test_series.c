@@ -162,7 +162,7 @@ static void test_series__procedures_of_windows(void **state)
     rs a;
     struct costs k;
     struct slave_proc_names names;
-    struct slave_top *top;
+    struct slave_top_procedure *top;
     uint32_t count;
     struct ips_err err = {0};
     struct recorder *r = one(&a);
@@ -174,8 +174,8 @@ static void test_series__procedures_of_windows(void **state)
     const uint64_t edges[] = {0, 11 * MS, 31 * MS, 50 * MS};
     assert_int_equal(
         slave_proc_names_make(&k.c, SLAVE_BY_PROCEDURE, &names, &err), 0);
-    assert_int_equal(slave_window_tops(&k.c, &r->built, &names, edges, 3, 1,
-                                       &top, &count, &err),
+    assert_int_equal(slave_window_top_procedures(&k.c, &r->built, &names, edges,
+                                                 3, 1, &top, &count, &err),
                      0);
     /* The first window has no sample, and what it has is cut to one. */
     assert_int_equal(count, 2);

@@ -57,13 +57,13 @@ static void turns(uint64_t ms)
 
 static struct slave_run *run_of(const char *name)
 {
-    return slave_drain_find(&d, name);
+    return slave_drain_find_run(&d, name);
 }
 
 /* How often each number below `most` is in the run's archive. */
 static uint64_t count_marks(const char *name, uint8_t *seen, size_t most)
 {
-    struct slave_archive_unpack map;
+    struct slave_unpacked_archive map;
     struct ips_err err = {0};
     const struct slave_run *run = run_of(name);
     const struct slave_frame *f;
@@ -71,10 +71,10 @@ static uint64_t count_marks(const char *name, uint8_t *seen, size_t most)
     uint64_t total = 0;
     memset(seen, 0, most);
     assert_non_null(run);
-    if (slave_archive_unpack(run->dir, -1, run->row.archive_bytes, &map, &err) <
-        0)
+    if (slave_unpacked_archive(run->dir, -1, run->row.archive_bytes, &map,
+                               &err) < 0)
         fail_msg("%s", err.msg);
-    while ((f = slave_archive_next(&map, &at)))
+    while ((f = slave_archive_next_frame(&map, &at)))
         for (size_t i = 0, n; i < f->bytes; i += n) {
             const uint8_t *p = (const uint8_t *)(f + 1) + i;
             n = ips_rec_check(p, f->bytes - i);

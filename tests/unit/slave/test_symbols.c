@@ -22,14 +22,14 @@ static void test_symbols__debug_information_tells_inlined_ones(void **state)
         unsigned loop = 0;
         for (size_t k = 0; k < f->count; k++) {
             const char *at = f->symbol[k].text;
-            struct slave_frame_name name;
+            struct slave_symbol_frame name;
             assert_non_null(at);
             assert_int_equal(f->symbol[k].grade, SLAVE_SYMBOL_DEBUG);
-            assert_true(slave_symbol_next(&at, &name));
+            assert_true(slave_symbol_parse_frame(&at, &name));
             bool inside = name.name_len == 6; /* kernel */
             loop += inside && name.at_line == 6;
             if (inside) { /* its host: where it is called */
-                assert_true(slave_symbol_next(&at, &name));
+                assert_true(slave_symbol_parse_frame(&at, &name));
                 assert_int_equal(name.at_line, 13);
             }
         }

@@ -17,7 +17,7 @@
 
 static bool map(const char *line, struct slave_unrecorded_row *row)
 {
-    return slave_unrecorded_of_map(line, "/dev/shm/pool", row);
+    return slave_unrecorded_parse_map(line, "/dev/shm/pool", row);
 }
 
 /* Would catch: shared memory passed over; what is nobody's dependency - private

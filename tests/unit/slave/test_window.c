@@ -45,8 +45,8 @@ static void solve(struct window *w, const struct ips_built *b,
     assert_int_equal(0, ips_graph_view(&b->g, &w->lane, &w->view, NULL));
     assert_int_equal(
         0, ips_longest_path(&w->view.g, &w->lane, NULL, &w->est, NULL));
-    assert_int_equal(0, ips_path_walk(&w->view.g, &w->lane, &w->est, w->est.end,
-                                      &w->path, &stop, NULL));
+    assert_int_equal(0, ips_path_walk_back(&w->view.g, &w->lane, &w->est,
+                                           w->est.end, &w->path, &stop, NULL));
 }
 
 static void drop(struct window *w)
@@ -61,19 +61,19 @@ static uint64_t within(const struct window *w, const struct ips_built *b,
                        uint64_t from, uint64_t to)
 {
     const struct slave_arcs none = {0};
-    struct slave_cut cut;
+    struct slave_arc_clip cut;
     uint64_t sum = 0;
-    assert_int_equal(0,
-                     slave_cut_init(&cut, &none, b, &w->lane, from, to, NULL));
+    assert_int_equal(
+        0, slave_arc_clip_init(&cut, &none, b, &w->lane, from, to, NULL));
     for (uint64_t i = 0; i < w->path.count; i++) {
         const struct ips_path_segment *s = &w->path.seg[i];
         if (s->kind != IPS_SEG_COMPUTE || s->from == IPS_NO_NODE)
-            sum += slave_cut_cross_arc_ns(&cut, s->to, s->ns);
+            sum += slave_arc_clip_cross_arc_ns(&cut, s->to, s->ns);
         else
             for (uint32_t n = s->from + 1; n <= s->to; n++)
-                sum += slave_cut_arc_ns(&cut, s->chain, n);
+                sum += slave_arc_clip_chain_arc_ns(&cut, s->chain, n);
     }
-    slave_cut_release(&cut);
+    slave_arc_clip_release(&cut);
     return sum;
 }
 
@@ -146,13 +146,14 @@ static void test_window__run_delay_lies_in_its_arc(void **state)
         uint64_t sum = 0;
         lane.weighting = (enum ips_weighting)w;
         for (int k = 0; k < 2; k++) {
-            struct slave_cut cut;
-            assert_int_equal(0, slave_cut_init(&cut, &none, b, &lane, cuts[k],
-                                               cuts[k + 1], NULL));
+            struct slave_arc_clip cut;
+            assert_int_equal(0,
+                             slave_arc_clip_init(&cut, &none, b, &lane, cuts[k],
+                                                 cuts[k + 1], NULL));
             for (uint32_t n = 1; n < b->g.node_count; n++)
                 if (b->g.kind[n] != IPS_NODE_START)
-                    sum += slave_cut_run_delay_ns(&cut, n);
-            slave_cut_release(&cut);
+                    sum += slave_arc_clip_run_delay_ns(&cut, n);
+            slave_arc_clip_release(&cut);
         }
         assert_int_equal(sum, US(2));
     }

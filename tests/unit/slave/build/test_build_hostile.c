@@ -214,13 +214,13 @@ static void run(uint64_t with, uint32_t streams, uint32_t records)
         s->head.flags = below(6) == 0 ? IPS_SEGMENT_TASK : 0;
         s->dead = below(2);
         s->dead_t_ns = any(100000);
-        s->begun =
-            (struct ips_begun){.t = any(100000),
-                               .cpu = any(100000),
-                               .site = any(100000),
-                               .what = IPS_BEGUN(any(45), any(40), any(20)),
-                               .object = any(8),
-                               .holder = any(6)};
+        s->begun = (struct ips_current_call){
+            .t = any(100000),
+            .cpu = any(100000),
+            .site = any(100000),
+            .what = IPS_BEGUN(any(45), any(40), any(20)),
+            .object = any(8),
+            .holder = any(6)};
     }
     for (uint32_t i = 0; i < records; i++)
         put_record(&r->s[below(streams)]);

@@ -110,7 +110,7 @@ static struct recorder *killed_in_write(uint32_t reader, int64_t received)
     rec_recv(p, 1, 1100, 1200, 50, 10);
     if (received)
         rec_recv(p, 1, 1300, 9000, 60, received);
-    w->begun = (struct ips_begun){
+    w->begun = (struct ips_current_call){
         .t = 8000, .cpu = 300, .what = IPS_BEGUN(IPS_REC_SEND, IPS_OP_DATA, 1)};
     w->dead = true;
     w->dead_t_ns = 50000;

@@ -169,13 +169,13 @@ static struct ips_build_effort ask_graphs(struct run *r,
     *s = q.s;
     memcpy(rows, q.rows, sizeof(q.rows));
     s->streams = rows;
-    s->key = slave_snapshot_key(s);
+    s->key = slave_snapshot_compute_key(s);
     if (slave_graphs_get(gs, s, &g, &err) < 0 ||
         ips_build(&q.whole, &b, &err) < 0)
         fail_msg("%s", err.msg);
     same(&g->b, &b);
     struct ips_build_effort took = g->effort;
-    slave_graphs_drop_reference(gs, g);
+    slave_graphs_release_graph(gs, g);
     ips_built_release(&b);
     return took;
 }
