@@ -55,11 +55,12 @@ static void compute(uint64_t us)
 /* --- the one that looks ----------------------------------------------------
  */
 
-/* Asleep, and a signal of the samples (33) would wake it. */
-static bool asleep(void)
+/* How often the main thread has gone to sleep, if it is asleep and a signal of
+ * the samples (33) would wake it; else 0. */
+static unsigned long long asleep(void)
 {
     char name[64], line[256];
-    unsigned long long blocked = 0;
+    unsigned long long blocked = 0, switches = 0;
     bool sleeps = false;
     snprintf(name, sizeof(name), "/proc/self/task/%d/status", (int)main_tid);
     FILE *f = fopen(name, "re");
@@ -67,10 +68,12 @@ static bool asleep(void)
         sleeps = sleeps || strncmp(line, "State:\tS", 8) == 0;
         if (strncmp(line, "SigBlk:", 7) == 0)
             blocked = strtoull(line + 7, NULL, 16);
+        if (strncmp(line, "voluntary_ctxt_switches:", 24) == 0)
+            switches = strtoull(line + 24, NULL, 10);
     }
     if (f)
         fclose(f);
-    return sleeps && !(blocked >> 32 & 1);
+    return sleeps && !(blocked >> 32 & 1) ? switches : 0;
 }
 
 static bool runs(int id)
@@ -105,10 +108,11 @@ static void *look(void *arg)
     while (!atomic_load(&over)) {
         const char *call = now_in;
         const struct timespec pause = {0, 1000000};
-        if (call && asleep()) {
+        unsigned long long sleep = call ? asleep() : 0;
+        if (sleep) {
             bool bad = would_wake();
-            /* It must have slept in that call all the time. */
-            if (asleep() && now_in == call) {
+            /* It must be the same sleep. */
+            if (asleep() == sleep && now_in == call) {
                 atomic_fetch_add(&looks, 1);
                 if (bad && atomic_fetch_add(&wrong, 1) < 20)
                     printf("asleep in %s with a timer that runs\n", call);
