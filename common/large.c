@@ -27,7 +27,7 @@ static struct {
     pthread_mutex_t lock;
     struct mapping *v;
     size_t count, capacity;
-    struct ips_large_get_use use;
+    struct ips_large_use use;
     /* released but still mapped; memory only, no files */
     struct mapping reusable[KEPT_MAX];
     size_t reusable_count, reusable_bytes;
@@ -119,10 +119,10 @@ void ips_large_set_limit(uint64_t bytes, const char *dir)
     pthread_mutex_unlock(&all.lock);
 }
 
-struct ips_large_get_use ips_large_get_use(void)
+struct ips_large_use ips_large_get_use(void)
 {
     pthread_mutex_lock(&all.lock);
-    struct ips_large_get_use use = all.use;
+    struct ips_large_use use = all.use;
     pthread_mutex_unlock(&all.lock);
     return use;
 }

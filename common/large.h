@@ -58,13 +58,13 @@ bool ips_large_unmap_reusable(void);
  * copied. */
 void ips_large_set_limit(uint64_t bytes, const char *dir);
 
-struct ips_large_get_use {
+struct ips_large_use {
     uint64_t limit;
     uint64_t memory, files; /* bytes that are mapped now */
     /* peaks of `memory` and `files` since ips_large_restart_peaks */
     uint64_t memory_most, files_most;
 };
-struct ips_large_get_use ips_large_get_use(void);
+struct ips_large_use ips_large_get_use(void);
 /* Restarts both peaks from the present values. */
 void ips_large_restart_peaks(void);
 

@@ -83,9 +83,9 @@ bool ips_peer_other_side_closed(const struct ips_peer *peer);
 /* Sends what is queued, then closes; on_close gets `why`. */
 void ips_peer_close_after_send(struct ips_peer *peer, const char *why);
 /* Refuses a peer to which no Hello was sent yet: sends a Hello with the error
- * `why`, logs it (only the first few a minute), then does ips_peer_finish. On
- * the side that connected, which sent its Hello first, nothing is sent or
- * logged. */
+ * `why`, logs it (only the first few a minute), then does
+ * ips_peer_close_after_send. On the side that connected, which sent its Hello
+ * first, nothing is sent or logged. */
 void ips_peer_refuse(struct ips_peer *peer, const char *why);
 /* Frees the peer after the current turn of the loop. on_close is not called. */
 void ips_peer_free(struct ips_peer *peer);

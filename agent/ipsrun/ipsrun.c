@@ -214,7 +214,7 @@ static void drop_preload_if_unloadable(char **command,
     ips_target_refine_by_arguments(target, command, environ);
     if (ips_target_keeps_preload(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
-        /* preload_wanted() (preload/process/exec.c) explains why these
+        /* must_preload_library() (preload/process/exec.c) explains why these
          * variables matter. */
         return;
     const char *value = getenv("LD_PRELOAD"), *library = getenv("IPS_PRELOAD");

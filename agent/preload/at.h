@@ -32,8 +32,8 @@ ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
 /* The next functions are in preload/io/io.c and preload/io/msg.c. */
-ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
-                       int flags, uint64_t site);
+ssize_t ips_preadv2_with_site(int fd, const struct iovec *iov, int count,
+                              off_t at, int flags, uint64_t site);
 ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
                         int flags, uint64_t site);
 ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site);

@@ -315,7 +315,7 @@ void ips_record_abandoned_call(void);
 /* --- bytes (preload/io/record.c) ------------------------------------------ */
 
 struct ips_io {
-    uint32_t mark; /* open_depth before this call: see ips_open */
+    uint32_t mark; /* open_depth before this call: see ips_open_call */
     struct ips_moment call;
     /* Used by preload/io/stream.h only: stamp of the CPU baseline from which
      * `call.cpu` was computed; 0: it was not computed from a baseline. */
@@ -474,7 +474,7 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
  * that installs a seccomp filter or forbids the time stamp counter. It ends our
  * own system calls, or all recording (IPS_FORBIDS_ALL), and returns whether
  * calls were forbidden already. If the call failed, pass that to
- * ips_forbid_undo. */
+ * ips_undo_forbidden_calls. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
 bool ips_prepare_for_forbidden_calls(enum ips_forbids what);
 void ips_undo_forbidden_calls(enum ips_forbids what, bool before);
@@ -672,7 +672,7 @@ uint64_t ips_first_ready_of_syscall(enum ips_op op, const long args[6], long r);
  * became ready. `on`: O_ASYNC was set for `fd`; else it was cleared. */
 void ips_note_async_fd(int fd, bool on);
 /* Notes that mq_notify is about to be called to send `sig` for the queue `q`.
- * If that call fails, pass the result to ips_notice_queue_undo. */
+ * If that call fails, pass the result to ips_undo_note_mq_notify. */
 uint64_t ips_note_mq_notify(int q, int sig);
 void ips_undo_note_mq_notify(int sig, uint64_t old);
 /* Returns the field `value` of the SIGNAL record for a signal with these fields

@@ -57,8 +57,8 @@ void ips_reservation_give_back(uint64_t at, uint64_t bytes)
 
 /* Results of writing a short record. 0: written. IPS_SHORT_NOT: nothing was
  * reserved. Else: the address of a reservation, with IPS_SHORT_TAKEN, that the
- * caller must give back by ips_short_undo. So the hooks need to call functions
- * only at their end. */
+ * caller must give back by ips_short_give_back. So the hooks need to call
+ * functions only at their end. */
 #define IPS_SHORT_NOT 1u
 #define IPS_SHORT_TAKEN 2u
 static inline void ips_short_give_back(uint64_t left, uint64_t bytes)

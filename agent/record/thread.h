@@ -136,10 +136,13 @@ struct ips_cpu_baseline {
 /* A call in progress: agent/preload/wrap.h. */
 struct ips_open_call {
     uint64_t frame;
-    uint64_t recs; /* recs_open at the call, and IPS_OPEN flags; one store */
+    uint64_t recs; /* recs_open at the call, and IPS_OPEN flags: one word, so
+                      that one store sets both */
 };
 #define IPS_OPEN_WAIT (1ull << 32) /* the call moves no bytes */
-#define IPS_OPEN_IDLE (2ull << 32) /* the newest handler interrupted it */
+/* The newest signal handler interrupted the call while it was in its system
+ * call, so the call moved no bytes. */
+#define IPS_OPEN_IDLE (2ull << 32)
 /* Largest number of open calls that are kept; a deeper call replaces the
  * outermost one. */
 #define IPS_OPEN_MAX 8u

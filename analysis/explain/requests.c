@@ -10,12 +10,12 @@ struct end_event {
     bool send;
 };
 
-/* A spell: a period in which a thread worked on a request of a service. */
+/* A period in which a thread worked on a request of a service. */
 struct working_period {
     uint32_t chain, service, request;
     uint64_t from, to;
-    uint64_t last_to; /* greatest `to` of the chain's spells up to and including
-                         this one */
+    uint64_t last_to; /* greatest `to` of the chain's periods up to and
+                         including this one */
 };
 
 /* How long request `of` was queued behind one other request. Entries are valid
@@ -33,9 +33,9 @@ struct finding {
     uint32_t end_count;
     struct end_event *touch;
     uint64_t touches;
-    struct working_period *spell; /* sorted by chain, then by `from` */
-    uint64_t spells;
-    uint64_t *spell_of; /* [chain_count + 1] first spell of each chain */
+    struct working_period *period; /* sorted by chain, then by `from` */
+    uint64_t period_count;
+    uint64_t *first_period; /* [chain_count + 1] first period of each chain */
     struct queued_behind
         *behind; /* [out->count], indexed by the request in front */
     struct ips_requests *out;
@@ -228,15 +228,15 @@ static int by_chain(const void *a, const void *b)
 
 /* The thread that received a request works on it until the answer. If another
  * thread answers, that thread works on the request too. For simplicity both get
- * a spell over the whole time from receive to answer. */
+ * a period over the whole time from receive to answer. */
 static int make_working_periods(struct finding *f)
 {
     struct ips_requests *out = f->out;
     uint32_t chains = f->g->chain_count;
-    f->spell = malloc(((size_t)out->count * 2 + 1) * sizeof(*f->spell));
+    f->period = malloc(((size_t)out->count * 2 + 1) * sizeof(*f->period));
     f->behind = malloc(((size_t)out->count + 1) * sizeof(*f->behind));
-    f->spell_of = calloc((size_t)chains + 1, sizeof(*f->spell_of));
-    if (!f->spell || !f->spell_of || !f->behind)
+    f->first_period = calloc((size_t)chains + 1, sizeof(*f->first_period));
+    if (!f->period || !f->first_period || !f->behind)
         return no_memory(f);
     memset(f->behind, 0xff, ((size_t)out->count + 1) * sizeof(*f->behind));
     for (uint32_t i = 0; i < out->count; i++) {
@@ -248,22 +248,23 @@ static int make_working_periods(struct finding *f)
                                    .request = i,
                                    .from = r->accepted_ns,
                                    .to = r->finished_ns};
-        f->spell[f->spells++] = s;
+        f->period[f->period_count++] = s;
         s.chain = other;
         if (other != one)
-            f->spell[f->spells++] = s;
+            f->period[f->period_count++] = s;
     }
-    if (f->spells)
-        qsort(f->spell, f->spells, sizeof(*f->spell), by_chain);
-    for (uint64_t i = 0; i < f->spells; i++) {
-        struct working_period *s = &f->spell[i];
+    if (f->period_count)
+        qsort(f->period, f->period_count, sizeof(*f->period), by_chain);
+    for (uint64_t i = 0; i < f->period_count; i++) {
+        struct working_period *s = &f->period[i];
         s->last_to = s->to;
         if (i && s[-1].chain == s->chain)
             s->last_to = ips_max_u64(s->to, s[-1].last_to);
-        f->spell_of[s->chain + 1] = i + 1;
+        f->first_period[s->chain + 1] = i + 1;
     }
     for (uint32_t c = 0; c < chains; c++)
-        f->spell_of[c + 1] = ips_max_u64(f->spell_of[c + 1], f->spell_of[c]);
+        f->first_period[c + 1] =
+            ips_max_u64(f->first_period[c + 1], f->first_period[c]);
     return 0;
 }
 
@@ -290,19 +291,20 @@ static uint64_t account_ns_on_other_requests(const struct finding *f,
                                              uint32_t chain, uint64_t from,
                                              uint64_t to)
 {
-    uint64_t low = f->spell_of[chain], high = f->spell_of[chain + 1], sum = 0;
+    uint64_t low = f->first_period[chain], high = f->first_period[chain + 1],
+             sum = 0;
     uint64_t end = high;
     uint32_t self = (uint32_t)(r - f->out->r);
-    /* binary search for the first spell that ends after `from` */
+    /* binary search for the first period that ends after `from` */
     while (low < high) {
         uint64_t mid = low + (high - low) / 2;
-        if (f->spell[mid].last_to <= from)
+        if (f->period[mid].last_to <= from)
             low = mid + 1;
         else
             high = mid;
     }
-    for (uint64_t i = low; i < end && f->spell[i].from < to; i++) {
-        const struct working_period *s = &f->spell[i];
+    for (uint64_t i = low; i < end && f->period[i].from < to; i++) {
+        const struct working_period *s = &f->period[i];
         uint64_t a = ips_max_u64(s->from, from), b = ips_min_u64(s->to, to);
         if (s->request == self || a >= b ||
             s->service != f->ends[r->end].service)
@@ -455,8 +457,8 @@ static int finish_requests(struct finding *f, int rc)
         rc = make_working_periods(f);
     for (uint32_t i = 0; rc == 0 && i < out->count; i++)
         account_request_time(f, &out->r[i]);
-    free(f->spell);
-    free(f->spell_of);
+    free(f->period);
+    free(f->first_period);
     free(f->behind);
     if (rc < 0)
         ips_requests_release(out);

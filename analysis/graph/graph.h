@@ -49,8 +49,8 @@ enum ips_node_kind {
     X(IDLE, 5, "idle")     /* like EXTERNAL, but with a weight only if         \
                               --external=all */                                \
     X(SIGNAL, 6, "signal") /* from the kill() to the delivery, weight 0 */     \
-    X(RESOURCE, 7, "resource") /* from the release to the acquisition, weight  \
-                                  0: another order was possible */
+    X(RESOURCE, 7, "resource") /* from the release to the acquisition; weight  \
+                                  0; a replay may change the order */
 enum ips_xkind {
 #define X(name, number, text) IPS_X_##name = (number),
     IPS_XKINDS(X)

@@ -53,7 +53,7 @@ void rp_locks_release(struct rp *r)
     free(r->had_unit);
 }
 
-static void mark_lock_due(struct rp *r, uint32_t k)
+static void mark_lock_if_grantable(struct rp *r, uint32_t k)
 {
     struct rp_lock *l = &r->lock[k];
     if (l->due || l->free == 0 || l->first == RP_NO_CHAIN)
@@ -81,7 +81,7 @@ void rp_wait_for_lock(struct rp *r, uint32_t c)
     if (*link == RP_NO_CHAIN)
         l->last = c;
     *link = c;
-    mark_lock_due(r, k);
+    mark_lock_if_grantable(r, k);
 }
 
 void rp_return_lock_unit(struct rp *r, uint32_t i)
@@ -89,7 +89,7 @@ void rp_return_lock_unit(struct rp *r, uint32_t i)
     uint32_t k = lock_of_node(r, i);
     r->lock[k].free++;
     r->lock[k].giver = i;
-    mark_lock_due(r, k);
+    mark_lock_if_grantable(r, k);
 }
 
 void rp_grant_free_units(struct rp *r)

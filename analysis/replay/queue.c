@@ -55,8 +55,8 @@ int rp_queues_alloc(struct rp *r, struct ips_err *err)
     size_t blocks = (size_t)is->block_count + 1;
     r->out->taken_block =
         calloc((size_t)is->turn_count + 1, sizeof(*r->out->taken_block));
-    r->out->had =
-        calloc((size_t)is->lock_queues.piece_count + 1, sizeof(*r->out->had));
+    r->out->piece_worker = calloc((size_t)is->lock_queues.piece_count + 1,
+                                  sizeof(*r->out->piece_worker));
     if (s) {
         s->is = is;
         s->at = ips_calloc_large((size_t)r->g->node_count + 1, sizeof(*s->at));
@@ -71,9 +71,9 @@ int rp_queues_alloc(struct rp *r, struct ips_err *err)
                           sizeof(*s->piece));
         s->works = calloc((size_t)r->chains + 1, sizeof(*s->works));
     }
-    if (!s || !r->out->taken_block || !r->out->had || !s->at || !s->role ||
-        !s->worker || !s->queue || !s->next || !s->holder || !s->come_t ||
-        !s->number || !s->piece || !s->works)
+    if (!s || !r->out->taken_block || !r->out->piece_worker || !s->at ||
+        !s->role || !s->worker || !s->queue || !s->next || !s->holder ||
+        !s->come_t || !s->number || !s->piece || !s->works)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u queues", is->queue_count);
     return 0;
 }
@@ -138,7 +138,7 @@ static void init_lock_queues(struct rp *r)
     for (uint32_t w = 0; w < is->worker_count; w++)
         s->works[is->worker[w].chain] = w + 1;
     for (uint32_t p = 0; p < is->piece_count; p++)
-        r->out->had[p] = is->piece[p].worker;
+        r->out->piece_worker[p] = is->piece[p].worker;
 }
 
 void rp_queues_init_state(struct rp *r)
@@ -370,6 +370,6 @@ void rp_lock_queue_assign_piece(struct rp *r, uint32_t c, uint32_t lock)
     r->chain[c].pos = is->worker[w].tail;
     if (*next == crew->end_piece)
         return;
-    r->out->had[*next] = w;
+    r->out->piece_worker[*next] = w;
     r->chain[c].pos = is->piece[(*next)++].first;
 }

@@ -97,14 +97,14 @@ struct ips_queued_graph {
     uint32_t *to; /* [node_count] the inverse of `of` */
 };
 /* Makes the graph in another order. `took` [turn_count]: the block whose result
- * each turn takes. `had` [lock_queues.piece_count]: the worker that does each
- * piece. The nodes and their cross arcs are the same, but the nodes of blocks,
- * turns and pieces have other positions. The work that a thread does after a
- * block, turn or piece belongs to that part. So the arc into the first node of
- * each part gets a new weight: that of the work which, as recorded, followed
- * the part that now precedes it. */
+ * each turn takes. `piece_worker` [lock_queues.piece_count]: the worker that
+ * does each piece. The nodes and their cross arcs are the same, but the nodes
+ * of blocks, turns and pieces have other positions. The work that a thread does
+ * after a block, turn or piece belongs to that part. So the arc into the first
+ * node of each part gets a new weight: that of the work which, as recorded,
+ * followed the part that now precedes it. */
 int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
-                          const uint32_t *took, const uint32_t *had,
+                          const uint32_t *took, const uint32_t *piece_worker,
                           struct ips_queued_graph *out,
                           struct ips_err *err) IPS_MUST_USE;
 void ips_queued_graph_release(struct ips_queued_graph *q);

@@ -11,7 +11,7 @@
 struct making {
     const struct ips_graph *g;
     const struct ips_queues *q;
-    const uint32_t *taken_block, *had;
+    const uint32_t *taken_block, *piece_worker;
     struct ips_queued_graph *out;
     uint32_t next;
     uint32_t after;   /* recorded node after the last node that was appended */
@@ -98,8 +98,8 @@ static void list_pieces_of_workers(struct making *m)
         m->piece[w] = NONE;
     }
     for (uint32_t k = p->piece_count; k-- > 0;) {
-        m->then[k] = m->piece[m->had[k]];
-        m->piece[m->had[k]] = k;
+        m->then[k] = m->piece[m->piece_worker[k]];
+        m->piece[m->piece_worker[k]] = k;
     }
 }
 
@@ -176,11 +176,14 @@ static int alloc_all(struct making *m, struct ips_err *err)
 }
 
 int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
-                          const uint32_t *took, const uint32_t *had,
+                          const uint32_t *took, const uint32_t *piece_worker,
                           struct ips_queued_graph *out, struct ips_err *err)
 {
-    struct making m = {
-        .g = g, .q = q, .taken_block = took, .had = had, .out = out};
+    struct making m = {.g = g,
+                       .q = q,
+                       .taken_block = took,
+                       .piece_worker = piece_worker,
+                       .out = out};
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);
     int rc = alloc_all(&m, err);

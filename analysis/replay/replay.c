@@ -20,7 +20,7 @@ void ips_replay_release(struct ips_replay *r)
     free(r->idle_ns);
     ips_free_large(r->giver);
     free(r->taken_block);
-    free(r->had);
+    free(r->piece_worker);
     memset(r, 0, sizeof(*r));
     r->end = IPS_NO_NODE;
 }

@@ -243,18 +243,18 @@ struct ips_replay {
      * all nodes that take units are replaced by these, `reach` is the longest
      * path. */
     uint32_t *giver;
-    uint32_t *taken_block; /* [turns], NULL without queues: the block whose
-                              result each turn took */
-    uint32_t *had;         /* [pieces of lock_queues], NULL without queues: the
-                              worker of each piece */
-    uint32_t kept_count;   /* number of locks that kept the recorded order */
-    unsigned bits;         /* internal times were multiples of 2^-bits ns */
-    uint64_t units_taken;  /* units taken of the locks whose order was decided
-                              anew */
-    uint64_t events;       /* completions of work, arrivals that a chain waited
-                              for, and units taken */
-    uint64_t resources; /* RESOURCE arcs replayed as recorded although another
-                           order was possible (so without barriers) */
+    /* Of queues (replay/queue.h), NULL without any: [turns] the block whose
+     * result each turn took; [pieces of lock_queues] the worker of each piece
+     */
+    uint32_t *taken_block, *piece_worker;
+    uint32_t kept_count;  /* number of locks that kept the recorded order */
+    unsigned bits;        /* internal times were multiples of 2^-bits ns */
+    uint64_t units_taken; /* units taken of the locks whose order was decided
+                             anew */
+    uint64_t events;      /* completions of work, arrivals that a chain waited
+                             for, and units taken */
+    uint64_t resources;   /* RESOURCE arcs replayed as recorded although another
+                             order was possible (so without barriers) */
 };
 
 /* Replays the graph. IPS_E_USAGE: an invalid request; the message says why.

@@ -65,7 +65,7 @@ struct ips_search_ask {
 enum ips_search_end {
     IPS_SEARCH_ALL,     /* every map was tried: the result is optimal */
     IPS_SEARCH_BOUND,   /* the bound was reached: the result is optimal */
-    IPS_SEARCH_SETTLED, /* local search no longer found new maps */
+    IPS_SEARCH_SETTLED, /* the last restarts found no new map */
     IPS_SEARCH_BUDGET,  /* the allowed evaluations are used up */
     IPS_SEARCH_STOPPED, /* `progress` returned false */
 };

@@ -65,7 +65,7 @@ static void subtract_least_ns(struct ips_graph *g,
 static void sum_path_by_kind(const struct ips_graph *g,
                              const struct ips_cross_arc_weighting *arcs,
                              const struct ips_replay *r,
-                             struct ips_shared_control *out)
+                             struct ips_shared_medium_path *out)
 {
     uint32_t i = r->end;
     while (i != IPS_NO_NODE) {
@@ -94,7 +94,7 @@ static void sum_path_by_kind(const struct ips_graph *g,
 int ips_compute_shared_medium_path(struct ips_graph *g,
                                    const struct ips_scenario *scenario,
                                    const struct ips_shared_medium_ask *ask,
-                                   struct ips_shared_control *out,
+                                   struct ips_shared_medium_path *out,
                                    struct ips_err *err)
 {
     struct tables t = {0};

@@ -27,7 +27,7 @@ struct ips_shared_medium_ask {
     const uint64_t *least_ns;
 };
 
-struct ips_shared_control {
+struct ips_shared_medium_path {
     uint64_t end_ns; /* when the last END, or the scenario's goal, is reached */
     uint64_t busy_ns; /* time during which at least one transfer was in
                          progress */
@@ -41,7 +41,7 @@ struct ips_shared_control {
 int ips_compute_shared_medium_path(struct ips_graph *g,
                                    const struct ips_scenario *scenario,
                                    const struct ips_shared_medium_ask *ask,
-                                   struct ips_shared_control *out,
+                                   struct ips_shared_medium_path *out,
                                    struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -246,17 +246,17 @@ static struct branch heap_pop(struct search *s)
 
 /* ---- walking a branch --------------------------------------------------- */
 
-struct present_arcs_into {
+struct arcs_in {
     bool chain, cross;
     uint64_t xw;
 };
 
-static struct present_arcs_into present_arcs_into(const struct search *s,
-                                                  uint32_t node, uint32_t first)
+static struct arcs_in present_arcs_into(const struct search *s, uint32_t node,
+                                        uint32_t first)
 {
-    struct present_arcs_into in = {
-        .chain = node != first,
-        .cross = ips_has_local_cross_arc(s->g, &s->arcs, node)};
+    struct arcs_in in = {.chain = node != first,
+                         .cross =
+                             ips_has_local_cross_arc(s->g, &s->arcs, node)};
     if (in.cross)
         in.xw = ips_weight_of_cross_arc(
             &s->arcs, s->arcs.mode[s->g->xkind[node]], s->g->xlen, node);
@@ -267,13 +267,13 @@ static struct present_arcs_into present_arcs_into(const struct search *s,
  * first node has no chain arc, so its cross arc, if there is one, is always
  * taken, even if the EST is 0. */
 static bool takes_cross_arc(const struct search *s, uint32_t node,
-                            const struct present_arcs_into *in)
+                            const struct arcs_in *in)
 {
     return in->cross && (s->e->crossed[node] || !in->chain);
 }
 
 static struct branch branch_off(const struct search *s, uint32_t node,
-                                const struct present_arcs_into *in, bool cross,
+                                const struct arcs_in *in, bool cross,
                                 uint64_t suffix)
 {
     struct branch b = {.at = node};
@@ -307,7 +307,7 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
             label = label_of_arc_into_node(s, v, chain);
             *group = extend_group(s, *group, label);
         }
-        struct present_arcs_into in = present_arcs_into(s, v, first);
+        struct arcs_in in = present_arcs_into(s, v, first);
         if (!in.chain && !in.cross) {
             *ns = suffix + s->e->est[v];
             return !s->full;
@@ -381,8 +381,7 @@ static int expand_path(const struct search *s, uint32_t self,
         turn[--at] = s->result[i].at;
     to->end = v = s->result[i].node;
     for (uint32_t chain = ips_chain_of(s->g, v); rc == 0;) {
-        struct present_arcs_into in =
-            present_arcs_into(s, v, s->g->chains[chain].first);
+        struct arcs_in in = present_arcs_into(s, v, s->g->chains[chain].first);
         if (!in.chain && !in.cross)
             break;
         bool cross = takes_cross_arc(s, v, &in);

@@ -127,8 +127,8 @@ static void fill_means(const struct diff *d, const uint64_t *v,
 
 /* Returns the rounding error of an item's change, multiplied by the numbers of
  * runs of both sides. */
-static ips_i128 compute_rounding_shift(const struct diff *d,
-                                       const struct diff_item *x)
+static ips_i128 scaled_rounding_error(const struct diff *d,
+                                      const struct diff_item *x)
 {
     ips_i128 by = (ips_i128)d->first * (d->runs - d->first);
     return (ips_i128)x->change * by - scaled_change(d, x->v);
@@ -145,8 +145,8 @@ static void distribute_rounding(struct diff *d)
         int step = left > 0 ? 1 : -1;
         size_t best = 0;
         for (size_t i = 1; i < d->count; i++) {
-            ips_i128 x = compute_rounding_shift(d, &d->item[i]) * step;
-            if (x < compute_rounding_shift(d, &d->item[best]) * step)
+            ips_i128 x = scaled_rounding_error(d, &d->item[i]) * step;
+            if (x < scaled_rounding_error(d, &d->item[best]) * step)
                 best = i;
         }
         d->item[best].change += step;

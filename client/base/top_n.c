@@ -119,8 +119,8 @@ static const char *text_of_cell(const struct ipsq_table *t, size_t column,
 
 /* Stores the number of each row's machine in *out. The machines are numbered in
  * the order in which they first appear. */
-static int number_rows_by_machine(const struct ipsq_table *t, size_t **out,
-                                  struct ips_err *err)
+static int find_machines_of_rows(const struct ipsq_table *t, size_t **out,
+                                 struct ips_err *err)
 {
     size_t column = t->column_count, groups = 0;
     for (size_t c = t->column_count; c-- > 0;)
@@ -199,7 +199,7 @@ int ipsq_sort_and_keep_top(struct ipsq_table *t, const struct ipsq_options *o,
         rc = ipsq_find_column(&columns, sort + order.back, &order.column, err);
     }
     if (rc == 0 && o->per_machine)
-        rc = number_rows_by_machine(t, &order.group, err);
+        rc = find_machines_of_rows(t, &order.group, err);
     if (rc < 0 || t->row_count == 0 || (!order.sorts && !order.group)) {
         free(order.group);
         return rc;

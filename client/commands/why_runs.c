@@ -94,8 +94,8 @@ static int ask_and_add_findings(struct whole *w, unsigned i,
     snprintf(t->sure, sizeof(t->sure), "%s", a->sure);
     for (size_t k = 0; rc == 0 && k < a->n_findings; k++) {
         const Ips__WhyRow *r = a->findings[k];
-        rc = why_set_add(&w->set, i, r->kind, r->object, r->procedure, r->says,
-                         (double)r->gain_ppm / 1e6, err);
+        rc = why_set_merge_finding(&w->set, i, r->kind, r->object, r->procedure,
+                                   r->says, (double)r->gain_ppm / 1e6, err);
     }
     return rc;
 }

@@ -62,9 +62,10 @@ static struct why_merged_finding *append_finding(struct why_merged_findings *w,
     return x->kind && x->who && x->procedure && x->text ? x : NULL;
 }
 
-int why_set_add(struct why_merged_findings *w, unsigned run, const char *kind,
-                const char *object, const char *procedure, const char *says,
-                double share, struct ips_err *err)
+int why_set_merge_finding(struct why_merged_findings *w, unsigned run,
+                          const char *kind, const char *object,
+                          const char *procedure, const char *says, double share,
+                          struct ips_err *err)
 {
     char who[1024];
     diff_strip_process_ids(object ? object : "", who, sizeof(who));

@@ -190,9 +190,10 @@ static int write_run_row(struct catalogue *c, const char *machine,
     bind_text(st, 1, run->run);
     bind_text(st, 2, machine);
     bind_count(st, 3, run->created_real_ns);
-    if (sqlite3_step(st) != SQLITE_DONE)
-        return set_database_error(c, "remove results of an older run", err);
+    int step = sqlite3_step(st);
     sqlite3_reset(st);
+    if (step != SQLITE_DONE)
+        return set_database_error(c, "remove results of an older run", err);
     st = c->put;
     sqlite3_reset(st);
     bind_text(st, 1, run->run);

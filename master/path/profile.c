@@ -128,8 +128,8 @@ static int make_procedure_rows(struct path_profile *pp, struct ips_err *err)
             ips__procedure_totals__init(&r->totals);
             for (uint32_t i = 0; i < pp->machine_count; i++)
                 if (pp->face[side][i].count)
-                    procs_add_totals(&r->totals,
-                                     &pp->face[side][i].totals[list]);
+                    procs_add_up_totals(&r->totals,
+                                        &pp->face[side][i].totals[list]);
             r->count = (uint32_t)procs_merge(r->rows, r->count);
             r->totals.rows = r->count;
             procs_compute_intervals(r->rows, r->count, &r->totals);

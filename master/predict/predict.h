@@ -130,7 +130,7 @@ struct predict_queued {
     struct ips_replay_lock_event *lock_event;
 };
 /* Finds the run's work queues and sets run->queues. `of_chain`: from struct
- * ips_find_order_dependence. */
+ * ips_order_dependence. */
 int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
                         struct ips_err *err) IPS_MUST_USE;
 static inline bool predict_has_queues(const struct predict_run *run)

@@ -93,7 +93,7 @@ static int replay_with_shared_medium(struct query *q,
 {
     struct estimate *e = estimate_data_of(q);
     struct path_data *d = &e->path;
-    struct ips_shared_control got;
+    struct ips_shared_medium_path got;
     uint32_t part = 0;
     uint32_t *map = calloc((size_t)d->merged.chain_count + 1, sizeof(*map));
     if (!map)

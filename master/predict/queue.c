@@ -103,12 +103,13 @@ static int reorder_nodes(const struct predict_run *run,
 }
 
 static void count_pieces_of_work(const struct ips_queues *is,
-                                 const uint32_t *took, const uint32_t *had,
+                                 const uint32_t *took,
+                                 const uint32_t *piece_worker,
                                  struct predict_queued *q)
 {
     q->pieces = is->lock_queues.piece_count;
     for (uint32_t p = 0; p < is->lock_queues.piece_count; p++)
-        q->anew += had[p] != is->lock_queues.piece[p].worker;
+        q->anew += piece_worker[p] != is->lock_queues.piece[p].worker;
     for (uint32_t t = 0; t < is->turn_count; t++) {
         q->pieces += is->turn[t].gives != IPS_QUEUE_NONE;
         q->anew += is->block[took[t]].worker !=
@@ -136,9 +137,9 @@ int predict_queues_reorder(const struct predict_run *run,
         *err = why;
         return rc;
     }
-    count_pieces_of_work(&run->queues, r.taken_block, r.had, out);
+    count_pieces_of_work(&run->queues, r.taken_block, r.piece_worker, out);
     rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.taken_block,
-                               r.had, &out->made, err);
+                               r.piece_worker, &out->made, err);
     if (rc == 0)
         rc = reorder_nodes(run, out, err);
     ips_replay_release(&r);

@@ -13,7 +13,7 @@
 #include "master/query/machine_share.h"
 #include "master/query/mtimes_plan.h"
 
-#define MAX_ENDS (1u << 22) /* limit for the ends of one slave */
+#define MAX_ENDS (1u << 22) /* limit for a slave's channel ends */
 
 void gather_missing_text(const struct query *q, char *out, size_t cap)
 {

@@ -295,7 +295,7 @@ int query_submit_work(struct query *q, void (*run)(struct query *q),
                       void (*done)(struct query *q),
                       struct ips_err *err) IPS_MUST_USE;
 
-/* Returns the number of machines in state PART_ACTIVE. */
+/* Returns the number of machines in state MACHINE_ACTIVE. */
 uint32_t query_count_active(const struct query *q);
 /* Whether a machine that is known to have the run is missing or failed, so that
  * the answer is incomplete. */

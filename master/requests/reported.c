@@ -54,10 +54,10 @@ int requests_parse_by(struct requests_data *d, const char *by,
 
 /* ---- fetching the marked requests ------------------------------------- */
 
-static int append_request_names(struct requests_data *d,
-                                struct machine_share *p,
-                                const Ips__BracketsAnswer *a,
-                                struct ips_err *err)
+static int add_services_of_names(struct requests_data *d,
+                                 struct machine_share *p,
+                                 const Ips__BracketsAnswer *a,
+                                 struct ips_err *err)
 {
     struct reported_requests *t = d->reported;
     struct reported_machine *of = &t->machine[p->number];
@@ -110,7 +110,7 @@ static int handle_marked_spans_reply(struct query *q, struct machine_share *p,
         a->n_last_ns != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "requests: arrays differ in length");
-    int rc = append_request_names(d, p, a, err);
+    int rc = add_services_of_names(d, p, a, err);
     if (rc < 0)
         return rc;
     if (n > REQUESTS_TOLD_MAX - t->count)

@@ -111,7 +111,8 @@ static inline uint32_t requests_percentile_index(uint32_t count,
     return rank ? (uint32_t)rank - 1 : 0;
 }
 
-/* Whether a time lies within the busiest service's requests. */
+/* Whether `ns` lies between the first arrival and the last end of the requests
+ * of the busiest service. */
 static inline bool requests_contain_time(const struct requests_data *d,
                                          uint64_t ns)
 {

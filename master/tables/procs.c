@@ -144,8 +144,8 @@ void procs_compute_intervals(Ips__ProcedureRow **rows, size_t count,
     }
 }
 
-void procs_add_totals(Ips__ProcedureTotals *sum,
-                      const Ips__ProcedureTotals *more)
+void procs_add_up_totals(Ips__ProcedureTotals *sum,
+                         const Ips__ProcedureTotals *more)
 {
     sum->cpu_ns = ips_add_sat(sum->cpu_ns, more->cpu_ns);
     sum->sampled_ns = ips_add_sat(sum->sampled_ns, more->sampled_ns);

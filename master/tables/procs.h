@@ -18,8 +18,8 @@ size_t procs_merge(Ips__ProcedureRow **rows, size_t count);
 void procs_compute_intervals(Ips__ProcedureRow **rows, size_t count,
                              const Ips__ProcedureTotals *totals);
 
-void procs_add_totals(Ips__ProcedureTotals *sum,
-                      const Ips__ProcedureTotals *more);
+void procs_add_up_totals(Ips__ProcedureTotals *sum,
+                         const Ips__ProcedureTotals *more);
 
 /* Sets path_ns of each row to self_ns of the row of `path` with the same key,
  * or 0. Both lists must be merged; their order is kept. Returns false if there

@@ -241,7 +241,7 @@ static void on_procedures_received(struct query *q)
             continue;
         a->count += t->count;
         if (t->totals)
-            procs_add_totals(&a->totals, t->totals);
+            procs_add_up_totals(&a->totals, t->totals);
     }
     answer_procs(q);
 }

@@ -98,7 +98,7 @@ static bool is_entry_procedure(const char *name)
 }
 
 /* Chooses the common caller and sets facts.common. Returns the number of the
- * procedure, or THING_NONE. */
+ * procedure, or ENTITY_NONE. */
 static uint32_t choose_common_caller(struct why_solving *y,
                                      const struct time_under_caller *under,
                                      uint64_t sampled)

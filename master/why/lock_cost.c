@@ -274,8 +274,8 @@ static int sum_library_waits(const struct why_solving *y,
     for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count;
         for (uint32_t i = g->chains[c].first; i < end; i++)
-            cpu[c] =
-                ips_add_sat(cpu[c], arc_has_contended_lock(y, i) ? g->w[i] : 0);
+            cpu[c] = ips_add_sat(cpu[c],
+                                 arc_has_contended_lock(y, i) ? y->cpu[i] : 0);
         uint64_t *sum = &of_process[y->process_of[c]];
         *sum = ips_add_sat(*sum, cpu[c]);
     }

@@ -227,6 +227,8 @@ int why_fill_lock_amount(struct why_solving *y)
         a->ns = ips_add_sat(a->ns, a->lock->unknown_ns);
         a->gain_ns = ips_add_sat(a->gain_ns, a->lock->unknown_ns);
         a->bound_ns = ips_add_sat(a->bound_ns, a->lock->unknown_ns);
+        /* The waits are of the wall path, the CPU time is of another path. */
+        a->gain_ns = ips_min_u64(a->gain_ns, y->d->facts.t_max_wall_ns);
     }
     bool by_samples = a->lock && (a->count == 0 || cost > a->gain_ns / 2);
     if (by_samples && y->d->facts.sample_ns)

@@ -43,7 +43,7 @@ static int ns_descending(const void *a, const void *b)
 }
 
 /* Sets the facts about how the path's CPU time is spread over procedures. */
-static int fill_spread_of_cpu_time(struct why_solving *y)
+static int set_procedure_spread(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;
     struct why_facts *f = &y->d->facts;
@@ -225,5 +225,5 @@ int why_find_procedures(struct why_solving *y)
     int rc = rank_procedures(y);
     if (rc == 0)
         find_most_spinning(y);
-    return rc == 0 ? fill_spread_of_cpu_time(y) : rc;
+    return rc == 0 ? set_procedure_spread(y) : rc;
 }

@@ -341,9 +341,9 @@ int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
     return rc;
 }
 
-int slave_unpacked_archive(const char *dir, int fd, uint64_t committed,
-                           struct slave_unpacked_archive *out,
-                           struct ips_err *err)
+int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
+                         struct slave_unpacked_archive *out,
+                         struct ips_err *err)
 {
     return slave_archive_unpack_from(dir, fd, 0, committed, out, NULL, NULL,
                                      err);

@@ -116,15 +116,15 @@ struct slave_unpacked_archive {
  * `fd` or, if it is -1, from DIR/archive; about 20 ns a record. IPS_E_CORRUPT:
  * damaged (the message has the offset); IPS_E_VERSION: of an earlier
  * version. */
-int slave_unpacked_archive(const char *dir, int fd, uint64_t committed,
-                           struct slave_unpacked_archive *out,
-                           struct ips_err *err) IPS_MUST_USE;
+int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
+                         struct slave_unpacked_archive *out,
+                         struct ips_err *err) IPS_MUST_USE;
 /* slave_archive_unpack_from() calls such a function for each frame right after
  * it unpacked the frame, while the frame is in the CPU's cache. A negative
  * result ends the unpacking with that error. */
 typedef int slave_frame_seen(void *arg, const struct slave_frame *f,
                              struct ips_err *err);
-/* Unpacks like slave_unpacked_archive(), but only the bytes [from, committed);
+/* Unpacks like slave_archive_unpack(), but only the bytes [from, committed);
  * a block must begin at `from`. `seen` may be NULL. */
 int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
                               uint64_t committed,

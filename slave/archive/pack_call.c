@@ -1,8 +1,8 @@
-/* Encodes runs of calls into columns (pack.h): the same as code_head() and
- * code_words() of pack_model.c, for the most frequent records. The state that
- * changes with each record is in local variables without pointers to them: else
- * the compiler would have to reload them after each byte written, because of
- * aliasing. */
+/* Encodes runs of calls into columns (pack.h): the same as
+ * encode_or_decode_head() and encode_or_decode_words() of pack_model.c, for the
+ * most frequent records. The state that changes with each record is in local
+ * variables without pointers to them: else the compiler would have to reload
+ * them after each byte written, because of aliasing. */
 #include "slave/archive/pack_model.h"
 
 #include <string.h>

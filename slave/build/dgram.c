@@ -176,7 +176,7 @@ static bool is_sent_to_many(const struct b_dgram *d)
 
 /* Returns the end of the socket that `end` belongs to: `end` may be one of the
  * socket's flows. */
-static uint32_t socket_end_of_flow(const struct build *b, uint32_t end)
+static uint32_t whole_socket_end(const struct build *b, uint32_t end)
 {
     return b->ends[end].socket == IPS_NONE ? end : b->ends[end].socket;
 }
@@ -215,9 +215,9 @@ static bool already_received(const struct match *m, const struct b_dgram *s,
                              const struct b_dgram *r)
 {
     const struct build *b = m->b;
-    uint32_t to = socket_end_of_flow(b, r->end);
+    uint32_t to = whole_socket_end(b, r->end);
     for (uint32_t i = s->twin; i != IPS_NONE; i = m->next[i])
-        if (socket_end_of_flow(b, b->dgrams.v[i].end) == to)
+        if (whole_socket_end(b, b->dgrams.v[i].end) == to)
             return true;
     return false;
 }

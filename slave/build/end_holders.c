@@ -107,7 +107,7 @@ static int release_end(struct hold_replay *p, struct holding *h, uint64_t t,
     if (rc < 0)
         return rc;
     b->releases.v[b->releases.n++] =
-        (struct b_free_build){.t = t, .end = h->end, .node = node};
+        (struct b_release_event){.t = t, .end = h->end, .node = node};
     if (h->is_held)
         b->ends[h->end].holders--;
     h->is_held = false;
@@ -185,7 +185,7 @@ static int handle_close(struct hold_replay *p, const struct b_hold_event *e)
         }
         if (h->named == 0 && h->last_op <= e->t) {
             if (b->incremental && h->traffic)
-                b_incremental_mark_released(b, h->traffic - 1);
+                b_incremental_mark_traffic_released(b, h->traffic - 1);
             rc = release_end(p, h, e->t, e->node);
         }
         if (rc < 0)
@@ -303,7 +303,7 @@ static int cmp_hold(const void *va, const void *vb)
 
 static int cmp_release(const void *va, const void *vb)
 {
-    const struct b_free_build *a = va, *b = vb;
+    const struct b_release_event *a = va, *b = vb;
     CMP3(a->end, b->end);
     CMP3(a->t, b->t);
     CMP3(a->node, b->node);
@@ -385,7 +385,7 @@ uint32_t b_find_release_before(const struct build *b, uint32_t end,
                                uint64_t t_ns, uint32_t sleeper, bool eof)
 {
     const struct b_end *e = &b->ends[end];
-    const struct b_free_build *v = b->releases.v + e->first_release;
+    const struct b_release_event *v = b->releases.v + e->first_release;
     if (eof && e->shut_ns <= t_ns)
         return e->shut_node;
     uint32_t low = 0, high = e->release_count;

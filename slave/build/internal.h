@@ -219,7 +219,7 @@ struct build {
     uint64_t probe_ps; /* overhead since the last node, not yet in g.probe */
     B_ARRAY(struct b_external) exts;
     B_ARRAY(struct b_hold_event) holds;
-    B_ARRAY(struct b_free_build) releases;
+    B_ARRAY(struct b_release_event) releases;
     B_ARRAY(struct ips_remote_out) outs;
     /* For each row of out->traffic: time of the last operation. */
     B_ARRAY(uint64_t) traffic_last;
@@ -263,7 +263,7 @@ struct build {
     /* NULL unless the build continues with more records later
      * (build/incremental/grow.h). */
     struct b_incremental *incremental;
-    /* [chain_count] where the passes after pass `node` start, or NULL */
+    /* [chain_count] start of the passes after `node`; NULL: the first node */
     struct b_resume_point *from;
     uint64_t *coord; /* [node_capacity] coordinates, before they became weights;
                         only in an incremental build */
@@ -360,7 +360,7 @@ void b_incremental_save_arcs(struct build *b, bool done);
 void b_incremental_add_window(struct build *b, uint32_t chain,
                               const struct b_delay_span *w);
 void b_incremental_add_bent_node(struct build *b, uint32_t node, uint32_t by);
-void b_incremental_mark_released(struct build *b, uint32_t traffic);
+void b_incremental_mark_traffic_released(struct build *b, uint32_t traffic);
 void b_incremental_add_preempted(struct build *b, const struct b_send *send,
                                  uint64_t slept);
 struct b_read *b_incremental_add_read(struct build *b,
@@ -649,8 +649,8 @@ static inline bool b_may_have_far_peer(const struct build *b, uint32_t i)
 #define B_LATEST (1ULL << 61)
 static inline uint64_t b_shift_time(uint64_t t, int64_t by)
 {
-    /* Times of sends move forwards, those of receives backwards, so a branch on
-     * the sign would be mispredicted. A sum in range did not wrap around. */
+    /* No branch on the sign of `by`: it changes too often to be predicted. A
+     * sum in range did not wrap around. */
     uint64_t sum = t + (uint64_t)by;
     if (sum <= B_LATEST && t <= INT64_MAX)
         return sum;

@@ -226,9 +226,9 @@ static uint64_t estimate_hold_start(const struct locks *l, uint64_t asked,
                        ips_sub_sat(asked, until - asked));
 }
 
-/* Whether this lock was obtained again after a wait for a condition that timed
- * out. A replay puts that wait after the work of its arc, so the lock would
- * count as held during the wait. */
+/* Whether record `index` takes a mutex again after a wait for a condition,
+ * which timed out. A replay puts the wait of an arc after its work, so the lock
+ * would seem to be held during the wait. */
 static bool is_retaken_after_timeout(const struct locks *l, uint32_t index)
 {
     const struct b_sync *s = &l->b->syncs.v[index], *cond = index ? s - 1 : s;

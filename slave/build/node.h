@@ -106,9 +106,9 @@ struct maker {
         uint32_t next;    /* number of readings processed so far */
         uint64_t left_ns; /* run delay in these readings that no page fault has
                              used yet */
-    } run_delay;          /* run delay during page faults: take_run_delay() in
-                             build/node.c */
-    uint64_t lost_ns;     /* when the newest LOST was written */
+    } run_delay;      /* run delay during page faults: consume_run_delay() in
+                         build/node.c */
+    uint64_t lost_ns; /* when the newest LOST was written */
     /* The last call that may have waited for a signal: its return, the CPU time
      * at its call, and how long it slept, ns. */
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;

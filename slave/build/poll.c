@@ -264,7 +264,7 @@ static bool had_stream_ended(const struct build *b, uint32_t from, uint64_t t)
     const struct b_end *e = &b->ends[from];
     if (e->shut_ns <= t)
         return true;
-    const struct b_free_build *last =
+    const struct b_release_event *last =
         &b->releases.v[e->first_release + e->release_count];
     return b->out->ends[from].closed && e->release_count && last[-1].t <= t;
 }

@@ -35,7 +35,8 @@
 
 /* `value` of an ACQUIRE after a wait for a condition (agent/preload/sync.h). */
 #define VALUE_AFTER_COND 1
-/* Most releases tried for one waiter: enough for a burst of posts. */
+/* At most so many releases are tried for one waiter: enough for a burst of
+ * posts. */
 #define LOOK_BACK 512u
 /* A thread that waits again after less CPU time (ns) than this only tested its
  * condition in between. */

@@ -84,8 +84,8 @@ struct b_stream {
     bool paged; /* a PAGEFAULT came after the last reading of the run delay */
     uint32_t first_delay, delay_count; /* the stream's readings of the run
                                           delay: a range in delays */
-    /* the range in delays of the readings that the last b_scan_new()
-     * added */
+    /* index in b->delays, and number, of the readings of the run delay that the
+     * last b_scan_new() added */
     uint32_t first_fresh, fresh;
     struct ips_rec_guessed guessed; /* the last GUESSED record */
 };
@@ -334,7 +334,7 @@ struct b_job_stop {
 struct b_poll { /* a poll of a stream with a node of its own: the wait was not
                    taken over by a receive */
     uint64_t t, t_ret;
-    uint64_t slept, reply_ns; /* as blocked_ns and reply_ns in b_ext */
+    uint64_t slept, reply_ns; /* as blocked_ns and reply_ns in b_external */
     uint32_t node, end, last_send;
     uint8_t why; /* enum ips_ready_why */
 };
@@ -388,13 +388,10 @@ struct b_chan {
  * That pass works end by end, and reading the node's columns would cost a cache
  * miss each. Positions are sums of `len`.
  *
- * A receive has no b_op. Its node holds its end (g.site) and, until its sender
- * on this machine is found:
- *   g.xlen   the bytes,
- *   g.xpred  how long the call took, ns; IPS_NO_NODE: see long_reads;
- * afterwards, until b_make_weights():
- *   g.xkind  B_X_SENT,
- *   g.xpred  the send's slot (b_send_at);
+ * A receive has no b_send. Its node holds its end (g.site) and, until its
+ * sender on this machine is found: g.xlen   the bytes, g.xpred  how long the
+ * call took, ns; IPS_NO_NODE: see long_reads; afterwards, until
+ * b_make_weights(): g.xkind  B_X_SENT, g.xpred  the send's slot (b_send_at);
  * or, if the send's node is not changed any more:
  *   g.xkind  B_X_FOUND, and also B_X_THERE if the receive slept although the
  *            data had been sent before, provided that the node keeps its
@@ -428,8 +425,8 @@ struct b_sends {
 struct b_read { /* a receive of bytes at an end that is `listed` */
     uint64_t t, t_ret, len;
     uint32_t node, chain;
-    uint32_t ext; /* index of the receive's b_ext if the peer is not local, else
-                     IPS_NONE */
+    uint32_t ext; /* index of the receive's b_external if the peer is not local,
+                     else IPS_NONE */
 };
 struct b_long_read { /* a receive whose duration exceeds 32 bits (g.xpred) */
     uint64_t t;
@@ -530,7 +527,7 @@ struct b_hold_event {
     uint32_t proc, arg, node, seq;
     uint8_t kind, how;
 };
-struct b_free_build {
+struct b_release_event {
     uint64_t t;
     uint32_t end, node;
 };

@@ -74,9 +74,9 @@ static int start_thread(pthread_t *thread, int processor, void *(*run)(void *),
 
 /* Measures `count` sends from processor `from` to a receiver on processor `to`;
  * all signals must be blocked. */
-static int measure_wake_batch(int from, int to, uint32_t count,
-                              const atomic_bool *stop, uint64_t *cost_ns,
-                              struct ips_err *err)
+static int measure_wake_cost_batch(int from, int to, uint32_t count,
+                                   const atomic_bool *stop, uint64_t *cost_ns,
+                                   struct ips_err *err)
 {
     int fd[2];
     pthread_t sending, receiving;
@@ -134,10 +134,10 @@ static int measure_wake(uint32_t rounds, const atomic_bool *stop,
     pthread_sigmask(SIG_SETMASK, &all, &old);
     for (uint32_t done = 0; done < rounds && rc == 0; done += BATCH) {
         uint32_t n = ips_min_u32(BATCH, rounds - done);
-        rc = measure_wake_batch(at[0], at[0], n, stop, cost + done, err);
+        rc = measure_wake_cost_batch(at[0], at[0], n, stop, cost + done, err);
         if (rc == 0)
-            rc = measure_wake_batch(at[0], at[1], n, stop, cost + rounds + done,
-                                    err);
+            rc = measure_wake_cost_batch(at[0], at[1], n, stop,
+                                         cost + rounds + done, err);
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc == 0)

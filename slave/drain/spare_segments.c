@@ -205,7 +205,7 @@ static bool withdraw_spare(int fd)
                offsetof(struct ips_segment_header, withdrawn)) !=
         (ssize_t)sizeof(yes))
         return false;
-    /* Pairs with the fence in ips_spare_take. */
+    /* Pairs with the fence in ips_spare_segment_take. */
     atomic_thread_fence(memory_order_seq_cst);
     return !is_spare_taken(fd);
 }

@@ -135,7 +135,7 @@ void slave_graphs_release(struct slave_graphs *gs)
 
 static bool is_memory_limit_exceeded(void)
 {
-    struct ips_large_get_use use = ips_large_get_use();
+    struct ips_large_use use = ips_large_get_use();
     return use.memory > use.limit || use.files > use.limit - use.memory;
 }
 
@@ -146,13 +146,25 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* After this slave_graphs_find and _get do not find the graph any more, and it
+ * is freed as soon as nobody uses it. */
+static void hide_graph(struct slave_graph *g)
+{
+    g->generation = g->snap->key = 0;
+    g->needs_write = false;
+}
+static bool is_hidden(const struct slave_graph *g)
+{
+    return g->generation == 0;
+}
+
 /* Whether a question uses the graph now or probably will soon. `number`:
  * position of the graph in the list, which is in order of last use; 1 is the
  * latest. */
 static bool is_in_use(const struct slave_graph *g, unsigned number,
                       uint64_t now)
 {
-    return g->refs != 0 || (number <= SLAVE_GRAPHS_RECENT &&
+    return g->refs != 0 || (!is_hidden(g) && number <= SLAVE_GRAPHS_RECENT &&
                             now - g->used_ns < SLAVE_GRAPHS_RECENT_NS);
 }
 
@@ -165,7 +177,7 @@ static void evict_unused_graphs(struct slave_graphs *gs)
     for (struct slave_graph **p = &gs->list; *p;) {
         struct slave_graph *g = *p;
         nodes += g->b.g.node_count;
-        bool over = ++kept > SLAVE_GRAPHS_MAX ||
+        bool over = ++kept > SLAVE_GRAPHS_MAX || is_hidden(g) ||
                     (kept > 1 && (nodes > SLAVE_GRAPHS_MAX_NODES ||
                                   is_memory_limit_exceeded()));
         if (over && !is_in_use(g, kept, now)) {
@@ -186,7 +198,7 @@ static void free_memory_for_build(struct slave_graphs *gs)
     struct slave_graph **p, **last;
     uint64_t now = now_ns();
     do {
-        struct ips_large_get_use use = ips_large_get_use();
+        struct ips_large_use use = ips_large_get_use();
         unsigned number = 0;
         last = NULL;
         for (p = &gs->list; *p && use.memory > use.limit / 2; p = &(*p)->next)
@@ -228,13 +240,6 @@ static void move_graph_to_front(struct slave_graphs *gs, struct slave_graph *g)
     gs->list = g;
 }
 
-/* After this slave_graphs_find and _get do not find the graph any more. */
-static void hide_graph(struct slave_graph *g)
-{
-    g->generation = g->snap->key = 0;
-    g->needs_write = false;
-}
-
 void slave_graphs_release_graph(struct slave_graphs *gs, struct slave_graph *g)
 {
     if (g)
@@ -247,7 +252,8 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       struct ips_err *err)
 {
     for (struct slave_graph *g = gs->list; g; g = g->next)
-        if (g->generation == generation && strcmp(g->snap->run, run) == 0) {
+        if (g->generation == generation && !is_hidden(g) &&
+            strcmp(g->snap->run, run) == 0) {
             g->refs++;
             move_graph_to_front(gs, g);
             *out = g;
@@ -497,7 +503,8 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     int rc = 0;
     if (has_same_peers(g, rows, count))
         return 0;
-    if (g->refs > 1) {
+    /* Until the peers are set for the first time, only tables are read. */
+    if (g->peers_set && g->refs > 1) {
         hide_graph(g);
         return ips_err_set(err, IPS_E_BUSY,
                            "run %s: the peers of its channel ends changed "

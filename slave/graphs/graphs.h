@@ -88,7 +88,7 @@ struct slave_graph {
     /* records read and nodes made by the build */
     struct ips_build_effort effort;
     /* peak memory use of the build; 0: the graph was mapped from its file */
-    struct ips_large_get_use built_in;
+    struct ips_large_use built_in;
     /* the graph's file; if it is mapped, the arrays of `b` are in it */
     struct slave_graphfile file;
     /* peers of its channel ends, as set by slave_graph_set_peers */
@@ -205,7 +205,9 @@ int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
 /* Sets the peers of the graph's channel ends to rows[count] and updates the
  * graph to match. Does nothing if the peers are the same as before. IPS_E_BUSY:
  * other answers read the graph, and it was left as it is for them. After an
- * error slave_graphs_find and _get do not find the graph any more. */
+ * error slave_graphs_find and _get do not find the graph any more.
+ * The master asks only one question at a time that needs peers of a run, so no
+ * other question's peers come between the requests of one. */
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err) IPS_MUST_USE;

@@ -31,7 +31,7 @@ static void reset_if_other_run(struct slave_incremental *w,
 
 bool slave_incremental_fits_memory(const struct ips_build_input *in)
 {
-    struct ips_large_get_use use = ips_large_get_use();
+    struct ips_large_use use = ips_large_get_use();
     uint64_t bytes = 0, room = ips_sub_sat(use.limit / 2, use.memory);
     for (uint32_t i = 0; i < in->stream_count; i++)
         for (uint32_t k = 0; k < in->streams[i].chunk_count; k++)
@@ -48,7 +48,7 @@ static bool has_grown_enough(const struct slave_incremental *w,
 
 bool slave_incremental_is_memory_short(void)
 {
-    struct ips_large_get_use use = ips_large_get_use();
+    struct ips_large_use use = ips_large_get_use();
     return use.memory > use.limit / 2 || use.files > 0;
 }
 

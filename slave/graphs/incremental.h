@@ -5,11 +5,11 @@
  * The first question about an open run does not start an incremental build,
  * because its beginning takes 1.5 times as long as a normal build. The second
  * question starts one, or precomputing does while no request waits
- * (serve/precompute.h), if the archive has at least SLAVE_GROWING_BYTES. After
- * an incremental build fails or ends, the slave starts another only when the
- * archive has grown by a quarter. It drops the incremental build when half of
- * the memory limit (common/large.h) is used; then each question needs a whole
- * build.
+ * (serve/precompute.h), if the archive has at least
+ * SLAVE_INCREMENTAL_MIN_BYTES. After an incremental build fails or ends, the
+ * slave starts another only when the archive has grown by a quarter. It drops
+ * the incremental build when half of the memory limit (common/large.h) is used;
+ * then each question needs a whole build.
  *
  * Invariant: the state kept from one question to the next was read from the
  * archive that exists now: another file of that name would have another inode

@@ -24,7 +24,7 @@ struct slave_graphs;
 struct slave_snapshot;
 
 /* Rows are stored at most once in this interval, and storing takes at most
- * 1/SLAVE_FOLLOW_STORE_SHARE of the time. */
+ * 1/SLAVE_LIVE_TABLES_STORE_SHARE of the time. */
 #define SLAVE_LIVE_TABLES_STORE_NS 1000000000ull
 #define SLAVE_LIVE_TABLES_STORE_SHARE 20u
 

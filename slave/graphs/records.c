@@ -277,7 +277,7 @@ void slave_records_end_use(struct slave_records **list, struct slave_records *r)
     uint32_t kept = 0;
     if (!r)
         return;
-    struct ips_large_get_use use = ips_large_get_use();
+    struct ips_large_use use = ips_large_get_use();
     if (!r->is_shared || use.files || use.memory > use.limit / 2) {
         records_free(r);
         return;

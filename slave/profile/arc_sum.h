@@ -68,7 +68,8 @@ struct slave_arc_totals {
     uint64_t alike_ns; /* part of sampled_ns that was taken from similar arcs */
     double squares;
 };
-/* Sets *out to the sums over all added arcs. Call after slave_arc_sum_profile.
+/* Sets *out to the sums over all added arcs. Call after
+ * slave_arc_sum_make_profile.
  */
 void slave_arc_sum_totals(const struct slave_arc_sum *s,
                           struct slave_arc_totals *out);

@@ -141,7 +141,7 @@ int slave_graph_use_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
         return 0;
     if (slave_graph_request(j)->ask_case != IPS__REQUEST__ASK_SYNC)
         for (struct slave_graph *g = gs->list; g; g = g->next)
-            if (strcmp(g->snap->run, snap->run) == 0 &&
+            if (g->generation != 0 && strcmp(g->snap->run, snap->run) == 0 &&
                 (!last || g->generation > last->generation))
                 last = g;
     int rc;
@@ -299,7 +299,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
     fill_sync_load(j, a);
-    const struct ips_large_get_use *in = &j->graph->built_in;
+    const struct ips_large_use *in = &j->graph->built_in;
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;

@@ -205,8 +205,8 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- split ---- */
 
-/* Adds up CPU, run delay and unended time of the chain arcs from `from` to
- * `to`; both nodes must be of one chain. */
+/* Adds up CPU, run delay and unended time (waits whose end is not known) of the
+ * chain arcs from `from` to `to`; both nodes must be of one chain. */
 static void add_times_of_piece(const struct ips_built *b, uint32_t from,
                                uint32_t to, Ips__SplitAnswer *sum)
 {

@@ -202,7 +202,7 @@ static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
     return 0;
 }
 
-static void fill_pools(struct slave_arcs *a, const uint32_t *of)
+static void group_samples_by_pool(struct slave_arcs *a, const uint32_t *of)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < a->pool_count; i++) {
@@ -272,7 +272,7 @@ int slave_arcs_make_pools(struct slave_arcs *a, const struct ips_built *b,
         rc = make_pools(a, g, of, err);
     }
     if (rc == 0)
-        fill_pools(a, of);
+        group_samples_by_pool(a, of);
     ips_free_large(of);
     return rc;
 }

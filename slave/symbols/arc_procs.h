@@ -156,7 +156,7 @@ struct slave_arc_part {
     uint32_t symbol; /* index of names.symbols; IPS_NONE: unsampled */
     uint64_t ns;
 };
-/* Procedures of each pool, for slave_arc_split. */
+/* Procedures of each pool, for slave_arc_split_by_procedure. */
 struct slave_arc_pool_profiles {
     uint32_t *first; /* [pools + 1] start of each pool's entries */
     struct slave_arc_part *entries;

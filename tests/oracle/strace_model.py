@@ -191,6 +191,8 @@ class _Builder(Descriptors):
                 self.drop(tid, fd, release)
 
     def on_death(self, death):
+        if death.tid not in self.model.pid_of and death.tid not in self.creator:
+            return  # made by a call that never returned, and never ran
         self.ensure(death.tid)
         pid = self.model.pid_of[death.tid]
         proc = self.model.procs[pid]

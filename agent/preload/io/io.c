@@ -161,8 +161,8 @@ IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
     return ips_stream_record_send(&io, r);
 }
 
-ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
-                       int flags, uint64_t site)
+ssize_t ips_preadv2_with_site(int fd, const struct iovec *iov, int count,
+                              off_t at, int flags, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site) ||
@@ -176,7 +176,7 @@ ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
 IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
                            int flags)
 {
-    return ips_preadv2_at(fd, iov, count, at, flags, IPS_SITE);
+    return ips_preadv2_with_site(fd, iov, count, at, flags, IPS_SITE);
 }
 ssize_t preadv64v2(int, const struct iovec *, int, off64_t, int)
     IPS_ALIAS(preadv2);

@@ -35,7 +35,7 @@ static uint32_t get_udp_option(int fd, int option)
     return (uint32_t)value;
 }
 
-static inline bool is_flag_set(const _Atomic bool *flag)
+static inline bool load_flag_relaxed(const _Atomic bool *flag)
 {
     return atomic_load_explicit(flag, memory_order_relaxed);
 }
@@ -50,9 +50,9 @@ static void note_udp_option(int option)
 
 void ips_note_segment_options(int fd)
 {
-    if (!is_flag_set(&sends_cut) && get_udp_option(fd, UDP_SEGMENT))
+    if (!load_flag_relaxed(&sends_cut) && get_udp_option(fd, UDP_SEGMENT))
         note_udp_option(UDP_SEGMENT);
-    if (!is_flag_set(&receives_joined) && get_udp_option(fd, UDP_GRO))
+    if (!load_flag_relaxed(&receives_joined) && get_udp_option(fd, UDP_GRO))
         note_udp_option(UDP_GRO);
 }
 
@@ -81,14 +81,14 @@ IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
 
 uint32_t ips_sent_segment_bytes(const struct ips_io *io)
 {
-    if (io->segment || !is_flag_set(&sends_cut))
+    if (io->segment || !load_flag_relaxed(&sends_cut))
         return io->segment;
     return get_udp_option(io->fd, UDP_SEGMENT);
 }
 
 bool ips_must_ask_segment_size(const struct ips_io *io)
 {
-    return unlikely(is_flag_set(&receives_joined)) && !ips_sys_quiet &&
+    return unlikely(load_flag_relaxed(&receives_joined)) && !ips_sys_quiet &&
            get_udp_option(io->fd, UDP_GRO) > 0;
 }
 

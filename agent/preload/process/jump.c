@@ -55,7 +55,8 @@ static bool is_in_address_range(struct range r, uint64_t at)
 }
 
 /* Whether the abandoned call was only waiting: its result is unknown, but it
- * moved nothing. Of nested calls only the outermost has details (ips_begun). */
+ * moved nothing. Of nested calls only the outermost has details
+ * (ips_current_call). */
 static bool was_only_waiting(const struct ips_open_call *open)
 {
     return open->recs & (IPS_OPEN_WAIT | IPS_OPEN_IDLE);

@@ -57,8 +57,8 @@ static IPS_TLS struct {
     /* how often the exact timer was set for this moment; the limit of that */
     uint8_t arms, budget;
     uint8_t returns; /* returns of calls examined for this moment */
-    /* back_known: `back` is valid. put_off_set: the exact timer is set for a
-     * postponed moment. on: the thread is sampled. busy: it is in
+    /* back_known: `back` is valid. postponed_timer_set: the exact timer is set
+     * for a postponed moment. on: the thread is sampled. busy: it is in
      * handle_return_near_moment(). */
     bool back_known : 1, postponed_timer_set : 1, on : 1, busy : 1;
 } pace;

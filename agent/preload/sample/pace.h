@@ -71,7 +71,8 @@ void ips_sample_write_at_return(uint64_t real, bool late);
 /* sample.c: writes a SAMPLE without frames, which shows that the thread is
  * sampled from now on. */
 void ips_sample_write_start_mark(uint64_t cpu);
-/* jump.c: whether `uc` is at a system call, just before or just after it. */
+/* jump.c: whether `uc` is at a system call: just before it, or just after it
+ * failed. */
 bool ips_context_is_at_syscall(const ucontext_t *uc);
 
 #endif

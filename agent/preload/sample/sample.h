@@ -3,10 +3,10 @@
  * its CPU time, at a random moment. Each sample is a SAMPLE record with the
  * call stack. The call stack of a wait over 50 us is written as a STACK record.
  *
- * Two kernel timers (timer_create, signalling the thread itself) decide when:
- * pace.h. They are created when the thread's stream starts
- * (ips_pace_create_timers), again in a fork child, and deleted at the thread's
- * end. exec deletes them together with a pending signal.
+ * Two kernel timers (timer_create, signalling the thread itself) decide when,
+ * the exact timer and the watch: see pace.h. They are created when the thread's
+ * stream starts (ips_pace_create_timers), again in a fork child, and deleted at
+ * the thread's end. exec deletes them together with a pending signal.
  *
  * The signal is 33, the C library's own SIGSETXID, which the program cannot
  * see. The C library removes it from every signal set that a program fills,
@@ -29,11 +29,10 @@
  * sleep. SA_RESTART handles most calls. For those that are never restarted
  * (signal(7)) the rule is:
  * - The handler runs with all signals blocked. It notes the stack pointer in
- *   `ips_me.sample_eintr` under two conditions. First, the interrupted pc is
- *   just after a system call instruction with the result -EINTR. Then the
- *   sampling signal was the first one to interrupt this call, because a second
- *   signal would find the pc in the first one's handler. Second, no other
- *   signal is pending and unblocked.
+ *   `ips_me.sample_eintr` if (1) the interrupted pc is just after a system call
+ *   instruction with the result -EINTR, and (2) no other signal is pending and
+ *   unblocked. (1) shows that the sampling signal was the first to interrupt
+ *   this call: a second one would find the pc in the first one's handler.
  * - A wrapper clears the note before the call. If the call ends with EINTR and
  *   the noted stack pointer is just below the wrapper's own frame, the wrapper
  *   repeats the call with the rest of the time. (If a handler of the program

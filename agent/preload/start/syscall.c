@@ -102,8 +102,8 @@ static bool call_transfer_wrapper(long *r, long n, const long args[6],
                                CAST_ARGUMENT(socklen_t *, f), site);
         return true;
     case SYS_preadv2: /* like preadv; then an unused word and the flags */
-        *r = ips_preadv2_at(fd, CAST_ARGUMENT(struct iovec *, b), (int)c, d,
-                            (int)f, site);
+        *r = ips_preadv2_with_site(fd, CAST_ARGUMENT(struct iovec *, b), (int)c,
+                                   d, (int)f, site);
         return true;
     case SYS_pwritev2:
         *r = ips_pwritev2_at(fd, CAST_ARGUMENT(struct iovec *, b), (int)c, d,

@@ -64,7 +64,7 @@ void b_incremental_add_bent_node(struct build *b, uint32_t node, uint32_t by)
         k->bent.v[k->bent.n++] = (struct g_bent){node, by};
 }
 
-void b_incremental_mark_released(struct build *b, uint32_t traffic)
+void b_incremental_mark_traffic_released(struct build *b, uint32_t traffic)
 {
     struct b_incremental *k = b->incremental;
     if (k->let_go && traffic < k->traffic_count)

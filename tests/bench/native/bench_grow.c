@@ -68,7 +68,7 @@ int main(int argc, char **argv)
                                         &err) == 0,
              err.msg);
         double t3 = now_s();
-        struct ips_large_get_use use = ips_large_get_use();
+        struct ips_large_use use = ips_large_get_use();
         printf("turn %u records %.0f whole_ns %.1f on_ns %.1f %s read %llu "
                "nodes %llu of %u memory_MB %llu\n",
                k, all, (t1 - t0) / all * 1e9, (t3 - t2) / all * 1e9,

@@ -92,7 +92,7 @@ static int one(uint64_t seed, struct ips_err *err)
     if (rc == 0) {
         printf("\"had\": [");
         for (uint32_t k = 0; k < found.lock_queues.piece_count; k++)
-            printf("%s[%u, %" PRIu64 "]", k ? ", " : "", r.had[k],
+            printf("%s[%u, %" PRIu64 "]", k ? ", " : "", r.piece_worker[k],
                    r.reach[found.lock_queues.piece[k].first]);
         printf("], ");
         rg_print_ends(&r, p.workers + 1);

@@ -369,6 +369,21 @@ def test_broken_pipe():
     assert broken.kind == "broken" and broken.src.pids == {11}
 
 
+def test_thread_that_never_ran():
+    """The process ends while one of its threads makes another."""
+    m = model("""
+10 execve("/bin/a", ["a"], 0x1) = 0 <0.1>
+10 clone(child_stack=0x1, flags=CLONE_VM|CLONE_THREAD|CLONE_SETTLS) = 11 <0.1>
+11 clone(child_stack=0x1, flags=CLONE_VM|CLONE_THREAD <unfinished ...>
+10 exit_group(0) = ?
+11 <... clone resumed> <unfinished ...>) = ?
+12 +++ exited with 0 +++
+11 +++ exited with 0 +++
+10 +++ exited with 0 +++
+""")
+    assert m.pid_of == {10: 10, 11: 10} and list(m.procs) == [10]
+
+
 def test_compare_sees_room_and_vfork():
     m = model("""
 10 execve("/bin/a", ["a"], 0x1) = 0 <0.1>

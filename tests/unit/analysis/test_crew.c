@@ -135,9 +135,9 @@ static void test_crew__times_of_its_graph(void **state)
         assert_int_equal(1, found.lock_queues.lock_queue_count);
         assert_int_equal(0, ips_replay(&p.g, &lane, &ask, &settled, NULL));
         assert_int_equal(0, settled.kept_count);
-        assert_int_equal(0, ips_queued_graph_make(&p.g, &found,
-                                                  settled.taken_block,
-                                                  settled.had, &made, NULL));
+        assert_int_equal(
+            0, ips_queued_graph_make(&p.g, &found, settled.taken_block,
+                                     settled.piece_worker, &made, NULL));
         assert_int_equal(0, ips_graph_check(&made.g, NULL));
         for (uint32_t k = 0; k < p.locks.event_count; k++)
             p.event[k].node = made.to[p.event[k].node];
@@ -149,7 +149,7 @@ static void test_crew__times_of_its_graph(void **state)
         for (uint32_t i = 0; i < p.g.node_count; i++)
             assert_int_equal(settled.reach[i], again.reach[made.to[i]]);
         for (uint32_t k = 0; k < p.pieces; k++)
-            other += settled.had[k] != p.had[k];
+            other += settled.piece_worker[k] != p.had[k];
         ips_replay_release(&settled);
         ips_replay_release(&again);
         ips_queued_graph_release(&made);

@@ -43,7 +43,7 @@ static void test_shared__by_hand(void **state)
     };
     for (size_t k = 0; k < sizeof(expected) / sizeof(*expected); k++) {
         struct ips_graph g;
-        struct ips_shared_control got;
+        struct ips_shared_medium_path got;
         struct ips_err err = {0};
         const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1}};
         const struct ips_shared_medium_ask ask = {
@@ -113,7 +113,7 @@ static void test_shared__any_graph(void **state)
         struct rg_options opt = rg_options_of(seed);
         struct rg r;
         struct ips_est est;
-        struct ips_shared_control got, one;
+        struct ips_shared_medium_path got, one;
         struct ips_err err = {0};
         const struct ips_scenario lane = {.mtime = {30, 1ULL << 33, 1, 1}};
         rg_make(&opt, &r);

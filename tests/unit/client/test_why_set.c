@@ -16,8 +16,9 @@ static struct why_merged_findings w;
 static void found(unsigned run, const char *kind, const char *object,
                   const char *procedure, double share)
 {
-    assert_int_equal(
-        why_set_add(&w, run, kind, object, procedure, kind, share, NULL), 0);
+    assert_int_equal(why_set_merge_finding(&w, run, kind, object, procedure,
+                                           kind, share, NULL),
+                     0);
 }
 static void near(double x, double y)
 {
@@ -64,8 +65,9 @@ static void test_why_set__order(void **state)
     (void)state;
     w = (struct why_merged_findings){.runs = 2};
 #define ADD(run, kind, who, procedure, says, share)                            \
-    assert_int_equal(                                                          \
-        why_set_add(&w, run, kind, who, procedure, says, share, NULL), 0)
+    assert_int_equal(why_set_merge_finding(&w, run, kind, who, procedure,      \
+                                           says, share, NULL),                 \
+                     0)
     ADD(0, "z", "a", "f", "0", 0);
     ADD(1, "z", "a", "f", "0 again", 0);
     ADD(0, "b", "b", "f", "only", 0.5);

@@ -24,7 +24,7 @@ static void test_large__limit(void **state)
     uint8_t *a = ips_calloc_large(3 * MB, 2), *b = ips_calloc_large(1, 3 * MB);
     assert_non_null(a);
     assert_non_null(b);
-    struct ips_large_get_use use = ips_large_get_use();
+    struct ips_large_use use = ips_large_get_use();
     assert_int_equal(use.memory, 6 * MB);
     assert_int_equal(use.files, 3 * MB);
     for (size_t i = 0; i < 6 * MB; i++)
@@ -250,7 +250,7 @@ static void test_large__same_graph_in_files(void **state)
     ips_large_set_limit(before, "/tmp"); /* not a MB more */
     ips_large_restart_peaks();
     solve(&t, &b, &y);
-    struct ips_large_get_use use = ips_large_get_use();
+    struct ips_large_use use = ips_large_get_use();
     assert_int_equal(use.memory_most, before);
     assert_true(use.files > 8 * MB && use.files_most > use.files);
     size_t n = a.g.node_count;

@@ -111,6 +111,7 @@ static void begin(void)
     x.y.s.err = &x.err;
     x.y.procedures = PROCEDURES;
     x.y.unknown = x.unknown;
+    x.y.cpu = x.w;
 }
 
 static struct arc_lock_time *sampled(uint32_t leaf, uint32_t site,

@@ -59,7 +59,7 @@ static int count(uint64_t committed, uint64_t *last)
     const struct slave_frame *f;
     size_t at = 0;
     int n = 0;
-    if (slave_unpacked_archive(dir, -1, committed, &m, NULL) < 0)
+    if (slave_archive_unpack(dir, -1, committed, &m, NULL) < 0)
         return -1;
     while ((f = slave_archive_next_frame(&m, &at))) {
         *last = ((const struct ips_rec_lost *)(const void *)(f + 1))->count;
@@ -112,7 +112,7 @@ static void test_archive__shorter_than_committed(void **state)
     assert_int_equal(count(a.length, &last), 1);
     slave_archive_close(&a);
     struct slave_unpacked_archive m;
-    assert_int_equal(slave_unpacked_archive(dir, -1, 1000, &m, NULL),
+    assert_int_equal(slave_archive_unpack(dir, -1, 1000, &m, NULL),
                      IPS_E_CORRUPT);
 }
 
@@ -155,7 +155,7 @@ static void test_archive__old_version_is_named(void **state)
     assert_int_equal(slave_archive_open(&a, dir, 0, &missing, NULL), 0);
     assert_int_equal(pwrite(a.fd, "PSF1\0\0\0\0abcdefghijklmnop", 24, 0), 24);
     slave_archive_close(&a);
-    assert_int_equal(slave_unpacked_archive(dir, -1, 24, &m, &err),
+    assert_int_equal(slave_archive_unpack(dir, -1, 24, &m, &err),
                      IPS_E_VERSION);
     assert_non_null(strstr(err.msg, "earlier version"));
 }
@@ -184,7 +184,7 @@ static void expect_all(uint64_t committed, uint64_t n)
     const struct slave_frame *f;
     uint64_t next[7] = {0, 1, 2, 3, 4, 5, 6}, seen = 0;
     size_t at = 0;
-    assert_int_equal(slave_unpacked_archive(dir, -1, committed, &m, NULL), 0);
+    assert_int_equal(slave_archive_unpack(dir, -1, committed, &m, NULL), 0);
     while ((f = slave_archive_next_frame(&m, &at))) {
         const struct ips_rec_lost *rec = (const void *)(f + 1);
         assert_int_equal(f->bytes, f->records * sizeof(*rec));

@@ -71,7 +71,7 @@ static uint64_t read_marks(const struct story *s, uint8_t *seen)
     snprintf(dir, sizeof(dir), "%s/runs/" RUN, s->maker.state);
     memset(seen, 0, MARKS_MAX);
     fault_pause++;
-    if (slave_unpacked_archive(dir, -1, bytes, &map, &err) < 0)
+    if (slave_archive_unpack(dir, -1, bytes, &map, &err) < 0)
         fail_msg("%s", err.msg);
     while ((f = slave_archive_next_frame(&map, &at))) {
         const uint8_t *p = (const uint8_t *)(f + 1);

@@ -89,8 +89,7 @@ static uint64_t count_marks(struct slave_drain *d, const char *run,
     uint64_t total = 0;
     assert_non_null(r);
     memset(seen, 0, MARKS_MAX);
-    if (slave_unpacked_archive(r->dir, -1, r->row.archive_bytes, &map, &err) <
-        0)
+    if (slave_archive_unpack(r->dir, -1, r->row.archive_bytes, &map, &err) < 0)
         fail_msg("%s", err.msg);
     while ((f = slave_archive_next_frame(&map, &at))) {
         const uint8_t *p = (const uint8_t *)(f + 1);

@@ -119,8 +119,7 @@ static uint64_t look_at(uint32_t run)
     struct slave_run *r = slave_drain_find_run(&drain, name[run]);
     if (!r || !r->row.id)
         return 0;
-    if (slave_unpacked_archive(r->dir, -1, r->row.archive_bytes, &map, &err) <
-        0)
+    if (slave_archive_unpack(r->dir, -1, r->row.archive_bytes, &map, &err) < 0)
         fail_msg("%s", err.msg);
     while ((f = slave_archive_next_frame(&map, &at)))
         see_frame(&l, run, f);

@@ -71,8 +71,8 @@ static uint64_t count_marks(const char *name, uint8_t *seen, size_t most)
     uint64_t total = 0;
     memset(seen, 0, most);
     assert_non_null(run);
-    if (slave_unpacked_archive(run->dir, -1, run->row.archive_bytes, &map,
-                               &err) < 0)
+    if (slave_archive_unpack(run->dir, -1, run->row.archive_bytes, &map, &err) <
+        0)
         fail_msg("%s", err.msg);
     while ((f = slave_archive_next_frame(&map, &at)))
         for (size_t i = 0, n; i < f->bytes; i += n) {
