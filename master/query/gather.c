@@ -441,6 +441,36 @@ static void ask_table(struct query *q)
 
 /* ---- SyncAsk: the first round ----------------------------------------- */
 
+struct known_row {
+    const Ips__RunState *state;
+    const char *machine;
+    bool is_known;
+};
+
+static void note_known_row(const struct catalogue_row *row, void *arg)
+{
+    struct known_row *k = arg;
+    k->is_known =
+        k->is_known || (strcmp(row->machine, k->machine) == 0 &&
+                        row->created_real_ns == k->state->created_real_ns);
+}
+
+/* Stores a run that no report named yet. The state of other runs is left alone:
+ * the slave copied it when the question came, so a later report may have
+ * overtaken it. */
+static void store_unknown_run(struct query *q, const struct machine_share *p)
+{
+    struct ips_err err = {0};
+    struct known_row k = {.state = p->sync->state, .machine = p->machine};
+    int rc = catalogue_for_each_row(q->m->catalogue, q->run, note_known_row, &k,
+                                    &err);
+    if (rc == 0 && !k.is_known)
+        rc = catalogue_store_runs(q->m->catalogue, p->machine, &p->sync->state,
+                                  1, &err);
+    if (rc < 0)
+        ips_log_warn("%s", err.msg);
+}
+
 static int handle_sync_reply(struct query *q, struct machine_share *p,
                              const Ips__Reply *reply, struct ips_err *err)
 {
@@ -452,10 +482,7 @@ static int handle_sync_reply(struct query *q, struct machine_share *p,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     p->sync = reply->sync;
     p->expected = true;
-    struct ips_err db = {0};
-    if (catalogue_store_runs(q->m->catalogue, p->machine, &reply->sync->state,
-                             1, &db) < 0)
-        ips_log_warn("%s", db.msg);
+    store_unknown_run(q, p);
     return 0;
 }
 
