@@ -65,7 +65,7 @@ const char *why_kind_name(enum why_kind kind);
 /* CHATTY: most time of the path per message; a longer time is work */
 #define WHY_CHATTY_HOP_NS 100000u
 #define WHY_UNEVEN_PPM 150000u /* IMBALANCE: least gain */
-#define WHY_CHATTY_PPM 200000u /* CHATTY: least gain */
+#define WHY_CHATTY_PPM 150000u /* CHATTY: least gain */
 #define WHY_BATCH_PPM 900000u  /* what-if "ten messages in one" */
 /* SERIAL: least number of similar children that run one after another */
 #define WHY_SERIAL_CHILDREN 4u

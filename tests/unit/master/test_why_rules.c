@@ -121,7 +121,7 @@ static struct why_facts chatty(void)
     f.amount[WHY_CHATTY] = amount();
     f.amount[WHY_CHATTY].count = WHY_CHATTY_COUNT;
     f.amount[WHY_CHATTY].bytes = 200 * 4096 + 199;
-    f.amount[WHY_CHATTY].gain_ns = 2000 * MS;
+    f.amount[WHY_CHATTY].gain_ns = 1500 * MS;
     f.chatty_path_ns = 200 * 100000 + 199;
     return f;
 }
@@ -147,7 +147,7 @@ static void test_rules__chatty(void **state)
     f.chatty_path_ns++;
     assert_int_equal(find(&f).count, 0);
     f = chatty();
-    f.amount[WHY_CHATTY].gain_ns--; /* a fifth */
+    f.amount[WHY_CHATTY].gain_ns--; /* 15% */
     assert_int_equal(find(&f).count, 0);
     /* write() of those that chat is no finding; of others it is. */
     struct why_amount call = amount();
