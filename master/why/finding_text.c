@@ -170,8 +170,8 @@ static void write_chatty_text(const struct text_writer *s)
     uint64_t count = s->m->count ? s->m->count : 1;
     x->text = arena_printf(
         s->a,
-        "%s and %s exchange many small messages, which take more time than the "
-        "work.",
+        "%s and %s exchange many small messages; fewer, larger ones would take "
+        "less time.",
         object_text_of(&x->location), other_object_text_of(x));
     x->evidence =
         arena_printf(s->a,
