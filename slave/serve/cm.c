@@ -94,10 +94,6 @@ unsigned slave_cm_count_computations(const struct slave_serve *v)
 static void deliver_letter(struct slave_cm_computation *c,
                            struct slave_letter *letter)
 {
-    if (!letter)
-        /* out of memory: the letter is lost, and the computation ends at its
-         * time limit */
-        return;
     slave_mailbox_deliver(c->box, letter);
     slave_serve_continue_job(c->v, c->job);
 }

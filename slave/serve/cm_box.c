@@ -76,12 +76,13 @@ void slave_mailbox_release(struct slave_mailbox *b)
 
 void slave_mailbox_deliver(struct slave_mailbox *b, struct slave_letter *letter)
 {
+    size_t bytes = letter ? sizeof(*letter) + letter->len : 0;
     pthread_mutex_lock(&b->lock);
-    b->in_bytes += sizeof(*letter) + letter->len;
-    if (b->in_bytes > SLAVE_BOX_BYTES) {
-        b->overflow = true;
+    if (!letter || b->in_bytes + bytes > SLAVE_BOX_BYTES) {
+        b->lost = letter ? IPS_E_LIMIT : IPS_E_NO_MEMORY;
         free(letter);
     } else {
+        b->in_bytes += bytes;
         slave_letters_put(&b->in, letter);
     }
     pthread_mutex_unlock(&b->lock);
@@ -90,7 +91,7 @@ void slave_mailbox_deliver(struct slave_mailbox *b, struct slave_letter *letter)
 bool slave_mailbox_has_mail(struct slave_mailbox *b)
 {
     pthread_mutex_lock(&b->lock);
-    bool any = b->in.head != NULL;
+    bool any = b->in.head != NULL || b->lost != 0;
     pthread_mutex_unlock(&b->lock);
     return any;
 }
@@ -103,15 +104,16 @@ void slave_mailbox_take_outgoing(struct slave_mailbox *b,
     pthread_mutex_unlock(&b->lock);
 }
 
-bool slave_mailbox_take_received(struct slave_mailbox *b,
-                                 struct slave_letters *to)
+int slave_mailbox_take_received(struct slave_mailbox *b,
+                                struct slave_letters *to)
 {
     pthread_mutex_lock(&b->lock);
     append_all_letters(&b->in, to);
     b->in_bytes = 0;
-    bool fine = !b->overflow;
+    int lost = b->lost;
+    b->lost = 0;
     pthread_mutex_unlock(&b->lock);
-    return fine;
+    return lost;
 }
 
 void slave_mailbox_send(struct slave_mailbox *b, struct slave_letter *letter)

@@ -47,7 +47,8 @@ struct slave_mailbox {
     pthread_mutex_t lock;
     struct slave_letters in, out;
     size_t in_bytes;
-    bool overflow;
+    /* IPS_E_LIMIT or IPS_E_NO_MEMORY: a received letter was lost; 0: none */
+    int lost;
     /* Number of links that this slave has switched to relaying through the
      * master, and the reason for the first one. The event loop sets both, for
      * the worker's answer. */
@@ -66,18 +67,21 @@ struct slave_letter *slave_letters_get(struct slave_letters *l);
 void slave_letters_free(struct slave_letters *l);
 
 /* Functions that the loop calls: */
-/* Puts a received letter into the mailbox; takes ownership of it. */
+/* Puts a received letter into the mailbox; takes ownership of it. NULL: there
+ * was no memory for the letter, which is lost. */
 void slave_mailbox_deliver(struct slave_mailbox *b,
                            struct slave_letter *letter);
+/* Whether there is something for slave_mailbox_take_received to report. */
 bool slave_mailbox_has_mail(struct slave_mailbox *b);
 /* Moves all letters to send to the end of `to`. */
 void slave_mailbox_take_outgoing(struct slave_mailbox *b,
                                  struct slave_letters *to);
 /* Functions that the worker calls: */
-/* Moves all received letters to the end of `to`. Returns false if more than
- * SLAVE_BOX_BYTES came, so that letters were lost. */
-bool slave_mailbox_take_received(struct slave_mailbox *b,
-                                 struct slave_letters *to);
+/* Moves all received letters to the end of `to`. Returns IPS_E_LIMIT if more
+ * than SLAVE_BOX_BYTES came, and IPS_E_NO_MEMORY if there was no memory for a
+ * letter: letters were lost then. */
+int slave_mailbox_take_received(struct slave_mailbox *b,
+                                struct slave_letters *to);
 void slave_mailbox_send(struct slave_mailbox *b, struct slave_letter *letter);
 
 #endif

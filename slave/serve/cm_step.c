@@ -429,7 +429,7 @@ static int handle_mail(struct slave_graph_ask *j)
     struct slave_letter *l;
     int rc = 0;
     slave_letters_init(&early);
-    bool whole = slave_mailbox_take_received(&c->box, &c->mail);
+    int lost = slave_mailbox_take_received(&c->box, &c->mail);
     while (rc == 0 && (l = slave_letters_get(&c->mail))) {
         if (is_for_later_scenario(c, l)) {
             slave_letters_put(&early, l);
@@ -454,9 +454,12 @@ static int handle_mail(struct slave_graph_ask *j)
             slave_letters_put(&early, l);
         c->mail = early;
     }
-    if (!whole)
-        return ips_err_set(&j->job.err, IPS_E_LIMIT,
-                           "other slaves send faster than this one computes");
+    if (lost)
+        return ips_err_set(&j->job.err, lost,
+                           lost == IPS_E_LIMIT
+                               ? "other slaves send faster than this one "
+                                 "computes"
+                               : "out of memory");
     return rc;
 }
 
@@ -477,6 +480,8 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
     int rc = slave_graph_use_generation(j, gs,
                                         slave_graph_request(j)->cm->generation);
     if (rc == 0 && c->gave_up) {
+        slave_mailbox_take_received(&c->box, &c->mail);
+        slave_letters_free(&c->mail);
         job->silent = true;
         return;
     }
