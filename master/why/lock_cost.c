@@ -125,7 +125,8 @@ static size_t find_end_of_lock_site(const struct lock_times *u, size_t at)
 }
 
 /* Sets y->yields: for each procedure that yields the CPU, the site that calls
- * it most. */
+ * it most. The site of a sample whose caller is unknown is the procedure
+ * itself; it is set only if no caller is known. */
 static int find_callers_of_yields(struct why_solving *y,
                                   const struct lock_times *u)
 {
@@ -143,9 +144,11 @@ static int find_callers_of_yields(struct why_solving *y,
             free(most);
             return no_memory(y);
         }
-        if (x->ns <= most[x->leaf])
+        const struct entity_symbol *own = &y->d->w.t.procedure[x->leaf];
+        bool known = compare_symbols(x->site, own) != 0;
+        if (y->yields[x->leaf] && (!known || x->ns <= most[x->leaf]))
             continue;
-        most[x->leaf] = x->ns;
+        most[x->leaf] = known ? x->ns : 0;
         y->yields[x->leaf] = x->site;
     }
     free(most);

@@ -274,6 +274,15 @@ static void test_lock_cost__yields(void **state)
     assert_int_equal(cost()->ns, 200);
     assert_int_equal(x.y.lock_ppm[YIELD], 0);
     begin();
+    /* samples whose caller is unknown do not hide the known caller */
+    sampled(YIELD, YIELD, MAIN, YIELDS, 900);
+    assert_null(cost());
+    SAME(x.y.yields[YIELD]->name, "c_yield");
+    sampled(YIELD, LOG, MAIN, YIELDS, 100);
+    sampled(YIELD, YIELD, LOG, YIELDS, 900);
+    assert_null(cost());
+    SAME(x.y.yields[YIELD]->name, "log");
+    begin();
 }
 
 static int cost_again(void *arg)
