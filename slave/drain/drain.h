@@ -167,8 +167,12 @@ struct slave_run {
     bool dirty;
     /* hash of the state last reported to the master; 0: none */
     uint64_t reported;
-    /* the pool has the run's directory, with a valid control file */
+    /* the pool has the run's directory, with a valid control file, and the
+     * run's archive is open */
     bool in_pool;
+    /* why the archive of a run in the pool cannot be opened; empty: it can, or
+     * the run is not in the pool */
+    char unopened[200];
     bool want_sync; /* a client waits: poll all segments now */
     /* number of turns, since want_sync was set, that read all published
      * records; set to SLAVE_SYNCED when a turn finds nothing new */

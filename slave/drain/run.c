@@ -350,6 +350,24 @@ static void merge_control_file(struct slave_run *run,
         kept->lost[i] = 0;
 }
 
+/* Opens the run's archive; *missing: bytes that were committed and are not
+ * there. */
+static int open_archive(struct slave_drain *d, struct slave_run *run,
+                        uint64_t *missing, struct ips_err *err)
+{
+    int rc = ips_path_make_directories(run->dir, 0700, err);
+    /* Must come before slave_archive_open, which cuts off what was not
+     * committed. */
+    if (rc == 0)
+        rc = slave_repack_recover(run->dir, run->row.archive_bytes, err);
+    if (rc == 0)
+        rc = load_streams_and_segments(d, run, err);
+    if (rc == 0 && run->archive.fd < 0)
+        rc = slave_archive_open(&run->archive, run->dir, run->row.archive_bytes,
+                                missing, err);
+    return rc;
+}
+
 int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
                             const struct ips_control *control,
                             struct ips_err *err)
@@ -360,18 +378,15 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
         run = append_new_run(d, name);
     if (!run)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = ips_path_make_directories(run->dir, 0700, err);
-    /* Must come before slave_archive_open, which cuts off what was not
-     * committed. */
-    if (rc == 0)
-        rc = slave_repack_recover(run->dir, run->row.archive_bytes, err);
-    if (rc == 0)
-        rc = load_streams_and_segments(d, run, err);
-    if (rc == 0 && run->archive.fd < 0)
-        rc = slave_archive_open(&run->archive, run->dir, run->row.archive_bytes,
-                                &missing, err);
-    if (rc < 0)
+    int rc = open_archive(d, run, &missing, err);
+    if (rc < 0) {
+        if (!run->unopened[0])
+            d->version++;
+        snprintf(run->unopened, sizeof(run->unopened), "%.199s", err->msg);
+        merge_control_file(run, control);
         return rc;
+    }
+    run->unopened[0] = '\0';
     /* No file leads to an image whose segments are all gone, so such images are
      * tracked here. */
     for (struct slave_image *i = run->images; i; i = i->next)

@@ -37,7 +37,16 @@ static char gone[] = "no longer has the pool that it was recorded in: what was "
 
 static bool is_run_open(const struct slave_run *r)
 {
-    return r->in_pool;
+    return r->in_pool || r->unopened[0];
+}
+
+/* Returns why the run's records cannot be archived now; NULL: they can. */
+static const char *archive_trouble(const struct slave_drain *d,
+                                   const struct slave_run *r)
+{
+    if (r->unopened[0])
+        return r->unopened;
+    return d->failing_since_ns && r->in_pool ? d->failing : NULL;
 }
 
 static void fill_state(struct state_storage *out, const struct slave_drain *d,
@@ -45,17 +54,18 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
 {
     Ips__RunState *st = &out->state;
     ips__run_state__init(st);
+    const char *trouble = archive_trouble(d, r);
     if (!r->in_pool && !r->row.closed)
         st->trouble = gone;
-    if (d->failing_since_ns && r->in_pool) {
+    if (trouble) {
         snprintf(out->trouble, sizeof(out->trouble), "cannot archive: %.199s",
-                 d->failing);
+                 trouble);
         st->trouble = out->trouble;
     }
     st->run = r->row.name;
     st->command = r->row.control.command;
     st->open = is_run_open(r);
-    st->goes_on = st->open && !slave_run_all_dead(r);
+    st->goes_on = r->in_pool && !slave_run_all_dead(r);
     st->created_real_ns = r->row.control.created_real_ns;
     st->processes = r->row.processes;
     st->threads = r->row.threads;
@@ -129,8 +139,9 @@ void slave_serve_send_report(struct slave_serve *v)
     uint64_t now = slave_now_ns();
     bool all = now >= v->next_full_report_ns;
     for (struct slave_run *r = d->runs; r && rc == 0; r = r->next) {
-        if (!r->row.id)
-            continue; /* nothing of the run is committed yet */
+        /* skip a run of which nothing is committed yet */
+        if (!r->row.id && !archive_trouble(d, r))
+            continue;
         report.known_runs++;
         rc = add_state_if_changed(v, r, all, &report.runs, &report.n_runs,
                                   &room);
@@ -455,8 +466,10 @@ void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q)
     }
     struct slave_run *run = slave_drain_find_run(&s->drain, q->run);
     if (!run || !run->row.id) {
-        slave_serve_send_error(v, q->id, IPS_E_NOT_FOUND, q->run,
-                               "unknown run");
+        const char *why = run ? archive_trouble(&s->drain, run) : NULL;
+        ips_err_set(&err, IPS_E_NOT_FOUND, "%s%s",
+                    why ? "cannot archive: " : "unknown run", why ? why : "");
+        slave_serve_send_error(v, q->id, err.code, q->run, err.msg);
         return;
     }
     struct slave_snapshot *snap = slave_serve_make_snapshot(s, run, &err);

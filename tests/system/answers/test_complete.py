@@ -229,6 +229,7 @@ def test_state_disk_that_is_full(build, tmp_path, when):
     assert "events are lost" in (tmp_path / "status").read_text()
     if when == "before":
         error = (tmp_path / "error").read_text()
+        # the master's database is on the same disk
         assert "no run 'full' is known" in error or "cannot archive" in error, error
         assert not (tmp_path / "path-full").read_text()
     else:
@@ -312,6 +313,23 @@ def test_private_slave_stays_while_it_is_asked(cluster):
     assert answer["certificate"]["machines"] == ["m1", "m2"]
     assert not answer["certificate"]["gaps"]
     assert first.slave.wait(30) == 0
+
+
+def test_a_machine_that_can_archive_nothing_of_a_run(cluster):
+    """The directory of the run cannot be made on the second machine. Would catch: a run
+    that is complete without the machine, since that has stored nothing of it."""
+    c = cluster(["m1", "m2"])
+    c.ipsrun(["sleep", "0.1"], name="r", check=True)
+    c.wait_closed("r")
+    in_the_way = c.machines[1].state / "slave-m2" / "runs" / "r"
+    in_the_way.write_text("")
+    c.ipsrun(["sh", "-c", "seq 500 | sort | tail -1"], join="r", machine=1, check=True)
+    wait_until("trouble", lambda: "events are lost" in c.ipsq("status").stdout)
+    assert any("m2" in gap and "cannot archive" in gap for gap in gaps(c, "r"))
+    assert c.ipsq("check", "r", "--max-lost", "0").returncode == 3
+    in_the_way.unlink()
+    c.wait_closed("r", 2)
+    assert gaps(c, "r") == []
 
 
 def test_slave_whose_files_may_not_grow(cluster):
