@@ -140,6 +140,12 @@ IPS_EXPORT int __openat_2(int at, const char *path, int flags)
 }
 int __openat64_2(int, const char *, int) IPS_ALIAS(__openat_2);
 
+IPS_EXPORT int creat(const char *path, mode_t mode)
+{
+    OPEN(AT_FDCWD, path, O_CREAT, REAL(creat)(path, mode));
+}
+int creat64(const char *, mode_t) IPS_ALIAS(creat);
+
 /* fopen needs its own wrapper: the C library opens the file by an internal
  * call. */
 IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)

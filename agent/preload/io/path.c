@@ -6,9 +6,10 @@
  * file is created. When it finds the file, a BLOCK record with op FOUND
  * (similar to RETRY) names the file by device and inode. When a thread creates
  * a file, a BLOCK record with op MADE does the same. MADE is written by rename,
- * mkdir, mkfifo, link and symlink, by the bind of a Unix socket, and by an open
- * that may have created an empty file. If no earlier test of the thread failed,
- * a test leaves no record and costs only a check of its result.
+ * mkdir, mkfifo, mknod, link and symlink, the calls that make a temporary file
+ * or directory, the bind of a Unix socket, and an open that may have created an
+ * empty file. If no earlier test of the thread failed, a test leaves no record
+ * and costs only a check of its result.
  *
  * A thread that watches a directory (inotify) waits for a thread that changes
  * it. So a call that creates, removes or renames a file also writes a RELEASE
@@ -293,6 +294,79 @@ IPS_EXPORT int mkdir(const char *path, mode_t mode)
 IPS_EXPORT int link(const char *from, const char *to)
 {
     MAKE(AT_FDCWD, to, REAL(link)(from, to));
+}
+
+IPS_EXPORT int mknod(const char *path, mode_t mode, dev_t dev)
+{
+    MAKE(AT_FDCWD, path, REAL(mknod)(path, mode, dev));
+}
+
+IPS_EXPORT int symlinkat(const char *to, int at, const char *path)
+{
+    MAKE(at, path, REAL(symlinkat)(to, at, path));
+}
+
+IPS_EXPORT int mkfifoat(int at, const char *path, mode_t mode)
+{
+    MAKE(at, path, REAL(mkfifoat)(at, path, mode));
+}
+
+IPS_EXPORT int mkdirat(int at, const char *path, mode_t mode)
+{
+    MAKE(at, path, REAL(mkdirat)(at, path, mode));
+}
+
+IPS_EXPORT int linkat(int from_at, const char *from, int at, const char *to,
+                      int flags)
+{
+    MAKE(at, to, REAL(linkat)(from_at, from, at, to, flags));
+}
+
+IPS_EXPORT int mknodat(int at, const char *path, mode_t mode, dev_t dev)
+{
+    MAKE(at, path, REAL(mknodat)(at, path, mode, dev));
+}
+
+/* Body of a wrapper: `real_call` creates a file at a path that it writes to
+ * `path`, and returns a value of `type`, which is `failed` on error. */
+#define MAKE_TEMPORARY(type, path, failed, real_call)                          \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        struct ips_moment call = ips_at_call();                                \
+        type made = real_call;                                                 \
+        (void)record_file_created(AT_FDCWD, path, made == (failed) ? -1 : 0,   \
+                                  call, IPS_SITE);                             \
+        return made;                                                           \
+    } while (0)
+
+IPS_EXPORT int mkstemp(char *path)
+{
+    MAKE_TEMPORARY(int, path, -1, REAL(mkstemp)(path));
+}
+int mkstemp64(char *) IPS_ALIAS(mkstemp);
+
+IPS_EXPORT int mkostemp(char *path, int flags)
+{
+    MAKE_TEMPORARY(int, path, -1, REAL(mkostemp)(path, flags));
+}
+int mkostemp64(char *, int) IPS_ALIAS(mkostemp);
+
+IPS_EXPORT int mkstemps(char *path, int suffix)
+{
+    MAKE_TEMPORARY(int, path, -1, REAL(mkstemps)(path, suffix));
+}
+int mkstemps64(char *, int) IPS_ALIAS(mkstemps);
+
+IPS_EXPORT int mkostemps(char *path, int suffix, int flags)
+{
+    MAKE_TEMPORARY(int, path, -1, REAL(mkostemps)(path, suffix, flags));
+}
+int mkostemps64(char *, int, int) IPS_ALIAS(mkostemps);
+
+IPS_EXPORT char *mkdtemp(char *path)
+{
+    MAKE_TEMPORARY(char *, path, NULL, REAL(mkdtemp)(path));
 }
 
 IPS_EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)

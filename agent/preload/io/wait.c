@@ -376,8 +376,9 @@ IPS_EXPORT int nanosleep(const struct timespec *ts, struct timespec *left)
 int __nanosleep(const struct timespec *, struct timespec *)
     IPS_ALIAS(nanosleep);
 
-/* Like WAIT, for calls that return an error number instead of -1 and errno; the
- * record has -1 and the error number. */
+/* Like WAIT, for calls that return `number`, an error number, or something that
+ * stands for it, instead of -1 and errno; the record has -1 and the error
+ * number. */
 #define WAIT_NUMBER(op, real_call, number, again)                              \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -388,7 +389,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
         int r;                                                                 \
         IPS_REPEAT_AFTER_SAMPLE(r, real_call, r != 0, number, again);          \
         int saved = errno;                                                     \
-        ips_record_wait(op, call, r ? -1 : 0, r < 0 ? -r : r, IPS_SITE, 0);    \
+        ips_record_wait(op, call, r ? -1 : 0, number, IPS_SITE, 0);            \
         errno = saved;                                                         \
         return r;                                                              \
     } while (0)
@@ -406,7 +407,10 @@ IPS_EXPORT int thrd_sleep(const struct timespec *ts, struct timespec *left)
 {
     struct timespec own = {0, 0}, room;
     left = left ? left : &own;
-    WAIT_NUMBER(IPS_OP_SLEEP, REAL(thrd_sleep)(ts, left), r == -1 ? EINTR : 0,
+    WAIT_NUMBER(IPS_OP_SLEEP, REAL(thrd_sleep)(ts, left),
+                r == -1 ? EINTR
+                : r     ? EINVAL
+                        : 0,
                 LEFT_REST);
 }
 

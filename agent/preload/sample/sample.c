@@ -449,14 +449,13 @@ void ips_sample_stop_for_good(void)
 
 /* --- stacks of waits ------------------------------------------------------ */
 
-void ips_stack_write_current(uint64_t t, uint64_t site, uint64_t sp)
+/* Writes a STACK record of the calling thread at time `t`, without the frames
+ * inside `site`; 0: inside this library. */
+static void write_stack_record(uint64_t t, uint64_t site, uint64_t sp)
 {
     uint64_t frames[IPS_FRAMES_MAX + 8];
     struct ips_unwind_stack u;
     IPS_UNWIND_HERE(&u);
-    if (!on || ips_me.in_vfork)
-        return;
-    const struct ips_agent_work apart = ips_agent_work_begin();
     set_unwind_stack_bounds(&u, NULL);
     uint32_t n = ips_unwind_stack(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
     while (first < n &&
@@ -479,6 +478,14 @@ void ips_stack_write_current(uint64_t t, uint64_t site, uint64_t sp)
         *ips_stack_recent(extra, site) = (struct ips_stack_recent){site, sp};
     for (uint32_t i = 0; i < n; i++)
         ips_module_record_once(frames[first + i]);
+}
+
+void ips_stack_write_current(uint64_t t, uint64_t site, uint64_t sp)
+{
+    if (!on || ips_me.in_vfork)
+        return;
+    const struct ips_agent_work apart = ips_agent_work_begin();
+    write_stack_record(t, site, sp);
     ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_STACK));
 }
 

@@ -1,5 +1,6 @@
 /* i_wait CASE: waiting, and signals that come in between. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,9 +13,11 @@
 #include <sys/inotify.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -195,6 +198,63 @@ static void interrupted(void)
     printf(" %s\n", strerror(errno));
 }
 
+/* Says whether the call succeeded, and which file is there now. */
+static void made(const char *call, bool done, const char *path)
+{
+    struct stat st = {0};
+    struct timespec none = {0, 0};
+    nanosleep(&none, NULL); /* a record between two calls */
+    if (!done || lstat(path, &st))
+        exit(1);
+    fprintf(stderr, "%s\n", call);
+}
+
+static void makes(void)
+{
+    char dir[] = "/tmp/i_wait.XXXXXX",
+         temporary[5][20] = {"t.XXXXXX", "u.XXXXXX", "v.XXXXXX.s", "w.XXXXXX.s",
+                             "x.XXXXXX"};
+    made("mkdtemp", mkdtemp(dir) != NULL, dir);
+    if (chdir(dir))
+        exit(1);
+    made("creat", creat("a", 0600) >= 0, "a");
+    made("mkfifo", mkfifo("b", 0600) == 0, "b");
+    made("mkfifoat", mkfifoat(AT_FDCWD, "c", 0600) == 0, "c");
+    made("mkdir", mkdir("d", 0700) == 0, "d");
+    made("mkdirat", mkdirat(AT_FDCWD, "e", 0700) == 0, "e");
+    made("symlink", symlink("a", "f") == 0, "f");
+    made("symlinkat", symlinkat("a", AT_FDCWD, "g") == 0, "g");
+    made("link", link("a", "h") == 0, "h");
+    made("linkat", linkat(AT_FDCWD, "a", AT_FDCWD, "i", 0) == 0, "i");
+    made("mknod", mknod("j", S_IFREG | 0600, 0) == 0, "j");
+    made("mknodat", mknodat(AT_FDCWD, "k", S_IFREG | 0600, 0) == 0, "k");
+    made("mkstemp", mkstemp(temporary[0]) >= 0, temporary[0]);
+    made("mkostemp", mkostemp(temporary[1], 0) >= 0, temporary[1]);
+    made("mkstemps", mkstemps(temporary[2], 2) >= 0, temporary[2]);
+    made("mkostemps", mkostemps(temporary[3], 2, 0) >= 0, temporary[3]);
+    made("open", open("l", O_CREAT | O_WRONLY, 0600) >= 0, "l");
+    if (mkdir("d", 0700) == 0 || creat("d", 0600) >= 0 ||
+        mkfifoat(AT_FDCWD, "c", 0600) == 0 || mkstemp(dir) >= 0 ||
+        errno != EINVAL)
+        exit(1);
+    char remove[60];
+    snprintf(remove, sizeof(remove), "rm -r %s", dir);
+    printf("%d\n", system(remove));
+}
+
+/* A sleep that a signal ends. */
+static void woken(void)
+{
+    struct itimerval tick = {{0, 0}, {0, 10000}};
+    struct sigaction sa = {.sa_handler = on_write};
+    struct timespec second = {1, 0};
+    if (pipe(p))
+        exit(1);
+    sigaction(SIGALRM, &sa, NULL);
+    setitimer(ITIMER_REAL, &tick, NULL);
+    printf("thrd_sleep %d\n", thrd_sleep(&second, NULL));
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -208,6 +268,10 @@ int main(int argc, char **argv)
         jump();
     else if (!strcmp(what, "interrupted"))
         interrupted();
+    else if (!strcmp(what, "makes"))
+        makes();
+    else if (!strcmp(what, "woken"))
+        woken();
     else
         return 2;
     return 0;

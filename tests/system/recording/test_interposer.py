@@ -5,6 +5,7 @@ daemons: same output and status. Then the records are read with pooldump and
 checked: bytes of each channel on both ends, and kinds of records.
 """
 import collections
+import errno
 import json
 import os
 import pathlib
@@ -591,6 +592,26 @@ def test_special_waits(build, trace):
     assert r.count("ACQUIRE") == r.count("RELEASE") == 1  # the eventfd
     assert ops["SIGWAIT"] >= 1 and ops["SLEEP"] >= 3
     assert ops["OTHER"] == 1  # inotify
+
+
+def test_calls_that_make_files(build, trace):
+    """Each says so, once, and none that failed. Would catch: a call without a wrapper, so
+    that a wait for the file has no arc."""
+    r = trace([program(build, "i_wait"), "makes"], status=0)
+    main = r.of("START", a=1)[0]["pid"]
+    ops = [b["op"] for b in r.of("BLOCK") if b["pid"] == main]
+    # mkdtemp to open, each before a sleep
+    assert ops == 17 * ["MADE", "SLEEP"], ops
+    calls = [x for x in r.of("RELEASE") if x["pid"] == main]
+    assert len(calls) == 17
+
+
+def test_sleep_that_a_signal_ends(build, trace):
+    """Would catch: the number that thrd_sleep returns taken for an errno."""
+    r = trace([program(build, "i_wait"), "woken"], status=0)
+    assert r.stdout == "thrd_sleep -1\n"
+    [sleep] = [b for b in r.of("BLOCK") if b["op"] == "SLEEP"]
+    assert sleep["err"] == errno.EINTR
 
 
 def test_handler_that_writes(build, trace):
