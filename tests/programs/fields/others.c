@@ -244,8 +244,13 @@ void use_locks(void)
     must(fd >= 0 && unlink(name) == 0 && ftruncate(fd, 16384) == 0 &&
          fstat(fd, &st) == 0);
     const char *base = strrchr(name, '/') + 1;
-    want("RELEASE a=15 dev=0 ino=%lu object=0 value=1 err=0 in=use_locks",
-         (unsigned long)(fnv(FNV, base, strlen(base)) | 1));
+    for (int i = 0; i < 2; i++) { /* made, and removed */
+        want("RELEASE a=15 dev=0 ino=%lu object=0 value=1 err=0 in=use_locks",
+             (unsigned long)(fnv(FNV, base, strlen(base)) | 1));
+        if (i == 0)
+            want("BLOCK a=%lu result=%lu op=14 err=0 ready=0 in=use_locks",
+                 (unsigned long)st.st_dev, (unsigned long)st.st_ino);
+    }
     char *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 8192);
     must(at != MAP_FAILED);
     sem_t *shared = (sem_t *)(void *)(at + 4096 + 64);
