@@ -161,8 +161,9 @@ def test_graph_is_what_strace_saw(cases, name):
                            parents_of(case.recorder, done.run))
     result = strace_compare.compare(done.model, view)
     print(name, result.summary())
-    assert not result.differences, "%s\n%s" % (
-        result.summary(), "\n".join(result.differences[:40]))
+    assert not result.differences, "%s\n%s\n%s" % (
+        result.summary(), "\n".join(result.differences[:40]),
+        case.recorder.ask("path", done.run)["certificate"])
     moved = graph_view.view_of_events(case.recorder.events(done.run))
     by_event = strace_compare.compare(done.model, moved)
     assert not by_event.differences, "\n".join(by_event.differences[:40])
