@@ -139,6 +139,20 @@ static inline void ips_record_uncontended_now(enum ips_sync kind,
 void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment call);
 
+/* Asks for the cache line of a lock to write to it, before the wrapper reads
+ * the lock. Otherwise the read gets the line shared, and the atomic operation
+ * that follows has to ask for it once more; meanwhile the other threads that
+ * use the lock have it, so that a contended lock changes hands less often than
+ * without recording. */
+static inline void ips_fetch_to_write(const volatile void *at)
+{
+#ifdef __x86_64__
+    __asm__ volatile("prefetchw %0" : : "m"(*(const volatile char *)at));
+#else
+    __builtin_prefetch((const void *)at, 1);
+#endif
+}
+
 /* --- spinning ------------------------------------------------------------- */
 
 /* A thread that tries again and again is waiting, though it makes no waiting

@@ -147,6 +147,7 @@ static __attribute__((noinline)) int lock_mutex_slow(pthread_mutex_t *m,
  * fast path does only what a free lock needs. */
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
+    ips_fetch_to_write(m);
     if (unlikely(!ips_sync_on()) || is_free_in_single_thread(m))
         return SREAL_WAIT(pthread_mutex_lock)(m);
     if (unlikely(is_robust(m) || is_mutex_held(m) || !ips_sync_attempts) ||
@@ -235,6 +236,7 @@ static inline bool has_certainly_no_waiter(const pthread_mutex_t *m)
 
 IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
+    ips_fetch_to_write(m);
     if (unlikely(!ips_sync_on()) || likely(has_certainly_no_waiter(m)))
         return SREAL(pthread_mutex_unlock)(m);
     return unlock_mutex_slow(m, IPS_SITE);

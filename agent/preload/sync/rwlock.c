@@ -65,6 +65,7 @@ static uint32_t rwlock_writer_tid(const pthread_rwlock_t *l)
 
 #define LOCK(kind, try_call, real_call)                                        \
     do {                                                                       \
+        ips_fetch_to_write(l);                                                 \
         if (likely(!must_wait_for_rwlock(l, kind) && ips_sync_attempts &&      \
                    try_call == 0)) {                                           \
             ips_me.locks++;                                                    \
@@ -168,6 +169,7 @@ IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(pthread_rwlock_unlock)(l);
+    ips_fetch_to_write(l);
     bool waited = rwlock_check_waiters_and_clear_mark(l);
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_rwlock_unlock)(l);

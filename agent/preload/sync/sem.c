@@ -39,6 +39,7 @@ static inline bool is_sem_zero(const sem_t *s)
  * points even if they do not wait. */
 #define SEM_WAIT(real_call)                                                    \
     do {                                                                       \
+        ips_fetch_to_write(s);                                                 \
         int saved = errno;                                                     \
         pthread_testcancel();                                                  \
         if (likely(!is_sem_zero(s) && ips_sync_attempts &&                     \
@@ -110,6 +111,7 @@ IPS_EXPORT int sem_post(sem_t *s)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(sem_post)(s);
+    ips_fetch_to_write(s);
     bool waited = sem_check_waiters_and_clear_mark(s);
     if (likely(!waited && !ips_sync_all))
         return SREAL(sem_post)(s);
