@@ -3,8 +3,10 @@
 drop counts what is lost, block loses nothing, ring keeps the newest; in all
 three what is there and what is lost add up to what the program did.
 """
+import collections
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -119,6 +121,34 @@ def test_ring_keeps_the_newest(cluster, build):
     assert sum(n["xkind"] == "data" for n in nodes) >= len(newest)
     done = c.ipsq("path", "ring")
     assert done.returncode == 3 and "events were lost: overwritten" in done.stdout
+
+
+PIPES = """
+import os
+pipes = [os.pipe() for _ in range(8)]
+for _ in range(1500):
+    for k, (r, w) in enumerate(pipes):
+        os.write(w, b"x" * (k + 1))
+        os.read(r, 100)
+"""
+
+
+def test_ring_keeps_channels_apart(cluster):
+    """What went through each of eight pipes, to and from. Would catch: the bytes that a
+    digest stands for added to another channel's, or to the other direction's."""
+    c = cluster()
+    c.ipsrun([sys.executable, "-c", PIPES], name="ring", options=["--on-full=ring", *QUOTA],
+             check=True)
+    c.wait_closed("ring")
+    moved = collections.Counter()
+    rows = events_of(c, "ring")
+    assert any("with those before" in e["detail"] for e in rows)
+    for e in rows:
+        if e["type"] in ("send", "receive") and "pipe" in (e["channel"] or ""):
+            moved[e["channel"], e["type"]] += e["bytes"]
+    for kind in ("send", "receive"):
+        most = sorted(n for (_, way), n in moved.items() if way == kind)[-8:]
+        assert most == [1500 * (k + 1) for k in range(8)], moved
 
 
 @pytest.mark.quick
