@@ -315,6 +315,10 @@ static int condense_oldest(struct ips_ring *r)
         out = r->spare[--r->spare_count];
     else
         out = r->digest.base ? r->digest : last;
+    /* A digest keeps two records a channel, so it may need more than the part
+     * that a new segment has populated. If the quota or the pool has no room
+     * for it, the digest keeps what fits into that part. */
+    (void)ips_segment_populate(&out, out.end);
     const uint64_t room = out.limit - out.base;
     uint64_t at = out.base;
     if (in_place) {

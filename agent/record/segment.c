@@ -49,6 +49,21 @@ static int populate_pages(uint64_t from, uint64_t bytes)
     return rc;
 }
 
+int ips_segment_populate(struct ips_segment_map *m, uint64_t target)
+{
+    uint64_t from = m->limit;
+    if (target <= from)
+        return 0;
+    if (!ips_quota_take(target - from))
+        return ips_encode_lost_cause(IPS_LOST_QUOTA);
+    if (populate_pages(from, target - from) < 0) {
+        ips_quota_give_back(target - from);
+        return ips_encode_lost_cause(IPS_LOST_POOL_FULL);
+    }
+    m->limit = target;
+    return 0;
+}
+
 int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
 {
     uint64_t from = s->seg.limit;
@@ -63,14 +78,10 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
         target = round_up(need_end, PAGE_BYTES);
     if (target > s->seg.end)
         target = s->seg.end;
-    if (!ips_quota_take(target - from))
-        return ips_encode_lost_cause(IPS_LOST_QUOTA);
-    if (populate_pages(from, target - from) < 0) {
-        ips_quota_give_back(target - from);
-        return ips_encode_lost_cause(IPS_LOST_POOL_FULL);
-    }
-    s->seg.limit = s->limit = target;
-    return 0;
+    int rc = ips_segment_populate(&s->seg, target);
+    if (rc == 0)
+        s->limit = target;
+    return rc;
 }
 
 /* Writes the path POOL/RUN/PID.TID.STAMP.seg into `out`. */
