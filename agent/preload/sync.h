@@ -149,7 +149,7 @@ static inline void ips_fetch_to_write(const volatile void *at)
 #ifdef __x86_64__
     __asm__ volatile("prefetchw %0" : : "m"(*(const volatile char *)at));
 #else
-    __builtin_prefetch((const void *)at, 1);
+    __builtin_prefetch((const void *)(uintptr_t)at, 1);
 #endif
 }
 

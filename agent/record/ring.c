@@ -15,8 +15,8 @@
  *    higher seq hold all records, each once. The new digest is DRAINED, like
  *    every empty segment, until it is complete and becomes CLOSED. Only then
  *    are the segments that it replaces cleared. (If there is no space for a
- *    third segment, the new digest overwrites the old one; a SIGKILL meanwhile
- *    loses the digest.)
+ *    third segment, the new digest overwrites the oldest segment; a SIGKILL
+ *    meanwhile loses that segment.)
  *  - a segment is not cleared while an interrupted frame of this thread will
  *    still write to it.
  *
@@ -217,6 +217,17 @@ static bool digest_keeps_record(struct ips_ring *r,
     }
 }
 
+/* Returns the most bytes that copy_kept_records() may copy. */
+static uint64_t count_kept_bytes(struct ips_ring *r,
+                                 const struct ips_segment_map *m)
+{
+    const struct digest_writer w = {.half = UINT64_MAX};
+    uint64_t bytes = 0;
+    for (struct ips_rec_head *h = NULL; (h = next_record_of(m, h));)
+        bytes += digest_keeps_record(r, h, &w) ? record_bytes(h) : 0;
+    return bytes;
+}
+
 /* Second pass: copies the records to keep and counts the others as dropped. */
 static void copy_kept_records(struct ips_ring *r,
                               const struct ips_segment_map *m,
@@ -301,24 +312,31 @@ static void fill_digest_header(struct ips_segment_header *h,
 }
 
 /* Condenses the oldest segment and the digest into a new digest; the segments
- * that become free are spare then. Without a spare segment the new digest is
- * built in anonymous memory and then overwrites the old one. Returns 0 or -1 -
- * cause. */
+ * that become free are spare then. Without a spare segment that can be
+ * populated far enough, the new digest is built in anonymous memory and then
+ * overwrites the oldest segment. Returns 0 or -1 - cause. */
 static int condense_oldest(struct ips_ring *r)
 {
     struct ips_segment_map last = r->old[0], out = {0};
     if (ips_segment_has_unpublished(&last) ||
         (r->digest.base && ips_segment_has_unpublished(&r->digest)))
         return ips_encode_lost_cause(IPS_LOST_NESTED);
-    bool in_place = r->spare_count == 0;
-    if (!in_place)
-        out = r->spare[--r->spare_count];
-    else
-        out = r->digest.base ? r->digest : last;
-    /* A digest keeps two records a channel, so it may need more than the part
-     * that a new segment has populated. If the quota or the pool has no room
-     * for it, the digest keeps what fits into that part. */
-    (void)ips_segment_populate(&out, out.end);
+    memset(r->sums, 0, sizeof(r->sums));
+    sum_channel_bytes(r, &r->digest, true);
+    sum_channel_bytes(r, &last, false);
+    bool in_place = true;
+    if (r->spare_count) {
+        /* A digest keeps two records a channel, so it may need more than the
+         * part that a new segment has populated. */
+        out = r->spare[r->spare_count - 1];
+        uint64_t need = out.base + sizeof(struct ips_segment_header) +
+                        count_kept_bytes(r, &r->digest) +
+                        count_kept_bytes(r, &last) + LOST_BYTES;
+        in_place = ips_segment_populate(&out, need) < 0;
+        r->spare_count -= !in_place;
+    }
+    if (in_place) /* it was full, so all of it is populated */
+        out = last;
     const uint64_t room = out.limit - out.base;
     uint64_t at = out.base;
     if (in_place) {
@@ -329,10 +347,7 @@ static int condense_oldest(struct ips_ring *r)
     }
     struct digest_writer w = {.at = at + sizeof(struct ips_segment_header),
                               .end = at + room,
-                              .half = at + room / 2};
-    memset(r->sums, 0, sizeof(r->sums));
-    sum_channel_bytes(r, &r->digest, true);
-    sum_channel_bytes(r, &last, false);
+                              .half = at + (out.end - out.base) / 2};
     copy_kept_records(r, &r->digest, &w);
     copy_kept_records(r, &last, &w);
     write_lost_sums(&w);

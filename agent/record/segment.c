@@ -52,6 +52,7 @@ static int populate_pages(uint64_t from, uint64_t bytes)
 int ips_segment_populate(struct ips_segment_map *m, uint64_t target)
 {
     uint64_t from = m->limit;
+    target = ips_min_u64(round_up(target, PAGE_BYTES), m->end);
     if (target <= from)
         return 0;
     if (!ips_quota_take(target - from))
@@ -74,13 +75,8 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
     uint64_t step = round_up(from - s->seg.base, IPS_GROW_FIRST_BYTES);
     uint64_t target =
         from + (step < IPS_GROW_STEP_BYTES ? step : IPS_GROW_STEP_BYTES);
-    if (target < need_end)
-        target = round_up(need_end, PAGE_BYTES);
-    if (target > s->seg.end)
-        target = s->seg.end;
-    int rc = ips_segment_populate(&s->seg, target);
-    if (rc == 0)
-        s->limit = target;
+    int rc = ips_segment_populate(&s->seg, ips_max_u64(target, need_end));
+    s->limit = s->seg.limit;
     return rc;
 }
 

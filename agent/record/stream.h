@@ -181,8 +181,8 @@ void ips_start_complete_stream(struct ips_stream *s, uint64_t stamp);
 
 /* --- record/segment.c; callers have blocked all signals ------------------ */
 
-/* Makes *m writable up to `target`, at most its end. Returns 0 or -1 - cause.
- */
+/* Makes *m writable up to the end of the page of `target`, at most to its own
+ * end. Returns 0 or -1 - cause. */
 int ips_segment_populate(struct ips_segment_map *m, uint64_t target);
 /* Makes the current segment writable up to need_end. Returns 0 or -1 - cause.
  */

@@ -496,6 +496,6 @@ unsigned slave_drain_count_open_runs(const struct slave_drain *d)
 {
     unsigned n = 0;
     for (const struct slave_run *r = d->runs; r; r = r->next)
-        n += r->in_pool;
+        n += r->in_pool || r->unopened[0];
     return n;
 }

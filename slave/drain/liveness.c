@@ -473,3 +473,16 @@ bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run)
      * the run */
     return !d->carried_ns || is_run_in_environments(d, run);
 }
+
+bool slave_run_all_dead(const struct slave_run *run)
+{
+    /* Only the last image of a process counts, not those that an exec
+     * replaced. */
+    for (const struct slave_image *i = run->images; i; i = i->next)
+        if (i->state != SLAVE_IMAGE_DEAD && i->state != SLAVE_IMAGE_REPLACED &&
+            !i->dying)
+            return false;
+    /* Images of dead processes are freed (drain/run_removal.c), so the list may
+     * be empty. */
+    return run->images || (run->scan && run->process_count);
+}

@@ -63,7 +63,6 @@ static const unsigned segment_from[] = {
 };
 static const char *const segment_names[] = {
     "new", "waiting", "reading", "done", "drained", "bad", "gone"};
-
 void slave_segment_set_state(struct slave_segment *seg,
                              enum slave_segment_state next, const char *why)
 {
@@ -425,19 +424,6 @@ void slave_run_free(struct slave_drain *d, struct slave_run *run)
     if (run->dirfd >= 0)
         close(run->dirfd);
     free(run);
-}
-
-bool slave_run_all_dead(const struct slave_run *run)
-{
-    /* Only the last image of a process counts, not those that an exec
-     * replaced. */
-    for (const struct slave_image *i = run->images; i; i = i->next)
-        if (i->state != SLAVE_IMAGE_DEAD && i->state != SLAVE_IMAGE_REPLACED &&
-            !i->dying)
-            return false;
-    /* Images of dead processes are freed (drain/run_removal.c), so the list may
-     * be empty. */
-    return run->images || (run->scan && run->process_count);
 }
 
 static bool is_run_finished(const struct slave_run *run)
