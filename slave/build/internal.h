@@ -394,7 +394,7 @@ void b_stop_early_match(struct build *b, uint32_t to);
 int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
                         const struct ips_rec_io *r, uint64_t t,
                         uint64_t t_ret) IPS_MUST_USE;
-/* Adds naps to b->nap_runs. For each BLOCK and any record after a nap. */
+/* Adds naps to b->nap_runs. For BLOCK, ACQUIRE, any record after a nap. */
 int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_awaited_files(struct build *b) IPS_MUST_USE; /* before `node` */

@@ -245,6 +245,10 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
         m->b->ends[v->end].connect_node = node;
     set_last_send_of_end(m, v, node);
+    /* It waited for an accept to make room in the listener's queue. (A connect
+     * by TCP waits for the network.) */
+    if (v->blocked && m->b->out->ends[v->end].kind == IPS_CHAN_UNIX)
+        b_add_unended_wait(m, m->b->nodes, v->blocked_ns, false);
     return 0;
 }
 

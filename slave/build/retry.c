@@ -11,8 +11,9 @@
  *
  * Tests of a flag in memory have no record, nor has the write of the flag by
  * another thread. Several sleeps at one call site, with no record and no work
- * between, count as naps between such tests. They are idle time as well, and
- * answers report that the event that ended them is not known. */
+ * between, count as naps between such tests; so do waits for a condition, a
+ * semaphore or a futex that reached their time limit. They are idle time as
+ * well, and answers report that the event that ended them is not known. */
 #include <errno.h>
 
 #include "slave/build/node.h"
@@ -188,9 +189,38 @@ int b_scan_retry_acquire(struct build *b, const struct b_stream *s,
 #define NAPS_OF_ONE_ODD 8u
 #define LOOK_LONG_NS (2u * B_READ_NS)
 
-/* Whether a record of this type shows that the thread worked between naps. */
-static bool is_record_of_work(uint32_t type)
+struct nap {
+    uint64_t t, t_ret, cpu, cpu_ret, site;
+};
+
+/* Sets *n if the record is a sleep, or a wait that reached its time limit. */
+static bool read_nap(const struct b_stream *s, uint32_t type, const uint8_t *p,
+                     struct nap *n)
 {
+    struct ips_rec_io r;
+    struct ips_rec_sync a;
+    if (type == IPS_REC_BLOCK) {
+        memcpy(&r, p, sizeof(r));
+        *n = (struct nap){b_stamp_to_ns(&s->clock, r.h.word, r.h.t),
+                          b_stamp_to_ns(&s->clock, r.h.word, r.t_ret), r.cpu,
+                          r.cpu_ret, r.site};
+        return r.op == IPS_OP_SLEEP && !r.err && !r.result;
+    }
+    if (type != IPS_REC_ACQUIRE)
+        return false;
+    memcpy(&a, p, sizeof(a));
+    *n = (struct nap){b_stamp_to_ns(&s->clock, a.h.word, a.h.t),
+                      b_stamp_to_ns(&s->clock, a.h.word, a.t_ret), a.cpu,
+                      a.cpu_ret, a.site};
+    return a.err == ETIMEDOUT &&
+           (a.h.a == IPS_SYNC_COND || a.h.a == IPS_SYNC_SEMAPHORE ||
+            a.h.a == IPS_SYNC_FUTEX);
+}
+
+/* Whether the record shows that the thread worked between naps. */
+static bool is_record_of_work(uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_head h;
     switch (type) {
     case IPS_REC_SAMPLE:
     case IPS_REC_STACK:
@@ -207,6 +237,9 @@ static bool is_record_of_work(uint32_t type)
     case IPS_REC_ACQUIRE_SHORT: /* a lock may protect the flag */
     case IPS_REC_RELEASE_SHORT:
         return false;
+    case IPS_REC_RELEASE: /* so may a mutex for which others wait */
+        memcpy(&h, p, sizeof(h));
+        return h.a != IPS_SYNC_MUTEX;
     default:
         return true;
     }
@@ -218,13 +251,13 @@ static bool is_nap_of_similar_length(const struct b_naps *y, uint64_t ns)
     return longer <= ips_add_sat(ips_add_sat(shorter, shorter), NAP_LATE_NS);
 }
 
-static bool continues_nap_run(const struct b_naps *y,
-                              const struct ips_rec_io *r, uint64_t ns)
+static bool continues_nap_run(const struct b_naps *y, const struct nap *n,
+                              uint64_t ns)
 {
-    return y->count && r->site && y->site == r->site &&
+    return y->count && n->site && y->site == n->site &&
            ns <= ips_add_sat(ips_add_sat(y->ns, y->ns), NAP_ODD_NS) &&
            y->odd <= y->count / NAPS_OF_ONE_ODD &&
-           ips_sub_sat(r->cpu, y->cpu_ret) < LOOK_LONG_NS;
+           ips_sub_sat(n->cpu, y->cpu_ret) < LOOK_LONG_NS;
 }
 
 static int add_nap(struct build *b, struct b_stream *s, uint64_t t_ret)
@@ -248,29 +281,25 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p)
 {
     struct b_naps *y = &s->naps;
-    struct ips_rec_io r;
-    if (type == IPS_REC_BLOCK)
-        memcpy(&r, p, sizeof(r));
-    if (type != IPS_REC_BLOCK || r.op != IPS_OP_SLEEP || r.err || r.result) {
-        if (is_record_of_work(type))
+    struct nap n;
+    if (!read_nap(s, type, p, &n)) {
+        if (is_record_of_work(type, p))
             y->count = 0;
         return 0;
     }
-    uint64_t t = b_stamp_to_ns(&s->clock, r.h.word, r.h.t);
-    uint64_t t_ret = b_stamp_to_ns(&s->clock, r.h.word, r.t_ret);
-    uint64_t ns = ips_sub_sat(t_ret, t);
+    uint64_t ns = ips_sub_sat(n.t_ret, n.t);
     uint64_t look =
         ips_max_u64(LOOK_MIN_NS, ips_min_u64(LOOK_MAX_NS, y->ns / LOOK_PARTS));
     bool like = is_nap_of_similar_length(y, ns);
-    y->odd += !like || ips_sub_sat(r.cpu, y->cpu_ret) > look;
-    if (!continues_nap_run(y, &r, ns)) {
-        *y = (struct b_naps){.site = r.site, .from = t};
+    y->odd += !like || ips_sub_sat(n.cpu, y->cpu_ret) > look;
+    if (!continues_nap_run(y, &n, ns)) {
+        *y = (struct b_naps){.site = n.site, .from = n.t};
         like = true;
     }
     y->count++;
-    y->cpu_ret = r.cpu_ret;
+    y->cpu_ret = n.cpu_ret;
     y->ns = like ? ns : y->ns;
-    return add_nap(b, s, t_ret);
+    return add_nap(b, s, n.t_ret);
 }
 
 /* ---- files that were found, and who made them ---- */

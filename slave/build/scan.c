@@ -480,7 +480,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         type != IPS_REC_GUESSED && type != IPS_REC_CALLS &&
         type != IPS_REC_PAGEFAULT)
         s->exec_last = type == IPS_REC_EXEC;
-    if (type == IPS_REC_BLOCK || s->naps.count) {
+    if (type == IPS_REC_BLOCK || type == IPS_REC_ACQUIRE || s->naps.count) {
         int rc = b_scan_naps(c->b, s, type, p);
         if (rc < 0)
             return rc;

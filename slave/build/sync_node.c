@@ -61,6 +61,8 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     bool second = s->kind == IPS_SYNC_MUTEX && s->value == 1;
     uint64_t waited = has_spun(s) ? v->t_ret - v->t : v->blocked_ns;
     bool got = s->err == 0 || s->err == EOWNERDEAD || s->cause != IPS_NONE;
+    if (!got && s->err == ETIMEDOUT && v->blocked && b_count_if_nap(m, v))
+        return 0;
     if (waited >= B_BLOCKED_NS && !second)
         b_count_wait(m,
                      got               ? b_cause_of_sync(s->kind)

@@ -25,7 +25,8 @@ struct b_tries {
 #define B_TRIES_KEPT 4u
 
 /* Naps since the stream's last record of another kind (b_scan_naps()). A nap is
- * a short sleep between two tests of a condition. */
+ * a short sleep, or a wait that reached its time limit, between two tests of a
+ * condition. */
 struct b_naps {
     uint32_t count, odd; /* number of naps; number of odd naps: of another
                             length, or after too much CPU time */

@@ -3,22 +3,31 @@
  * itself. `read`: the same with a byte that is read. `outside`: nobody in the
  * program ends the wait, but a SIGUSR1 that the test sends does. `stream`: a
  * thread computes instead of the child. `file`: nobody has to end the wait.
- * `words`: two commands of wordexp compute, one after the other. */
+ * `words`: two commands of wordexp compute, one after the other. `condition`,
+ * `semaphore`, `futex`: a thread computes and then sets a flag, which the main
+ * thread tests between waits that reach their time limit. `backlog`: the child
+ * accepts. */
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include <wordexp.h>
 
@@ -55,6 +64,8 @@ static int child(const char *what)
         return (int)unseen_call(SYS_kill, getppid(), SIGUSR1, 0, 0);
     if (strcmp(what, "nameless") == 0)
         return nameless_signal();
+    if (strcmp(what, "backlog") == 0)
+        return accept(p[0], NULL, NULL) < 0 || accept(p[0], NULL, NULL) < 0;
     return rmdir(dir);
 }
 
@@ -146,8 +157,79 @@ static int wait_for_words(void)
     return wordexp(words, &found, 0);
 }
 
+static atomic_int flag;
+
+static void *set_flag(void *unused)
+{
+    compute(100);
+    atomic_store(&flag, 1);
+    return unused;
+}
+
+static bool tries_flag(const char *what)
+{
+    return strcmp(what, "condition") == 0 || strcmp(what, "semaphore") == 0 ||
+           strcmp(what, "futex") == 0;
+}
+
+/* Waits of at most 1 ms, which nobody ends, until the flag is set. */
+static int try_flag(const char *what)
+{
+    static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    const struct timespec limit = {0, 1000000};
+    struct timespec until;
+    pthread_t thread;
+    sem_t sem;
+    int word = 0;
+    if (sem_init(&sem, 0, 0) || pthread_create(&thread, NULL, set_flag, NULL))
+        return 1;
+    pthread_mutex_lock(&mutex);
+    while (!atomic_load(&flag)) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (what[0] == 'c')
+            pthread_cond_timedwait(&cond, &mutex, &until);
+        else if (what[0] == 's')
+            sem_timedwait(&sem, &until);
+        else
+            syscall(SYS_futex, &word, FUTEX_WAIT, 0, &limit, NULL, 0);
+    }
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+
+/* A listening socket without room for a second connection. */
+static int make_listener(struct sockaddr_un *name)
+{
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "i_unended.%d",
+             (int)getpid());
+    p[0] = socket(AF_UNIX, SOCK_STREAM, 0);
+    return bind(p[0], (const struct sockaddr *)name, sizeof(*name)) ||
+           listen(p[0], 0);
+}
+
+/* The second one waits until the child accepts the first. */
+static int connect_twice(const struct sockaddr_un *name)
+{
+    for (int i = 0; i < 2; i++)
+        if (connect(socket(AF_UNIX, SOCK_STREAM, 0),
+                    (const struct sockaddr *)name, sizeof(*name)))
+            return 1;
+    return 0;
+}
+
+static struct sockaddr_un listener;
+
 static int wait_for_it(const char *what, int fd)
 {
+    if (strcmp(what, "backlog") == 0)
+        return connect_twice(&listener);
+    if (tries_flag(what))
+        return try_flag(what);
     if (strcmp(what, "words") == 0)
         return wait_for_words();
     if (strcmp(what, "list") == 0)
@@ -186,6 +268,8 @@ int main(int argc, char **argv)
     if (pipe(p))
         return 1;
     int fd = p[0];
+    if (strcmp(what, "backlog") == 0 && make_listener(&listener))
+        return 1;
     sigaction(SIGUSR1, &sa, NULL);
     sigemptyset(&usr2);
     sigaddset(&usr2, SIGUSR2);
@@ -204,7 +288,7 @@ int main(int argc, char **argv)
         puts("ready");
         fflush(stdout);
     } else if (strcmp(what, "stream") != 0 && strcmp(what, "file") != 0 &&
-               strcmp(what, "words") != 0 && fork() == 0) {
+               strcmp(what, "words") != 0 && !tries_flag(what) && fork() == 0) {
         _exit(child(what));
     }
     int r = wait_for_it(what, fd);

@@ -27,7 +27,8 @@ def record(c, build, what):
     c.wait_closed(what)
 
 
-WAITS = ["inotify", "handler", "nameless", "write", "stream", "words"]
+WAITS = ["inotify", "handler", "nameless", "write", "stream", "words", "condition",
+         "semaphore", "futex", "backlog"]
 
 
 @pytest.mark.parametrize("what", WAITS)
