@@ -601,6 +601,15 @@ static void add_doubts_of_run(const struct why_facts *f, struct doubt *d)
                                f->untraced == 1 ? " was" : "es were"));
 }
 
+/* Whether some thread spins: a core for it may end its wait no sooner. */
+static bool has_spinning_thread(const struct why_facts *f)
+{
+    for (size_t i = 0; i < f->procedures; i++)
+        if (f->procedure[i].yields || f->procedure[i].reads_memory)
+            return true;
+    return f->spinning.ns > 0;
+}
+
 static bool is_found_by_samples(enum why_kind kind)
 {
     return kind == WHY_PROCEDURE || kind == WHY_SPREAD;
@@ -648,6 +657,11 @@ enum why_confidence why_rate_confidence(const struct why_facts *f,
         f->delay_unknown_ns > x->ns)
         add_doubt(&d, WHY_FAIR,
                   "threads were off the CPU for longer without a known reason");
+    if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
+        has_spinning_thread(f))
+        add_doubt(&d, WHY_FAIR,
+                  "a thread spins, and what it waits for may "
+                  "come no sooner with a core for it");
     if (amount && (amount->yields || amount->reads_memory))
         add_doubt(&d, WHY_FAIR, "what it waits for is not recorded");
     if (x && x->kind == WHY_LOCK)

@@ -392,6 +392,14 @@ static void test_why__a_thread_that_yields_spins(void **state)
          "as threads do that wait until another one changes something in "
          "memory.");
     assert_int_equal(x.finding[0].sure, WHY_FAIR);
+    f.amount[WHY_BUSY] = amount(20000, 20000, "/m/p.1", NULL);
+    x = find(&f); /* a busy machine may not be why it takes so long */
+    assert_int_equal(x.finding[0].kind, WHY_BUSY);
+    assert_int_equal(x.finding[0].sure, WHY_FAIR);
+    p.yields = false;
+    x = find(&f);
+    assert_int_equal(x.finding[0].kind, WHY_BUSY);
+    assert_int_equal(x.finding[0].sure, WHY_HIGH);
 }
 
 /* Would catch: a thread that reads memory until it changes said to work, or
