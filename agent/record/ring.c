@@ -15,8 +15,8 @@
  *    higher seq hold all records, each once. The new digest is DRAINED, like
  *    every empty segment, until it is complete and becomes CLOSED. Only then
  *    are the segments that it replaces cleared. (If there is no space for a
- *    third segment, the new digest overwrites the oldest segment; a SIGKILL
- *    meanwhile loses that segment.)
+ *    third segment, the new digest overwrites the oldest segment or the old
+ *    digest; a SIGKILL meanwhile loses that one.)
  *  - a segment is not cleared while an interrupted frame of this thread will
  *    still write to it.
  *
@@ -314,7 +314,8 @@ static void fill_digest_header(struct ips_segment_header *h,
 /* Condenses the oldest segment and the digest into a new digest; the segments
  * that become free are spare then. Without a spare segment that can be
  * populated far enough, the new digest is built in anonymous memory and then
- * overwrites the oldest segment. Returns 0 or -1 - cause. */
+ * overwrites the oldest segment or the old digest, of which more is populated.
+ * Returns 0 or -1 - cause. */
 static int condense_oldest(struct ips_ring *r)
 {
     struct ips_segment_map last = r->old[0], out = {0};
@@ -335,8 +336,11 @@ static int condense_oldest(struct ips_ring *r)
         in_place = ips_segment_populate(&out, need) < 0;
         r->spare_count -= !in_place;
     }
-    if (in_place) /* it was full, so all of it is populated */
-        out = last;
+    if (in_place) {
+        /* Either may be populated in part only. */
+        uint64_t digest_room = r->digest.limit - r->digest.base;
+        out = digest_room > last.limit - last.base ? r->digest : last;
+    }
     const uint64_t room = out.limit - out.base;
     uint64_t at = out.base;
     if (in_place) {
@@ -345,9 +349,10 @@ static int condense_oldest(struct ips_ring *r)
         if (ips_sys_is_error(at))
             return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     }
-    struct digest_writer w = {.at = at + sizeof(struct ips_segment_header),
-                              .end = at + room,
-                              .half = at + (out.end - out.base) / 2};
+    struct digest_writer w = {
+        .at = at + sizeof(struct ips_segment_header),
+        .end = at + room,
+        .half = at + (in_place ? room : out.end - out.base) / 2};
     copy_kept_records(r, &r->digest, &w);
     copy_kept_records(r, &last, &w);
     write_lost_sums(&w);

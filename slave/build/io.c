@@ -85,6 +85,8 @@ static inline bool is_receive_of_pending_poll(const struct maker *m,
 /* A pipe in packet mode splits a write into packets of at most this many bytes.
  */
 #define PIPE_PACKET_BYTES 4096u
+/* A shorter wait of a connect may well be one for a core. */
+#define CONNECT_WAIT_NS 5000000u
 static uint64_t count_packets_of_write(const struct build *b, uint32_t end,
                                        uint64_t bytes)
 {
@@ -245,9 +247,9 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
         m->b->ends[v->end].connect_node = node;
     set_last_send_of_end(m, v, node);
-    /* It waited for an accept to make room in the listener's queue. (A connect
-     * by TCP waits for the network.) */
-    if (v->blocked && m->b->out->ends[v->end].kind == IPS_CHAN_UNIX)
+    /* it waited for room in the listener's queue (by TCP, for the network) */
+    if (v->blocked_ns >= CONNECT_WAIT_NS && !v->by_signal &&
+        m->b->out->ends[v->end].kind == IPS_CHAN_UNIX)
         b_add_unended_wait(m, m->b->nodes, v->blocked_ns, false);
     return 0;
 }

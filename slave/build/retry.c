@@ -191,6 +191,7 @@ int b_scan_retry_acquire(struct build *b, const struct b_stream *s,
 
 struct nap {
     uint64_t t, t_ret, cpu, cpu_ret, site;
+    uint64_t object; /* hash of what was waited for; 0: a sleep */
 };
 
 /* Sets *n if the record is a sleep, or a wait that reached its time limit. */
@@ -202,25 +203,32 @@ static bool read_nap(const struct b_stream *s, uint32_t type, const uint8_t *p,
     if (type == IPS_REC_BLOCK) {
         memcpy(&r, p, sizeof(r));
         *n = (struct nap){b_stamp_to_ns(&s->clock, r.h.word, r.h.t),
-                          b_stamp_to_ns(&s->clock, r.h.word, r.t_ret), r.cpu,
-                          r.cpu_ret, r.site};
+                          b_stamp_to_ns(&s->clock, r.h.word, r.t_ret),
+                          r.cpu,
+                          r.cpu_ret,
+                          r.site,
+                          0};
         return r.op == IPS_OP_SLEEP && !r.err && !r.result;
     }
     if (type != IPS_REC_ACQUIRE)
         return false;
     memcpy(&a, p, sizeof(a));
     *n = (struct nap){b_stamp_to_ns(&s->clock, a.h.word, a.h.t),
-                      b_stamp_to_ns(&s->clock, a.h.word, a.t_ret), a.cpu,
-                      a.cpu_ret, a.site};
+                      b_stamp_to_ns(&s->clock, a.h.word, a.t_ret),
+                      a.cpu,
+                      a.cpu_ret,
+                      a.site,
+                      a.h.a + a.dev + a.ino + a.object};
     return a.err == ETIMEDOUT &&
            (a.h.a == IPS_SYNC_COND || a.h.a == IPS_SYNC_SEMAPHORE ||
             a.h.a == IPS_SYNC_FUTEX);
 }
 
-/* Whether the record shows that the thread worked between naps. */
-static bool is_record_of_work(uint32_t type, const uint8_t *p)
+/* Whether the record shows that the thread worked between naps at call site
+ * `site`. */
+static bool is_record_of_work(uint32_t type, const uint8_t *p, uint64_t site)
 {
-    struct ips_rec_head h;
+    struct ips_rec_sync a;
     switch (type) {
     case IPS_REC_SAMPLE:
     case IPS_REC_STACK:
@@ -237,9 +245,9 @@ static bool is_record_of_work(uint32_t type, const uint8_t *p)
     case IPS_REC_ACQUIRE_SHORT: /* a lock may protect the flag */
     case IPS_REC_RELEASE_SHORT:
         return false;
-    case IPS_REC_RELEASE: /* so may a mutex for which others wait */
-        memcpy(&h, p, sizeof(h));
-        return h.a != IPS_SYNC_MUTEX;
+    case IPS_REC_RELEASE: /* a wait for a condition releases its mutex */
+        memcpy(&a, p, sizeof(a));
+        return a.h.a != IPS_SYNC_MUTEX || a.site != site;
     default:
         return true;
     }
@@ -255,6 +263,7 @@ static bool continues_nap_run(const struct b_naps *y, const struct nap *n,
                               uint64_t ns)
 {
     return y->count && n->site && y->site == n->site &&
+           y->object == n->object &&
            ns <= ips_add_sat(ips_add_sat(y->ns, y->ns), NAP_ODD_NS) &&
            y->odd <= y->count / NAPS_OF_ONE_ODD &&
            ips_sub_sat(n->cpu, y->cpu_ret) < LOOK_LONG_NS;
@@ -283,7 +292,7 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
     struct b_naps *y = &s->naps;
     struct nap n;
     if (!read_nap(s, type, p, &n)) {
-        if (is_record_of_work(type, p))
+        if (is_record_of_work(type, p, y->site))
             y->count = 0;
         return 0;
     }
@@ -293,7 +302,7 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
     bool like = is_nap_of_similar_length(y, ns);
     y->odd += !like || ips_sub_sat(n.cpu, y->cpu_ret) > look;
     if (!continues_nap_run(y, &n, ns)) {
-        *y = (struct b_naps){.site = n.site, .from = n.t};
+        *y = (struct b_naps){.site = n.site, .object = n.object, .from = n.t};
         like = true;
     }
     y->count++;

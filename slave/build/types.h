@@ -33,6 +33,7 @@ struct b_naps {
     uint32_t run; /* index in nap_runs; valid once there are NAPS_MIN naps
                      (build/retry.c) */
     uint64_t site, from;  /* call site and start of the first nap */
+    uint64_t object;      /* hash of what was waited for; 0: sleeps */
     uint64_t cpu_ret, ns; /* CPU time at the return of the last nap; length of
                              the last nap that was not odd in length */
 };

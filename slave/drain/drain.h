@@ -171,8 +171,9 @@ struct slave_run {
      * run's archive is open */
     bool in_pool;
     /* why the archive of a run in the pool cannot be opened; empty: it can, or
-     * the run is not in the pool */
+     * the run is not in the pool; `tried`: in which listing of the pool */
     char unopened[200];
+    uint32_t tried;
     bool want_sync; /* a client waits: poll all segments now */
     /* number of turns, since want_sync was set, that read all published
      * records; set to SLAVE_SYNCED when a turn finds nothing new */
@@ -280,6 +281,7 @@ struct slave_drain {
     /* why the slave cannot open the archive of a run that the last listing of
      * the pool found; "": no failure */
     char unopened[200];
+    uint32_t listings; /* number of listings of the pool so far */
     uint64_t retry_ns;
     /* incremented with every change that is reported to the master */
     uint64_t version;

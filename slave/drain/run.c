@@ -382,6 +382,8 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
         if (!run->unopened[0])
             d->version++;
         snprintf(run->unopened, sizeof(run->unopened), "%.199s", err->msg);
+        run->tried = d->listings;
+        free_streams_segments_and_images(d, run);
         merge_control_file(run, control);
         return rc;
     }
@@ -645,7 +647,7 @@ static struct slave_run **find_oldest_closed_run(struct slave_drain *d)
         if (r->row.closed)
             newest = ips_max_u64(newest, r->row.closed_real_ns);
     for (struct slave_run **p = &d->runs; *p; p = &(*p)->next)
-        if ((*p)->row.closed && !(*p)->pins &&
+        if ((*p)->row.closed && !(*p)->pins && !(*p)->unopened[0] &&
             (*p)->row.closed_real_ns < newest &&
             (!oldest ||
              (*p)->row.closed_real_ns < (*oldest)->row.closed_real_ns))

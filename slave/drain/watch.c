@@ -175,11 +175,18 @@ void slave_watch_list_pool(struct slave_drain *d)
     }
     struct dirent *e;
     d->unopened[0] = '\0';
+    d->listings++;
     while ((e = readdir(dir)))
         if ((e->d_type == DT_DIR || e->d_type == DT_UNKNOWN) &&
             slave_poolfs_is_run_name(e->d_name))
             add_run_of_directory(d, e->d_name);
     closedir(dir);
+    /* runs that are no longer there */
+    for (struct slave_run *r = d->runs; r; r = r->next)
+        if (r->unopened[0] && r->tried != d->listings) {
+            r->unopened[0] = '\0';
+            d->version++;
+        }
 }
 
 static bool is_segment_name(const char *name)

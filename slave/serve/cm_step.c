@@ -430,6 +430,12 @@ static int handle_mail(struct slave_graph_ask *j)
     int rc = 0;
     slave_letters_init(&early);
     int lost = slave_mailbox_take_received(&c->box, &c->mail);
+    if (lost) /* with a gap, the letters may look like an invalid message */
+        return ips_err_set(&j->job.err, lost,
+                           lost == IPS_E_LIMIT
+                               ? "other slaves send faster than this one "
+                                 "computes"
+                               : "out of memory");
     while (rc == 0 && (l = slave_letters_get(&c->mail))) {
         if (is_for_later_scenario(c, l)) {
             slave_letters_put(&early, l);
@@ -454,12 +460,6 @@ static int handle_mail(struct slave_graph_ask *j)
             slave_letters_put(&early, l);
         c->mail = early;
     }
-    if (lost)
-        return ips_err_set(&j->job.err, lost,
-                           lost == IPS_E_LIMIT
-                               ? "other slaves send faster than this one "
-                                 "computes"
-                               : "out of memory");
     return rc;
 }
 

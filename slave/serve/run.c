@@ -65,7 +65,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
     st->run = r->row.name;
     st->command = r->row.control.command;
     st->open = is_run_open(r);
-    st->goes_on = r->in_pool && !slave_run_all_dead(r);
+    st->goes_on = st->open && (r->unopened[0] || !slave_run_all_dead(r));
     st->created_real_ns = r->row.control.created_real_ns;
     st->processes = r->row.processes;
     st->threads = r->row.threads;
@@ -139,8 +139,8 @@ void slave_serve_send_report(struct slave_serve *v)
     uint64_t now = slave_now_ns();
     bool all = now >= v->next_full_report_ns;
     for (struct slave_run *r = d->runs; r && rc == 0; r = r->next) {
-        /* skip a run of which nothing is committed yet */
-        if (!r->row.id && !archive_trouble(d, r))
+        /* skip a run of which nothing is committed or was reported yet */
+        if (!r->row.id && !r->reported && !archive_trouble(d, r))
             continue;
         report.known_runs++;
         rc = add_state_if_changed(v, r, all, &report.runs, &report.n_runs,
