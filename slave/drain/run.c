@@ -63,6 +63,7 @@ static const unsigned segment_from[] = {
 };
 static const char *const segment_names[] = {
     "new", "waiting", "reading", "done", "drained", "bad", "gone"};
+
 void slave_segment_set_state(struct slave_segment *seg,
                              enum slave_segment_state next, const char *why)
 {

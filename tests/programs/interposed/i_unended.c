@@ -172,7 +172,8 @@ static bool tries_flag(const char *what)
            strcmp(what, "futex") == 0;
 }
 
-/* Waits of at most 1 ms, which nobody ends, until the flag is set. */
+/* Waits again and again for at most 1 ms, until the flag is set. Nothing else
+ * ends these waits. */
 static int try_flag(const char *what)
 {
     static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;

@@ -212,8 +212,8 @@ static void made(const char *call, bool done, const char *path)
 static void makes(void)
 {
     char dir[] = "/tmp/i_wait.XXXXXX",
-         temporary[5][20] = {"t.XXXXXX", "u.XXXXXX", "v.XXXXXX.s", "w.XXXXXX.s",
-                             "x.XXXXXX"};
+         temporary[4][20] = {"t.XXXXXX", "u.XXXXXX", "v.XXXXXX.s",
+                             "w.XXXXXX.s"};
     made("mkdtemp", mkdtemp(dir) != NULL, dir);
     if (chdir(dir))
         exit(1);
