@@ -258,10 +258,9 @@ static int receive_more_bytes(struct ips_client *c, uint64_t deadline,
     return rc;
 }
 
-int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
-                    Ips__Envelope **out, struct ips_err *err)
+static int receive_envelope(struct ips_client *c, uint64_t deadline,
+                            Ips__Envelope **out, struct ips_err *err)
 {
-    uint64_t deadline = deadline_of(timeout_ms);
     size_t max = c->greeted ? IPS_FRAME_MAX_BYTES : IPS_HELLO_MAX_BYTES;
     for (;;) {
         size_t have = c->have - c->at;
@@ -281,6 +280,12 @@ int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
     }
 }
 
+int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
+                    Ips__Envelope **out, struct ips_err *err)
+{
+    return receive_envelope(c, deadline_of(timeout_ms), out, err);
+}
+
 /* Returns 0 if the other side is a master by its Hello and its certificate,
  * else an error. */
 static int check_master(const struct ips_client *c, const Ips__Hello *hello,
@@ -298,7 +303,7 @@ static int check_master(const struct ips_client *c, const Ips__Hello *hello,
     return ips_tls_check_role(&owner, IPS__HELLO__ROLE__MASTER, "", err);
 }
 
-static int exchange_hellos(struct ips_client *c, unsigned timeout_ms,
+static int exchange_hellos(struct ips_client *c, uint64_t deadline,
                            struct ips_err *err)
 {
     Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__CLIENT);
@@ -307,8 +312,8 @@ static int exchange_hellos(struct ips_client *c, unsigned timeout_ms,
     env.hello = &hello;
     int rc = ips_client_send(c, &env, err);
     if (rc == 0)
-        rc = ips_client_recv(c, timeout_ms, &answer, err);
-    if (rc < 0 || !answer)
+        rc = receive_envelope(c, deadline, &answer, err);
+    if (rc < 0)
         return rc;
     if (answer->body_case != IPS__ENVELOPE__BODY_HELLO)
         rc = ips_err_set(err, IPS_E_PROTOCOL,
@@ -337,11 +342,12 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
 {
     struct ips_address to;
     struct ips_client *c = NULL;
+    const uint64_t deadline = deadline_of(timeout_ms);
     int fd = -1;
     int rc = ips_address_parse(address, &to, err);
     if (rc < 0)
         return rc;
-    rc = open_connection(&to, deadline_of(timeout_ms), &fd, err);
+    rc = open_connection(&to, deadline, &fd, err);
     if (rc < 0)
         goto out;
     c = calloc(1, sizeof(*c));
@@ -352,9 +358,9 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
     }
     c->fd = fd;
     if (to.tls)
-        rc = tls_do_handshake(c, &to, deadline_of(timeout_ms), err);
+        rc = tls_do_handshake(c, &to, deadline, err);
     if (rc == 0)
-        rc = exchange_hellos(c, timeout_ms, err);
+        rc = exchange_hellos(c, deadline, err);
     if (rc == 0) {
         *out = c;
         return 0;

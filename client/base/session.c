@@ -148,8 +148,8 @@ static int keep_envelope(struct ipsq_session *s, Ips__Envelope *env,
     return 0;
 }
 
-/* Receives one message. Sets *reply to NULL if the message is no reply to
- * request `id`, or only reports progress. */
+/* Receives one message. Sets *reply to NULL if the message only reports
+ * progress, or is a reply to an earlier request, which was given up. */
 static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
                       const Ips__Reply **reply, struct ips_err *err)
 {
@@ -158,7 +158,12 @@ static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
     if (rc < 0)
         return ips_err_wrap(err, rc, "the master at %s", s->address);
     if ((*env)->body_case != IPS__ENVELOPE__BODY_REPLY ||
-        (*env)->reply->id != id)
+        (*env)->reply->id == 0 || (*env)->reply->id > id)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "the master at %s sent a message that answers no "
+                           "question: ask again",
+                           s->address);
+    if ((*env)->reply->id < id)
         return 0;
     if ((*env)->reply->answer_case == IPS__REPLY__ANSWER_PROGRESS &&
         !(*env)->reply->last)

@@ -93,7 +93,7 @@ void self_check_why(struct arena *a, struct certificate *c,
     const uint64_t parts[] = {w->on_cpu_ns, w->run_delay_ns, w->outside_ns,
                               w->crossing_ns, w->other_ns};
     uint64_t all = sum_ns(parts, sizeof(parts) / sizeof(*parts));
-    if (w->wall_ns == IPS_UNMEASURED || w->from_ns || w->to_ns)
+    if (w->wall_ns == IPS_UNMEASURED)
         return;
     if (all != IPS_UNMEASURED)
         check_equal(&k, "the parts of the path are not the path", all,

@@ -46,7 +46,11 @@ static int merge_graph_and_find_path(struct whatif_solving *s)
         rc = ips_longest_path(&d->merged, &s->scenario, NULL, &d->est, s->err);
     if (rc == 0 && (d->est.end == IPS_NO_NODE || d->est.t_max == 0))
         rc = ips_err_set(s->err, IPS_E_INCOMPLETE,
-                         "run %s: its longest path is 0 ns: nothing to compute",
+                         d->window.is_set
+                             ? "run %s: nothing recorded computes or waits on "
+                               "the path in that window: choose a longer one"
+                             : "run %s: its longest path is 0 ns: nothing to "
+                               "compute",
                          q->run);
     if (rc == 0)
         rc = ips_computation_order_make(&d->merged, &s->scenario, &s->order,

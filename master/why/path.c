@@ -160,7 +160,13 @@ static void make_quiet_graph(struct why_solving *y, struct ips_graph *g)
                           : g->xkind[base + k] == IPS_X_DATA
                               ? transit_ns(y, g, base + k)
                               : 0;
-            g->xlen[base + k] = why_ns_in_window(y, y->wall.est[base + k], ns);
+            /* A wait begins at the node before, and may extend into the time
+             * that `wall` calls run delay; a message ends at the node. */
+            uint64_t end =
+                outside && g->xpred[base + k] != IPS_NO_NODE
+                    ? ips_add_sat(y->wall.est[g->xpred[base + k]], ns)
+                    : y->wall.est[base + k];
+            g->xlen[base + k] = why_ns_in_window(y, end, ns);
         }
     }
     /* `xlen` of a message is now in ns, so a "byte" takes 1 ns. */

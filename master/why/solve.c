@@ -513,7 +513,7 @@ void why_compute_facts(struct query *q)
         rc = fill_features(&y);
     }
     if (rc == 0) {
-        y.d->facts.quiet_ns = y.d->w.t_max_ns;
+        y.d->facts.quiet_ns = why_limit_to_window(&y.d->facts, y.d->w.t_max_ns);
         fill_cores(&y);
         rc = why_examine_phases(&y);
     }

@@ -40,6 +40,11 @@ uint64_t why_ideal_time_ns(const struct why_facts *f)
                        ips_min_u64(f->oversubscription_ns, beyond));
 }
 
+uint64_t why_limit_to_window(const struct why_facts *f, uint64_t ns)
+{
+    return f->windowed ? ips_min_u64(ns, f->t_max_wall_ns) : ns;
+}
+
 /* Returns the gain by which findings are chosen and ranked. The gain is
  * relative to the time without other programs, so that their load does not make
  * the program's own causes look smaller. */
@@ -215,16 +220,18 @@ static struct why_finding finding_of_candidate(const struct list *l,
                                                const struct candidate *c)
 {
     const struct why_amount *a = c->amount;
+    uint64_t gain_ns = why_limit_to_window(l->f, a->gain_ns);
+    uint64_t bound_ns = why_limit_to_window(l->f, a->bound_ns);
     struct why_finding x = {.kind = c->kind,
                             .location = a->location,
                             .wait_at = a->wait_at,
                             .other = a->other,
                             .awaits_space = a->awaits_space,
-                            .ns = a->ns,
-                            .gain_ns = a->gain_ns,
-                            .bound_ns = ips_max_u64(a->bound_ns, a->gain_ns),
+                            .ns = why_limit_to_window(l->f, a->ns),
+                            .gain_ns = gain_ns,
+                            .bound_ns = ips_max_u64(bound_ns, gain_ns),
                             .gain_ppm =
-                                why_share_ppm(a->gain_ns, l->f->t_max_wall_ns)};
+                                why_share_ppm(gain_ns, l->f->t_max_wall_ns)};
     if (a->phase) {
         x.phase = a->phase->number;
         x.from_ns = a->phase->from_ns;

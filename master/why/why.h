@@ -322,6 +322,12 @@ struct why_findings {
     const char *shape_text; /* which question was answered, and why */
 };
 
+/* Returns `ns`, but in a window at most the length of its path: at the window's
+ * borders the placement of an arc's CPU time is approximate, so that a sum may
+ * come out a little longer. For a whole run a longer sum is an error, which
+ * self_check_why() reports. */
+uint64_t why_limit_to_window(const struct why_facts *f, uint64_t ns);
+
 /* Whether the program serves clients that are not part of the run. Such a
  * program runs until it is stopped, so a breakdown of its elapsed time is not
  * meaningful. Reads only `asked` and `asked_outside`. */

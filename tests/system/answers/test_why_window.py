@@ -107,6 +107,35 @@ def test_cpu_is_cut_where_the_samples_were(cluster):
         assert cpu(begin, end) == (ns, where), (begin, end, cpu(begin, end))
 
 
+@pytest.mark.quick
+def test_a_wait_begins_where_it_began(cluster):
+    """A file is read for 1 ms and the thread then waits 50 ms for a core. Would
+    catch a wait that is counted back from its end, before the call began (which
+    rested a finding on all of the window), and a window whose answer does not
+    check itself."""
+    told = Told(cores=2)
+    main = told.root("main")
+    for _ in range(10):
+        main.read(3 * MS)
+        main.work(3 * MS)
+    main.queue(0)
+    main.read(51 * MS)
+    main.delayed += 50 * MS
+    main.queue(0)
+    main.work(10 * MS)
+    main.end()
+    there = cluster()
+    told.write(there, "r")
+    for begin, waits in ((0, 35), (6, 32), (36, 17)):
+        a = there.json("why", "r", "--from", f"{begin}ms", "--to", "65ms",
+                       status=(0, 3))
+        assert not a["certificate"]["gaps"], a
+        assert a["wall_ns"] == (65 - begin) * MS
+        assert a["own_ns"] <= a["wall_ns"]
+        [reads] = [f for f in a["findings"] if f["kind"] == "outside"]
+        assert reads["path_ns"] == waits * MS, a
+
+
 def test_phases_and_commands(cluster):
     """Would catch a phase that is another window than the one of `ipsq phases`,
     one whose answer does not say so, and a command that shows more of something

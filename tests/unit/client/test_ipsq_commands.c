@@ -13,6 +13,7 @@ enum script {
     WRONG_KIND,
     DIES,
     GARBAGE,
+    STRAY,      /* an answer to a question that nobody asked, then nothing */
     UNRECORDED, /* one gap, which says that processes ran unrecorded */
     MORE_GAPS,  /* that and another one */
     OTHER_GAP,  /* the other one alone */
@@ -267,8 +268,10 @@ static void answer(int fd, const Ips__Request *rq, int script)
     } else if (script == GARBAGE) {
         if (write(fd, "\4\0\0\0\xff\xff\xff\xff", 8) != 8)
             _exit(1);
+    } else if (script == STRAY) {
+        reply(fd, rq->id + 4711, &r, true);
     } else if (rq->ask_case == IPS__REQUEST__ASK_PATH) {
-        reply(fd, 4711, &r, true); /* another question's: to be passed over */
+        reply(fd, rq->id - 1, &r, true); /* to be passed over */
         answer_path(fd, rq, script);
     } else if (rq->ask_case == IPS__REQUEST__ASK_GRAPH) {
         answer_graph(fd, rq->id);
@@ -390,6 +393,9 @@ static void test_commands__failures(void **state)
         assert_non_null(strstr(a.err.msg, "closed"));
         ask(commands[i], GARBAGE, &a);
         assert_int_equal(a.status, IPS_E_PROTOCOL);
+        ask(commands[i], STRAY, &a); /* it waited for ever once */
+        assert_int_equal(a.status, IPS_E_PROTOCOL);
+        assert_non_null(strstr(a.err.msg, "answers no question"));
     }
     ask("path nosuch", GOOD, &a);
     assert_int_equal(a.status, IPS_E_NOT_FOUND);

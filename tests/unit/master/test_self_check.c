@@ -84,6 +84,12 @@ static void test_self_check__why(void **state)
     self_check_why(&arena, &c, &w);
     found(1);
     sound(&w, &row, &rows);
+    w.from_ns = 5; /* windows are checked, too */
+    w.to_ns = 105;
+    row.path_ns = 101;
+    self_check_why(&arena, &c, &w);
+    found(1);
+    sound(&w, &row, &rows);
     w.on_cpu_ns = IPS_UNMEASURED; /* not known: nothing to add up */
     self_check_why(&arena, &c, &w);
     found(0);
