@@ -1,6 +1,8 @@
 /* Matches datagrams by addresses, length and payload hash. Among datagrams
  * with equal values the first sent counts as received first. So a lost or
- * reordered datagram does not disturb the match of others.
+ * reordered datagram does not disturb the match of others. A receive that slept
+ * found its socket empty, so no later receive of the socket gets a datagram
+ * that was sent before that on the same network stack: it was lost.
  *
  * One call may move several datagrams (UDP_SEGMENT, UDP_GRO): each is matched
  * by itself, and a receive depends on the send of its last datagram. A
@@ -76,6 +78,7 @@ int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
                         .ext = ext,
                         .local = b->ends[v->end].laddr,
                         .remote = b->ends[v->end].raddr,
+                        .empty_t = v->empty_t,
                         .dir = dir};
     if (m->have_dgram && m->dgram.h.a == r->h.a) {
         d.hash = m->dgram.hash;
@@ -222,15 +225,40 @@ static bool already_received(const struct match *m, const struct b_dgram *s,
     return false;
 }
 
-/* Whether receive `r` slept although datagram `s` was sent before the receive's
- * call. Then `s` is hardly its datagram: `s` would have been there, and the
- * receive would not have slept. */
-static bool was_sent_before_call(const struct build *b, const struct b_dgram *s,
+/* Whether the socket of `r` held no datagram at a time after `s` was sent. Then
+ * `s` is hardly the datagram of `r`. */
+static bool was_empty_after_send(const struct b_dgram *s,
                                  const struct b_dgram *r)
 {
-    return b->out->g.wait[r->node] > 0 &&
-           b->out->g.wait[r->node] <= ips_sub_sat(r->t_ret, r->t) &&
-           s->t_ret < r->t;
+    return s->t_ret < r->empty_t;
+}
+
+/* Whether `s` was lost before `r`. A datagram that stays on one network stack
+ * is in the receiver's queue when the send returns. */
+static bool was_lost_before(const struct build *b, const struct b_dgram *s,
+                            const struct b_dgram *r)
+{
+    return was_empty_after_send(s, r) &&
+           b->ends[s->end].netns == b->ends[r->end].netns;
+}
+
+/* Sets empty_t of every receive to the last time before its call at which a
+ * receive of its socket began to sleep. `ref`: the receives; sorted anew here.
+ */
+static void extend_empty_times(struct build *b, struct datagram_ref *ref,
+                               uint32_t n)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < n; i++)
+        ref[i].key = whole_socket_end(b, b->dgrams.v[ref[i].index].end);
+    qsort(ref, n, sizeof(*ref), cmp_ref);
+    for (uint32_t i = 0; i < n; i++) {
+        struct b_dgram *r = &b->dgrams.v[ref[i].index];
+        last = i && ref[i].key == ref[i - 1].key ? last : 0;
+        last = ips_max_u64(last, r->empty_t);
+        if (last <= r->t)
+            r->empty_t = last;
+    }
 }
 
 /* Matches receive `recv` with a multicast datagram among the sends from `k` on.
@@ -251,7 +279,7 @@ static bool match_multicast_receive(const struct match *m, uint32_t k,
         tried++;
         if (best == IPS_NONE)
             best = m->send[k].index;
-        if (was_sent_before_call(b, s, r))
+        if (was_empty_after_send(s, r))
             continue;
         best = m->send[k].index;
         break;
@@ -264,15 +292,73 @@ static bool match_multicast_receive(const struct match *m, uint32_t k,
     return true;
 }
 
+/* Returns the first of the sends [from, m->sends) that has the key of receive
+ * `recv` and was called after its socket was empty; m->sends if there is none.
+ */
+static uint32_t find_first_send_after_empty(const struct match *m,
+                                            uint32_t from, uint32_t recv)
+{
+    struct datagram_ref after = {
+        .key = m->recv[recv].key,
+        .t = m->b->dgrams.v[m->recv[recv].index].empty_t};
+    uint32_t to = m->sends;
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+        if (cmp_ref(&m->send[mid], &after) < 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from;
+}
+
+/* Matches receive `recv` with a send among those from `k` on; `lost`: also with
+ * one that seems to be lost. False: there is none. */
+static bool match_receive(const struct match *m, uint32_t k, uint32_t recv,
+                          bool lost)
+{
+    struct build *b = m->b;
+    struct b_dgram *r = &b->dgrams.v[m->recv[recv].index];
+    for (uint32_t tried = 0;
+         k < m->sends && m->send[k].key == m->recv[recv].key && tried < TRIES;
+         k++) {
+        struct b_dgram *s = &b->dgrams.v[m->send[k].index];
+        if (s->twin != IPS_NONE || is_sent_to_many(s))
+            continue;
+        tried++;
+        if ((!lost && was_lost_before(b, s, r)) || !may_match(b, s, r))
+            continue;
+        join_datagram(b, s, r, m->send[k].index, m->recv[recv].index);
+        return true;
+    }
+    return false;
+}
+
+/* Whether more datagrams with the key of receive `recv` were sent, from send
+ * `k` on, than are received, from `recv` on. */
+static bool are_some_lost(const struct match *m, uint32_t k, uint32_t recv)
+{
+    uint64_t key = m->recv[recv].key;
+    while (k < m->sends && m->send[k].key == key && recv < m->recvs &&
+           m->recv[recv].key == key) {
+        k++;
+        recv++;
+    }
+    return k < m->sends && m->send[k].key == key;
+}
+
 static void match_whole_datagrams(const struct match *m)
 {
     struct build *b = m->b;
     uint32_t head = 0, group = 0; /* head: first send that is not matched;
                                      group: first send with this key */
+    bool lost = false;
     for (uint32_t i = 0; i < m->recvs; i++) {
         uint64_t key = m->recv[i].key;
         while (group < m->sends && m->send[group].key < key)
             group++;
+        if (i == 0 || m->recv[i - 1].key != key)
+            lost = are_some_lost(m, group, i);
         while (head < m->sends &&
                (m->send[head].key < key ||
                 (m->send[head].key == key &&
@@ -282,17 +368,14 @@ static void match_whole_datagrams(const struct match *m)
         struct b_dgram *r = &b->dgrams.v[m->recv[i].index];
         if (r->cut == IPS_CUT_KNOWN || match_multicast_receive(m, group, i))
             continue;
-        for (uint32_t k = head, tried = 0;
-             k < m->sends && m->send[k].key == key && tried < TRIES; k++) {
-            struct b_dgram *s = &b->dgrams.v[m->send[k].index];
-            if (s->twin != IPS_NONE || is_sent_to_many(s))
-                continue;
-            tried++;
-            if (!may_match(b, s, r))
-                continue;
-            join_datagram(b, s, r, m->send[k].index, m->recv[i].index);
-            break;
-        }
+        /* The time off the CPU may be no sleep: a receive that was preempted
+         * gets a datagram that seems to be lost, if there is no other. */
+        if (lost && r->empty_t &&
+            (match_receive(m, head, i, false) ||
+             match_receive(m, find_first_send_after_empty(m, head, i), i,
+                           false)))
+            continue;
+        match_receive(m, head, i, true);
     }
 }
 
@@ -373,7 +456,7 @@ static void match_truncated_datagrams(const struct match *m,
                 continue;
             if (best == IPS_NONE)
                 best = send[k].index;
-            if (was_sent_before_call(b, s, r))
+            if (was_empty_after_send(s, r))
                 continue;
             best = send[k].index;
             break;
@@ -455,9 +538,11 @@ int b_match_datagrams(struct build *b)
             send[sends++] =
                 (struct datagram_ref){datagram_match_key(b, d), d->t, i};
         else
-            recv[recvs++] =
-                (struct datagram_ref){datagram_match_key(b, d), d->t_ret, i};
+            recv[recvs++] = (struct datagram_ref){0, d->t_ret, i};
     }
+    extend_empty_times(b, recv, recvs);
+    for (uint32_t i = 0; i < recvs; i++)
+        recv[i].key = datagram_match_key(b, &b->dgrams.v[recv[i].index]);
     qsort(send, sends, sizeof(*send), cmp_ref);
     qsort(recv, recvs, sizeof(*recv), cmp_ref);
     struct match m = {b, send, recv, sends, recvs, next};

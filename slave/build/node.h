@@ -127,6 +127,8 @@ struct interval {
     bool by_signal; /* a signal from a recorded sender ended the call */
     /* A signal that needs no arc (taken_signal.no_arc) ended the call. */
     bool by_timer_or_outside;
+    /* when the call, or the poll before it, began to sleep; 0: it did not */
+    uint64_t empty_t;
     struct b_chan *chan;
     uint32_t end;
 };
@@ -214,6 +216,7 @@ static inline void b_decode_interval(struct maker *m, uint32_t word, uint64_t t,
     v->blocked_ns = b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret);
     v->blocked = v->blocked_ns >= B_BLOCKED_NS;
     v->by_signal = v->by_timer_or_outside = false;
+    v->empty_t = v->blocked ? v->t : 0;
     v->chan = NULL;
     v->end = IPS_NONE;
     m->last_ret = v->t_ret;

@@ -52,6 +52,8 @@ void b_take_over_pending_wait(struct maker *m, struct interval *v,
 {
     struct pending *w = &m->wait;
     v->cpu = ips_min_u64(v->cpu, w->cpu);
+    if (w->blocked_ns && !v->empty_t)
+        v->empty_t = w->t;
     if (w->blocked_ns)
         b_add_wait(m, cause, w->blocked_ns);
     if (m->b->notes)
@@ -96,10 +98,7 @@ void b_add_unended_call(struct maker *m, const struct interval *v, uint32_t err)
 static int compare_unended_by_node(const void *va, const void *vb)
 {
     const struct ips_unended *x = va, *y = vb;
-    CMP3(x->node, y->node);
-    CMP3(x->by_node, y->by_node);
-    CMP3(x->ns, y->ns);
-    return 0;
+    return (x->node > y->node) - (x->node < y->node);
 }
 
 /* Whether node i is the return of a send that did not wait for space but was

@@ -486,6 +486,9 @@ static inline uint64_t b_clamp_pos(uint64_t pos)
 struct b_dgram { /* a datagram that was sent or received */
     uint64_t t, t_ret, len, hash, path_hash, pos;
     uint64_t bytes; /* bytes that the call moved, in all its datagrams */
+    /* A receive: the last time until then at which the socket is known to have
+     * held no datagram, because a receive or poll slept; 0: not known. */
+    uint64_t empty_t;
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;

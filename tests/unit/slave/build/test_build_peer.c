@@ -227,6 +227,93 @@ static void test_build_peer__datagrams(void **state)
     rec_free(r);
 }
 
+/* Would catch: a table of flows that does not grow (the build never ended), or
+ * that loses flows as it grows. */
+static void test_build_peer__a_socket_with_many_clients(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 600 };
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    struct ips_addr server = rec_addr(LOOPBACK, 53), any = rec_addr(0, 53);
+    rec_inet(s, 1, 2, IPS_CHAN_UDP, 1, 0, 53, 0, 0);
+    for (uint32_t k = 0; k < CLIENTS; k++) {
+        struct ips_addr at = rec_addr(LOOPBACK, (uint16_t)(4000 + k));
+        rec_inet(c, 1 + k, 2, IPS_CHAN_UDP, 2 + k, LOOPBACK,
+                 (uint16_t)(4000 + k), 0, 0);
+        rec_dgram(c, 1 + k, 10 + k, 7, at, server);
+        rec_send(c, 1 + k, 10 + k, 10 + k, 100);
+    }
+    for (uint32_t k = 0; k < CLIENTS; k++) {
+        struct ips_addr at = rec_addr(LOOPBACK, (uint16_t)(4000 + k));
+        rec_dgram(s, 1, 5000 + k, 7, any, at);
+        rec_recv(s, 1, 5000 + k, 5000 + k, 1 + k, 100);
+    }
+    struct ips_built *b = rec_build(r);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        assert_arc(b, RECV(b, 10, i), SEND(b, 20, i), IPS_X_DATA);
+    rec_free(r);
+}
+
+/* Equal datagrams of one client: three that were sent before the server was
+ * there, one while it sleeps in a receive, one before a receive that does not
+ * sleep. */
+static struct ips_built *receive_equal_datagrams(struct recorder *r,
+                                                 uint32_t lost)
+{
+    rs s = process(r, 10), c = process(r, 20);
+    struct ips_addr server = rec_addr(LOOPBACK, 53), at = rec_addr(LOOPBACK, 9);
+    const uint64_t sent[] = {10, 11, 12, 900000, 1100000};
+    rec_inet(s, 1, 3, IPS_CHAN_UDP, 1, LOOPBACK, 53, 0, 0);
+    rec_inet(c, 1, 3, IPS_CHAN_UDP, 2, LOOPBACK, 9, 0, 0);
+    for (uint32_t k = 3 - lost; k < 5; k++) {
+        rec_dgram(c, 1, sent[k], 7, at, server);
+        rec_send(c, 1, sent[k], sent[k], 4);
+    }
+    rec_dgram(s, 1, 100000, 7, server, at);
+    rec_recv(s, 1, 100000, 1000000, 1, 4);
+    rec_dgram(s, 1, 1200000, 7, server, at);
+    rec_recv(s, 1, 1200000, 1200000, 2, 4);
+    return rec_build(r);
+}
+
+/* Would catch: a receive that slept matched with an equal datagram that was
+ * lost before (the sender's work was then missing on the path); the receive
+ * after it matched with one, too. */
+static void test_build_peer__equal_datagrams_were_lost(void **state)
+{
+    (void)state;
+    for (uint32_t lost = 0; lost <= 3; lost += 3) {
+        struct recorder *r = rec_new();
+        struct ips_built *b = receive_equal_datagrams(r, lost);
+        for (uint32_t i = 0; i < 2; i++)
+            assert_arc(b, RECV(b, 10, i), SEND(b, 20, lost + i), IPS_X_DATA);
+        rec_free(r);
+    }
+}
+
+/* Would catch: a receive that was only preempted left without its datagram,
+ * which had been sent before, although none was lost. */
+static void test_build_peer__a_preempted_receive(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    struct ips_addr server = rec_addr(LOOPBACK, 53), at = rec_addr(LOOPBACK, 9);
+    rec_inet(s, 1, 3, IPS_CHAN_UDP, 1, LOOPBACK, 53, 0, 0);
+    rec_inet(c, 1, 3, IPS_CHAN_UDP, 2, LOOPBACK, 9, 0, 0);
+    for (uint32_t k = 0; k < 2; k++) {
+        rec_dgram(c, 1, 10 + 500000 * k, 7, at, server);
+        rec_send(c, 1, 10 + 500000 * k, 10 + 500000 * k, 4);
+        rec_dgram(s, 1, 100000 + 1000000 * k, 7, server, at);
+        rec_recv(s, 1, 100000 + 1000000 * k, 1000000 + 1000000 * k, 1 + k, 4);
+    }
+    struct ips_built *b = rec_build(r);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_arc(b, RECV(b, 10, i), SEND(b, 20, i), IPS_X_DATA);
+    rec_free(r);
+}
+
 /* A DGRAM of `n` datagrams, all but the last of `segment` bytes. */
 static void dgrams(rs s, uint64_t t, struct ips_addr local,
                    struct ips_addr remote, uint64_t segment,
@@ -489,6 +576,9 @@ int main(void)
         cmocka_unit_test(test_build_peer__tcp_alone),
         cmocka_unit_test(test_build_peer__unix_by_name_and_order),
         cmocka_unit_test(test_build_peer__datagrams),
+        cmocka_unit_test(test_build_peer__a_socket_with_many_clients),
+        cmocka_unit_test(test_build_peer__equal_datagrams_were_lost),
+        cmocka_unit_test(test_build_peer__a_preempted_receive),
         cmocka_unit_test(test_build_peer__one_send_of_several_datagrams),
         cmocka_unit_test(test_build_peer__one_datagram_for_many),
         cmocka_unit_test(test_build_peer__cut_datagrams),
