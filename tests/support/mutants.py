@@ -225,14 +225,26 @@ class Code:
 
     def near(self, i, value):
         """One more, one less. Where a sign or a truth is meant, 2 for 1 changes nothing,
-        and an error is less than 0."""
+        and an error is less than 0. An allocation that is longer changes nothing."""
         before, after = self.s(i - 1), self.s(i + 1)
+        if before == "+" and self.is_allocated(i):
+            return [value - 1] * (value > 0)
         if before == "return" and after == ";":
             return [-1] if value == 0 else [value - 1]
         if value == 1 and (before == "-" and not self.is_value(i - 2) or
                            before == "?" and after == ":"):
             return [0]
         return [value + 1] + [value - 1] * (value > 0)
+
+    def is_allocated(self, i):
+        """Whether token i is in the size that an allocation is given."""
+        while self.s(i) not in (";", "{", "}", ""):
+            if self.s(i) == ")":
+                i = self.pair[i]
+            elif self.s(i) == "(" and "alloc" in self.s(i - 1):
+                return True
+            i -= 1
+        return False
 
     def is_declared(self, i):
         """Whether the [ at token i gives an array's size: `char path[64]`."""

@@ -54,7 +54,8 @@ static inline const char *built_differs(const struct ips_built *a,
     if (memcmp(&a->counts, &b->counts, sizeof(a->counts)) != 0)
         return "counts";
     if (a->first_ns != b->first_ns || a->goal_node != b->goal_node ||
-        a->goal_elapsed_ns != b->goal_elapsed_ns || a->open != b->open)
+        a->goal_elapsed_ns != b->goal_elapsed_ns || a->open != b->open ||
+        a->root_start_ns != b->root_start_ns)
         return "goal";
     return NULL;
 }
