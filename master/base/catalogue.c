@@ -56,8 +56,14 @@ struct catalogue {
 static int set_database_error(struct catalogue *c, const char *what,
                               struct ips_err *err)
 {
-    return ips_err_set(err, IPS_E_DB, "catalogue: %s: %s", what,
-                       c->db ? sqlite3_errmsg(c->db) : "no memory");
+    int code = c->db ? sqlite3_errcode(c->db) : SQLITE_NOMEM;
+    bool damaged = code == SQLITE_NOTADB || code == SQLITE_CORRUPT;
+    return ips_err_set(
+        err, IPS_E_DB, "catalogue: %s: %s%s", what,
+        c->db ? sqlite3_errmsg(c->db) : "no memory",
+        damaged ? ": master.db is damaged. Stop the master, remove the file "
+                  "and start it again: the slaves then report their runs again"
+                : "");
 }
 
 static int run_sql(struct catalogue *c, const char *sql, struct ips_err *err)

@@ -166,8 +166,15 @@ static void parse_lost_counts(const unsigned char *text, uint64_t *lost)
 int slave_store_set_error(struct slave_store *s, struct ips_err *err,
                           const char *what)
 {
-    return ips_err_set(err, IPS_E_DB, "%s: %s", what,
-                       s->db ? sqlite3_errmsg(s->db) : "out of memory");
+    int code = s->db ? sqlite3_errcode(s->db) : SQLITE_NOMEM;
+    bool damaged = code == SQLITE_NOTADB || code == SQLITE_CORRUPT;
+    return ips_err_set(
+        err, IPS_E_DB, "%s: %s%s", what,
+        s->db ? sqlite3_errmsg(s->db) : "out of memory",
+        damaged ? ": slave.db is damaged. Copy its directory back from a "
+                  "backup, or move it away, with the runs in it, and start "
+                  "the slave again"
+                : "");
 }
 
 int slave_store_execute(struct slave_store *s, enum slave_stmt which,

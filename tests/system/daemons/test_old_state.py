@@ -49,3 +49,30 @@ def test_an_archive_of_another_version(cluster):
     c.start_master()
     assert c.master.wait(60) != 0
     assert "use the newer program, or another --state" in c.log.read_text()
+
+
+def test_damaged_databases(cluster):
+    """Would catch: an error that does not say what to do; advice that does not help."""
+    c = cluster()
+    c.ipsrun(["true"], name="r", check=True)
+    c.wait_closed("r")
+    machine = c.machines[0]
+    machine.stop_slave()
+    c.stop_master()
+    [archive] = machine.state.rglob("slave.db")
+    kept = archive.read_bytes()
+    archive.write_bytes(b"no database" * 2000)
+    machine.start_slave()
+    assert machine.slave.wait(60) != 0
+    assert "slave.db is damaged. Copy its directory back" in machine.log.read_text()
+    archive.write_bytes(kept)
+    catalogue = c.state / "master" / "master.db"
+    catalogue.write_bytes(b"no database" * 2000)
+    c.start_master()
+    assert c.master.wait(60) != 0
+    assert "remove the file and start it again" in c.log.read_text()
+    catalogue.unlink()
+    c.start_master()
+    machine.start_slave()
+    c.wait_connected()
+    assert c.json("ls", "r")["certificate"]["complete"]
