@@ -50,7 +50,9 @@ void ips_listener_free(struct ips_listener *l);
  * it has the port that was bound. */
 const char *ips_listener_address(const struct ips_listener *l);
 
-/* Starts to connect; a failure is reported by on_close. */
+/* Starts to connect. Returns an error only if the address or the keys are
+ * invalid or memory is short; if the connection cannot be made, on_close
+ * reports that later. */
 int ips_peer_connect(struct event_base *base, const char *address,
                      struct ips_peer **out, struct ips_err *err) IPS_MUST_USE;
 void ips_peer_set_ops(struct ips_peer *peer, const struct ips_peer_ops *ops,

@@ -84,8 +84,10 @@ static inline uint64_t ips_fd_get_or_identify_channel(int fd)
 void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
                            uint64_t stamp, uint64_t site);
 
-/* Identifies `fd` if needed, writes a CLOSE record if it is a channel, and
- * removes it from the table. To be called while the descriptor is still open.
+/* Records that `fd` is about to be closed: identifies it if needed, writes a
+ * CLOSE record if it is a channel, records the release of the file locks taken
+ * through it, and removes it from the table. To be called while the descriptor
+ * is still open.
  */
 void ips_chan_record_close_and_clear(int fd, uint64_t site);
 

@@ -33,7 +33,7 @@ typedef _Atomic(uint64_t) ips_fd_word; /* agent/preload/fd_table.h */
  * cache line holds the members that a recorded call reads. */
 struct ips_core {
     /* Points to the first word of a page that the kernel zeroes in every fork
-     * child, or to a static 0 while there is no such page. */
+     * child (since Linux 4.14), or to a static 0 if there is no such page. */
     _Alignas(64) const volatile uint64_t *alive;
     int32_t mark_offset;        /* address of the mark minus thread pointer */
     int32_t here_offset;        /* address of ips_me minus thread pointer */

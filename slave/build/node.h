@@ -39,8 +39,10 @@ struct pending {
     struct b_gaps gaps;
 };
 
-/* The last signals taken since the last record with a call and a return. If a
- * call blocked when the first of them came, that signal ended the call. */
+/* The last TAKEN_KEPT signals that no recorded call has used up. If a call
+ * blocked, the first signal taken during it ended it. Then the signals since
+ * the call's begin are removed. Earlier ones are kept, because the call may
+ * belong to the handler of one of them. */
 #define TAKEN_KEPT 8u
 struct taken_signal {
     uint64_t t;

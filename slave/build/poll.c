@@ -251,7 +251,8 @@ static bool link_send_to_poll(struct build *b, struct match_cursor *f,
         b->out->counts.order_dependent++;
         return true;
     }
-    /* the poll waited for the first byte of the send */
+    /* The arc carries 1 byte: the poll waited for one unread byte only, not for
+     * the whole message. */
     b->out->g.xlen[p->node] = 1;
     set_send_of_receive(b, &next, send, p->node);
     return true;

@@ -68,9 +68,9 @@ struct slave_trip_result {
     /* median over the rounds of half the CPU of both ends: the cost of sending
      * and receiving one message */
     uint64_t cpu_ns;
-    /* Sums over all rounds. delay_ns: time for which an end was runnable but
-     * not running, less the CPU time of both ends (ends that share a processor
-     * delay each other by that time). all_ns: elapsed time. */
+    /* Sums over all rounds. delay_ns: the run delay of both ends together,
+     * minus their CPU time, because two ends that share a processor delay each
+     * other by that time; at least 0. all_ns: elapsed time. */
     uint64_t delay_ns, all_ns;
 };
 /* Measures round trips of messages of `bytes` bytes: first 3, then more, up to

@@ -20,7 +20,8 @@ struct slave_series_ask {
      * CLOCK_MONOTONIC_RAW; borrowed */
     const uint64_t *edges;
     uint32_t bins;
-    /* [chains] row of each chain, IPS_NONE: left out; NULL: row 0 for all */
+    /* [chains] row of each chain; IPS_NONE: the chain is left out. If `row` is
+     * NULL, all chains add to row 0. */
     const uint32_t *row;
     uint32_t rows; /* number of rows; 1 if `row` is NULL */
 };

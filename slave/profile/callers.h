@@ -18,9 +18,9 @@
 /* not a lock: a loop that only reads memory (IPS_REC_F_SPINS); `leaf`, `site`
  * and `caller` are equal */
 #define SLAVE_LOCK_IS_MEMORY_LOOP 16u
-/* Time in the C library's procedures that take and release locks
- * (slave/profile/lock_code.h), by the innermost procedure, its callers and the
- * kind of use. */
+/* Time spent taking or releasing locks in the C library
+ * (slave/profile/lock_code.h), in sched_yield(), or in loops that only read
+ * memory: by the innermost procedure, its callers and the kind. */
 struct slave_lock_time {
     uint32_t leaf, site, caller; /* symbol indexes; see slave_lock_use */
     uint32_t how;                /* bits: SLAVE_LOCK_* above */

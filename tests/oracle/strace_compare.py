@@ -94,7 +94,8 @@ def compare(model, view, untraced=()):
             continue
         ops = [o for o in model.ops.get(tid, [])
                if o.stream and not (pid == root and o.image < skip)]
-        _align(tid, ops, view.ops.get(tid, []), pairs, result)
+        _align(tid, ops, view.ops.get(tid, []), pairs, result,
+               model.cut.get(tid))
     for tid in view.ops:
         if tid not in model.pid_of:
             result.differ("thread %d has operations, strace never saw it", tid)
@@ -150,10 +151,11 @@ def _like(op, other):
     return op.kind == other.kind and op.bytes == other.bytes
 
 
-def _align(tid, ours, theirs, pairs, result):
+def _align(tid, ours, theirs, pairs, result, cut=None):
     """Pairs the operations of one thread: the two sequences must be equal; past
     a difference they are re-aligned greedily so that one missing operation is
-    one difference."""
+    one difference. `cut`: the call after which another thread or a signal ended
+    this one, perhaps before its record was written."""
     i = j = 0
     while i < len(ours) or j < len(theirs):
         if i < len(ours) and j < len(theirs) and _like(ours[i], theirs[j]):
@@ -162,6 +164,9 @@ def _align(tid, ours, theirs, pairs, result):
             continue
         step = _resync(ours, i, theirs, j)
         for op in ours[i:i + step[0]]:
+            if op is ours[-1] and op.call is cut:
+                result.excluded += 1
+                continue
             result.differ("thread %d: not recorded: %r (%s, line %d: %s)", tid,
                           op, op.call.name, op.first + 1, op.call.args[:80])
         for op in theirs[j:j + step[1]]:

@@ -51,6 +51,7 @@ class _Builder(Descriptors):
         self.counts = {}     # (tid, kind) -> ordinal
         self.sigpipe = {}    # tid -> the call that its death ended
         self.dying = {}      # pid -> Release of its exit
+        self.last_call = {}  # tid -> its last call that returned; None: exit
 
     # -- order
 
@@ -136,6 +137,7 @@ class _Builder(Descriptors):
                                     "SHUT_RDWR" in call.args):
                 self.end_sending(obj, self.release(call, "shutdown"))
         elif call.name in ("exit_group", "exit"):
+            self.last_call[tid] = None
             if call.name == "exit_group" or \
                     len(self.model.procs[pid].threads) == 1:
                 self.leave_process(pid, self.release(call, "exit"))
@@ -196,6 +198,9 @@ class _Builder(Descriptors):
         self.ensure(death.tid)
         pid = self.model.pid_of[death.tid]
         proc = self.model.procs[pid]
+        last = self.last_call.get(death.tid)
+        if last:
+            self.model.cut[death.tid] = last
         if death.status[0] == "exec":
             return
         if death.tid == pid:
@@ -207,6 +212,7 @@ class _Builder(Descriptors):
     def on_leave(self, call):
         name, tid = call.name, call.tid
         self.ensure(tid)
+        self.last_call[tid] = call
         pid = self.model.pid_of[tid]
         if name in _CREATE:
             if call.ret is not None and call.ret > 0:

@@ -86,6 +86,8 @@ class Model:
         self.ops = {}      # tid -> [Op]
         self.forks = {}    # tid -> [(child id, is_thread, Call)]
         self.joins = {}    # tid -> [(child pid, Call)]
+        self.cut = {}      # tid of a thread that another one, or a signal,
+                           # ended -> its last call that returned
         self.notes = []    # what this parser could not follow
 
     def of_kind(self, kind):

@@ -61,8 +61,8 @@ static inline bool is_robust(const pthread_mutex_t *m)
     return ips_sync_known.mutex &&
            __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
 }
-/* Returns the thread id of the holder of a robust mutex; 0 for other kinds of
- * mutex, and if the layout is unknown. */
+/* Returns the thread id of the holder of a robust mutex; 0 if nobody holds it,
+ * if the mutex is not robust, or if the layout of mutexes is unknown. */
 static int robust_mutex_holder_tid(const pthread_mutex_t *m)
 {
     return is_robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
