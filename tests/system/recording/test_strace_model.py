@@ -352,7 +352,7 @@ def test_compare_sees_each_error(spoil):
 
 @pytest.mark.parametrize("how, missing", [
     ("12 exit(0) = ?", True), ("", False),
-    ('12 write(4<pipe:[70]>, "b", 1) = 1 <0.1>', True)])
+    ('12 write(4<pipe:[70]>, "bc", 2) = 2 <0.1>', True)])
 def test_compare_forgives_the_call_of_a_thread_that_was_ended(how, missing):
     """Its record may not have been written; what came before, or before an end of
     its own, must be there."""
