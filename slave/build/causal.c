@@ -19,10 +19,13 @@
  * "Gives way" means that such a coordinate is moved.
  *
  * An end-of-file that the death of the writer caused depends on END, which
- * carries the CPU of the exit. If the exit was still going on when the reader
- * returned, the end-of-file depends on the writer's last record instead. A
- * SIGCHLD comes when the exit is over: there, END has more CPU than the exit
- * took, and its coordinate is lowered.
+ * carries the CPU of the exit. The exit goes on after the descriptors are
+ * closed, so END may have more CPU than there was time until the reader
+ * returned. Then either the coordinate of END is lowered, and the rest of its
+ * CPU is unattributed; or the arc begins at the writer's last record, without
+ * the CPU between that record and END. The way that leaves out less CPU is
+ * taken. A SIGCHLD comes when the exit is over: there, END's coordinate is
+ * lowered.
  *
  * This pass does not visit arcs that pass `match` made, which are nearly all:
  * there, the send gives way when its receive is found (build/match.c), and the
@@ -78,6 +81,39 @@ static void limit_source_coord(struct build *b, uint32_t v)
         g->w[u] = ips_min_u64(g->w[u], most);
 }
 
+static void lower_coord_of_end(struct build *b, uint32_t u, uint64_t most)
+{
+    if (b_is_final_node(b, u))
+        b->broken = true;
+    else
+        b->out->g.w[u] = most;
+}
+
+/* Node v, an end-of-file or the like, depends on the END u, whose CPU after its
+ * stamp is more than the `time` between the two. Lowers END's coordinate or
+ * lets the arc begin at the node before; see above. Returns how far the
+ * coordinate of the arc's source is now past its stamp. */
+static uint64_t limit_death_coord(struct build *b, uint32_t u, uint32_t v,
+                                  uint64_t time)
+{
+    struct ips_graph *g = &b->out->g;
+    uint64_t most = ips_add_sat(b->cpu_at[u], time);
+    uint64_t over = ips_sub_sat(b_get_coord(b, u), most);
+    /* u - 1 exists: a chain has START before its END */
+    if (ips_sub_sat(most, b_get_coord(b, u - 1)) > over) {
+        uint32_t p = g->chains[ips_chain_of(g, u)].process;
+        lower_coord_of_end(b, u, most);
+        b->out->procs[p].unattributed_ns =
+            ips_add_sat(b->out->procs[p].unattributed_ns, over);
+        b->out->counts.unattributed_ns =
+            ips_add_sat(b->out->counts.unattributed_ns, over);
+        return time;
+    }
+    g->xpred[v] = u - 1;
+    b->backwards |= g->t_ns[u - 1] >= g->t_ns[v];
+    return 0;
+}
+
 static void limit_target_coord(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
@@ -92,17 +128,11 @@ static void limit_target_coord(struct build *b, uint32_t v)
     uint64_t time = arc_time_ns(g, v);
     if (before > time && g->kind[u] == IPS_NODE_END &&
         g->xkind[v] == IPS_X_SIGNAL) {
-        if (b_is_final_node(b, u))
-            b->broken = true;
-        else
-            g->w[u] = b->cpu_at[u] + time;
+        lower_coord_of_end(b, u, b->cpu_at[u] + time);
         before = time;
     } else if (before > time && g->kind[u] == IPS_NODE_END &&
                g->kind[v] != IPS_NODE_JOIN) {
-        /* u - 1 exists: a chain has START before its END */
-        g->xpred[v] = u - 1;
-        b->backwards |= g->t_ns[u - 1] >= g->t_ns[v];
-        before = 0;
+        before = limit_death_coord(b, u, v, time);
     }
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
     uint64_t room = ips_sub_sat(time, before);

@@ -81,3 +81,38 @@ def test_the_table_is_whole(build):
     found = collections.Counter(cell[1] for cell in cells(build.program("i_matrix")))
     assert set(found) == set(ENDERS)
     assert sum(found.values()) > 250
+
+
+DIES = """
+import os, time
+def compute(seconds):
+    begun = time.process_time()
+    while time.process_time() - begun < seconds:
+        pass
+r, w = os.pipe()
+child = os.fork()
+if not child:
+    os.close(r)
+    compute(0.05)
+    os._exit(0)
+os.close(w)
+os.read(r, 1)
+compute(0.05)
+os.waitpid(child, 0)
+"""
+
+
+def test_work_before_a_death(cluster):
+    """A child computes and dies, its end of a pipe ends its parent's read, and the parent
+    computes before it waits for the child. Would catch: an end-of-file that hangs on what
+    the child recorded last, so that what it computed since is not on the path."""
+    c = cluster()
+    for k in range(3):
+        run = f"r{k}"
+        c.ipsrun(["/usr/bin/python3", "-c", DIES], name=run, check=True)
+        c.wait_closed(run)
+        nodes = {n["id"]: n for n in c.graph(run)}
+        ends = [n for n in nodes.values()
+                if n["kind"] == "RECV" and n["xkind"] == "lifetime"]
+        assert [nodes[n["xpred"]]["kind"] for n in ends] == ["END"], ends
+        assert c.json("path", run)["t_max_ns"] >= 95e6

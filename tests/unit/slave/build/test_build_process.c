@@ -383,6 +383,36 @@ static void test_build_process__settled_end(void **state)
     rec_free(r);
 }
 
+/* Would catch: what a writer computed since its last record left out where an
+ * end-of-file depends on its death, because its parent's wait reports more CPU
+ * than there was time for before the end-of-file; CPU that vanishes. */
+static void test_build_process__computing_before_death(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = root(r);
+    rec_pipe(s, 1, 2, IPS_SIDE_READ, 5);
+    rec_fork(s, IPS_FORK_FORK, 1000, 1100, 100, 100, 20, 1);
+    rec_recv(s, 1, 2000, 400030, 200, 0); /* the end-of-file */
+    struct ips_rec_join *j =
+        rec_join(s, IPS_JOIN_WAIT, 900000, 900100, 300200, 20, 0);
+    j->child_cpu_ns = 300500;
+    rs c = rec_stream(r, 20, 20, 1050);
+    struct ips_rec_start *start = rec_start(c, IPS_START_FORK, 1150, 0);
+    start->fork_seq = 1;
+    start->ppid = 10;
+    start->parent_image = s->head.image_stamp;
+    rec_pipe(c, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_end(c, IPS_END_EXIT, 400000, 300000, 0);
+    struct ips_built *b = rec_build(r);
+    uint32_t eof = rec_kind(b, 10, IPS_NODE_RECV, 0), end = rec_last(b, 20);
+    assert_arc(b, eof, end, IPS_X_LIFETIME);
+    assert_int_equal(rec_coord(b, end), 300030);
+    assert_int_equal(rec_proc(b, 20)->unattributed_ns, 470);
+    assert_int_equal(b->counts.unattributed_ns, 470);
+    rec_free(r);
+}
+
 /* Would catch: a stopped child taken for one that ended. */
 static void test_build_process__stopped_child_is_no_end(void **state)
 {
@@ -525,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_build_process__threads),
         cmocka_unit_test(test_build_process__exit_by_another_thread),
         cmocka_unit_test(test_build_process__settled_end),
+        cmocka_unit_test(test_build_process__computing_before_death),
         cmocka_unit_test(test_build_process__stopped_child_is_no_end),
         cmocka_unit_test(test_build_process__tasks_alone),
         cmocka_unit_test(test_build_process__open_run),
