@@ -79,6 +79,9 @@ struct holds {
 /* for arc_is_within_hold(): at most 1/HOLD_BEFORE of an arc may be before the
  * hold */
 #define HOLD_BEFORE 4u
+/* If the arc into the release is shorter than 1 / HOLD_SEEN of the wait, the
+ * holder slept for most of the hold, and the arc shows nothing of it. */
+#define HOLD_SEEN 16u
 
 /* Whether the arc into `release` is within the hold of the lock, so that its
  * samples show where the lock was held. The waiter, whose wait ends at node
@@ -98,12 +101,13 @@ static bool arc_is_within_hold(const struct why_solving *y, uint32_t release,
 /* Votes for the code that held the lock: node `release` ended the wait at node
  * `got`. If the arc into `release` is within the hold, the arc's samples show
  * where the lock was held. Otherwise only the end of the arc is part of the
- * hold, and it is not known which samples belong to it. */
+ * hold, and it is not known which samples belong to it; or the holder slept. */
 static int vote_for_lock_holder(struct why_solving *y, uint32_t release,
                                 uint32_t got, struct holds *h)
 {
     uint64_t wait = y->s.g->wait[got];
-    if (arc_is_within_hold(y, release, got)) {
+    if (arc_is_within_hold(y, release, got) &&
+        y->s.g->w[release] >= wait / HOLD_SEEN) {
         why_vote_procedures(y, release, wait, y->votes[WHY_F_LOCK].procedure);
         return 0;
     }
@@ -223,6 +227,10 @@ int why_fill_lock_amount(struct why_solving *y)
     a->gain_ns = ips_min_u64(ips_max_u64(cut, gain),
                              ips_sub_sat(own, lower_bound_of_run_ns(y)));
     a->bound_ns = ips_max_u64(cut, a->gain_ns);
+    /* The path runs through what threads do while they have the lock, which may
+     * be a sleep. So it rests on the lock for at least as long as it gets
+     * shorter. */
+    a->ns = ips_max_u64(a->ns, a->gain_ns);
     if (a->lock && a->lock->library) {
         a->ns = ips_add_sat(a->ns, a->lock->unknown_ns);
         a->gain_ns = ips_add_sat(a->gain_ns, a->lock->unknown_ns);

@@ -9,6 +9,7 @@
  *   spin     a spin lock that is held while hold_long() works
  *   yield    a flag that is waited for with sched_yield()
  *   poll     a flag that is waited for by reading it
+ *   nap      a mutex while hold_asleep() sleeps, work outside of it
  */
 #include <pthread.h>
 #include <sched.h>
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "work.h"
 
@@ -57,6 +59,15 @@ static void work_outside(void)
     WORK(500);
 }
 
+static __attribute__((noinline)) void hold_asleep(void)
+{
+    struct timespec t = {.tv_nsec = 4000000};
+    pthread_mutex_lock(&shared[0].mutex);
+    nanosleep(&t, NULL);
+    pthread_mutex_unlock(&shared[0].mutex);
+    __asm__ volatile(""); /* no tail call */
+}
+
 static void await_yielding(int me)
 {
     while (atomic_load(&turn) != me)
@@ -75,6 +86,9 @@ static void one_round(int me)
         pthread_mutex_lock(&shared[0].mutex);
         hold_long();
         pthread_mutex_unlock(&shared[0].mutex);
+        work_outside();
+    } else if (kind == 'n') {
+        hold_asleep();
         work_outside();
     } else if (kind == 's') {
         pthread_spin_lock(&spin);

@@ -66,6 +66,16 @@ def test_holder_is_not_where_it_worked_before(cluster, build):
     assert [f for f in locks if f["procedure"] == "work_outside"] == [], answer
 
 
+def test_sleeping_with_a_lock(cluster, build):
+    """Would catch a finding about a lock that gains more than it is said to rest on, since
+    threads sleep while they have it; the lock said to be held where its holder worked
+    before."""
+    answer, locks, _ = ask(cluster, build, "nap")
+    assert not answer["certificate"]["gaps"], answer
+    assert [f["procedure"] for f in locks] == ["hold_asleep"], answer
+    assert locks[0]["gain_ns"] <= locks[0]["path_ns"], answer
+
+
 def test_a_thread_that_yields_spins(cluster, build):
     """Would catch a thread that calls sched_yield() until a variable changes
     said to spend its time in the C library, without who calls it, or said so
