@@ -67,9 +67,9 @@ static int refuse_address(const char *address, struct ips_err *err)
 
 /* Sets the address of *out. Accepts loopback; other hosts only with TLS or
  * --insecure. */
-static int set_numeric_host(const char *host, uint16_t port,
-                            const char *address, struct ips_address *out,
-                            struct ips_err *err)
+static int parse_numeric_host(const char *host, uint16_t port,
+                              const char *address, struct ips_address *out,
+                              struct ips_err *err)
 {
     struct in_addr v4;
     struct in6_addr v6;
@@ -121,7 +121,7 @@ static int parse_inet(const char *rest, const char *address,
     int rc = parse_port(colon + 1, address, &port, err);
     if (rc < 0)
         return rc;
-    return set_numeric_host(host, port, address, out, err);
+    return parse_numeric_host(host, port, address, out, err);
 }
 
 int ips_address_parse(const char *text, struct ips_address *out,

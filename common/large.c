@@ -137,7 +137,7 @@ void ips_large_restart_peaks(void)
 
 /* ---- the table of mappings; under the lock ---- */
 
-static void add_to_use(uint64_t *now, uint64_t *most, size_t bytes)
+static void add_to_usage_and_peak(uint64_t *now, uint64_t *most, size_t bytes)
 {
     *now += bytes;
     *most = ips_max_u64(*most, *now);
@@ -155,9 +155,9 @@ static bool add_mapping(char *at, size_t bytes, bool file, bool thin)
     }
     all.v[all.count++] = (struct mapping){at, bytes, file, thin};
     if (file)
-        add_to_use(&all.use.files, &all.use.files_most, bytes);
+        add_to_usage_and_peak(&all.use.files, &all.use.files_most, bytes);
     else
-        add_to_use(&all.use.memory, &all.use.memory_most, bytes);
+        add_to_usage_and_peak(&all.use.memory, &all.use.memory_most, bytes);
     return true;
 }
 
@@ -200,7 +200,7 @@ static char *map_memory(size_t bytes)
     return p + skip;
 }
 
-static char *map_file(size_t bytes)
+static char *map_unnamed_file(size_t bytes)
 {
     int fd = open(all.dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -229,7 +229,7 @@ static void *allocate_large(size_t bytes, enum contents contents)
     if (!file)
         unmap_reusable_above(all.use.limit - all.use.memory - bytes);
     if (!p)
-        p = file ? map_file(bytes) : map_memory(bytes);
+        p = file ? map_unnamed_file(bytes) : map_memory(bytes);
     if (p && !add_mapping(p, bytes, file, thin)) {
         munmap(p, bytes);
         p = NULL;

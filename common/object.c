@@ -27,7 +27,7 @@ static bool glob_matches(const char *pattern, size_t pn, const char *text,
     return p == pn;
 }
 
-static size_t next_part_length(const char **at)
+static size_t skip_slashes_and_measure_part(const char **at)
 {
     while (**at == '/')
         ++*at;
@@ -37,7 +37,8 @@ static size_t next_part_length(const char **at)
 bool ips_object_matches(const char *pattern, const char *object)
 {
     for (;;) {
-        size_t pn = next_part_length(&pattern), n = next_part_length(&object);
+        size_t pn = skip_slashes_and_measure_part(&pattern),
+               n = skip_slashes_and_measure_part(&object);
         if (pn == 0)
             return true;
         if (n == 0 || !glob_matches(pattern, pn, object, n))
@@ -49,14 +50,14 @@ bool ips_object_matches(const char *pattern, const char *object)
 
 bool ips_object_matches_machine(const char *pattern, const char *machine)
 {
-    size_t pn = next_part_length(&pattern);
+    size_t pn = skip_slashes_and_measure_part(&pattern);
     return pn == 0 || glob_matches(pattern, pn, machine, strlen(machine));
 }
 
 unsigned ips_object_count_parts(const char *pattern)
 {
     unsigned parts = 0;
-    for (size_t n; (n = next_part_length(&pattern)) > 0; parts++)
+    for (size_t n; (n = skip_slashes_and_measure_part(&pattern)) > 0; parts++)
         pattern += n;
     return parts;
 }

@@ -37,7 +37,7 @@ int ips_path_pool_root(char out[IPS_PATH_BYTES], struct ips_err *err)
     return format_path(out, err, "/dev/shm/ips-%u", (unsigned)geteuid());
 }
 
-int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err)
+int ips_path_state_directory(char out[IPS_PATH_BYTES], struct ips_err *err)
 {
     const char *set = getenv("IPS_STATE");
     if (set && *set)
@@ -57,13 +57,13 @@ int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err)
     return format_path(out, err, "%s/.local/state/ips", home);
 }
 
-bool ips_path_state_is_default(const char *state)
+bool ips_path_state_may_drain_default_pool(const char *state)
 {
     char usual[IPS_PATH_BYTES], *a = NULL, *b = NULL;
     const char *own = getenv("IPS_STATE"), *pool = getenv("IPS_POOL_ROOT");
     if (own && *own && !(pool && *pool))
         return false;
-    if (ips_path_state(usual, NULL) == 0) {
+    if (ips_path_state_directory(usual, NULL) == 0) {
         a = realpath(usual, NULL);
         b = realpath(state, NULL);
     }
@@ -107,7 +107,7 @@ int ips_path_make_directories(const char *dir, unsigned mode,
                : ips_err_set(err, IPS_E_IO, "%s is not a directory", path);
 }
 
-int ips_path_make_state(const char *dir, struct ips_err *err)
+int ips_path_make_state_directory(const char *dir, struct ips_err *err)
 {
     int rc = ips_path_make_directories(dir, 0700, err);
     if (rc == 0 && access(dir, W_OK | X_OK) < 0)
@@ -142,8 +142,8 @@ static int program_directory(char out[IPS_PATH_BYTES], struct ips_err *err)
     return 0;
 }
 
-int ips_path_program(const char *name, char out[IPS_PATH_BYTES],
-                     struct ips_err *err)
+int ips_path_find_program(const char *name, char out[IPS_PATH_BYTES],
+                          struct ips_err *err)
 {
     char dir[IPS_PATH_BYTES];
     int rc = program_directory(dir, err);
@@ -154,8 +154,8 @@ int ips_path_program(const char *name, char out[IPS_PATH_BYTES],
     return rc;
 }
 
-int ips_path_library(const char *name, char out[IPS_PATH_BYTES],
-                     struct ips_err *err)
+int ips_path_find_library(const char *name, char out[IPS_PATH_BYTES],
+                          struct ips_err *err)
 {
     static const char *const places[] = {"../lib", ("../" IPS_LIBDIR), "."};
     char dir[IPS_PATH_BYTES], joined[IPS_PATH_BYTES];

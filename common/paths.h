@@ -28,13 +28,15 @@ int ips_path_pool_root(char out[IPS_PATH_BYTES],
 /* State directory: $IPS_STATE, else $XDG_STATE_HOME/ips, else
  * $HOME/.local/state/ips (home from the password database if HOME is not
  * set). */
-int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err) IPS_MUST_USE;
+int ips_path_state_directory(char out[IPS_PATH_BYTES],
+                             struct ips_err *err) IPS_MUST_USE;
 
 /* May a private daemon that uses the state directory `state` drain the default
- * pool? Only if `state` is the directory that ips_path_state returns, and
- * IPS_STATE is not set without IPS_POOL_ROOT: a user who chooses another state
- * directory does not expect the runs of the default pool to be moved there. */
-bool ips_path_state_is_default(const char *state);
+ * pool? Only if `state` is the directory that ips_path_state_directory returns,
+ * and IPS_STATE is not set without IPS_POOL_ROOT: a user who chooses another
+ * state directory does not expect the runs of the default pool to be moved
+ * there. */
+bool ips_path_state_may_drain_default_pool(const char *state);
 
 /* The master's default address, "unix:STATE/master.sock". */
 int ips_path_master_address(const char *state, char out[IPS_PATH_BYTES],
@@ -47,7 +49,8 @@ int ips_path_make_directories(const char *dir, unsigned mode,
 /* Makes a state directory as ips_path_make_directories does, accessible to its
  * user only. If the directory is not writable, the error message says what to
  * do. */
-int ips_path_make_state(const char *dir, struct ips_err *err) IPS_MUST_USE;
+int ips_path_make_state_directory(const char *dir,
+                                  struct ips_err *err) IPS_MUST_USE;
 
 /* Is `name` a valid run name: 1 to 63 letters, digits, '.', '_' and '-', and no
  * leading '.'? It becomes the name of a directory, so every name is checked
@@ -60,9 +63,9 @@ void ips_default_machine_name(char *out, unsigned long len);
 /* Finds a program or library of this installation: a program next to the
  * running program (BINDIR/name), a library in BINDIR/../lib, BINDIR/../LIBDIR
  * or BINDIR. The file must exist. */
-int ips_path_program(const char *name, char out[IPS_PATH_BYTES],
-                     struct ips_err *err) IPS_MUST_USE;
-int ips_path_library(const char *name, char out[IPS_PATH_BYTES],
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_path_find_program(const char *name, char out[IPS_PATH_BYTES],
+                          struct ips_err *err) IPS_MUST_USE;
+int ips_path_find_library(const char *name, char out[IPS_PATH_BYTES],
+                          struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline int ips_rank_real(double a, double b, bool has_a, bool has_b,
-                                bool back)
+static inline int ips_rank_compare_reals(double a, double b, bool has_a,
+                                         bool has_b, bool back)
 {
     if (has_a != has_b)
         return has_a ? -1 : 1;
@@ -23,7 +23,8 @@ static inline int ips_rank_real(double a, double b, bool has_a, bool has_b,
     return (a < b) == back ? -1 : 1;
 }
 
-static inline int ips_rank_text(const char *a, const char *b, bool back)
+static inline int ips_rank_compare_texts(const char *a, const char *b,
+                                         bool back)
 {
     bool has_a = a && *a, has_b = b && *b;
     if (has_a != has_b)
@@ -33,7 +34,7 @@ static inline int ips_rank_text(const char *a, const char *b, bool back)
 }
 
 /* Compares counts; UINT64_MAX means not measured. */
-static inline int ips_rank_count(uint64_t a, uint64_t b, bool back)
+static inline int ips_rank_compare_counts(uint64_t a, uint64_t b, bool back)
 {
     bool has_a = a != UINT64_MAX, has_b = b != UINT64_MAX;
     if (has_a != has_b)
@@ -43,7 +44,7 @@ static inline int ips_rank_count(uint64_t a, uint64_t b, bool back)
     return (a < b) == back ? -1 : 1;
 }
 
-static inline int ips_rank_integer(int64_t a, int64_t b, bool back)
+static inline int ips_rank_compare_integers(int64_t a, int64_t b, bool back)
 {
     return a == b ? 0 : (a < b) == back ? -1 : 1;
 }

@@ -45,7 +45,7 @@ struct options {
     char state[IPS_PATH_BYTES];
 };
 
-static int parse_idle(const char *text, unsigned *out)
+static int parse_idle_seconds(const char *text, unsigned *out)
 {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
@@ -102,7 +102,7 @@ static int parse_options(int argc, char **argv, struct options *o)
             o->master.private_mode = true;
             break;
         case OPT_IDLE:
-            if (parse_idle(optarg, &o->master.idle_s) < 0)
+            if (parse_idle_seconds(optarg, &o->master.idle_s) < 0)
                 return -1;
             break;
         case 'f':
@@ -152,7 +152,8 @@ static void configure_malloc(void)
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
-static int serve_clients(const struct options *o, struct ips_err *err)
+static int run_master_until_stopped(const struct options *o,
+                                    struct ips_err *err)
 {
     struct master m = {0};
     struct event *stop[2] = {NULL, NULL};
@@ -192,11 +193,11 @@ int main(int argc, char **argv)
     /* a write beyond RLIMIT_FSIZE then fails like one to a full disk */
     signal(SIGXFSZ, SIG_IGN);
     if (!o.master.state) {
-        rc = ips_path_state(o.state, &err);
+        rc = ips_path_state_directory(o.state, &err);
         o.master.state = o.state;
     }
     if (rc == 0)
-        rc = serve_clients(&o, &err);
+        rc = run_master_until_stopped(&o, &err);
     if (rc < 0)
         fprintf(stderr, "ips-master: %s\n", err.msg);
     return rc == 0 ? 0 : rc == IPS_E_USAGE || rc == IPS_E_REFUSED ? 2 : 1;

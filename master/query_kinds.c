@@ -26,7 +26,7 @@ const struct query_kind *query_kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_REQUESTS:
         return &query_requests;
     case IPS__REQUEST__ASK_WHY:
-        return query_asks_why_requests(r) ? &query_requests : &query_why;
+        return query_is_why_about_requests(r) ? &query_requests : &query_why;
     case IPS__REQUEST__ASK_WAITS:
         return &query_waits;
     case IPS__REQUEST__ASK_SQL:

@@ -52,10 +52,10 @@ static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
         client_drop(m, peer);
         dismiss_peer(peer, "a client only asks");
     } else if (env->request->ask_case == IPS__REQUEST__ASK_MORE) {
-        query_stop_request(m, peer, env->request->id,
-                           env->request->more->replies);
+        query_stop_if_zero_replies(m, peer, env->request->id,
+                                   env->request->more->replies);
     } else {
-        query_new(m, peer, ips_peer_take_message(peer));
+        query_accept_from_client(m, peer, ips_peer_take_message(peer));
     }
 }
 
@@ -110,7 +110,7 @@ static void on_report(struct master *m, struct slave *s,
     if (catalogue_store_runs(m->catalogue, s->machine, report->runs,
                              report->n_runs, &err) < 0)
         ips_log_warn("%s", err.msg);
-    refresh_note_report(m, report);
+    refresh_add_open_runs_of_report(m, report);
 }
 
 static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
@@ -130,7 +130,7 @@ static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
         return;
     case IPS__ENVELOPE__BODY_CM:
         s->seen_ns = master_now_ns();
-        engine_cm_relay(m, s, env->cm);
+        engine_cm_relay_message(m, s, env->cm);
         return;
     case IPS__ENVELOPE__BODY_HELLO:
     case IPS__ENVELOPE__BODY_REQUEST:
@@ -219,13 +219,15 @@ static void on_first_message(struct ips_peer *peer, const Ips__Envelope *env,
                     "this is a master: it speaks with clients and slaves");
 }
 
-static void on_early_close(struct ips_peer *peer, const char *why, void *arg)
+static void on_close_before_hello(struct ips_peer *peer, const char *why,
+                                  void *arg)
 {
     (void)arg;
     ips_log_debug("%s: %s", ips_peer_name(peer), why);
 }
 
-static const struct ips_peer_ops first_ops = {on_first_message, on_early_close};
+static const struct ips_peer_ops first_ops = {on_first_message,
+                                              on_close_before_hello};
 
 void session_on_accept(struct ips_peer *peer, void *arg)
 {

@@ -51,10 +51,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static int state_setup(struct master *m, const struct master_options *o,
-                       struct ips_err *err)
+static int set_state_directory_and_address(struct master *m,
+                                           const struct master_options *o,
+                                           struct ips_err *err)
 {
-    int rc = ips_path_make_state(o->state, err);
+    int rc = ips_path_make_state_directory(o->state, err);
     char *whole = rc == 0 ? realpath(o->state, NULL) : NULL;
     if (rc == 0 && !whole)
         rc = ips_err_errno(err, "%s", o->state);
@@ -69,11 +70,11 @@ static int state_setup(struct master *m, const struct master_options *o,
     return rc;
 }
 
-static int catalogue_setup(struct master *m, struct ips_err *err)
+static int lock_state_and_open_catalogue(struct master *m, struct ips_err *err)
 {
     char dir[IPS_PATH_BYTES + 8];
     snprintf(dir, sizeof(dir), "%s/master", m->state);
-    int rc = ips_path_make_state(dir, err);
+    int rc = ips_path_make_state_directory(dir, err);
     if (rc == 0)
         rc = ips_lock_directory(dir, "lock", "--state",
                                 m->private_mode ? 10000 : 3000, NULL,
@@ -84,7 +85,7 @@ static int catalogue_setup(struct master *m, struct ips_err *err)
     return catalogue_open(dir, &m->catalogue, err);
 }
 
-static int listener_setup(struct master *m, struct ips_err *err)
+static int start_master_listener(struct master *m, struct ips_err *err)
 {
     int rc =
         ips_tls_check_own_role(m->address, IPS__HELLO__ROLE__MASTER, "", err);
@@ -98,7 +99,7 @@ static int listener_setup(struct master *m, struct ips_err *err)
     return rc;
 }
 
-static int tick_setup(struct master *m, struct ips_err *err)
+static int start_tick_timer(struct master *m, struct ips_err *err)
 {
     const struct timeval second = {1, 0};
     m->tick = event_new(m->base, -1, EV_PERSIST, on_tick, m);
@@ -120,15 +121,15 @@ int master_start(struct master *m, struct event_base *base,
     m->limit_ns = QUERY_LIMIT_NS;
     m->refresh_ns = REFRESH_NS;
     m->started_ns = m->used_ns = master_now_ns();
-    int rc = state_setup(m, o, err);
+    int rc = set_state_directory_and_address(m, o, err);
     if (rc == 0)
-        rc = listener_setup(m, err);
+        rc = start_master_listener(m, err);
     if (rc == 0)
-        rc = catalogue_setup(m, err);
+        rc = lock_state_and_open_catalogue(m, err);
     if (rc == 0)
         rc = worker_new(base, &m->worker, err);
     if (rc == 0)
-        rc = tick_setup(m, err);
+        rc = start_tick_timer(m, err);
     if (rc < 0)
         master_release(m);
     return rc;

@@ -299,7 +299,7 @@ static int check_master(const struct ips_client *c, const Ips__Hello *hello,
             "listens (--master)");
     if (!c->tls)
         return 0;
-    ips_tls_get_other_owner(c->tls, &owner);
+    ips_tls_get_peer_certificate_owner(c->tls, &owner);
     return ips_tls_check_role(&owner, IPS__HELLO__ROLE__MASTER, "", err);
 }
 

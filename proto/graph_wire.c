@@ -199,8 +199,8 @@ static uint32_t next_capacity(uint32_t count, size_t more, uint32_t cap,
     return twice > need ? twice : need;
 }
 
-static int report_too_many(const struct ips_wire_receiver *t, const char *what,
-                           struct ips_err *err)
+static int set_too_many_items_error(const struct ips_wire_receiver *t,
+                                    const char *what, struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_LIMIT,
                        "subgraph of more than %u %s: the limit of this "
@@ -213,7 +213,7 @@ static int set_err_no_memory(struct ips_err *err)
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a subgraph");
 }
 
-static int report_unequal(const char *what, struct ips_err *err)
+static int set_unequal_lengths_error(const char *what, struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_PROTOCOL,
                        "subgraph: arrays of %s differ in length", what);
@@ -233,10 +233,10 @@ static int append_chain_arrays(struct ips_wire_receiver *t,
     size_t n = m->n_chain_count;
     if (m->n_chain_process != n || m->n_chain_pid != n || m->n_chain_tid != n ||
         m->n_chain_thread != n)
-        return report_unequal("chains", err);
+        return set_unequal_lengths_error("chains", err);
     uint32_t cap = next_capacity(g->chain_count, n, t->chain_cap, t->max_nodes);
     if (cap == 0)
-        return report_too_many(t, "chains", err);
+        return set_too_many_items_error(t, "chains", err);
     if (cap != t->chain_cap) {
         if (!reserve_array(&g->chain_nodes, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->chain_process, cap, sizeof(uint32_t)) ||
@@ -299,10 +299,10 @@ static int append_node_arrays(struct ips_wire_receiver *t,
     if (m->xkind.len != n || m->n_w != n || m->n_xpred != n || m->n_xlen != n ||
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
         !note_or_check_optional_arrays(t, m, n))
-        return report_unequal("nodes", err);
+        return set_unequal_lengths_error("nodes", err);
     uint32_t cap = next_capacity(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)
-        return report_too_many(t, "nodes", err);
+        return set_too_many_items_error(t, "nodes", err);
     /* The first piece with nodes decides which optional arrays exist, so the
      * arrays are reserved then even if the capacity stays the same. */
     if (cap != t->node_cap || g->node_count == 0) {
@@ -348,10 +348,10 @@ static int append_remote_receives(struct ips_wire_receiver *t,
     struct ips_wire_graph *g = &t->g;
     size_t n = m->n_in_node;
     if (m->n_in_end != n || m->n_in_pos != n)
-        return report_unequal("remote receives", err);
+        return set_unequal_lengths_error("remote receives", err);
     uint32_t cap = next_capacity(g->in_count, n, t->in_cap, t->max_nodes);
     if (cap == 0)
-        return report_too_many(t, "remote receives", err);
+        return set_too_many_items_error(t, "remote receives", err);
     if (cap != t->in_cap) {
         if (!reserve_array(&g->in_node, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->in_end, cap, sizeof(uint32_t)) ||
@@ -375,10 +375,10 @@ static int append_remote_sends(struct ips_wire_receiver *t,
         t->timed = m->n_out_ns > 0;
     if (m->n_out_end != n || m->n_out_pos != n || m->n_out_len != n ||
         m->n_out_ns != (t->timed ? n : 0))
-        return report_unequal("remote sends", err);
+        return set_unequal_lengths_error("remote sends", err);
     uint32_t cap = next_capacity(g->out_count, n, t->out_cap, t->max_nodes);
     if (cap == 0)
-        return report_too_many(t, "remote sends", err);
+        return set_too_many_items_error(t, "remote sends", err);
     if (cap != t->out_cap || g->out_count == 0) {
         if (!reserve_array(&g->out_node, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->out_end, cap, sizeof(uint32_t)) ||

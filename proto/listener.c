@@ -98,7 +98,7 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
         return;
     }
     if (tls)
-        ips_tls_get_other_owner(tls, &owner);
+        ips_tls_get_peer_certificate_owner(tls, &owner);
     /* The message about a refused role names the owner already. */
     char quoted[sizeof(owner.name) + 4];
     snprintf(quoted, sizeof(quoted), "\"%s\"", owner.name);
@@ -174,7 +174,7 @@ static void on_accept_retry(evutil_socket_t fd, short what, void *arg)
     evconnlistener_enable(l->ev);
 }
 
-static int check_directory(const char *path, struct ips_err *err)
+static int check_socket_directory(const char *path, struct ips_err *err)
 {
     char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
     snprintf(dir, sizeof(dir), "%s", path);
@@ -234,8 +234,8 @@ static int claim_socket_path(struct ips_listener *l,
     return 0;
 }
 
-static int open_socket(const struct ips_address *to, int *out,
-                       struct ips_err *err)
+static int open_listening_socket(const struct ips_address *to, int *out,
+                                 struct ips_err *err)
 {
     int fd = socket(to->addr.ss_family,
                     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -278,14 +278,14 @@ static int listener_start(struct ips_listener *l, const char *address,
     int fd = -1;
     int rc = ips_address_parse(address, &to, err);
     if (rc == 0 && to.is_unix) {
-        rc = check_directory(to.path, err);
+        rc = check_socket_directory(to.path, err);
         if (rc == 0)
             rc = claim_socket_path(l, &to, err);
     }
     if (rc == 0 && to.tls)
         rc = ips_tls_ensure_keys(err);
     if (rc == 0)
-        rc = open_socket(&to, &fd, err);
+        rc = open_listening_socket(&to, &fd, err);
     if (rc < 0)
         return rc;
     if (to.is_unix)

@@ -60,7 +60,8 @@ void ips_send_report(struct ips_peer *peer, const Ips__Report *report)
     ips_peer_send(peer, &env);
 }
 
-void ips_send_cm(struct ips_peer *peer, const Ips__CmMessage *message)
+void ips_send_chandy_misra_message(struct ips_peer *peer,
+                                   const Ips__CmMessage *message)
 {
     /* The copy only drops const: packing does not change it. */
     Ips__CmMessage copy = *message;
@@ -81,7 +82,7 @@ void ips_send_error(struct ips_peer *peer, uint64_t id,
     ips_send_reply(peer, &reply);
 }
 
-int ips_reply_error(const Ips__Reply *reply, struct ips_err *err)
+int ips_reply_get_error(const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->error == 0)
         return 0;

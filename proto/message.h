@@ -27,7 +27,8 @@ void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello);
 void ips_send_request(struct ips_peer *peer, const Ips__Request *request);
 void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply);
 void ips_send_report(struct ips_peer *peer, const Ips__Report *report);
-void ips_send_cm(struct ips_peer *peer, const Ips__CmMessage *message);
+void ips_send_chandy_misra_message(struct ips_peer *peer,
+                                   const Ips__CmMessage *message);
 
 /* Sends the error `why` as the last reply to request `id`. Its code is an
  * ips_errcode. */
@@ -36,7 +37,8 @@ void ips_send_error(struct ips_peer *peer, uint64_t id,
 
 /* Returns 0, or the error that the reply carries, which is also stored in err.
  * An unknown code becomes IPS_E_PROTOCOL. */
-int ips_reply_error(const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
+int ips_reply_get_error(const Ips__Reply *reply,
+                        struct ips_err *err) IPS_MUST_USE;
 
 /* Returns `text` without const, or "" for NULL: protobuf-c takes char * even
  * where it only reads. */

@@ -163,7 +163,7 @@ static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
     struct ips_tls_owner owner;
     if (!tls)
         return 0;
-    ips_tls_get_other_owner(tls, &owner);
+    ips_tls_get_peer_certificate_owner(tls, &owner);
     int rc = ips_tls_check_role(&owner, hello->role, hello->machine, err);
     return rc < 0 ? ips_err_wrap(err, rc, "%s", p->name) : 0;
 }

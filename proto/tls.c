@@ -52,7 +52,7 @@ static int check_expiry(SSL_CTX *ctx, const char *path, struct ips_err *err)
     return 0;
 }
 
-static int load_files(SSL_CTX *ctx, const char *dir, struct ips_err *err)
+static int load_key_files(SSL_CTX *ctx, const char *dir, struct ips_err *err)
 {
     char ca[IPS_PATH_BYTES], cert[IPS_PATH_BYTES], key[IPS_PATH_BYTES];
     int rc = check_key_file(dir, "ca.pem", ca, err);
@@ -86,7 +86,7 @@ int ips_tls_load_keys(const char *dir, struct ips_err *err)
     /* Connections last for days, so sessions are not resumed. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 0);
-    int rc = load_files(ctx, dir, err);
+    int rc = load_key_files(ctx, dir, err);
     if (rc < 0) {
         SSL_CTX_free(ctx);
         return rc;
@@ -178,8 +178,8 @@ static void read_certificate_owner(const X509 *cert, struct ips_tls_owner *out)
             out->role = roles[i].role;
 }
 
-void ips_tls_get_other_owner(const struct ssl_st *tls,
-                             struct ips_tls_owner *out)
+void ips_tls_get_peer_certificate_owner(const struct ssl_st *tls,
+                                        struct ips_tls_owner *out)
 {
     const X509 *cert = SSL_get0_peer_certificate(tls);
     STACK_OF(X509) *chain = cert ? NULL : SSL_get0_verified_chain(tls);

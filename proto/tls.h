@@ -51,8 +51,8 @@ int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
 /* Sets *out to the owner of the other side's certificate; UNKNOWN and "" if it
  * has none. Until the handshake has succeeded the certificate is not verified,
  * so use the owner in messages only. */
-void ips_tls_get_other_owner(const struct ssl_st *tls,
-                             struct ips_tls_owner *out);
+void ips_tls_get_peer_certificate_owner(const struct ssl_st *tls,
+                                        struct ips_tls_owner *out);
 
 /* Returns 0 if the certificate of `owner` allows the role `need` and, for a
  * slave, the machine `machine`; else IPS_E_REFUSED with what to do. Every

@@ -58,7 +58,7 @@ static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
     uint64_t idle =
         s->had_run && !s->opt.idle_given ? AFTER_RUN_NS : s->opt.idle_ns;
     if (slave_drain_count_open_runs(&s->drain) ||
-        slave_serve_count_pending(s)) {
+        slave_serve_count_pending_requests(s)) {
         s->busy_ns = now_ns;
         return;
     }
@@ -67,7 +67,7 @@ static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
     int lock = slave_lock_try_pool_lock(s->drain.pool);
     if (lock < 0)
         return; /* pool.lock is held: a run is being created */
-    slave_watch_list_pool(&s->drain);
+    slave_watch_scan_pool_directory(&s->drain);
     if (slave_drain_count_open_runs(&s->drain) == 0) {
         ips_log_info("all runs are archived and no question is open: ending");
         begin_shutdown(s);
@@ -77,11 +77,11 @@ static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
 
 static void update_wanted_sched_class(struct slave *s, uint64_t now_ns)
 {
-    bool waited_for = slave_serve_count_pending(s) > 0 ||
+    bool waited_for = slave_serve_count_pending_requests(s) > 0 ||
                       ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;
     s->wanted_level = slave_sched_class_choose(
         (enum slave_sched_class)s->sched_class,
-        slave_drain_highest_fill(&s->drain), waited_for);
+        slave_drain_highest_fill_permille(&s->drain), waited_for);
     if (s->wanted_level != s->sched_class)
         break_event_loop(s);
 }
@@ -169,7 +169,7 @@ static int set_up_state_and_drain(struct slave *s, struct ips_err *err)
     if (n < 0 || m < 0 || m >= (int)sizeof(db))
         return ips_err_set(err, IPS_E_LIMIT, "the path of --state is too long");
     slave_graphs_init(&s->graphs, db, "/proc/self/exe");
-    int rc = ips_path_make_state(state, err);
+    int rc = ips_path_make_state_directory(state, err);
     if (rc == 0)
         rc = ips_lock_directory(state, "lock", "--state",
                                 s->opt.is_private ? 10000 : 3000, &s->pool_lock,

@@ -276,14 +276,14 @@ static int check_tls_keys(const char *address, const char *machine)
     return 0;
 }
 
-static int fill_defaults(struct slave_options *opt)
+static int fill_defaults_and_validate(struct slave_options *opt)
 {
     struct ips_err err = {0};
     int rc = 0;
     if (!opt->pool[0])
         rc = ips_path_pool_root(opt->pool, &err);
     if (rc == 0 && !opt->state[0])
-        rc = ips_path_state(opt->state, &err);
+        rc = ips_path_state_directory(opt->state, &err);
     if (make_absolute(opt->pool) < 0 || make_absolute(opt->state) < 0)
         return -1;
     if (rc == 0 && !opt->master[0])
@@ -328,5 +328,5 @@ enum slave_options_result slave_options_parse(int argc, char **argv,
         report_option_error("takes no argument", argv[optind]);
         return SLAVE_EXIT_USAGE;
     }
-    return fill_defaults(opt) < 0 ? SLAVE_EXIT_USAGE : SLAVE_RUN;
+    return fill_defaults_and_validate(opt) < 0 ? SLAVE_EXIT_USAGE : SLAVE_RUN;
 }

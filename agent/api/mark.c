@@ -64,10 +64,10 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
     /* Map the extra state before the record begins, so that the record is not
      * left unpublished during the system call. */
     bool plain = ips_me.recs_open || !ips_core.cpu_marks;
-    struct ips_extra *extra = plain ? NULL : ips_extra();
+    struct ips_extra *extra = plain ? NULL : ips_extra_get_or_map();
     struct ips_moment now = ips_moment_now();
     uint32_t era = ips_me.era;
-    size_t len = ips_text_length(text);
+    size_t len = ips_text_truncated_length(text);
     struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin_inline(
         IPS_REC_MARK, sizeof(*rec) + len + 1, now.t);
     if (!rec)
@@ -91,7 +91,7 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
     p->text = text;
     ips_rec_add_flags(rec, (n + 1) << IPS_REC_F_PLACE);
     ips_text_fill_and_publish(rec, (const char *)p->copy, len, now.cpu);
-    ips_baseline_set(&extra->mark_baseline, &now, era);
+    ips_set_short_record_baseline(&extra->mark_baseline, &now, era);
 }
 
 /* Records a mark that ips_mark_record() could not write quickly. The record is
@@ -99,7 +99,7 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
  * of a page; otherwise the record contains the text. */
 static __attribute__((noinline)) void record_mark_slow(const char *text)
 {
-    struct ips_thread *me = ips_here();
+    struct ips_thread *me = ips_this_thread();
     struct ips_extra *x = me->extra;
     uint32_t n = first_slot_of_text(text);
     uint32_t era = x ? *(volatile uint32_t *)&x->mark_baseline.era : 0;
@@ -113,7 +113,7 @@ static __attribute__((noinline)) void record_mark_slow(const char *text)
                                      IPS_REC_MARK_SHORT, 0, (n ^ i) + 1);
         if (!left)
             return;
-        ips_short_give_back(left, sizeof(struct ips_rec_head));
+        ips_short_record_give_back(left, sizeof(struct ips_rec_head));
     }
     if (text)
         record_full_mark(text);
@@ -124,13 +124,13 @@ static __attribute__((noinline)) void record_mark_slow(const char *text)
 static __attribute__((noinline)) void
 undo_short_mark_and_record_full(const char *text, uint64_t left)
 {
-    ips_short_give_back(left, sizeof(struct ips_rec_head));
+    ips_short_record_give_back(left, sizeof(struct ips_rec_head));
     record_full_mark(text);
 }
 
 void ips_mark_record(const char *text)
 {
-    struct ips_thread *me = ips_here();
+    struct ips_thread *me = ips_this_thread();
     struct ips_extra *x = me->extra;
     uint32_t n = first_slot_of_text(text);
     if (unlikely(!x)) {

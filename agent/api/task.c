@@ -185,7 +185,7 @@ static void record_transfer(struct ips_task *task, enum ips_rec_type type,
 
 /* --- the API's functions ------------------------------------------- */
 
-static int is_process_recorded(void)
+static int attach_once_and_check_recording(void)
 {
     return ips_core_attach() && !ips_me.in_vfork;
 }
@@ -199,8 +199,9 @@ static void ignore_mark(const char *text)
 }
 #endif
 
-static void record_fork(struct ips_task *parent, const struct moment *m,
-                        const struct ips_task *child)
+static void write_fork_record_of_parent(struct ips_task *parent,
+                                        const struct moment *m,
+                                        const struct ips_task *child)
 {
     struct ips_rec_fork *rec =
         begin_task_record(parent, IPS_REC_FORK, sizeof(*rec), m);
@@ -214,12 +215,12 @@ static void record_fork(struct ips_task *parent, const struct moment *m,
     ips_rec_publish(rec);
 }
 
-static struct ips_task *record_task_fork(struct ips_task *parent,
-                                         const struct ips_stamp *parent_at,
-                                         const char *name,
-                                         const struct ips_stamp *at)
+static struct ips_task *
+create_task_and_record_fork(struct ips_task *parent,
+                            const struct ips_stamp *parent_at, const char *name,
+                            const struct ips_stamp *at)
 {
-    if (!is_process_recorded())
+    if (!attach_once_and_check_recording())
         return NULL;
     struct ips_task *task = (struct ips_task *)map_pages(sizeof(*task));
     if (!task)
@@ -243,11 +244,11 @@ static struct ips_task *record_task_fork(struct ips_task *parent,
             1 + atomic_fetch_add_explicit(&ips_core.fork_seq, 1,
                                           memory_order_relaxed);
         s->ptid = parent->stream.tid;
-        record_fork(parent, &pm, task);
+        write_fork_record_of_parent(parent, &pm, task);
     }
     /* Beginning the first record of a stream also writes START before that
      * record. */
-    size_t len = ips_text_length(name ? name : "");
+    size_t len = ips_text_truncated_length(name ? name : "");
     struct ips_rec_text *rec =
         begin_task_record(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);
     if (rec)
@@ -327,13 +328,13 @@ static void free_task(struct ips_task *task)
 
 const struct ips_api ips_api_own = {
     .version = IPS_API_VERSION,
-    .active = is_process_recorded,
+    .active = attach_once_and_check_recording,
 #ifdef IPS_PRELOAD
     .mark = ips_mark_record,
 #else
     .mark = ignore_mark,
 #endif
-    .task_fork = record_task_fork,
+    .task_fork = create_task_and_record_fork,
     .task_send = record_task_send,
     .task_recv = record_task_recv,
     .task_join = record_task_join,

@@ -10,7 +10,7 @@
 
 #define IPS_TEXT_BYTES 512u /* with the NUL; longer texts are truncated */
 
-static inline size_t ips_text_length(const char *text)
+static inline size_t ips_text_truncated_length(const char *text)
 {
     size_t n = 0;
     /* cppcheck-suppress arrayIndexOutOfBoundsCond ; a NUL ends the loop */

@@ -52,9 +52,9 @@ static void start_private_daemon(const struct ipsrun_options *o,
     char program[IPS_PATH_BYTES], log[IPS_PATH_BYTES + 32];
     struct ips_err err = {0};
     const char *argv[16] = {program};
-    int rc = ips_path_program(name, program, &err);
+    int rc = ips_path_find_program(name, program, &err);
     if (rc == 0)
-        rc = ips_path_make_state(o->state, &err);
+        rc = ips_path_make_state_directory(o->state, &err);
     for (int i = 0; i < 14 && args[i]; i++)
         argv[i + 1] = args[i];
     snprintf(log, sizeof(log), "%s/%s", o->state, log_name);

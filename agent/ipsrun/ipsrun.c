@@ -123,8 +123,8 @@ static bool is_run_of_other_user(const struct ipsrun_options *o)
 /* Returns an error if this machine's slave already has an archive of a run with
  * this name, else 0. Such a run has left the pool, but the slave would merge
  * the new records into its archive. */
-static int refuse_archived_name(const struct ipsrun_options *o,
-                                const char *name, struct ips_err *err)
+static int check_run_name_not_archived(const struct ipsrun_options *o,
+                                       const char *name, struct ips_err *err)
 {
     char path[2 * IPS_PATH_BYTES + 160];
     snprintf(path, sizeof(path), "%s/slave-%s/runs/%.63s/archive", o->state,
@@ -161,7 +161,8 @@ static int make_run_and_start_daemons(const struct ipsrun_options *o,
         .locks = o->locks,
         .measure = ipsrun_measure_probes,
     };
-    int lock = -1, rc = o->join ? 0 : refuse_archived_name(o, name, &err);
+    int lock = -1,
+        rc = o->join ? 0 : check_run_name_not_archived(o, name, &err);
     if (rc == 0 && !is_run_of_other_user(o)) {
         rc = ips_pool_make_root(o->pool, &err);
         if (rc == 0 && (lock = lock_pool_for_new_run(o->pool, &err)) < 0)
@@ -182,11 +183,12 @@ static int make_run_and_start_daemons(const struct ipsrun_options *o,
 
 /* Sets IPS_RUN, IPS_POOL and IPS_PRELOAD, and appends our library to the user's
  * LD_PRELOAD. Returns -1 to continue, else the exit status to end with. */
-static int set_environment(const struct ipsrun_options *o, const char *name)
+static int set_recording_environment(const struct ipsrun_options *o,
+                                     const char *name)
 {
     struct ips_err err = {0};
     char library[IPS_PATH_BYTES];
-    if (ips_path_library(IPS_PRELOAD_NAME, library, &err) < 0)
+    if (ips_path_find_library(IPS_PRELOAD_NAME, library, &err) < 0)
         return ipsrun_print_failure("%s", err.msg);
     int rc = ipsrun_make_library_loadable(library, o->pool);
     if (rc)
@@ -337,7 +339,7 @@ int main(int argc, char **argv)
     status = ipsrun_fork_and_wait(&o, name);
     if (status >= 0)
         return status;
-    status = set_environment(&o, name);
+    status = set_recording_environment(&o, name);
     if (status >= 0)
         return status;
     return record_start_and_exec(o.command, command_line, o.quiet);

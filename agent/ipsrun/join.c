@@ -109,7 +109,7 @@ static enum answer ask_master(struct master_query *a)
     c.stderr_file = create_memory_file();
     ips_nearest_begin(&a->near, a->o->join);
     snprintf(a->why, sizeof(a->why), "ipsq cannot be run");
-    if (ips_path_program("ipsq", c.program, &err) < 0) {
+    if (ips_path_find_program("ipsq", c.program, &err) < 0) {
         snprintf(a->why, sizeof(a->why), "%.250s", err.msg);
     } else if (c.out && c.stderr_file &&
                ips_run_outside_child_rusage(exec_ipsq_runs, &c) == 0) {

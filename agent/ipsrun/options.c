@@ -127,9 +127,9 @@ static const struct option longs[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int print_usage(const char *fmt, ...)
+static int print_usage_failure(const char *fmt, ...)
     __attribute__((format(printf, 1, 2)));
-static int print_usage(const char *fmt, ...)
+static int print_usage_failure(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -144,13 +144,13 @@ static int parse_tag(struct ipsrun_options *o, const char *tag)
 {
     const char *equal = strchr(tag, '=');
     if (!equal || equal == tag)
-        return print_usage("--tag %s: must be KEY=VALUE", tag);
+        return print_usage_failure("--tag %s: must be KEY=VALUE", tag);
     size_t at = 0, n = strlen(tag) + 1;
     while (o->tags[at])
         at += strlen(o->tags + at) + 1;
     if (at + n + 1 > sizeof(o->tags))
-        return print_usage("all tags together are longer than %zu bytes",
-                           sizeof(o->tags) - 2);
+        return print_usage_failure(
+            "all tags together are longer than %zu bytes", sizeof(o->tags) - 2);
     memcpy(o->tags + at, tag, n);
     return -1;
 }
@@ -164,17 +164,17 @@ static int store_absolute_path(char out[IPS_PATH_BYTES], const char *option,
     char here[IPS_PATH_BYTES];
     int n;
     if (*path == '\0')
-        return print_usage("%s: empty path", option);
+        return print_usage_failure("%s: empty path", option);
     if (*path == '/')
         n = snprintf(out, IPS_PATH_BYTES, "%s", path);
     else if (getcwd(here, sizeof(here)))
         n = snprintf(out, IPS_PATH_BYTES, "%s/%s", here, path);
     else
-        return print_usage("%s %s: the current directory has no usable path",
-                           option, path);
+        return print_usage_failure(
+            "%s %s: the current directory has no usable path", option, path);
     if (n < 0 || n >= IPS_PATH_BYTES)
-        return print_usage("%s: path longer than %d bytes", option,
-                           IPS_PATH_BYTES - 1);
+        return print_usage_failure("%s: path longer than %d bytes", option,
+                                   IPS_PATH_BYTES - 1);
     return -1;
 }
 
@@ -203,7 +203,7 @@ static int find_value_index(const char *option, const char *text,
         snprintf(all + at, sizeof(all) - at, "%s%s", i ? separator : "",
                  values[i]);
     }
-    return print_usage("--%s=%s: %s", option, text, all);
+    return print_usage_failure("--%s=%s: %s", option, text, all);
 }
 
 static int parse_rate(struct ipsrun_options *o, const char *text)
@@ -211,7 +211,7 @@ static int parse_rate(struct ipsrun_options *o, const char *text)
     char *end;
     long ms = strtol(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || ms < 1 || ms > 100)
-        return print_usage("--rate %s: 1 to 100 milliseconds", text);
+        return print_usage_failure("--rate %s: 1 to 100 milliseconds", text);
     o->sample_us = (uint32_t)ms * 1000;
     return -1;
 }
@@ -222,7 +222,7 @@ static int parse_budget(struct ipsrun_options *o, const char *text)
     double percent = strtod(text, &end);
     if (*text < '0' || *text > '9' || *end != '\0' || !(percent >= 0.001) ||
         percent > 100)
-        return print_usage("--budget %s: 0.001 to 100 percent", text);
+        return print_usage_failure("--budget %s: 0.001 to 100 percent", text);
     o->budget_ppm = (uint32_t)(percent * 10000 + 0.5);
     return -1;
 }
@@ -238,7 +238,7 @@ static int parse_quota(struct ipsrun_options *o, const char *text)
     unsigned shift = !unit ? 0 : *unit == 'K' ? 10 : *unit == 'M' ? 20 : 30;
     if (text[0] < '0' || text[0] > '9' || (*end && (!unit || end[1])) ||
         n > UINT64_MAX >> 31 || n << shift < QUOTA_LEAST_BYTES)
-        return print_usage(
+        return print_usage_failure(
             "--quota %s: a number of bytes, or with K, M or G; at "
             "least 256K",
             text);
@@ -269,14 +269,14 @@ static int apply_ipsrun_option(struct ipsrun_options *o, int option,
     case OPT_MACHINE:
         n = snprintf(o->machine, sizeof(o->machine), "%s", value);
         if (n < 1 || n >= (int)sizeof(o->machine) || strchr(value, '/'))
-            return print_usage("--machine: 1 to %zu bytes, no '/'",
-                               sizeof(o->machine) - 1);
+            return print_usage_failure("--machine: 1 to %zu bytes, no '/'",
+                                       sizeof(o->machine) - 1);
         return -1;
     case OPT_MASTER:
         n = snprintf(o->master, sizeof(o->master), "%s", value);
         if (n < 1 || n >= (int)sizeof(o->master))
-            return print_usage("--master: 1 to %zu bytes",
-                               sizeof(o->master) - 1);
+            return print_usage_failure("--master: 1 to %zu bytes",
+                                       sizeof(o->master) - 1);
         return -1;
     case OPT_INSECURE:
         o->insecure = true;
@@ -308,7 +308,7 @@ static int apply_ipsrun_option(struct ipsrun_options *o, int option,
         o->no_delays = which == 1; /* the second value of --run-delay: off */
         return n;
     case OPT_ATTACH:
-        return print_usage(
+        return print_usage_failure(
             "--attach %s is not supported: a process can only be "
             "recorded from its start. Restart it under ipsrun (a "
             "service: put 'ipsrun --' before its command); its "
@@ -341,18 +341,18 @@ static int print_option_error(int option, const char *word)
     struct ips_nearest near;
     char typed[64], name[64];
     if (option == ':')
-        return print_usage("option %s needs a value", word);
+        return print_usage_failure("option %s needs a value", word);
     snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(word, "="), word);
     ips_nearest_begin(&near, typed);
     for (const struct option *o = longs; strlen(typed) > 2 && o->name; o++) {
         snprintf(name, sizeof(name), "--%s", o->name);
         ips_nearest_offer(&near, name);
     }
-    return print_usage("no such option: %s%s", word,
-                       ips_nearest_suggestion(&near));
+    return print_usage_failure("no such option: %s%s", word,
+                               ips_nearest_suggestion(&near));
 }
 
-static int set_defaults(struct ipsrun_options *o)
+static int fill_missing_options(struct ipsrun_options *o)
 {
     struct ips_err err = {0};
     char path[IPS_PATH_BYTES];
@@ -361,17 +361,18 @@ static int set_defaults(struct ipsrun_options *o)
         store_absolute_path(o->pool, "IPS_POOL_ROOT", path) >= 0)
         return IPSRUN_USAGE;
     o->state_given = *o->state != '\0';
-    if (rc == 0 && !*o->state && (rc = ips_path_state(path, &err)) == 0 &&
+    if (rc == 0 && !*o->state &&
+        (rc = ips_path_state_directory(path, &err)) == 0 &&
         store_absolute_path(o->state, "IPS_STATE", path) >= 0)
         return IPSRUN_USAGE;
     o->master_set = *o->master != '\0';
     if (*o->master && ips_address_check(o->master, &err) < 0)
-        return print_usage("--master: %s", err.msg);
+        return print_usage_failure("--master: %s", err.msg);
     if (rc == 0 && !*o->master)
         rc = ips_path_master_address(o->state, o->master, &err);
     if (!*o->machine)
         ips_default_machine_name(o->machine, sizeof(o->machine));
-    return rc < 0 ? print_usage("%s", err.msg) : -1;
+    return rc < 0 ? print_usage_failure("%s", err.msg) : -1;
 }
 
 int ipsrun_parse_options(struct ipsrun_options *o, int argc, char **argv)
@@ -391,10 +392,10 @@ int ipsrun_parse_options(struct ipsrun_options *o, int argc, char **argv)
             return status;
     }
     if (o->name && o->join)
-        return print_usage(
+        return print_usage_failure(
             "--name makes a run, --join takes one: give one of them");
     if (optind >= argc)
-        return print_usage("no command given");
+        return print_usage_failure("no command given");
     o->command = argv + optind;
-    return set_defaults(o);
+    return fill_missing_options(o);
 }

@@ -97,7 +97,7 @@ static void kill_signal_witness(pid_t witness)
 
 /* Returns the signals that are pending in the process `witness`; bit 0 is
  * signal 1. */
-static uint64_t pending_signals(pid_t witness)
+static uint64_t read_pending_signals_of_process(pid_t witness)
 {
     char path[64], line[256];
     unsigned long long set = 0;
@@ -123,7 +123,7 @@ static bool was_sent_to_ipsrun_alone(const siginfo_t *info, pid_t *witness)
         return false;
     pid_t old = *witness;
     *witness = start_signal_witness();
-    uint64_t group = old < 0 ? 0 : pending_signals(old);
+    uint64_t group = old < 0 ? 0 : read_pending_signals_of_process(old);
     kill_signal_witness(old);
     return !(group >> (info->si_signo - 1) & 1);
 }
@@ -178,7 +178,7 @@ static pid_t start_ipsq_summary(const struct ipsrun_options *o,
     char program[IPS_PATH_BYTES];
     struct ips_err err;
     int ends[2];
-    if (ips_path_program("ipsq", program, &err) < 0 ||
+    if (ips_path_find_program("ipsq", program, &err) < 0 ||
         pipe2(ends, O_CLOEXEC) < 0)
         return -1;
     pid_t pid = fork();

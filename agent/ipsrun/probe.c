@@ -236,7 +236,7 @@ static void record_one_procedure(void)
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
-        ips_short_give_back(left, sizeof(struct ips_rec_head));
+        ips_short_record_give_back(left, sizeof(struct ips_rec_head));
         (void)ips_write_long_proc_event(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1,
                                         &m);
     }

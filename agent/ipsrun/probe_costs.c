@@ -57,7 +57,7 @@ static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
                                   .plain = true};
     snprintf(p->root, sizeof(p->root), "%s/ips-probe-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (ips_path_library(LIBRARY, p->library, &err) < 0 ||
+    if (ips_path_find_library(LIBRARY, p->library, &err) < 0 ||
         strpbrk(p->library, ": ") || !mkdtemp(p->root))
         return false;
     snprintf(p->preload, sizeof(p->preload), "LD_PRELOAD=%s", p->library);
@@ -143,7 +143,8 @@ static void run_subject_process(const struct probe_pool *p, int64_t end,
 /* The steps with a fork compare the C library's fork under the interposer with
  * the bare system call. Subtracts the time that the C library's fork adds by
  * itself, which is not our cost. */
-static void subtract_libc_fork_cost(struct ipsrun_step_costs *said, int64_t end)
+static void measure_and_subtract_libc_fork(struct ipsrun_step_costs *said,
+                                           int64_t end)
 {
     static const enum ipsrun_step with_fork[] = {
         IPSRUN_FORK, IPSRUN_FORKED_IMAGE, IPSRUN_SPARE_FORK};
@@ -235,7 +236,7 @@ void ipsrun_measure_interposer(const struct ips_clock *clock,
                                       subjects use up spare segments */
         if (make_probe_pool(&p, clock, m)) {
             run_subject_process(&p, end, &all[i]);
-            subtract_libc_fork_cost(&all[i], end);
+            measure_and_subtract_libc_fork(&all[i], end);
         }
         remove_probe_pool(&p);
     }

@@ -77,7 +77,7 @@ bool ipsrun_is_recorded(void)
     return ips_reported_overhead_ns;
 }
 
-void *ipsrun_libc_function(const char *name)
+void *ipsrun_find_libc_function(const char *name)
 {
     void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     return libc ? dlsym(libc, name) : NULL;
@@ -125,7 +125,7 @@ static long spawn_image(bool wrapped)
                        const posix_spawn_file_actions_t *,
                        const posix_spawnattr_t *, char *const[], char *const[]);
     char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
-    void *found = past ? NULL : ipsrun_libc_function("posix_spawn");
+    void *found = past ? NULL : ipsrun_find_libc_function("posix_spawn");
     pid_t pid = 0;
     if (found)
         memcpy(&past, &found, sizeof(past));
@@ -205,7 +205,7 @@ int64_t ipsrun_measure_start_added_ps(enum ipsrun_start_kind child, bool spared,
     return *good ? compute_recording_cost_ps(took, count) : 0;
 }
 
-static void *run_thread(void *unused)
+static void *run_empty_thread(void *unused)
 {
     return unused;
 }
@@ -215,7 +215,7 @@ int64_t ipsrun_measure_thread_added_ps(bool *good)
     typedef int (*maker)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
                          void *);
     maker past = NULL;
-    void *found = ipsrun_libc_function("pthread_create");
+    void *found = ipsrun_find_libc_function("pthread_create");
     memcpy(&past, &found, sizeof(past));
     int64_t took[2][STARTS];
     *good = *good && past;
@@ -224,8 +224,8 @@ int64_t ipsrun_measure_thread_added_ps(bool *good)
             bool wrapped = (i ^ k) & 1;
             pthread_t id;
             uint64_t start = ips_sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-            *good = (wrapped ? pthread_create(&id, NULL, run_thread, NULL)
-                             : past(&id, NULL, run_thread, NULL)) == 0 &&
+            *good = (wrapped ? pthread_create(&id, NULL, run_empty_thread, NULL)
+                             : past(&id, NULL, run_empty_thread, NULL)) == 0 &&
                     pthread_join(id, NULL) == 0 && *good;
             took[wrapped][i] =
                 (int64_t)(ips_sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start);

@@ -115,7 +115,7 @@ static bool read_small_file(bool wrapped)
            sizeof(bytes);
 }
 
-static bool open_and_close(bool wrapped)
+static bool open_and_close_root_directory(bool wrapped)
 {
     fill_data_cache();
     if (wrapped) {
@@ -134,7 +134,7 @@ static bool write_without_record(bool wrapped)
                     : ips_sys3(SYS_write, null, (long)bytes, 1)) == 1;
 }
 
-static bool poll_ready(bool wrapped)
+static bool poll_ready_descriptor(bool wrapped)
 {
     struct epoll_event e;
     fill_data_cache();
@@ -230,8 +230,8 @@ static bool lock_and_unlock(bool wrapped)
     static int (*past_lock)(pthread_mutex_t *),
         (*past_unlock)(pthread_mutex_t *);
     if (!past_unlock) {
-        void *lock = ipsrun_libc_function("pthread_mutex_lock"),
-             *unlock = ipsrun_libc_function("pthread_mutex_unlock");
+        void *lock = ipsrun_find_libc_function("pthread_mutex_lock"),
+             *unlock = ipsrun_find_libc_function("pthread_mutex_unlock");
         memcpy(&past_lock, &lock, sizeof(lock));
         memcpy(&past_unlock, &unlock, sizeof(unlock));
     }
@@ -291,11 +291,12 @@ static int64_t measure_step_ps(enum ipsrun_step step, bool *good)
     case IPSRUN_FILE:
         return measure_added_call_ps(read_small_file, BATCHES, 20, good);
     case IPSRUN_OPEN:
-        return measure_added_call_ps(open_and_close, BATCHES, 10, good);
+        return measure_added_call_ps(open_and_close_root_directory, BATCHES, 10,
+                                     good);
     case IPSRUN_PASS:
         return measure_added_call_ps(write_without_record, BATCHES, 100, good);
     case IPSRUN_POLL:
-        return measure_added_call_ps(poll_ready, BATCHES, 20, good);
+        return measure_added_call_ps(poll_ready_descriptor, BATCHES, 20, good);
     case IPSRUN_FORK:
         return ipsrun_measure_start_added_ps(IPSRUN_CHILD_FORK, false, good);
     case IPSRUN_FORKED_IMAGE:

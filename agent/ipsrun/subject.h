@@ -63,7 +63,7 @@ int64_t ipsrun_measure_thread_added_ps(bool *good);
 bool ipsrun_is_recorded(void);
 /* Returns the C library's own function `name`, not the interposer's; NULL if it
  * is not found. */
-void *ipsrun_libc_function(const char *name);
+void *ipsrun_find_libc_function(const char *name);
 /* If `called` (argv[0]) shows that this process is the empty program whose
  * start is measured, does what a small program does at its end and returns its
  * exit status, which encodes the overhead that its agent reported

@@ -123,7 +123,7 @@ int ips_segment_zero_and_set_drained(int fd, size_t zero_to,
 /* Checks the record at `rec`, of which `avail` bytes are readable. Returns its
  * length if it is well formed (it fits, is large enough for its type, and its
  * text ends with NUL), else 0. */
-size_t ips_rec_check(const void *rec, size_t avail);
+size_t ips_rec_check_and_get_length(const void *rec, size_t avail);
 
 static inline uint32_t ips_rec_type(const struct ips_rec_head *h)
 {
@@ -136,7 +136,7 @@ static inline uint32_t ips_rec_flags(const struct ips_rec_head *h)
 
 /* Returns the call's return address, which follows the `own` bytes of a FORK,
  * JOIN, KILL or CLOSE, or 0 if the record has none. The record must have passed
- * ips_rec_check(). */
+ * ips_rec_check_and_get_length(). */
 static inline uint64_t ips_rec_site(const struct ips_rec_head *h, size_t own)
 {
     uint64_t site = 0;

@@ -31,7 +31,7 @@ static const uint8_t text_at[256] = {
     [IPS_REC_EXECFAIL] = offsetof(struct ips_rec_exec, path),
 };
 
-size_t ips_rec_check(const void *rec, size_t avail)
+size_t ips_rec_check_and_get_length(const void *rec, size_t avail)
 {
     uint32_t word;
     if (avail < sizeof(struct ips_rec_head))

@@ -45,14 +45,16 @@ uint64_t ips_chan_identify(int fd, uint64_t seen,
  * network namespace, or the hash of its Unix socket name.
  * ips_listen_name_of_address makes it from the address `name`. False: `name` is
  * neither an Internet nor a Unix address. */
-struct ips_listen_name {
+struct ips_listen_name_of_socket {
     uint64_t dev, ino, object;
 };
 bool ips_listen_name_of_address(int fd, const struct sockaddr *name,
-                                socklen_t len, struct ips_listen_name *out);
+                                socklen_t len,
+                                struct ips_listen_name_of_socket *out);
 /* Makes the name from the address that the socket is bound to or, if `peer`,
  * from the address of its peer. False: the socket has no such address. */
-bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out);
+bool ips_listen_name_of_socket(int fd, bool peer,
+                               struct ips_listen_name_of_socket *out);
 
 /* Stores in *value the number after `key` (for example "Pid:") in
  * /proc/self/fdinfo/FD. False: not found. */

@@ -11,8 +11,8 @@ _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS] IPS_TABLE_FIRST;
 static _Atomic int fd_top;
 /* The channel id counter and the table's first chunk, which nearly every
  * process needs. They are in memory that the core has mapped already and that
- * the kernel zeroes in every fork child (ips_core_wiped_memory), so they need
- * no mapping of their own. */
+ * the kernel zeroes in every fork child (ips_core_memory_wiped_on_fork), so
+ * they need no mapping of their own. */
 struct first {
     _Atomic uint32_t next_chan;
     uint32_t reserved[15];
@@ -45,7 +45,7 @@ static ips_fd_word *get_or_map_chunk(unsigned fd)
     if (chunk)
         return chunk;
     const size_t bytes = IPS_FD_CHUNK * sizeof(ips_fd_word);
-    struct first *first = (struct first *)ips_core_wiped_memory();
+    struct first *first = (struct first *)ips_core_memory_wiped_on_fork();
     if (first && fd < IPS_FD_CHUNK) {
         atomic_store_explicit(slot, first->chunk, memory_order_release);
         return first->chunk;
@@ -66,8 +66,9 @@ static void raise_upper_bound(int fd)
         ;
 }
 
-uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
-                    uint32_t chan, uint64_t flags)
+uint64_t ips_fd_store_if_unchanged(int fd, uint64_t seen,
+                                   enum ips_fd_class klass, uint32_t chan,
+                                   uint64_t flags)
 {
     uint64_t word = (uint64_t)chan | (uint64_t)klass << 32 | flags |
                     (seen & ~(IPS_FD_GENERATION - 1));
@@ -108,7 +109,7 @@ int ips_fd_upper_bound(void)
 uint32_t ips_fd_allocate_channel_id(void)
 {
     _Atomic uint32_t *page = atomic_load(&next_chan);
-    struct first *first = (struct first *)ips_core_wiped_memory();
+    struct first *first = (struct first *)ips_core_memory_wiped_on_fork();
     if (!page && first)
         page = &first->next_chan;
     if (!page) {

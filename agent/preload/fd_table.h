@@ -125,8 +125,9 @@ static inline bool ips_fd_has_chunk(int fd)
 /* Stores the given facts about `fd`, if its word is still `seen`. Returns the
  * word to use: the stored one; the one that another thread stored first; or
  * IPS_FD_NOT_A_CHANNEL if none could be stored. */
-uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
-                    uint32_t chan, uint64_t flags);
+uint64_t ips_fd_store_if_unchanged(int fd, uint64_t seen,
+                                   enum ips_fd_class klass, uint32_t chan,
+                                   uint64_t flags);
 
 /* Removes all facts about `fd` and increments its generation. To be called
  * after the descriptor was closed, replaced or newly created. */

@@ -45,7 +45,7 @@ const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
 /* Returns the name of the symbol version `index` that `m` defines; with `index`
  * 0, of the first version that it defines. NULL: there is none
  * (preload/start/foreign.c). */
-const char *ips_module_version(const struct ips_module *m, uint32_t index);
+const char *ips_module_version_name(const struct ips_module *m, uint32_t index);
 /* Whether one of the libraries listed so far (preload/start/find.c) defines
  * `name`. */
 bool ips_is_defined_in_listed_libraries(const char *name, uint32_t hash);

@@ -37,12 +37,13 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
 #define SREAL(name) (ips_sync_real.name)
 /* For a real call that may wait: stops the exact sampling timer first. */
 #define SREAL_WAIT(name)                                                       \
-    (ips_sample_before_call((uint64_t)(uintptr_t)ips_sync_real.name),          \
+    (ips_sample_pause_timer((uint64_t)(uintptr_t)ips_sync_real.name),          \
      ips_sync_real.name)
 
 /* True once ips_sync_check_layouts has checked the layouts. Every wrapper of a
- * lock calls ips_sync_on first. Unlike ips_wrap_on, it never starts the
- * library: the lock may belong to a malloc that the start would call. */
+ * lock calls ips_sync_must_record first. Unlike ips_wrap_must_record, it never
+ * starts the library: the lock may belong to a malloc that the start would
+ * call. */
 extern bool ips_sync_ready IPS_HIDDEN;
 /* Whether a wrapper may try a lock before the real call. False under a checker
  * of races and lock order (helgrind, ThreadSanitizer): the checker must see the
@@ -50,7 +51,7 @@ extern bool ips_sync_ready IPS_HIDDEN;
  * or nothing (from sem_trywait). */
 extern bool ips_sync_attempts IPS_HIDDEN;
 bool ips_sync_check_layouts(void);
-static inline bool ips_sync_on(void)
+static inline bool ips_sync_must_record(void)
 {
     if (likely(ips_sync_ready))
         return !ips_me.in_vfork;
@@ -128,11 +129,11 @@ extern bool ips_sync_all IPS_HIDDEN;
 /* Records that this thread took a free object and has had it since `got`. */
 void ips_record_uncontended_acquire(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment got);
-static inline void ips_record_uncontended_now(enum ips_sync kind,
-                                              const volatile void *at,
-                                              bool shared)
+static inline void ips_record_uncontended_acquire_now(enum ips_sync kind,
+                                                      const volatile void *at,
+                                                      bool shared)
 {
-    ips_record_uncontended_acquire(kind, at, shared, ips_at_call());
+    ips_record_uncontended_acquire(kind, at, shared, ips_call_moment());
 }
 /* Records the release of an object for which no thread waits. The object at
  * `at` may be freed already: `at` is used as a name only. */
@@ -144,7 +145,7 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
  * that follows has to ask for it once more; meanwhile the other threads that
  * use the lock have it, so that a contended lock changes hands less often than
  * without recording. */
-static inline void ips_fetch_to_write(const volatile void *at)
+static inline void ips_prefetch_for_write(const volatile void *at)
 {
 #ifdef __x86_64__
     __asm__ volatile("prefetchw %0" : : "m"(*(const volatile char *)at));

@@ -78,7 +78,7 @@ extern struct ips_real ips_real IPS_HIDDEN;
 /* Calls the real function. Our exact sampling timer, which could wake the
  * thread, does not run during the call. */
 #define REAL(name)                                                             \
-    (ips_sample_before_call((uint64_t)(uintptr_t)ips_real.name), ips_real.name)
+    (ips_sample_pause_timer((uint64_t)(uintptr_t)ips_real.name), ips_real.name)
 
 /* Bits of `sample_watch` (preload/sample/pace.h). SET: the exact timer, which
  * could wake the thread, is running. CLOSE: a sample is due soon. */
@@ -86,7 +86,7 @@ extern struct ips_real ips_real IPS_HIDDEN;
 #define IPS_SAMPLE_CLOSE 2u
 void ips_sample_stop_exact_timer(uint64_t real) IPS_HIDDEN
     __attribute__((cold));
-static inline void ips_sample_before_call(uint64_t real)
+static inline void ips_sample_pause_timer(uint64_t real)
 {
     if (unlikely(ips_me.sample_watch))
         ips_sample_stop_exact_timer(real);
@@ -103,11 +103,11 @@ static inline void ips_sample_check_return(const struct ips_moment *call,
 /* To be called when a signal handler of the program starts, which interrupted
  * the thread at `context`. If `context` is in a system call, the exact timer is
  * not set until the thread has left the call. */
-void ips_sample_note_handler(const void *context);
+void ips_sample_note_handler_start(const void *context);
 /* To be called before any use of REAL or SREAL: fills their tables with stubs,
  * each of which finds its function at the first call. Idempotent,
  * async-signal-safe. */
-void ips_find_install_stubs(void);
+void ips_install_real_function_stubs(void);
 /* Returns the next definition of `name` after our library in the search order,
  * or NULL. */
 void *ips_find_real(const char *name);
@@ -138,7 +138,7 @@ bool ips_resolves_to_libc(const char *name);
  * that contains `at`; 0: unknown. */
 uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* number of stubs in preload/start/stub.S */
-void *ips_find_real_of_stub(uint32_t index);
+void *ips_find_and_store_real_of_stub(uint32_t index);
 
 enum ips_wrap_state {                   /* values of ips_core.wrap_state */
                       IPS_WRAP_NEW = 0, /* our constructor has not run yet */
@@ -162,7 +162,7 @@ void ips_end_process_records(enum ips_end_kind kind, int status);
 /* Every wrapper calls this first. Starts our library if its constructor has not
  * run yet (the constructor of another library ran first). True: the wrapper
  * must record this call. */
-static inline bool ips_wrap_on(void)
+static inline bool ips_wrap_must_record(void)
 {
     if (unlikely(ips_core.wrap_state == IPS_WRAP_NEW))
         ips_wrap_init();
@@ -179,20 +179,20 @@ static inline uint64_t ips_wrap_stamps_to_ns(uint64_t stamps)
 
 /* --- moments -------------------------------------------------------------- */
 
-/* ips_at_call, ips_at_return: stamp and thread CPU time just
- * before and just after a call (agent/record/cpu.h). ips_at_wakeup: the
- * same after a call that does nothing but wait. */
-static inline struct ips_moment ips_at_call(void)
+/* ips_call_moment, ips_return_moment: stamp and thread CPU time just
+ * before and just after a call (agent/record/cpu.h). ips_wakeup_moment:
+ * the same after a call that does nothing but wait. */
+static inline struct ips_moment ips_call_moment(void)
 {
     return ips_moment_now();
 }
-static inline struct ips_moment ips_at_return(const struct ips_moment *call)
+static inline struct ips_moment ips_return_moment(const struct ips_moment *call)
 {
     struct ips_moment ret = ips_moment_of_return(call);
     ips_sample_check_return(call, &ret);
     return ret;
 }
-static inline struct ips_moment ips_at_wakeup(const struct ips_moment *call)
+static inline struct ips_moment ips_wakeup_moment(const struct ips_moment *call)
 {
     struct ips_moment ret = ips_moment_of_wait_return(call);
     ips_sample_check_return(call, &ret);
@@ -220,7 +220,7 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
  * IPS_OPEN_IDLE a call that a signal interrupted while it waited. Cost: two
  * stores a call; the end of the scope closes the call. */
 static inline struct ips_open_call *
-ips_open_call_at_depth(struct ips_thread *me, uint32_t depth)
+ips_entry_of_open_call(struct ips_thread *me, uint32_t depth)
 {
     uint32_t n = depth % IPS_OPEN_MAX;
     return unlikely(n) ? &me->nested[n - 1] : &me->outermost;
@@ -233,7 +233,7 @@ static inline void ips_push_open_call(struct ips_thread *me, const void *frame,
      * uses the next entry */
     me->open_depth = at + 1;
     atomic_signal_fence(memory_order_seq_cst);
-    struct ips_open_call *open = ips_open_call_at_depth(me, at);
+    struct ips_open_call *open = ips_entry_of_open_call(me, at);
     open->frame = (uint64_t)(uintptr_t)frame;
     open->recs = me->recs_open | flags;
 }
@@ -352,7 +352,7 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
 static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
                                 int fd, uint64_t site)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return false;
     uint64_t word = ips_fd_get(fd);
     if (ips_fd_class(word) == IPS_FD_NONE && (unsigned)fd < IPS_FD_MAX) {
@@ -395,9 +395,9 @@ static inline __attribute__((always_inline)) bool
 ips_poll_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
                uint64_t site)
 {
-    if (unlikely(!ips_wrap_on()))
+    if (unlikely(!ips_wrap_must_record()))
         return false;
-    struct ips_thread *me = ips_here_if_recorded();
+    struct ips_thread *me = ips_this_recorded_thread();
     *mark = me->open_depth;
     ips_push_open_call(me, call, IPS_OPEN_WAIT);
     ips_moment_store_now(me, true, call);
@@ -477,14 +477,14 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
  * ips_undo_forbidden_calls. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
 bool ips_prepare_for_forbidden_calls(enum ips_forbids what);
-void ips_undo_forbidden_calls(enum ips_forbids what, bool before);
-enum ips_forbids ips_seccomp_forbids(unsigned long operation);
+void ips_undo_prepare_for_forbidden_calls(enum ips_forbids what, bool before);
+enum ips_forbids ips_classify_seccomp_operation(unsigned long operation);
 /* True: a new image must not load our library. */
 bool ips_must_not_preload(void);
 /* Writes an UNSEEN record: from now on this process does things that leave no
  * records. `text` says which. */
-void ips_report_unrecorded(const char *text);
-void ips_set_vfork_seccomp_filter(bool on);
+void ips_report_unrecorded_activity(const char *text);
+void ips_note_vfork_seccomp_filter(bool on);
 
 /* --- processes ------------------------------------------------------------ */
 
@@ -500,7 +500,7 @@ void ips_exec_find_and_inspect(struct ips_target *target, const char *file);
 /* Writes an UNSEEN record: the target runs unrecorded as process `pid`. Writes
  * nothing if the target is traced. */
 void ips_record_untraced(const struct ips_target *target, uint32_t pid);
-void ips_write_unrecorded_text(const char *text, size_t length);
+void ips_report_unrecorded_with_length(const char *text, size_t length);
 /* In a vfork child that is about to exec: passes the target to the parent,
  * which records it. */
 void ips_vfork_pass_target(const struct ips_target *target);
@@ -532,15 +532,15 @@ void ips_env_free(struct ips_env *env);
                                                      : NULL);                  \
     } while (0)
 
-/* ips_reap_cpu_since returns the CPU time (ns) of the children reaped since
- * ips_reap_snapshot; 0: none; ~0: other threads reaped children meanwhile. For
- * system and pclose, in which the C library waits. */
+/* ips_reap_count_and_get_cpu_since returns the CPU time (ns) of the children
+ * reaped since ips_reap_take_snapshot; 0: none; ~0: other threads reaped
+ * children meanwhile. For system and pclose, in which the C library waits. */
 struct ips_reap {
     uint64_t cpu_ns;
     uint32_t count;
 };
-struct ips_reap ips_reap_snapshot(void);
-uint64_t ips_reap_cpu_since(struct ips_reap since);
+struct ips_reap ips_reap_take_snapshot(void);
+uint64_t ips_reap_count_and_get_cpu_since(struct ips_reap since);
 
 /* The next three functions are in preload/process/thread.c. */
 void ips_thread_store_own_tid(void);       /* notes the calling thread's tid */
@@ -666,7 +666,8 @@ bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret);
  * BLOCK record for a descriptor whose poll reported `events`. */
 uint64_t ips_pack_ready_events(int fd, uint32_t events);
 /* The same for a poll, select or epoll by syscall() that returned `r`. */
-uint64_t ips_first_ready_of_syscall(enum ips_op op, const long args[6], long r);
+uint64_t ips_pack_first_ready_of_syscall(enum ips_op op, const long args[6],
+                                         long r);
 
 /* preload/process/notice.c: signals that the kernel sends because a descriptor
  * became ready. `on`: O_ASYNC was set for `fd`; else it was cleared. */

@@ -69,7 +69,7 @@ static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
         atomic_fetch_add_explicit(
             &((struct ips_segment_header *)s->seg.base)->lost[cause], count,
             memory_order_relaxed);
-    else if ((control = ips_shared_control()))
+    else if ((control = ips_get_or_map_shared_control()))
         atomic_fetch_add_explicit(&control->lost[cause], count,
                                   memory_order_relaxed);
     s->lost[cause] += (uint32_t)count;
@@ -109,7 +109,7 @@ static int make_space_for_record(struct ips_stream *s, uint64_t *at,
     }
     /* A signal handler that ran after the xadd may have changed to a new
      * segment. Our reservation in the old segment is still valid. */
-    if (ips_segment_closed_has_range(s, *at, bytes))
+    if (ips_segment_is_range_in_closed(s, *at, bytes))
         return 0;
     if (s->cur == *at + bytes)
         s->cur = *at; /* the reservation does not fit: give it back */
@@ -160,7 +160,7 @@ begin_record_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
         goto lost;
     }
     if (s->state == IPS_STREAM_NEW)
-        ips_start_complete_stream(s, stamp);
+        ips_complete_starting_stream(s, stamp);
     if (ips_sys_quiet && (at < s->lo || !s->lo || at + bytes > s->limit))
         goto lost;
     if (s->retry_at && ips_core_stamp_now() < s->retry_at) {
@@ -172,7 +172,7 @@ begin_record_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
     int rc;
     while ((rc = make_space_for_record(s, &at, bytes)) < 0) {
         cause = (enum ips_lost_cause)(-1 - rc);
-        if (ips_quota_wait(s, cause, &since_ns, &signals)) {
+        if (ips_quota_wait_one_step(s, cause, &since_ns, &signals)) {
             if (ips_core.generation != generation)
                 goto out; /* a handler forked: the parent writes this record */
             if (s->state == IPS_STREAM_ENDED) {
@@ -193,7 +193,7 @@ begin_record_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
         /* START must come first, so START gets the space that this record
          * reserved. */
         s->cur = at;
-        ips_start_write(s);
+        ips_write_start_records(s);
         rec = ips_stream_begin_record(s, (enum ips_rec_type)type, bytes, stamp);
     } else {
         ips_me.recs_open++;
@@ -286,7 +286,7 @@ static const char *find_environment_variable(const char *name)
     return NULL;
 }
 
-static bool build_run_directory(char *out, size_t size)
+static bool format_run_directory_from_env(char *out, size_t size)
 {
     const char *pool = find_environment_variable("IPS_POOL"),
                *run = find_environment_variable("IPS_RUN");
@@ -321,7 +321,7 @@ struct control_opening {
     struct ips_control *c, *mapped;
 };
 
-static long open_control_with_own_table(void *arg)
+static long open_control_with_own_fd_table(void *arg)
 {
     struct control_opening *o = arg;
     struct ips_control *c = o->c;
@@ -351,7 +351,7 @@ static long open_control_with_own_table(void *arg)
 static struct ips_control *control_open(const char *dir, struct ips_control *c)
 {
     struct control_opening o = {dir, c, NULL};
-    (void)ips_run_with_own_table(open_control_with_own_table, &o);
+    (void)ips_run_with_own_fd_table(open_control_with_own_fd_table, &o);
     return o.mapped;
 }
 
@@ -387,7 +387,7 @@ static void mark_image_alive(void)
         ips_core.control->probe_extra_ns ? IPS_ALIVE_AND_BURNS : IPS_ALIVE;
 }
 
-void *ips_core_wiped_memory(void)
+void *ips_core_memory_wiped_on_fork(void)
 {
     return ips_core.wiped;
 }
@@ -401,7 +401,7 @@ static bool attach_run(bool to_begin)
     if (tried || ips_me.in_vfork)
         return ips_core.control != NULL;
     tried = true;
-    if (!build_run_directory(ips_core.dir, sizeof(ips_core.dir)))
+    if (!format_run_directory_from_env(ips_core.dir, sizeof(ips_core.dir)))
         return false;
     struct ips_control *c = &control_copy;
     ips_core.pid = ips_sys_getpid();
@@ -462,9 +462,9 @@ bool ips_core_init(enum ips_start_kind image_kind)
     s->ppid = ips_sys_getppid();
     s->stamp = s->start_t = ips_core.image_stamp;
     s->start_cpu = ips_core_thread_cpu_ns();
-    ips_start_complete_stream(s, s->stamp);
+    ips_complete_starting_stream(s, s->stamp);
     if (ips_segment_change_to_next(s) == 0)
-        ips_start_write(s);
+        ips_write_start_records(s);
     ips_reset_overhead_counts(); /* ips_report_start_cost() reports the cost of
                                     the start */
     ips_sys_restore_signals(signals);
@@ -495,7 +495,7 @@ void ips_core_flush_pending(void)
         return;
     if (ips_core.flush)
         ips_core.flush();
-    ips_calls_write_if_enough(IPS_CALLS_LEAST);
+    ips_write_calls_record_if_enough(IPS_CALLS_LEAST);
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -505,7 +505,7 @@ uint64_t ips_core_image_stamp(void)
 
 /* --- fork ---------------------------------------------------------- */
 
-uint64_t ips_core_fork_before(void)
+uint64_t ips_core_prepare_fork_and_get_seq(void)
 {
     /* If a signal handler that interrupted a record forks, the child's copy of
      * the interrupted frame will store into the segment. In this case the child
@@ -533,7 +533,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_cpu_reset();
     ips_reset_overhead_counts();
     struct ips_stream *s = &ips_me.stream;
-    ips_ring_reset(s);
+    ips_ring_unmap(s);
     ips_segment_free_kept_list(s);
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
@@ -565,9 +565,9 @@ void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     become_child(fork_seq, ppid, ptid, parent_image);
     struct ips_stream *s = &ips_me.stream;
     if (ips_core.main_stream) {
-        ips_start_complete_stream(s, s->stamp);
+        ips_complete_starting_stream(s, s->stamp);
         if (ips_segment_change_to_next(s) == 0)
-            ips_start_write(s);
+            ips_write_start_records(s);
     }
     ips_sys_restore_signals(signals);
 }
@@ -589,13 +589,13 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
      * began the stream. */
     if (s->state == IPS_STREAM_BEGUN) {
         if (!known)
-            ips_start_write_creator(s);
+            ips_write_start_with_creator(s);
     } else if (s->state == IPS_STREAM_NEW) {
         s->start_kind = IPS_START_THREAD;
         s->stamp = s->start_t = ips_core_stamp_now();
-        ips_start_complete_stream(s, s->stamp);
+        ips_complete_starting_stream(s, s->stamp);
         if (ips_segment_change_to_next(s) == 0)
-            ips_start_write(s);
+            ips_write_start_records(s);
     }
     ips_sys_restore_signals(signals);
 }
@@ -606,8 +606,8 @@ static void write_end_record(enum ips_end_kind kind, int status)
     if (ips_me.open_depth == 0)
         ips_page_faults_write_if_any(ips_core_stamp_now(), cpu);
     ips_run_delay_write_last(cpu);
-    ips_guessed_write_last();
-    ips_calls_write_if_enough(IPS_CALLS_LEAST);
+    ips_write_unreported_guessed_cpu();
+    ips_write_calls_record_if_enough(IPS_CALLS_LEAST);
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;

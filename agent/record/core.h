@@ -46,7 +46,7 @@ extern char **ips_core_arguments __attribute__((visibility("hidden")));
 /* Returns IPS_WIPED_BYTES of memory, 64-byte aligned, that the kernel zeroes in
  * every fork child; NULL: not available. */
 #define IPS_WIPED_BYTES 4160u
-void *ips_core_wiped_memory(void);
+void *ips_core_memory_wiped_on_fork(void);
 
 uint64_t ips_core_stamp_now(void); /* current stamp (test options applied) */
 uint64_t ips_core_thread_cpu_ns(void); /* calling thread's CPU time, ns */
@@ -56,12 +56,13 @@ void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp);
 void ips_rec_publish(void *rec);
 void ips_core_count_lost(enum ips_lost_cause cause, uint64_t count);
 
-/* Fork. ips_core_fork_before returns the fork_seq for FORK. The child must
- * first call ips_core_fork_child, which drops the parent's segments and starts
- * the child's own stream with START (IPS_START_FORK, cpu 0). If a child does
- * not, the core notices the fork at the next record, by a MADV_WIPEONFORK page.
+/* Fork. ips_core_prepare_fork_and_get_seq returns the fork_seq for FORK. The
+ * child must first call ips_core_fork_child, which drops the parent's segments
+ * and starts the child's own stream with START (IPS_START_FORK, cpu 0). If a
+ * child does not, the core notices the fork at the next record, by a
+ * MADV_WIPEONFORK page.
  */
-uint64_t ips_core_fork_before(void);
+uint64_t ips_core_prepare_fork_and_get_seq(void);
 void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
                          uint64_t parent_image);
 uint64_t ips_core_image_stamp(void);

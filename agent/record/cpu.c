@@ -47,7 +47,7 @@ void ips_cpu_init(void)
 void ips_cpu_reset(void)
 {
     volatile uint64_t *at = ips_cpu_mark_address();
-    if (ips_cpu_slot(*at))
+    if (ips_cpu_own_slot_at_mark(*at))
         *at = 0;
     memset(ips_me.slot, 0, sizeof(ips_me.slot));
     ips_me.cpu = (struct ips_cpu){0};
@@ -83,11 +83,11 @@ struct clock_reading {
 /* Reads the CPU clock between two stamps. Reads again if the thread was
  * switched out, or if too much time passed between the stamps (a page fault, an
  * interrupt): then the moment of the reading is not known exactly. */
-static struct clock_reading read_clock(void)
+static struct clock_reading set_mark_and_read_cpu_clock(void)
 {
     struct clock_reading r = {0};
     for (int tries = 0; tries < 3; tries++) {
-        r.slot = ips_set_mark(&ips_me, &r.mark_number);
+        r.slot = ips_set_cpu_mark(&ips_me, &r.mark_number);
         uint64_t before = ips_core_stamp_now();
         r.cpu = read_thread_cpu_ns();
         uint64_t after = ips_core_stamp_now();
@@ -113,8 +113,8 @@ static void set_baseline_by_reading(const struct clock_reading *r,
     if (!r->slot)
         return;
     uint64_t cpu0 = ips_max_u64(r->cpu, floor);
-    ips_set_baseline(&ips_me, r->slot, r->mark_number,
-                     r->t + stamps_of_ns(cpu0 - r->cpu), cpu0);
+    ips_set_cpu_mark_baseline(&ips_me, r->slot, r->mark_number,
+                              r->t + stamps_of_ns(cpu0 - r->cpu), cpu0);
 }
 
 /* Returns the CPU time at stamp `t` by the slot's baseline; for `t` before t0
@@ -134,15 +134,15 @@ static void write_records_due(uint64_t t, uint64_t cpu)
         ips_run_delay_write_if_due(t, cpu);
     if (ips_me.cpu.guess.corrected_ns != ips_me.cpu.guessed_said &&
         ips_stamps_to_ns(t - ips_me.cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
-        ips_guessed_write(t);
+        ips_write_guessed_cpu_record(t);
 }
 
 /* Called when a call begins, at the moment (t, cpu); the thread's last moment
  * was (t0, cpu0). If the thread was off its core in between, it may have slept
  * for pages from the disk. Calls of a signal handler are excluded: the call
  * that the handler interrupted may have slept. */
-static void look_for_page_faults(uint64_t t0, uint64_t cpu0, uint64_t t,
-                                 uint64_t cpu)
+static void write_page_faults_if_off_core(uint64_t t0, uint64_t cpu0,
+                                          uint64_t t, uint64_t cpu)
 {
     if ((int64_t)(t - t0) > 0 && ips_me.open_depth == 1 &&
         ips_stamps_to_ns(t - t0) >= ips_sub_sat(cpu, cpu0) + ASLEEP_NS)
@@ -220,16 +220,17 @@ static struct ips_moment make_moment_without_mark(uint64_t t, uint64_t cpu)
 
 /* Quiet mode, in which the clock cannot be read (agent/record/sys.h): a call of
  * IPS_BLOCKED_NS or more counts as waiting, all other time as CPU time. */
-static struct ips_moment quiet_moment(uint64_t t)
+static struct ips_moment moment_without_syscalls(uint64_t t)
 {
-    uint64_t cpu = ips_max_u64(ips_quiet_cpu_now(), ips_me.cpu_last);
+    uint64_t cpu = ips_max_u64(ips_cpu_now_without_syscalls(), ips_me.cpu_last);
     return make_moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
-static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
+static struct ips_moment
+return_moment_without_syscalls(const struct ips_moment *call, uint64_t t)
 {
     uint64_t took = ips_stamps_to_ns(t - call->t);
     uint64_t cpu = call->cpu + (took < IPS_BLOCKED_NS ? took : 0);
-    return make_moment(t, ips_quiet_set_cpu(cpu),
+    return make_moment(t, ips_set_cpu_without_syscalls(cpu),
                        ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 
@@ -239,7 +240,7 @@ static struct ips_moment moment_reading_clock(bool of_call)
     uint64_t last = ips_me.cpu_last;
     uint64_t cpu = ips_max_u64(read_thread_cpu_ns(), last);
     if (of_call)
-        look_for_page_faults(ips_me.cpu.read_t, last, t, cpu);
+        write_page_faults_if_off_core(ips_me.cpu.read_t, last, t, cpu);
     write_records_due(t, cpu);
     ips_me.cpu.read_t = t;
     return make_moment(t, cpu, ips_core_stamp_now(), 0);
@@ -248,7 +249,7 @@ static struct ips_moment moment_reading_clock(bool of_call)
 static struct ips_moment moment_setting_mark(bool of_call)
 {
     uint32_t taken = ips_me.cpu_next;
-    struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark_address());
+    struct ips_cpu_slot *s = ips_cpu_own_slot_at_mark(*ips_cpu_mark_address());
     if (s) {
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
         ips_barrier();
@@ -258,19 +259,20 @@ static struct ips_moment moment_setting_mark(bool of_call)
                                taken);
     }
     struct cpu_baseline line = newest_baseline();
-    struct clock_reading r = read_clock();
+    struct clock_reading r = set_mark_and_read_cpu_clock();
     uint64_t last = ips_me.cpu_last; /* a handler may have changed it */
     bool stood = s && r.slot;
     struct ips_guess *g = &ips_me.cpu.guess;
     int64_t off =
         (int64_t)(r.cpu - expected_cpu_at_reading(&line, stood, &r, last));
     if (stood && g->blocks)
-        ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
+        ips_guess_learn_cpu_of_block(g, g->blocks,
+                                     (int64_t)g->given_ns + off - g->off_read);
     start_guess_window(&r, r.t, off);
     set_baseline_by_reading(&r, last);
     if (of_call)
-        look_for_page_faults(stamp_of_last_reported_cpu(&line, last), last, r.t,
-                             ips_max_u64(r.cpu, last));
+        write_page_faults_if_off_core(stamp_of_last_reported_cpu(&line, last),
+                                      last, r.t, ips_max_u64(r.cpu, last));
     write_records_due(r.t, r.cpu);
     uint64_t t = ips_core_stamp_now();
     /* The new mark is already gone: a handler has read the clock, or the thread
@@ -291,7 +293,7 @@ static inline __attribute__((always_inline)) struct ips_moment
 moment_slow(bool of_call)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
-        return quiet_moment(ips_core_stamp_now());
+        return moment_without_syscalls(ips_core_stamp_now());
     if (ips_is_unannounced_fork()) {
         uint64_t t = ips_core_stamp_now();
         return (struct ips_moment){t, read_thread_cpu_ns(), t | IPS_MARK_NOT,
@@ -316,8 +318,8 @@ __attribute__((cold)) struct ips_moment ips_moment_of_call_slow(void)
 
 /* For moments without marks: a call shorter than IPS_BLOCKED_NS did not block,
  * so all of it was CPU time and the clock is not read. */
-static struct ips_moment return_without_marks(const struct ips_moment *call,
-                                              uint64_t t)
+static struct ips_moment
+return_moment_without_marks(const struct ips_moment *call, uint64_t t)
 {
     uint64_t after = call->mark;
     bool brief = t < after || ips_stamps_to_ns(t - after) < IPS_BLOCKED_NS;
@@ -332,24 +334,24 @@ static struct ips_moment return_without_marks(const struct ips_moment *call,
  * so far. The call is reported as CPU time in full, and the baseline is moved
  * to a later stamp by the excess. */
 static __attribute__((noinline)) struct ips_moment
-return_above_baseline(const struct ips_moment *call, uint64_t t,
-                      struct ips_cpu_slot *s)
+return_moment_above_baseline(const struct ips_moment *call, uint64_t t,
+                             struct ips_cpu_slot *s)
 {
     uint64_t cpu = call->cpu + ips_stamps_to_ns(t - call->t);
     uint64_t clock = cpu_by_baseline(s, t);
     if (cpu > clock)
-        ips_set_baseline(&ips_me, s, call->mark_number,
-                         t + stamps_of_ns(cpu - clock), cpu);
+        ips_set_cpu_mark_baseline(&ips_me, s, call->mark_number,
+                                  t + stamps_of_ns(cpu - clock), cpu);
     return make_moment(t, ips_max_u64(cpu, clock),
                        (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
                        call->mark_number);
 }
 
-struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
-                                                  uint64_t t)
+struct ips_moment
+ips_moment_of_return_by_cpu_clock(const struct ips_moment *call, uint64_t t)
 {
     struct ips_guess *g = &ips_me.cpu.guess;
-    struct clock_reading r = read_clock();
+    struct clock_reading r = set_mark_and_read_cpu_clock();
     g->switches++;
     uint64_t since = ips_stamps_to_ns(r.t - t),
              elapsed = ips_stamps_to_ns(t - call->t);
@@ -364,9 +366,9 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
      * that does not look like one. */
     bool good = since < MARK_NS * 10;
     if (good) {
-        uint64_t each = ips_guess_learn(
+        uint64_t each = ips_guess_learn_cpu_of_block(
             g, g->blocks + 1, more + (int64_t)g->given_ns - g->off_read);
-        cost = g->blocks ? ips_guess_limit_to_block(each, elapsed) : cost;
+        cost = g->blocks ? ips_guess_cap_cpu_of_block(each, elapsed) : cost;
     }
     cost = ips_guess_add_error_share(g, cost, elapsed);
     g->given_ns += g->blocks ? cost : 0;
@@ -386,10 +388,10 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
 
 /* The mark survived a long call: reads the clock to learn how much of the call
  * was CPU time. */
-static struct ips_moment return_of_long_call(const struct ips_moment *call,
-                                             uint64_t t)
+static struct ips_moment
+return_moment_of_long_call(const struct ips_moment *call, uint64_t t)
 {
-    struct clock_reading r = read_clock();
+    struct clock_reading r = set_mark_and_read_cpu_clock();
     uint64_t since = ips_stamps_to_ns(r.t - t),
              elapsed = ips_stamps_to_ns(t - call->t);
     int64_t off = ips_me.cpu.guess.off;
@@ -413,19 +415,19 @@ ips_moment_of_return_slow(const struct ips_moment *call, uint64_t t)
     if (ips_is_unannounced_fork() || t < call->t)
         return (struct ips_moment){t, call->cpu, IPS_MARK_NOT, 0};
     if (__builtin_expect(ips_sys_quiet, 0))
-        return quiet_return(call, t);
+        return return_moment_without_syscalls(call, t);
     if (!ips_core.cpu_marks)
-        return return_without_marks(call, t);
-    struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark_address());
+        return return_moment_without_marks(call, t);
+    struct ips_cpu_slot *s = ips_cpu_own_slot_at_mark(*ips_cpu_mark_address());
     if (s &&
         (call->mark | IPS_MARK_NOT) ==
             ((uint64_t)(uintptr_t)s | IPS_MARK_NOT) &&
         ips_me.cpu_next == call->mark_number)
         return t - call->t < ips_core.cpu_limit
-                   ? return_above_baseline(call, t, s)
-                   : return_of_long_call(call, t);
+                   ? return_moment_above_baseline(call, t, s)
+                   : return_moment_of_long_call(call, t);
     if (!s)
-        return ips_moment_of_return_by_reading(call, t);
+        return ips_moment_of_return_by_cpu_clock(call, t);
     /* There is a newer mark: a signal handler read the clock during the call.
      */
     uint64_t most = call->cpu + ips_stamps_to_ns(t - call->t);
@@ -437,7 +439,7 @@ __attribute__((hot)) struct ips_moment
 ips_moment_of_return_without_mark(const struct ips_moment *call, bool waits)
 {
     struct ips_moment ret;
-    ips_moment_of_return_after_switch(ips_here(), call, waits, &ret);
+    ips_moment_of_return_if_switched_out(ips_this_thread(), call, waits, &ret);
     return ret;
 }
 
@@ -446,10 +448,10 @@ uint64_t ips_cpu_read_clock_ns(void)
     if (ips_is_unannounced_fork())
         return read_thread_cpu_ns();
     if (ips_sys_quiet)
-        return quiet_moment(ips_core_stamp_now()).cpu;
+        return moment_without_syscalls(ips_core_stamp_now()).cpu;
     struct cpu_baseline line = newest_baseline();
-    bool stood = ips_cpu_slot(*ips_cpu_mark_address()) != NULL;
-    struct clock_reading r = read_clock();
+    bool stood = ips_cpu_own_slot_at_mark(*ips_cpu_mark_address()) != NULL;
+    struct clock_reading r = set_mark_and_read_cpu_clock();
     uint64_t last = ips_me.cpu_last;
     struct ips_guess *g = &ips_me.cpu.guess;
     if (g->blocks)

@@ -63,27 +63,28 @@ static inline volatile uint64_t *ips_cpu_mark_address(void)
  * not the thread because of sanitizers: they test whether &ips_me is NULL by
  * the flags of an addition, and the linker replaces it by one that sets no
  * flags. */
-static inline bool ips_cpu_is_slot(const struct ips_cpu_slot *slots,
-                                   uint64_t mark)
+static inline bool ips_cpu_mark_points_at_slot(const struct ips_cpu_slot *slots,
+                                               uint64_t mark)
 {
     uint64_t base = (uint64_t)(uintptr_t)slots;
     return __builtin_expect(mark - base < IPS_CPU_SLOTS * sizeof(*slots), 1);
 }
 static inline struct ips_cpu_slot *
-ips_cpu_slot_among(const struct ips_cpu_slot *slots, uint64_t mark)
+ips_cpu_slot_of_array_at_mark(const struct ips_cpu_slot *slots, uint64_t mark)
 {
-    return ips_cpu_is_slot(slots, mark) ? (struct ips_cpu_slot *)(uintptr_t)mark
-                                        : NULL;
+    return ips_cpu_mark_points_at_slot(slots, mark)
+               ? (struct ips_cpu_slot *)(uintptr_t)mark
+               : NULL;
 }
 /* Returns the slot that `mark` points at, or NULL. */
 static inline struct ips_cpu_slot *
 ips_cpu_slot_at_mark(const struct ips_thread *me, uint64_t mark)
 {
-    return ips_cpu_slot_among(me->slot, mark);
+    return ips_cpu_slot_of_array_at_mark(me->slot, mark);
 }
-static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
+static inline struct ips_cpu_slot *ips_cpu_own_slot_at_mark(uint64_t mark)
 {
-    return ips_cpu_slot_among(ips_me.slot, mark);
+    return ips_cpu_slot_of_array_at_mark(ips_me.slot, mark);
 }
 
 static inline uint64_t ips_stamps_to_ns(uint64_t stamps)
@@ -117,7 +118,7 @@ static inline __attribute__((always_inline)) void
 ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
                     uint64_t t, bool of_call, struct ips_moment *out)
 {
-    if (__builtin_expect(ips_cpu_is_slot(me->slot, mark), 1)) {
+    if (__builtin_expect(ips_cpu_mark_points_at_slot(me->slot, mark), 1)) {
         const volatile struct ips_cpu_slot *s =
             (const volatile struct ips_cpu_slot *)(uintptr_t)mark;
         uint64_t since = t - s->t0, cpu0 = s->cpu0;
@@ -219,13 +220,14 @@ void ips_page_faults_set_counts(const struct rusage *ru);
 void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
                                    uint64_t cpu);
 void ips_page_faults_write_if_any(uint64_t t, uint64_t cpu);
-/* record/guessed_cpu.c. ips_guessed_write writes a GUESSED now;
- * ips_guessed_write_last writes one before END, if there is anything new. */
-void ips_guessed_write(uint64_t t);
-void ips_guessed_write_last(void);
+/* record/guessed_cpu.c. ips_write_guessed_cpu_record writes a GUESSED now;
+ * ips_write_unreported_guessed_cpu writes one before END, if there is anything
+ * new. */
+void ips_write_guessed_cpu_record(uint64_t t);
+void ips_write_unreported_guessed_cpu(void);
 /* Writes CALLS if there were at least `least` calls on files, or
  * IPS_BEYOND_LEAST_NS of unreported overhead. */
-void ips_calls_write_if_enough(uint32_t least);
+void ips_write_calls_record_if_enough(uint32_t least);
 /* Returns the ns of agent work that a CALLS written now would report in `a`. */
 uint64_t ips_unreported_agent_ns(void);
 

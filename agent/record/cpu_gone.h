@@ -29,8 +29,8 @@ static inline bool ips_is_unannounced_fork(void)
 
 /* Returns the moment of the return, at stamp `t`, of a call during which the
  * mark was cleared. Reads the clock now to find the CPU time of the call. */
-struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
-                                                  uint64_t t);
+struct ips_moment
+ips_moment_of_return_by_cpu_clock(const struct ips_moment *call, uint64_t t);
 
 /* Returns the number of the next slot and increments the counter. One
  * instruction is atomic enough: only the thread's own signal handlers take
@@ -53,7 +53,7 @@ static inline uint32_t ips_take_next_cpu_slot(struct ips_thread *me)
  * NULL if marks are not used or the kernel knows no rseq area of this thread.
  */
 static inline __attribute__((always_inline)) struct ips_cpu_slot *
-ips_set_mark(struct ips_thread *me, uint32_t *taken)
+ips_set_cpu_mark(struct ips_thread *me, uint32_t *taken)
 {
     volatile uint64_t *at = ips_cpu_mark_address();
     if (__builtin_expect(!ips_core.cpu_marks || !ips_rseq_is_registered(at), 0))
@@ -75,9 +75,10 @@ ips_set_mark(struct ips_thread *me, uint32_t *taken)
 /* Stores the baseline of the mark in slot `s`. If signal handlers have reused
  * the slot meanwhile, the baseline was stored for another mark, so the mark is
  * removed. */
-static inline void ips_set_baseline(struct ips_thread *me,
-                                    struct ips_cpu_slot *s, uint32_t taken,
-                                    uint64_t t0, uint64_t cpu0)
+static inline void ips_set_cpu_mark_baseline(struct ips_thread *me,
+                                             struct ips_cpu_slot *s,
+                                             uint32_t taken, uint64_t t0,
+                                             uint64_t cpu0)
 {
     s->t0 = t0;
     s->cpu0 = cpu0;
@@ -105,13 +106,13 @@ static inline bool ips_may_guess_block_cpu(struct ips_thread *me,
  * out. Sets the new mark before taking the stamp, so the next moment notices a
  * switch between the two. */
 static inline __attribute__((always_inline)) void
-ips_moment_of_return_after_switch(struct ips_thread *me,
-                                  const struct ips_moment *call, bool waits,
-                                  struct ips_moment *ret)
+ips_moment_of_return_if_switched_out(struct ips_thread *me,
+                                     const struct ips_moment *call, bool waits,
+                                     struct ips_moment *ret)
 {
     uint32_t taken = 0;
     struct ips_cpu_slot *s =
-        ips_may_guess_block_cpu(me, call) ? ips_set_mark(me, &taken) : NULL;
+        ips_may_guess_block_cpu(me, call) ? ips_set_cpu_mark(me, &taken) : NULL;
     uint64_t t = IPS_STAMP(), elapsed = ips_stamps_to_ns(t - call->t);
     if (__builtin_expect(!s, 0)) {
         *ret = ips_moment_of_return_slow(call, t);
@@ -123,11 +124,11 @@ ips_moment_of_return_after_switch(struct ips_thread *me,
         return;
     }
     if (__builtin_expect(elapsed >= IPS_GUESS_BLOCK_NS && !waits, 0)) {
-        *ret = ips_moment_of_return_by_reading(call, t);
+        *ret = ips_moment_of_return_by_cpu_clock(call, t);
         return;
     }
-    uint64_t cpu = call->cpu + ips_guess_block(&me->cpu.guess, elapsed);
-    ips_set_baseline(me, s, taken, t, cpu);
+    uint64_t cpu = call->cpu + ips_guess_cpu_of_block(&me->cpu.guess, elapsed);
+    ips_set_cpu_mark_baseline(me, s, taken, t, cpu);
     me->cpu_last = cpu;
     ret->t = t;
     ret->cpu = cpu;

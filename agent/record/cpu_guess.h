@@ -64,7 +64,8 @@ struct ips_guess {
 
 /* Returns `cost`, the CPU time of a call in which the thread was switched out,
  * limited so that the call looks like a block if it lasted long enough. */
-static inline uint64_t ips_guess_limit_to_block(uint64_t cost, uint64_t elapsed)
+static inline uint64_t ips_guess_cap_cpu_of_block(uint64_t cost,
+                                                  uint64_t elapsed)
 {
     return __builtin_expect(elapsed > IPS_BLOCKED_NS + 2, 1)
                ? ips_min_u64(cost, elapsed - IPS_BLOCKED_NS - 2)
@@ -80,7 +81,7 @@ ips_guess_add_error_share(struct ips_guess *g, uint64_t cost, uint64_t elapsed)
     /* If `cost` is so high that the call does not look like a block, add
      * nothing. */
     uint64_t most =
-        ips_max_u64(ips_guess_limit_to_block(elapsed, elapsed), cost);
+        ips_max_u64(ips_guess_cap_cpu_of_block(elapsed, elapsed), cost);
     int64_t part = g->off / IPS_GUESS_PART;
     if (part == 0)
         part = (g->off > 0) - (g->off < 0);
@@ -92,9 +93,10 @@ ips_guess_add_error_share(struct ips_guess *g, uint64_t cost, uint64_t elapsed)
 }
 
 /* Returns a guess of the CPU time (ns) of a block that lasted `elapsed` ns. */
-static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
+static inline uint64_t ips_guess_cpu_of_block(struct ips_guess *g,
+                                              uint64_t elapsed)
 {
-    uint64_t cost = ips_guess_limit_to_block(g->block_ns, elapsed);
+    uint64_t cost = ips_guess_cap_cpu_of_block(g->block_ns, elapsed);
     cost = ips_guess_add_error_share(g, cost, elapsed);
     g->blocks++;
     g->switches++;
@@ -105,8 +107,8 @@ static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
 /* Adapts the usual CPU time of a block to `blocks` blocks that took `ns` in
  * all; returns their mean. An increase is adopted slowly, since one disturbed
  * block says little. */
-static inline uint64_t ips_guess_learn(struct ips_guess *g, uint32_t blocks,
-                                       int64_t ns)
+static inline uint64_t ips_guess_learn_cpu_of_block(struct ips_guess *g,
+                                                    uint32_t blocks, int64_t ns)
 {
     uint64_t each = ns > 0 ? (uint64_t)ns / blocks : 0;
     uint64_t known = g->block_ns;

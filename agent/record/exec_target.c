@@ -386,7 +386,7 @@ static bool inspect_file_contents(int fd, const struct stat *st,
 
 /* Can a program that we execute open the library by this name? `before`: the
  * target was found traced before, so a cheaper check is enough. */
-static bool is_reachable(const char *library, bool before)
+static bool can_open_library(const char *library, bool before)
 {
     struct stat st;
     if (before)
@@ -401,7 +401,7 @@ static bool is_reachable(const char *library, bool before)
 
 /* Is `path` a regular executable file? The test opens no device and waits for
  * no FIFO. */
-static bool is_program(int dir, const char *path, struct stat *st)
+static bool is_executable_file(int dir, const char *path, struct stat *st)
 {
     return ips_sys6(SYS_newfstatat, dir, (long)path, (long)st, 0, 0, 0) == 0 &&
            S_ISREG(st->st_mode) && st->st_mode & 0111;
@@ -416,8 +416,8 @@ static int open_program(int dir, const char *path)
 /* Examines the open file `fd` and, if it is a script, its interpreters; closes
  * `fd`. Returns true if the file is a program itself, false if it is a script.
  */
-static bool inspect_image(struct ips_target *t, int fd, struct stat *st,
-                          const char *path)
+static bool inspect_file_and_interpreters(struct ips_target *t, int fd,
+                                          struct stat *st, const char *path)
 {
     char head[HEAD_BYTES], next[SCRIPT_BYTES];
     const char *name = path;
@@ -430,7 +430,7 @@ static bool inspect_image(struct ips_target *t, int fd, struct stat *st,
         if (again && strnlen(head, HEAD_BYTES) < sizeof(next)) {
             memcpy(next, head, strlen(head) + 1);
             name = next;
-            if (is_program(AT_FDCWD, next, st))
+            if (is_executable_file(AT_FDCWD, next, st))
                 fd = open_program(AT_FDCWD, next);
         }
     }
@@ -446,7 +446,7 @@ static void check_target_library_and_set_path(struct ips_target *t,
                                               const char *library, bool before)
 {
     if (ips_target_keeps_preload(t->kind) && t->kind != IPS_TARGET_STATIC &&
-        !is_reachable(library, before))
+        !can_open_library(library, before))
         t->kind = IPS_TARGET_HIDDEN;
     if (t->kind != IPS_TARGET_TRACED) {
         size_t n = strnlen(path, IPS_TARGET_PATH - 1);
@@ -466,11 +466,12 @@ enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
 
 /* The part of ips_target_inspect() that opens files. Returns LOOKED_AT_PROGRAM,
  * LOOKED_AT (a script), or 0 if the file cannot be opened. */
-static long inspect_with_own_table(void *arg)
+static long inspect_with_own_fd_table(void *arg)
 {
     const struct inspection *l = arg;
     int fd = l->path ? open_program(AT_FDCWD, l->path) : -1;
-    bool program = fd >= 0 && inspect_image(l->t, fd, l->st, l->name);
+    bool program =
+        fd >= 0 && inspect_file_and_interpreters(l->t, fd, l->st, l->name);
     check_target_library_and_set_path(l->t, l->name, l->library, false);
     return fd < 0 ? 0 : program ? LOOKED_AT_PROGRAM : LOOKED_AT;
 }
@@ -480,8 +481,8 @@ static long inspect_with_own_table(void *arg)
  * descriptor `dir`, for a thread that does not have this descriptor. If `path`
  * is NULL or "", a path to the file `dir` itself. NULL if the path is too long.
  */
-static const char *path_without_descriptor(char out[FOUND_BYTES], int dir,
-                                           const char *path)
+static const char *format_path_without_dir_fd(char out[FOUND_BYTES], int dir,
+                                              const char *path)
 {
     char after[FOUND_BYTES];
     if (path && (*path == '/' || (*path && dir == AT_FDCWD)))
@@ -510,8 +511,8 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
     }
     char room[FOUND_BYTES];
     struct inspection l = {t, path, library,
-                           path_without_descriptor(room, dir, path), st};
-    long looked = ips_run_with_own_table(inspect_with_own_table, &l);
+                           format_path_without_dir_fd(room, dir, path), st};
+    long looked = ips_run_with_own_fd_table(inspect_with_own_fd_table, &l);
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
         add_to_traced_cache(&is);
@@ -524,7 +525,7 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
     struct stat st;
     t->kind = IPS_TARGET_TRACED;
     t->path[0] = '\0';
-    bool is_file = path && *path ? is_program(dir, path, &st)
+    bool is_file = path && *path ? is_executable_file(dir, path, &st)
                                  : ips_sys_fstat(dir, &st) == 0;
     if (is_file && path && *path) {
         (void)inspect_file(t, dir, path, &st, library);
@@ -532,8 +533,8 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
         char room[FOUND_BYTES];
         struct inspection l = {
             t, path && *path ? path : "(descriptor)", library,
-            is_file ? path_without_descriptor(room, dir, path) : NULL, &st};
-        (void)ips_run_with_own_table(inspect_with_own_table, &l);
+            is_file ? format_path_without_dir_fd(room, dir, path) : NULL, &st};
+        (void)ips_run_with_own_fd_table(inspect_with_own_fd_table, &l);
     }
 }
 
@@ -555,7 +556,7 @@ static bool find_next_in_search_path(const char **search, const char *file,
             memcpy(path + head, file, len + 1);
         }
         *search = (*search)[n] ? *search + n + 1 : NULL;
-        if (fits && is_program(AT_FDCWD, path, st))
+        if (fits && is_executable_file(AT_FDCWD, path, st))
             return true;
     }
     return false;

@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct ips_mark_slot) == 64, "a shift finds a place");
 /* A recently written STACK: its call site and stack pointer
  * (preload/sample/sample.h). */
 #define IPS_STACKS_RECENT 16u
-struct ips_stack_recent {
+struct ips_stack_recent_slot {
     uint64_t site, sp;
 };
 
@@ -73,7 +73,7 @@ struct ips_traced_file {
 struct ips_extra {
     _Alignas(64) struct ips_mark_slot mark_slot[IPS_MARK_PLACES];
     struct ips_cpu_baseline mark_baseline;
-    struct ips_stack_recent stacks[IPS_STACKS_RECENT];
+    struct ips_stack_recent_slot stacks[IPS_STACKS_RECENT];
     struct ips_trylock_series tries;
     struct ips_retry_series retry[IPS_RETRY_KINDS];
     uint32_t naps;  /* sleeps, and waits that timed out, so far */
@@ -97,7 +97,7 @@ struct ips_extra {
 /* Returns the calling thread's extra state; maps it if there is none yet. NULL:
  * not available, the caller does without. Async-signal-safe. */
 struct ips_extra *ips_extra_map(void);
-static inline struct ips_extra *ips_extra(void)
+static inline struct ips_extra *ips_extra_get_or_map(void)
 {
     struct ips_extra *extra = ips_me.extra;
     return __builtin_expect(extra != NULL, 1) ? extra : ips_extra_map();

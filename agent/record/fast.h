@@ -48,16 +48,17 @@ static inline void *ips_write_reserved_head(struct ips_stream *s, uint64_t at,
 
 /* Inline version of ips_stream_begin_record. `me`: the calling thread's state.
  */
-static inline void *ips_stream_begin_record_here(struct ips_thread *me,
-                                                 struct ips_stream *s,
-                                                 enum ips_rec_type type,
-                                                 size_t size, uint64_t stamp)
+static inline void *ips_stream_begin_record_in_thread(struct ips_thread *me,
+                                                      struct ips_stream *s,
+                                                      enum ips_rec_type type,
+                                                      size_t size,
+                                                      uint64_t stamp)
 {
     uint64_t bytes = ((uint64_t)size + 7) & ~(uint64_t)7;
     if (unlikely(bytes > IPS_REC_MAX_BYTES ||
                  bytes < sizeof(struct ips_rec_head)))
         return NULL;
-    me->recs_open++; /* before the xadd: see ips_segment_abandon */
+    me->recs_open++; /* before the xadd: see ips_segment_abandon_and_unmap */
     uint64_t at = ips_reserve_bytes(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
                  *ips_core.alive != IPS_ALIVE))
@@ -68,26 +69,27 @@ static inline void *ips_stream_begin_record_inline(struct ips_stream *s,
                                                    enum ips_rec_type type,
                                                    size_t size, uint64_t stamp)
 {
-    return ips_stream_begin_record_here(&ips_me, s, type, size, stamp);
+    return ips_stream_begin_record_in_thread(&ips_me, s, type, size, stamp);
 }
 
 /* Inline version of ips_rec_begin_at. `me`: the calling thread's state. */
-static inline void *ips_rec_begin_here(struct ips_thread *me,
-                                       enum ips_rec_type type, size_t bytes,
-                                       uint64_t stamp)
+static inline void *ips_rec_begin_in_thread(struct ips_thread *me,
+                                            enum ips_rec_type type,
+                                            size_t bytes, uint64_t stamp)
 {
     if (unlikely(me->in_vfork || !ips_core.main_stream))
         return NULL;
-    return ips_stream_begin_record_here(me, &me->stream, type, bytes, stamp);
+    return ips_stream_begin_record_in_thread(me, &me->stream, type, bytes,
+                                             stamp);
 }
 static inline void *ips_rec_begin_inline(enum ips_rec_type type, size_t bytes,
                                          uint64_t stamp)
 {
-    return ips_rec_begin_here(&ips_me, type, bytes, stamp);
+    return ips_rec_begin_in_thread(&ips_me, type, bytes, stamp);
 }
 
 /* Inline version of ips_rec_publish. `me`: the calling thread's state. */
-static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
+static inline void ips_rec_publish_in_thread(struct ips_thread *me, void *rec)
 {
     struct ips_rec_head *h = rec;
     uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
@@ -99,11 +101,11 @@ static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
          */
         atomic_store_explicit(&h->word, word, memory_order_release);
     }
-    me->recs_open--; /* after the store: see ips_segment_abandon */
+    me->recs_open--; /* after the store: see ips_segment_abandon_and_unmap */
 }
 static inline void ips_rec_publish_inline(void *rec)
 {
-    ips_rec_publish_here(&ips_me, rec);
+    ips_rec_publish_in_thread(&ips_me, rec);
 }
 
 #endif

@@ -21,7 +21,7 @@ static bool may_write_overhead_records(void)
            s->state == IPS_STREAM_BEGUN && s->generation == ips_core.generation;
 }
 
-__attribute__((cold)) void ips_guessed_write(uint64_t t)
+__attribute__((cold)) void ips_write_guessed_cpu_record(uint64_t t)
 {
     struct ips_cpu *c = &ips_me.cpu;
     if (!may_write_overhead_records())
@@ -41,10 +41,10 @@ __attribute__((cold)) void ips_guessed_write(uint64_t t)
     ips_rec_publish(rec);
 }
 
-void ips_guessed_write_last(void)
+void ips_write_unreported_guessed_cpu(void)
 {
     if (ips_me.cpu.guess.corrected_ns != ips_me.cpu.guessed_said)
-        ips_guessed_write(ips_core_stamp_now());
+        ips_write_guessed_cpu_record(ips_core_stamp_now());
 }
 
 uint64_t ips_unreported_agent_ns(void)
@@ -64,7 +64,7 @@ void ips_reset_overhead_counts(void)
 }
 
 /* Writes CALLS for the calling thread only; each thread writes its own. */
-__attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
+__attribute__((cold)) void ips_write_calls_record_if_enough(uint32_t least)
 {
     if (!may_write_overhead_records())
         return;
@@ -88,9 +88,9 @@ void ips_agent_work_end(const struct ips_agent_work *apart, uint64_t priced_ps)
 {
     /* If the same mark is still there, the thread was never switched out. */
     bool stayed =
-        !ips_core.cpu_marks ||
-        (apart->mark == *ips_cpu_mark_address() &&
-         ips_me.cpu_next == apart->mark_number && ips_cpu_slot(apart->mark));
+        !ips_core.cpu_marks || (apart->mark == *ips_cpu_mark_address() &&
+                                ips_me.cpu_next == apart->mark_number &&
+                                ips_cpu_own_slot_at_mark(apart->mark));
     uint64_t took =
         ips_min_u64(ips_stamps_to_ns(ips_core_stamp_now() - apart->t),
                     stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);

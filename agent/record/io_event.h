@@ -21,7 +21,7 @@ static inline void ips_io_fill_and_publish_short(
     r->took = (uint32_t)took;
     r->result = (uint32_t)result;
     r->site = site;
-    ips_short_publish(
+    ips_short_record_publish(
         me, at, sizeof(*r),
         (type == IPS_REC_SEND ? IPS_REC_SEND_SHORT : IPS_REC_RECV_SHORT) |
             (uint32_t)op << (16 + IPS_REC_F_OP),
@@ -45,10 +45,10 @@ static inline bool ips_io_write_short(enum ips_rec_type type, uint32_t chan,
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
-    ips_me.recs_open++; /* before the xadd: see ips_segment_abandon */
+    ips_me.recs_open++; /* before the xadd: see ips_segment_abandon_and_unmap */
     uint64_t at = ips_reserve_bytes(&ips_me.stream.cur, bytes);
-    if (unlikely(!ips_short_may_write(&ips_me, &ips_me.io_baseline, era, from,
-                                      at, bytes))) {
+    if (unlikely(!ips_short_record_may_be_written(&ips_me, &ips_me.io_baseline,
+                                                  era, from, at, bytes))) {
         ips_reservation_give_back(at, bytes);
         return false;
     }
@@ -64,7 +64,7 @@ ips_io_write_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
                   uint64_t site, uint32_t ready)
 {
     uint32_t era = me->era;
-    struct ips_rec_io *rec = (struct ips_rec_io *)ips_rec_begin_here(
+    struct ips_rec_io *rec = (struct ips_rec_io *)ips_rec_begin_in_thread(
         me, type, sizeof(*rec), call->t);
     if (unlikely(!rec))
         return false;
@@ -77,12 +77,12 @@ ips_io_write_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     rec->op = (uint16_t)op;
     rec->err = (uint16_t)err;
     rec->ready = ready;
-    ips_rec_publish_here(me, rec);
+    ips_rec_publish_in_thread(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
     /* With a ring, set no baseline, so that no short records are written:
      * ring.c can condense only long records into a digest. */
     if (moves && likely(!ips_ring_on())) {
-        ips_baseline_set_inline(me, &me->io_baseline, ret, era);
+        ips_set_short_record_baseline_inline(me, &me->io_baseline, ret, era);
         /* The baseline must end at the stamp from which returns of calls have
          * to check for a sample (preload/sample). */
         uint64_t left = ips_sub_sat(~me->sample_off, ret->t);

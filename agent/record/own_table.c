@@ -59,7 +59,7 @@ static long unshare_descriptor_table(void)
     return rc == -ENOSYS ? ips_sys3(SYS_unshare, CLONE_FILES, 0, 0) : rc;
 }
 
-static void run_in_own_table(void *arg)
+static void unshare_fd_table_and_run_work(void *arg)
 {
     struct helper_work *w = arg;
     w->result = unshare_descriptor_table();
@@ -74,7 +74,7 @@ static void run_in_own_table(void *arg)
  * becomes 0 a moment earlier, when the thread no longer uses our memory. But
  * until the thread is gone, an unshare() of the program may fail because the
  * process has two threads. */
-static void wait_until_gone(long tid, const uint32_t *gone)
+static void wait_until_helper_gone(long tid, const uint32_t *gone)
 {
     uint32_t v;
     while ((v = __atomic_load_n(gone, __ATOMIC_ACQUIRE)) != 0) {
@@ -100,7 +100,7 @@ static bool forks_into_other_pidns(void)
 }
 
 /* Claims a free slot in `threads`. If all are taken, returns `spare`:
- * ips_own_table_is_helper() then does not know the thread. */
+ * ips_own_fd_table_is_helper_thread() then does not know the thread. */
 static _Atomic uint32_t *claim_helper_slot(_Atomic uint32_t *spare)
 {
     for (unsigned i = 0; i < THREADS; i++) {
@@ -111,7 +111,7 @@ static _Atomic uint32_t *claim_helper_slot(_Atomic uint32_t *spare)
     return spare;
 }
 
-bool ips_own_table_is_helper(uint32_t tid)
+bool ips_own_fd_table_is_helper_thread(uint32_t tid)
 {
     for (unsigned i = 0; i < THREADS; i++) {
         uint32_t there;
@@ -125,7 +125,7 @@ bool ips_own_table_is_helper(uint32_t tid)
     return false;
 }
 
-void ips_own_table_reset(void)
+void ips_own_fd_table_reset_after_fork(void)
 {
     /* The child does not inherit the parent's mq_notify registration. */
     atomic_store(&by_process, false);
@@ -134,7 +134,7 @@ void ips_own_table_reset(void)
             atomic_store(&threads[i], 0);
 }
 
-void ips_own_table_use_process(void)
+void ips_own_fd_table_use_helper_process(void)
 {
     atomic_store(&by_process, true);
     /* Wait until the threads that began before are gone. */
@@ -144,7 +144,7 @@ void ips_own_table_use_process(void)
             ips_sys3(SYS_sched_yield, 0, 0, 0);
 }
 
-long ips_run_with_own_table(long (*function)(void *), void *arg)
+long ips_run_with_own_fd_table(long (*function)(void *), void *arg)
 {
     if (!ips_own_table_on || ips_me.own_table)
         return function(arg);
@@ -155,17 +155,19 @@ long ips_run_with_own_table(long (*function)(void *), void *arg)
     _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_helper_slot(&unknown);
-    /* Read this only after claiming the slot: ips_own_table_use_process() sets
-     * it and then waits until all claimed slots are free. */
+    /* Read this only after claiming the slot:
+     * ips_own_fd_table_use_helper_process() sets it and then waits until all
+     * claimed slots are free. */
     const bool process = atomic_load(&by_process);
-    long tid = process && forks_into_other_pidns()
-                   ? -EINVAL
-                   : ips_own_table_clone(run_in_own_table, &w, &gone, place,
-                                         process ? AS_PROCESS : AS_THREAD);
+    long tid =
+        process && forks_into_other_pidns()
+            ? -EINVAL
+            : ips_own_table_clone(unshare_fd_table_and_run_work, &w, &gone,
+                                  place, process ? AS_PROCESS : AS_THREAD);
     if (tid < 0)
         w.result = tid;
     else
-        wait_until_gone(tid, &gone);
+        wait_until_helper_gone(tid, &gone);
     while (tid > 0 && process &&
            ips_sys6(SYS_wait4, tid, 0, __WALL, 0, 0, 0) == -EINTR)
         ;
@@ -191,10 +193,10 @@ static long read_file(void *arg)
     return got;
 }
 
-long ips_read_with_own_table(const char *path, void *to, size_t bytes)
+long ips_read_file_with_own_fd_table(const char *path, void *to, size_t bytes)
 {
     struct file_reading r = {path, to, bytes};
-    return ips_run_with_own_table(read_file, &r);
+    return ips_run_with_own_fd_table(read_file, &r);
 }
 
 bool ips_build_proc_path(char *out, size_t bytes, const char *link,

@@ -38,28 +38,29 @@
 #define IPS_OWN_TABLE_BITSET 0x49505354
 
 /* False while an image starts (its constructor runs before main()) and in our
- * own programs: ips_run_with_own_table() then calls the function directly. */
+ * own programs: ips_run_with_own_fd_table() then calls the function directly.
+ */
 extern bool ips_own_table_on __attribute__((visibility("hidden")));
 
 /* Call this before the program calls mq_notify(): from now on the helper is a
  * process. Returns when no helper thread is left. */
-void ips_own_table_use_process(void);
+void ips_own_fd_table_use_helper_process(void);
 
 /* Calls function(arg) in a helper, which cannot reach the program's
  * descriptors. Returns the function's result, or -errno if no helper can be
  * created. A nested use calls the function directly. */
-long ips_run_with_own_table(long (*function)(void *), void *arg);
+long ips_run_with_own_fd_table(long (*function)(void *), void *arg);
 
 /* Reads at most `bytes` bytes from the start of a file, by
- * ips_run_with_own_table(). Returns the number of bytes read, or -errno. */
-long ips_read_with_own_table(const char *path, void *to, size_t bytes);
+ * ips_run_with_own_fd_table(). Returns the number of bytes read, or -errno. */
+long ips_read_file_with_own_fd_table(const char *path, void *to, size_t bytes);
 
-/* Is `tid` a helper thread of ips_run_with_own_table()? It may have ended by
+/* Is `tid` a helper thread of ips_run_with_own_fd_table()? It may have ended by
  * now.
  */
-bool ips_own_table_is_helper(uint32_t tid);
+bool ips_own_fd_table_is_helper_thread(uint32_t tid);
 /* Call it in a fork child: discards the parent's helpers. */
-void ips_own_table_reset(void);
+void ips_own_fd_table_reset_after_fork(void);
 
 /* Writes into out[0..bytes): "/proc/", the target of the link /proc/`link`
  * ("self" or "thread-self"; it names the caller by the numbers of the pid

@@ -3,10 +3,10 @@
 
 #include "agent/record/sys.h"
 
-void ips_baseline_set(struct ips_cpu_baseline *line, const struct ips_moment *m,
-                      uint32_t era)
+void ips_set_short_record_baseline(struct ips_cpu_baseline *line,
+                                   const struct ips_moment *m, uint32_t era)
 {
-    ips_baseline_set_inline(&ips_me, line, m, era);
+    ips_set_short_record_baseline_inline(&ips_me, line, m, era);
 }
 
 bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
@@ -22,7 +22,7 @@ bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
     rec->procedure = procedure;
     ips_rec_publish_inline(rec);
     ips_me.proc_baseline.high = (uint32_t)(procedure >> 32);
-    ips_baseline_set(&ips_me.proc_baseline, m, era);
+    ips_set_short_record_baseline(&ips_me.proc_baseline, m, era);
     return true;
 }
 

@@ -24,12 +24,12 @@
 
 /* Sets the baseline `line` for short records after `m`, whose record is
  * published. `era` is the thread's era before that record was begun. */
-void ips_baseline_set(struct ips_cpu_baseline *line, const struct ips_moment *m,
-                      uint32_t era);
-static inline void ips_baseline_set_inline(struct ips_thread *me,
-                                           struct ips_cpu_baseline *line,
-                                           const struct ips_moment *m,
-                                           uint32_t era)
+void ips_set_short_record_baseline(struct ips_cpu_baseline *line,
+                                   const struct ips_moment *m, uint32_t era);
+static inline void
+ips_set_short_record_baseline_inline(struct ips_thread *me,
+                                     struct ips_cpu_baseline *line,
+                                     const struct ips_moment *m, uint32_t era)
 {
     /* If IPS_MARK_NOT is set, reported CPU time does not advance until the
      * clock has caught up, so there is no baseline. */
@@ -61,7 +61,7 @@ void ips_reservation_give_back(uint64_t at, uint64_t bytes)
  * functions only at their end. */
 #define IPS_SHORT_NOT 1u
 #define IPS_SHORT_TAKEN 2u
-static inline void ips_short_give_back(uint64_t left, uint64_t bytes)
+static inline void ips_short_record_give_back(uint64_t left, uint64_t bytes)
 {
     if (left & IPS_SHORT_TAKEN)
         ips_reservation_give_back(left & ~(uint64_t)7, bytes);
@@ -79,10 +79,10 @@ static inline bool ips_short_record_fits(const struct ips_thread *me,
 /* May the short record at `at` be written with the baseline `of`, whose era and
  * t were `era` and `from`? If so, the caller's checks in that era still hold.
  */
-static inline bool ips_short_may_write(struct ips_thread *me,
-                                       struct ips_cpu_baseline *of,
-                                       uint32_t era, uint64_t from, uint64_t at,
-                                       uint64_t bytes)
+static inline bool ips_short_record_may_be_written(struct ips_thread *me,
+                                                   struct ips_cpu_baseline *of,
+                                                   uint32_t era, uint64_t from,
+                                                   uint64_t at, uint64_t bytes)
 {
     const volatile struct ips_cpu_baseline *line = of;
     return ips_short_record_fits(me, at, bytes) && line->t == from &&
@@ -91,9 +91,9 @@ static inline bool ips_short_may_write(struct ips_thread *me,
 
 /* Publishes a filled short record: stores its head word and `a` with one store.
  */
-static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
-                                     uint64_t bytes, uint32_t type_and_flags,
-                                     uint32_t a)
+static inline void ips_short_record_publish(struct ips_thread *me, uint64_t at,
+                                            uint64_t bytes,
+                                            uint32_t type_and_flags, uint32_t a)
 {
     typedef uint64_t __attribute__((may_alias)) two_words;
     /* Partner: the acquire fence in copy() of slave/drain/segment_reader.c. */
@@ -125,14 +125,15 @@ static inline uint64_t ips_write_short_event(struct ips_thread *me,
     bool other_half = !__builtin_constant_p(high) && high != line->high;
     if (unlikely(since >= line->span || other_half))
         return IPS_SHORT_NOT;
-    me->recs_open++; /* before the xadd: see ips_segment_abandon */
+    me->recs_open++; /* before the xadd: see ips_segment_abandon_and_unmap */
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
-    if (unlikely(!ips_short_may_write(me, of, era, from, at, bytes) ||
-                 line->mark != *ips_cpu_mark_address()))
+    if (unlikely(
+            !ips_short_record_may_be_written(me, of, era, from, at, bytes) ||
+            line->mark != *ips_cpu_mark_address()))
         return at | IPS_SHORT_TAKEN;
     ((struct ips_rec_head *)at)->t = t;
     me->cpu_last = cpu + (since * ips_core.mult >> 32);
-    ips_short_publish(me, at, bytes, type, a);
+    ips_short_record_publish(me, at, bytes, type, a);
     return 0;
 #else
     (void)me;
@@ -155,7 +156,7 @@ bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
 static inline uint64_t ips_write_short_proc_event(enum ips_rec_type type,
                                                   uint64_t procedure)
 {
-    struct ips_thread *me = ips_here();
+    struct ips_thread *me = ips_this_thread();
     uint32_t era = *(volatile uint32_t *)&me->proc_baseline.era;
     return ips_write_short_event(me, &me->proc_baseline, era, type,
                                  (uint32_t)(procedure >> 32),

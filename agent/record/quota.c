@@ -30,7 +30,7 @@
 #define LOOK_NS 1000000000ull
 #define IPS_ROOM_WAIT_NS 10000000000ull
 
-struct ips_control *ips_shared_control(void)
+struct ips_control *ips_get_or_map_shared_control(void)
 {
     struct ips_control *c =
         atomic_load_explicit(&ips_core.shared, memory_order_acquire);
@@ -53,7 +53,7 @@ struct ips_control *ips_shared_control(void)
 
 bool ips_quota_take(uint64_t bytes)
 {
-    struct ips_control *c = ips_shared_control();
+    struct ips_control *c = ips_get_or_map_shared_control();
     if (!c)
         return false;
     atomic_fetch_add_explicit(&c->used_bytes, bytes, memory_order_relaxed);
@@ -65,19 +65,19 @@ bool ips_quota_take(uint64_t bytes)
 
 bool ips_quota_is_half_free(void)
 {
-    const struct ips_control *c = ips_shared_control();
+    const struct ips_control *c = ips_get_or_map_shared_control();
     return c && ips_control_bytes_in_use(c) < ips_core.control->quota_bytes / 2;
 }
 
 void ips_quota_give_back(uint64_t bytes)
 {
-    struct ips_control *c = ips_shared_control();
+    struct ips_control *c = ips_get_or_map_shared_control();
     if (c)
         atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
 }
 
 /* Opens the lock file of the pool's slave; returns a descriptor or -errno. Call
- * it inside ips_run_with_own_table(). */
+ * it inside ips_run_with_own_fd_table(). */
 static int open_slave_lock(void)
 {
     static const char name[] = "slave.lock";
@@ -109,7 +109,7 @@ static long try_slave_lock(void *unused)
  * (slave/base/lock.c). */
 static bool slave_is_alive(void)
 {
-    long rc = ips_run_with_own_table(try_slave_lock, NULL);
+    long rc = ips_run_with_own_fd_table(try_slave_lock, NULL);
     return rc < 0 && rc != -ENOENT;
 }
 
@@ -151,7 +151,7 @@ uint64_t ips_pid_namespace_inode(void)
     struct stat st;
     if (is_slave_in_our_pidns(ips_core.control))
         return IPS_PIDNS_INITIAL;
-    if (ips_run_with_own_table(slave_holds_lock, NULL) == 1)
+    if (ips_run_with_own_fd_table(slave_holds_lock, NULL) == 1)
         return IPS_PIDNS_INITIAL;
     return ips_sys_stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
@@ -160,11 +160,11 @@ uint64_t ips_pid_namespace_inode(void)
  * without delay. */
 static _Atomic bool no_slave;
 
-bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
-                    uint64_t *since_ns, uint64_t *signals)
+bool ips_quota_wait_one_step(struct ips_stream *s, enum ips_lost_cause cause,
+                             uint64_t *since_ns, uint64_t *signals)
 {
     if (ips_core.control->on_full != IPS_ON_FULL_BLOCK || s->gave_up ||
-        !ips_shared_control() ||
+        !ips_get_or_map_shared_control() ||
         (cause != IPS_LOST_QUOTA && cause != IPS_LOST_POOL_FULL))
         return false;
     uint64_t now = ips_sys_clock_ns(CLOCK_MONOTONIC);
@@ -202,14 +202,14 @@ bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
  */
 
 bool ips_sys_quiet;
-uint64_t ips_quiet_set_cpu(uint64_t cpu)
+uint64_t ips_set_cpu_without_syscalls(uint64_t cpu)
 {
     ips_me.quiet_cpu = cpu;
     ips_me.quiet_t = ips_core_stamp_now();
     return cpu;
 }
 
-uint64_t ips_quiet_cpu_now(void)
+uint64_t ips_cpu_now_without_syscalls(void)
 {
     uint64_t now = ips_core_stamp_now();
     if (!ips_me.quiet_t)
@@ -235,8 +235,8 @@ void ips_core_set_syscalls_forbidden(bool on)
             if (ips_segment_extend(s, s->limit + want) == 0)
                 break;
         ips_sys_restore_signals(signals);
-        ips_quiet_set_cpu(ips_core_thread_cpu_ns());
-        (void)ips_extra();
+        ips_set_cpu_without_syscalls(ips_core_thread_cpu_ns());
+        (void)ips_extra_get_or_map();
     }
     ips_sys_quiet = on;
     ips_core.guesses = ips_core.control->cpu_mode == IPS_CPU_FAST && !on;

@@ -114,7 +114,8 @@ static struct ips_rec_head *next_record_of(const struct ips_segment_map *m,
     return record_bytes(h) < sizeof(*h) ? NULL : h;
 }
 
-static struct channel_sum *find_sum(struct ips_ring *r, uint64_t key, bool add)
+static struct channel_sum *find_or_add_channel_sum(struct ips_ring *r,
+                                                   uint64_t key, bool add)
 {
     uint64_t at = key * 0x9e3779b97f4a7c15ull >> 40;
     for (uint32_t i = 0; i < 16; i++) {
@@ -155,7 +156,7 @@ static void sum_channel_bytes(struct ips_ring *r,
         dgram = type == IPS_REC_DGRAM ? h->a : 0;
         if (counts_in_channel_sum(h, type) && !addressed) {
             struct channel_sum *sum =
-                find_sum(r, channel_sum_key(h, type), true);
+                find_or_add_channel_sum(r, channel_sum_key(h, type), true);
             if (!sum)
                 continue;
             sum->bytes += (uint64_t)((struct ips_rec_io *)h)->result;
@@ -166,8 +167,8 @@ static void sum_channel_bytes(struct ips_ring *r,
         if (is_digest && type == IPS_REC_CLOSE &&
             ((struct ips_rec_close *)h)->how == IPS_CLOSE_FD)
             for (uint64_t side = 0; side < 2; side++) {
-                struct channel_sum *sum =
-                    find_sum(r, (uint64_t)h->a << 1 | side, true);
+                struct channel_sum *sum = find_or_add_channel_sum(
+                    r, (uint64_t)h->a << 1 | side, true);
                 if (sum)
                     sum->closed = true;
             }
@@ -176,7 +177,8 @@ static void sum_channel_bytes(struct ips_ring *r,
 
 static bool is_channel_closed(struct ips_ring *r, uint32_t chan)
 {
-    const struct channel_sum *sum = find_sum(r, (uint64_t)chan << 1, false);
+    const struct channel_sum *sum =
+        find_or_add_channel_sum(r, (uint64_t)chan << 1, false);
     return sum && sum->closed;
 }
 
@@ -206,7 +208,7 @@ static bool digest_keeps_record(struct ips_ring *r,
         if (is_channel_closed(r, h->a))
             return false;
         sum = counts_in_channel_sum(h, type)
-                  ? find_sum(r, channel_sum_key(h, type), false)
+                  ? find_or_add_channel_sum(r, channel_sum_key(h, type), false)
                   : NULL;
         if (sum)
             return sum->last == (uint64_t)h;
@@ -251,7 +253,7 @@ static void copy_kept_records(struct ips_ring *r,
         memcpy(out, h, bytes);
         const struct channel_sum *sum =
             counts_in_channel_sum(h, type)
-                ? find_sum(r, channel_sum_key(h, type), false)
+                ? find_or_add_channel_sum(r, channel_sum_key(h, type), false)
                 : NULL;
         if (sum &&
             sum->bytes != (uint64_t)((const struct ips_rec_io *)h)->result) {
@@ -316,11 +318,11 @@ static void fill_digest_header(struct ips_segment_header *h,
  * populated far enough, the new digest is built in anonymous memory and then
  * overwrites the oldest segment or the old digest, of which more is populated.
  * Returns 0 or -1 - cause. */
-static int condense_oldest(struct ips_ring *r)
+static int condense_oldest_segment(struct ips_ring *r)
 {
     struct ips_segment_map last = r->old[0], out = {0};
-    if (ips_segment_has_unpublished(&last) ||
-        (r->digest.base && ips_segment_has_unpublished(&r->digest)))
+    if (ips_segment_has_unpublished_record(&last) ||
+        (r->digest.base && ips_segment_has_unpublished_record(&r->digest)))
         return ips_encode_lost_cause(IPS_LOST_NESTED);
     memset(r->sums, 0, sizeof(r->sums));
     sum_channel_bytes(r, &r->digest, true);
@@ -419,7 +421,7 @@ int ips_ring_change_to_next(struct ips_stream *s)
     /* If there are enough segments, keep one spare for the next digest. */
     while (!next.base) {
         if (r->spare_count < 2 && r->old_count > (r->spare_count ? 1 : 0))
-            rc = condense_oldest(r);
+            rc = condense_oldest_segment(r);
         else
             rc = 0;
         if (r->spare_count >= 2 ||
@@ -445,20 +447,20 @@ void ips_ring_close_all(struct ips_stream *s)
     struct ips_ring *r = s->ring;
     s->prev = (struct ips_segment_map){0};
     for (uint32_t i = 0; i < r->spare_count; i++)
-        ips_segment_abandon(&r->spare[i]);
+        ips_segment_abandon_and_unmap(&r->spare[i]);
     for (uint32_t i = 0; i < r->old_count; i++)
-        ips_segment_abandon(&r->old[i]);
+        ips_segment_abandon_and_unmap(&r->old[i]);
     if (s->seg.base) {
         ips_segment_close(s);
-        ips_segment_abandon(&s->seg);
+        ips_segment_abandon_and_unmap(&s->seg);
     }
     /* The digest is dropped last, which tells the slave that the stream has
      * ended. */
-    ips_segment_abandon(&r->digest);
-    ips_ring_reset(s);
+    ips_segment_abandon_and_unmap(&r->digest);
+    ips_ring_unmap(s);
 }
 
-void ips_ring_reset(struct ips_stream *s)
+void ips_ring_unmap(struct ips_stream *s)
 {
     if (s->ring)
         ips_sys_munmap((uint64_t)(uintptr_t)s->ring, sizeof(*s->ring));

@@ -46,7 +46,7 @@ static bool read_delay(uint64_t *delay)
         never = true;
         return false;
     }
-    long len = ips_read_with_own_table(path, text, sizeof(text));
+    long len = ips_read_file_with_own_fd_table(path, text, sizeof(text));
     if (len < 0) { /* a temporary shortage, or refused */
         never = len != -EMFILE && len != -ENFILE && len != -EINTR &&
                 len != -EAGAIN && len != -ENOMEM && len != -ECHILD;

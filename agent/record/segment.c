@@ -169,7 +169,7 @@ static int size_and_map_segment(int fd, uint64_t bytes,
         goto out;
     }
     /* A fork child does not use the mapping (except as in
-     * ips_core_fork_before), and a core file does not need it. */
+     * ips_core_prepare_fork_and_get_seq), and a core file does not need it. */
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);
     *out = (struct ips_segment_map){base, base + first, base + bytes, 0};
@@ -223,7 +223,7 @@ struct segment_making {
     int rc;
 };
 
-static long make_with_own_table(void *arg)
+static long make_segment_with_own_fd_table(void *arg)
 {
     struct segment_making *m = arg;
     m->rc = make_segment(m->s, m->out);
@@ -239,7 +239,7 @@ int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
         ips_core.spare = (struct ips_segment_map){0};
         return 0;
     }
-    (void)ips_run_with_own_table(make_with_own_table, &m);
+    (void)ips_run_with_own_fd_table(make_segment_with_own_fd_table, &m);
     return m.rc;
 }
 
@@ -299,7 +299,7 @@ static uint64_t record_bytes_of(const struct ips_rec_head *h)
 
 /* Is there a reservation in `m` to which an interrupted frame of this thread
  * may still write? Called only if recs_open is not 0, else there is none. */
-static bool has_unpublished(const struct ips_segment_map *m)
+static bool has_unpublished_record(const struct ips_segment_map *m)
 {
     uint64_t at = m->base + sizeof(struct ips_segment_header);
     while (at + sizeof(struct ips_rec_head) <= m->used_end) {
@@ -313,12 +313,12 @@ static bool has_unpublished(const struct ips_segment_map *m)
     return false;
 }
 
-bool ips_segment_has_unpublished(const struct ips_segment_map *m)
+bool ips_segment_has_unpublished_record(const struct ips_segment_map *m)
 {
-    return ips_me.recs_open && has_unpublished(m);
+    return ips_me.recs_open && has_unpublished_record(m);
 }
 
-void ips_segment_abandon(struct ips_segment_map *m)
+void ips_segment_abandon_and_unmap(struct ips_segment_map *m)
 {
     if (!m->base)
         return;
@@ -326,7 +326,7 @@ void ips_segment_abandon(struct ips_segment_map *m)
                           memory_order_release);
     /* If an interrupted frame will still store into the segment, never unmap
      * it: leaking the address range is better than a crash. */
-    if (!ips_segment_has_unpublished(m))
+    if (!ips_segment_has_unpublished_record(m))
         ips_sys_munmap(m->base, m->end - m->base + IPS_GAP_BYTES);
     *m = (struct ips_segment_map){0};
 }
@@ -375,7 +375,7 @@ bool ips_segment_close_until_drained(struct ips_stream *s)
 {
     struct ips_segment_map *m = &s->seg;
     m->used_end = s->cur < m->limit ? s->cur : m->limit;
-    if (ips_segment_has_unpublished(m))
+    if (ips_segment_has_unpublished_record(m))
         return false;
     ips_segment_close(s);
     s->parked = true;
@@ -394,7 +394,7 @@ static void remove_kept_segment(struct ips_kept_segments *k, uint32_t i)
 
 /* Takes the oldest kept segment that the slave has drained. Returns a map with
  * base 0 if there is none. */
-static struct ips_segment_map take_drained(struct ips_stream *s)
+static struct ips_segment_map take_oldest_drained_segment(struct ips_stream *s)
 {
     struct ips_segment_map out = {0};
     for (uint32_t i = 0; s->kept_segments && i < s->kept_segments->count; i++) {
@@ -427,13 +427,13 @@ static void keep_previous_segment(struct ips_stream *s)
     struct ips_kept_segments *k = s->kept_segments;
     bool keep = k && ips_quota_is_half_free();
     while (k && k->count > (keep ? IPS_KEPT_MAX - 1 : 0)) {
-        ips_segment_abandon(&k->map[0]);
+        ips_segment_abandon_and_unmap(&k->map[0]);
         remove_kept_segment(k, 0);
     }
     if (keep)
         k->map[k->count++] = s->prev;
     else
-        ips_segment_abandon(&s->prev);
+        ips_segment_abandon_and_unmap(&s->prev);
     s->prev = (struct ips_segment_map){0};
 }
 
@@ -443,8 +443,8 @@ static bool is_range_in_segment(const struct ips_segment_map *m, uint64_t at,
     return m->base && at >= m->base && at + bytes <= m->used_end;
 }
 
-bool ips_segment_closed_has_range(const struct ips_stream *s, uint64_t at,
-                                  uint64_t bytes)
+bool ips_segment_is_range_in_closed(const struct ips_stream *s, uint64_t at,
+                                    uint64_t bytes)
 {
     for (uint32_t i = 0; s->kept_segments && i < s->kept_segments->count; i++)
         if (is_range_in_segment(&s->kept_segments->map[i], at, bytes))
@@ -468,7 +468,7 @@ int ips_segment_change_to_next(struct ips_stream *s)
     if (s->parked && is_drained(&s->seg)) {
         next = s->seg;
         s->seg = (struct ips_segment_map){0};
-    } else if (!(next = take_drained(s)).base) {
+    } else if (!(next = take_oldest_drained_segment(s)).base) {
         int rc = ips_segment_make(s, &next);
         if (rc < 0)
             return rc;
@@ -496,10 +496,10 @@ void ips_segments_close_all(struct ips_stream *s)
     if (s->seg.base && !s->parked)
         ips_segment_close(s);
     s->parked = false;
-    ips_segment_abandon(&s->seg);
-    ips_segment_abandon(&s->prev);
+    ips_segment_abandon_and_unmap(&s->seg);
+    ips_segment_abandon_and_unmap(&s->prev);
     for (uint32_t i = 0; s->kept_segments && i < s->kept_segments->count; i++)
-        ips_segment_abandon(&s->kept_segments->map[i]);
+        ips_segment_abandon_and_unmap(&s->kept_segments->map[i]);
     ips_segment_free_kept_list(s);
     s->cur = s->lo = s->limit = 0;
 }

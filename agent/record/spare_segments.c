@@ -44,8 +44,9 @@ static uint64_t trusted_spare_bytes(int fd)
 /* Is the copy of `control` in the spare segment valid? Copies it to `copy`, if
  * that is not NULL. This first access to the page is a read, so that the kernel
  * also maps the other pages of the file that exist. */
-static bool is_spare_control_valid(const struct ips_control *there,
-                                   uint64_t bytes, struct ips_control *copy)
+static bool copy_and_check_spare_control(const struct ips_control *there,
+                                         uint64_t bytes,
+                                         struct ips_control *copy)
 {
     if (!copy)
         return bytes == ips_core.control->segment_bytes &&
@@ -82,7 +83,7 @@ bool ips_spare_segment_take(uint32_t id, struct ips_control *copy,
     /* Partner: withdraw_spare() in slave/drain/spare_segments.c stores
      * `withdrawn`, then checks `taken`. We do the opposite, so at least one of
      * the two notices the other. */
-    if (!is_spare_control_valid(there, bytes, copy) ||
+    if (!copy_and_check_spare_control(there, bytes, copy) ||
         !atomic_compare_exchange_strong(&h->taken, &none, 1) ||
         atomic_load(&h->withdrawn)) {
         ips_sys_munmap(base, bytes + IPS_GAP_BYTES);

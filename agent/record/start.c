@@ -29,7 +29,8 @@ static void write_name_record(struct ips_stream *s, uint64_t stamp)
     char line[LINE_BYTES];
     long n = read_arguments(line, sizeof(line) - 1);
     if (!n)
-        n = ips_read_with_own_table("/proc/self/cmdline", line, LINE_BYTES - 1);
+        n = ips_read_file_with_own_fd_table("/proc/self/cmdline", line,
+                                            LINE_BYTES - 1);
     while (n > 0 && line[n - 1] == '\0')
         n--;
     if (n <= 0)
@@ -57,7 +58,7 @@ static void fill_start_origin(const struct ips_stream *s,
     rec->parent_image = s->parent_image;
 }
 
-void ips_start_write_creator(const struct ips_stream *s)
+void ips_write_start_with_creator(const struct ips_stream *s)
 {
     struct ips_rec_start *rec = ips_rec_begin(IPS_REC_START, sizeof(*rec));
     if (!rec)
@@ -68,7 +69,7 @@ void ips_start_write_creator(const struct ips_stream *s)
     ips_rec_publish(rec);
 }
 
-void ips_start_write(struct ips_stream *s)
+void ips_write_start_records(struct ips_stream *s)
 {
     s->state = IPS_STREAM_BEGUN;
     struct ips_rec_start *rec =
@@ -94,7 +95,7 @@ void ips_start_write(struct ips_stream *s)
 /* Called for each stream that starts. If start_kind is 0, the stream starts
  * because of the thread's first record: the agent did not see the creation of
  * the thread. */
-void ips_start_complete_stream(struct ips_stream *s, uint64_t stamp)
+void ips_complete_starting_stream(struct ips_stream *s, uint64_t stamp)
 {
     if (s != &ips_me.stream)
         return; /* a task, or a silent thread: already complete */

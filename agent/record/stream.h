@@ -57,11 +57,11 @@ struct ips_core {
      * not recording. */
     _Alignas(64) const struct ips_control *control;
     /* A mapping of the control file, for the counters; access it only through
-     * ips_shared_control(). */
+     * ips_get_or_map_shared_control(). */
     _Atomic(struct ips_control *) shared;
     _Atomic bool share_later;     /* `shared` will be mapped at its first use */
     struct ips_segment_map spare; /* spare segment taken for the first stream */
-    void *wiped; /* memory after `alive`: ips_core_wiped_memory */
+    void *wiped; /* memory after `alive`: ips_core_memory_wiped_on_fork */
     uint64_t pidns;
     uint64_t image_stamp;
     uint64_t retry_ticks;
@@ -78,9 +78,9 @@ struct ips_core {
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 
-/* Like ips_here, for a process that is being recorded. Reads only the first
- * cache line of ips_core, which a recorded call uses anyway. */
-static inline struct ips_thread *ips_here_if_recorded(void)
+/* Like ips_this_thread, for a process that is being recorded. Reads only the
+ * first cache line of ips_core, which a recorded call uses anyway. */
+static inline struct ips_thread *ips_this_recorded_thread(void)
 {
     char *tp = (char *)__builtin_thread_pointer();
     return (struct ips_thread *)(void *)(tp + ips_core.here_offset);
@@ -129,7 +129,7 @@ void ips_stream_end(struct ips_stream *s);
 
 /* Returns the shared mapping of `control`; NULL if the file cannot be mapped or
  * another process has truncated it. */
-struct ips_control *ips_shared_control(void);
+struct ips_control *ips_get_or_map_shared_control(void);
 /* Takes `bytes` of the run's quota. Returns false, and takes none, if less is
  * left. */
 bool ips_quota_take(uint64_t bytes);
@@ -143,11 +143,11 @@ bool ips_quota_is_half_free(void);
  * and returns true with all signals blocked again; signal handlers may have
  * recorded meanwhile. *since_ns: when the thread began to wait; 0 at the first
  * call. Returns false if the thread does not wait, or gives up. */
-bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
-                    uint64_t *since_ns, uint64_t *signals);
+bool ips_quota_wait_one_step(struct ips_stream *s, enum ips_lost_cause cause,
+                             uint64_t *since_ns, uint64_t *signals);
 
-uint64_t ips_quiet_cpu_now(void);
-uint64_t ips_quiet_set_cpu(uint64_t cpu);
+uint64_t ips_cpu_now_without_syscalls(void);
+uint64_t ips_set_cpu_without_syscalls(uint64_t cpu);
 
 /* --- record/spare_segments.c ---------------------------------------------- */
 
@@ -170,14 +170,14 @@ bool ips_control_is_valid(const struct ips_control *c);
  */
 
 /* Writes START and, for an image, NAME; then calls the hook `begun`. */
-void ips_start_write(struct ips_stream *s);
+void ips_write_start_records(struct ips_stream *s);
 /* Writes START of kind KNOWN, which names the creator of a thread whose stream
  * has already started. */
-void ips_start_write_creator(const struct ips_stream *s);
+void ips_write_start_with_creator(const struct ips_stream *s);
 /* Sets the missing members of a starting thread's stream (generation, tid,
  * stamps; the kind, if the agent did not see the thread's creation), and adds
  * the thread to the list of threads. */
-void ips_start_complete_stream(struct ips_stream *s, uint64_t stamp);
+void ips_complete_starting_stream(struct ips_stream *s, uint64_t stamp);
 
 /* --- record/segment.c; callers have blocked all signals ------------------ */
 
@@ -210,12 +210,12 @@ void ips_segment_move_current_call(const struct ips_segment_map *from,
                                    const struct ips_segment_map *to);
 void ips_segment_close(struct ips_stream *s);
 /* Will an interrupted frame of this thread still write to the segment? */
-bool ips_segment_has_unpublished(const struct ips_segment_map *m);
-void ips_segment_abandon(struct ips_segment_map *m);
+bool ips_segment_has_unpublished_record(const struct ips_segment_map *m);
+void ips_segment_abandon_and_unmap(struct ips_segment_map *m);
 /* Is [at, at + bytes) in `prev` or in a kept segment, which are closed but
  * still mapped? */
-bool ips_segment_closed_has_range(const struct ips_stream *s, uint64_t at,
-                                  uint64_t bytes);
+bool ips_segment_is_range_in_closed(const struct ips_stream *s, uint64_t at,
+                                    uint64_t bytes);
 /* Frees the list of kept segments, not the segments themselves: a fork child
  * has none of them mapped. */
 void ips_segment_free_kept_list(struct ips_stream *s);
@@ -240,7 +240,7 @@ static inline bool ips_ring_on(void)
 int ips_ring_change_to_next(struct ips_stream *s);
 void ips_ring_close_all(struct ips_stream *s);
 /* Call it in a fork child: drops the parent's ring. */
-void ips_ring_reset(struct ips_stream *s);
+void ips_ring_unmap(struct ips_stream *s);
 
 /* Closes and unmaps all segments of the stream. */
 void ips_segments_close_all(struct ips_stream *s);

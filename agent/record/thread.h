@@ -153,7 +153,7 @@ struct ips_open_call {
 struct ips_thread {
     /* Two cache lines that every record needs. They are within 127 bytes of the
      * start, so that an instruction needs only one byte for a member's offset
-     * (ips_here). */
+     * (ips_this_thread). */
     struct ips_open_call outermost;
     struct ips_cpu_baseline io_baseline;
     uint64_t site_page; /* page of the last call site: agent/unwind/modules.h */
@@ -209,7 +209,7 @@ extern __thread struct ips_thread ips_me IPS_IE;
 /* Returns the address of ips_me in a general register. The compiler then
  * addresses members through that register: instructions that address them
  * through %fs are twice as long. */
-static inline struct ips_thread *ips_here(void)
+static inline struct ips_thread *ips_this_thread(void)
 {
     struct ips_thread *me = &ips_me;
     __asm__("" : "+r"(me));

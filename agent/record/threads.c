@@ -27,7 +27,7 @@ static struct thread_block first_block = {NULL, first_tids, THREADS_FIRST};
 static _Atomic uint32_t ended[ENDED] IPS_TABLE;
 static _Atomic uint32_t next_ended;
 
-static bool is_known(uint32_t tid)
+static bool is_thread_in_list(uint32_t tid)
 {
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
@@ -41,7 +41,7 @@ static bool is_known(uint32_t tid)
 void ips_threads_add(uint32_t tid)
 {
     struct thread_block *b = &first_block;
-    if (is_known(tid))
+    if (is_thread_in_list(tid))
         return;
     for (;;) {
         for (unsigned i = 0; i < b->count; i++) {
@@ -72,7 +72,7 @@ void ips_threads_add(uint32_t tid)
     }
 }
 
-static bool has_ended(uint32_t tid)
+static bool has_thread_ended_recently(uint32_t tid)
 {
     for (unsigned i = 0; i < ENDED; i++)
         if (atomic_load_explicit(&ended[i], memory_order_relaxed) == tid)
@@ -95,7 +95,7 @@ void ips_threads_remove(uint32_t tid)
 
 void ips_threads_reset(void)
 {
-    ips_own_table_reset();
+    ips_own_fd_table_reset_after_fork();
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
@@ -183,7 +183,7 @@ static uint32_t parse_tid(const char *name)
 
 extern char __libc_single_threaded __attribute__((weak));
 
-static bool is_alive(uint32_t tid)
+static bool does_thread_exist(uint32_t tid)
 {
     return ips_sys3(SYS_tgkill, ips_core.pid, tid, 0) == 0;
 }
@@ -206,8 +206,8 @@ static long list_silent_threads(void *arg)
         for (long at = 0; at < len;) {
             const struct dirent_head *d = (const void *)(buf + at);
             uint32_t tid = parse_tid(d->name);
-            if (tid && tid != ips_core.pid && !is_known(tid) &&
-                !has_ended(tid) && l->count < SILENT_MAX)
+            if (tid && tid != ips_core.pid && !is_thread_in_list(tid) &&
+                !has_thread_ended_recently(tid) && l->count < SILENT_MAX)
                 l->tids[l->count++] = tid;
             at += d->bytes;
         }
@@ -229,8 +229,9 @@ void ips_threads_record_silent(void)
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
     if (ips_build_proc_path(l.path, sizeof(l.path), "self", "/task") &&
-        ips_run_with_own_table(list_silent_threads, &l) == 0)
+        ips_run_with_own_fd_table(list_silent_threads, &l) == 0)
         for (uint32_t i = 0; i < l.count; i++)
-            if (!ips_own_table_is_helper(l.tids[i]) && is_alive(l.tids[i]))
+            if (!ips_own_fd_table_is_helper_thread(l.tids[i]) &&
+                does_thread_exist(l.tids[i]))
                 write_silent_stream(l.tids[i]);
 }

@@ -79,7 +79,7 @@ static void read_all_notes(const struct module *m, struct ips_rec_module *rec)
     }
 }
 
-static void write_module(const struct module *m, bool gone)
+static void write_module_record(const struct module *m, bool gone)
 {
     char own[512];
     const char *path = m->path ? m->path : "";
@@ -118,7 +118,8 @@ static void write_module(const struct module *m, bool gone)
 
 /* --- the table ---------------------------------------------------------- */
 
-static void remove_and_record_unload(struct known_module *k, uint64_t start)
+static void remove_module_and_record_unload(struct known_module *k,
+                                            uint64_t start)
 {
     struct module m = {.start = start, .end = k->end, .bias = k->bias};
     if (!atomic_compare_exchange_strong(&k->start, &start, 0))
@@ -127,7 +128,7 @@ static void remove_and_record_unload(struct known_module *k, uint64_t start)
         atomic_store_explicit(&pages[i], 0, memory_order_relaxed);
     atomic_fetch_add(&ips_core.modules_era, IPS_MODULES_ERA);
     ips_unwind_clear_rules();
-    write_module(&m, true);
+    write_module_record(&m, true);
 }
 
 /* Writes `m` unless it is in the table. Two threads at the same time may both
@@ -142,7 +143,8 @@ static void record_module_once(const struct module *m)
             continue;
         if (k->end == m->end && k->bias == m->bias)
             return;
-        remove_and_record_unload(k, has); /* another module is there now */
+        remove_module_and_record_unload(k,
+                                        has); /* another module is there now */
     }
     for (unsigned i = 0; i < MODULES; i++) {
         struct known_module *k = &modules[i];
@@ -155,7 +157,7 @@ static void record_module_once(const struct module *m)
         while (n <= i && !atomic_compare_exchange_weak(&used, &n, i + 1))
             ;
         atomic_store(&k->start, m->start);
-        write_module(m, false);
+        write_module_record(m, false);
         return;
     }
 }
@@ -185,7 +187,7 @@ static int record_module_at_begin(struct dl_phdr_info *info, size_t size,
     return 0;
 }
 
-void ips_modules_begin(void)
+void ips_modules_record_at_image_start(void)
 {
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
     if (_dl_find_object)
@@ -248,7 +250,7 @@ void ips_modules_record_unloaded(void)
         uint64_t start = atomic_load(&modules[i].start);
         if (start > 1 && (!find_module(start, &found) ||
                           (uint64_t)found.dlfo_map_start != start))
-            remove_and_record_unload(&modules[i], start);
+            remove_module_and_record_unload(&modules[i], start);
     }
 }
 #else

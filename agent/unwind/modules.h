@@ -18,9 +18,9 @@
  * a module was unloaded or replaced without our seeing it, the agent notices
  * when a record has an address in its range again.
  *
- * Async-signal-safe except ips_modules_begin; errno is unchanged. The table
- * holds 1024 modules; further ones are not written. A fork child inherits its
- * parent's table.
+ * Async-signal-safe except ips_modules_record_at_image_start; errno is
+ * unchanged. The table holds 1024 modules; further ones are not written. A fork
+ * child inherits its parent's table.
  */
 #ifndef IPS_AGENT_UNWIND_MODULES_H
 #define IPS_AGENT_UNWIND_MODULES_H
@@ -31,7 +31,7 @@
 #include "agent/record/stream.h"
 
 /* Call once, at the start of an image. Writes its modules on older glibc. */
-void ips_modules_begin(void);
+void ips_modules_record_at_image_start(void);
 
 void ips_module_record_once_slow(uint64_t pc);
 

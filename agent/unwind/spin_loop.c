@@ -293,7 +293,7 @@ struct slots {
 };
 
 /* Returns the index of the slot that `i` uses, or p->count if it uses none. */
-static unsigned find_slot(const struct slots *p, const struct insn *i)
+static unsigned find_stack_variable(const struct slots *p, const struct insn *i)
 {
     unsigned k = 0;
     while (k < p->count && !(is_on_stack(i) && p->base[k] == i->base &&
@@ -312,7 +312,7 @@ struct loop_turn {
     bool pauses, counts, tests;
 };
 
-static bool is_stable(const struct loop_turn *t, unsigned reg)
+static bool is_register_stable(const struct loop_turn *t, unsigned reg)
 {
     return reg >= NO_REG || t->stable >> reg & 1;
 }
@@ -321,22 +321,23 @@ static bool is_stable(const struct loop_turn *t, unsigned reg)
  * earlier turn computed: then the loop does not merely wait. */
 static bool add_instruction_to_turn(struct loop_turn *t, const struct insn *i)
 {
-    const unsigned slot = find_slot(&t->slots, i);
+    const unsigned slot = find_stack_variable(&t->slots, i);
     const bool kept = slot < t->slots.count;
     t->reads += i->memory && !i->address && !i->stores && !is_on_stack(i);
     t->pauses |= i->pause;
     t->counts |= i->counts;
     t->tests |= i->conditional;
-    if (i->memory && (!is_stable(t, i->base) || !is_stable(t, i->index)))
+    if (i->memory &&
+        (!is_register_stable(t, i->base) || !is_register_stable(t, i->index)))
         return false;
     if (kept && i->stores)
         t->slots.written[slot] = true;
     else if (kept && (!t->slots.written[slot] || i->address))
         return false;
-    if (i->stores && !is_stable(t, i->from))
+    if (i->stores && !is_register_stable(t, i->from))
         return false;
-    if (i->to < NO_REG && !i->counts && is_stable(t, i->from) &&
-        is_stable(t, i->with))
+    if (i->to < NO_REG && !i->counts && is_register_stable(t, i->from) &&
+        is_register_stable(t, i->with))
         t->stable |= 1u << i->to;
     else if (i->to < NO_REG)
         t->stable &= ~(1u << i->to);
@@ -357,7 +358,7 @@ static bool loop_only_waits(const uint8_t *code, size_t first, size_t end)
             return false;
         if (i.to < NO_REG)
             t.stable &= ~(1u << i.to);
-        if (i.stores && find_slot(&t.slots, &i) == t.slots.count) {
+        if (i.stores && find_stack_variable(&t.slots, &i) == t.slots.count) {
             if (t.slots.count == SLOTS)
                 return false;
             t.slots.base[t.slots.count] = i.base;

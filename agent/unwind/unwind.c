@@ -240,7 +240,8 @@ static bool run_cfi_until_pc(struct cfi_machine *m, const uint8_t *at,
 
 #define DEEP 8u
 
-static bool apply_binary(uint8_t op, uint64_t a, uint64_t b, uint64_t *out)
+static bool apply_binary_operation(uint8_t op, uint64_t a, uint64_t b,
+                                   uint64_t *out)
 {
     switch (op) {
     case 0x1a:
@@ -304,7 +305,7 @@ static bool apply_operation(const struct ips_unwind_stack *u,
     if (*n < 2)
         return false;
     (*n)--;
-    return apply_binary(op, stack[*n - 1], stack[*n], &stack[*n - 1]);
+    return apply_binary_operation(op, stack[*n - 1], stack[*n], &stack[*n - 1]);
 }
 
 /* Evaluates the DWARF expression at offset `place` from f->lo and stores its
@@ -380,7 +381,7 @@ static bool restore_register(const struct ips_unwind_stack *u,
 
 /* Unwinds the frame of a signal handler, whose sp points at the ucontext: takes
  * all registers from the ucontext. */
-static bool step_over_signal(struct ips_unwind_stack *u)
+static bool step_over_signal_frame(struct ips_unwind_stack *u)
 {
     static const struct {
         uint8_t reg, greg;
@@ -507,7 +508,7 @@ static __attribute__((noinline)) int step_by_fde(struct ips_unwind_stack *u,
         return 0;
     *called = !f.signal_frame;
     if (f.signal_frame)
-        return step_over_signal(u) ? 1 : -1;
+        return step_over_signal_frame(u) ? 1 : -1;
     memset(&m.row, 0, sizeof(m.row));
     m.f = &f;
     m.depth = 0;

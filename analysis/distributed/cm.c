@@ -343,7 +343,7 @@ int ips_cm_receive_awaited_positions(struct ips_cm_links *l, uint32_t p,
         rc = match_awaited_positions_of_end(l, to, &r, &end, &left, &last,
                                             matches, err);
     if (rc == 0)
-        rc = ips_cm_check_batch_end(&r, err);
+        rc = ips_cm_check_all_bytes_read(&r, err);
     if (rc < 0)
         return rc;
     to->asked = true;
@@ -379,12 +379,12 @@ int ips_cm_receive_matches(struct ips_cm_links *l, uint32_t p,
         from->in_served[from->in_count - 1]++;
         l->in_link[from->want[k]] = from->in_count - 1;
     }
-    rc = ips_cm_check_batch_end(&r, err);
+    rc = ips_cm_check_all_bytes_read(&r, err);
     from->matched = rc == 0;
     return rc;
 }
 
-bool ips_cm_links_ready(const struct ips_cm_links *l)
+bool ips_cm_is_link_exchange_complete(const struct ips_cm_links *l)
 {
     for (uint32_t p = 0; p < l->peer_count; p++) {
         if (!l->peer[p].matched || !l->peer[p].asked)
@@ -474,11 +474,13 @@ uint64_t ips_cm_cross_arc_weight(const struct ips_graph *g, uint32_t k,
     if (scenario->weighting == IPS_WEIGH_WALL)
         x = ips_wall_cross_arc_weight(at, g->at[node], g->wait[node],
                                       g->xkind[node], len, scenario);
-    return ips_weight_of_cross_arc(arcs, arcs->mode[g->xkind[node]], &x, 0);
+    return ips_cross_arc_weight_by_mode(arcs, arcs->mode[g->xkind[node]], &x,
+                                        0);
 }
 
-int ips_cm_check_view(const struct ips_graph *g,
-                      const struct ips_scenario *scenario, struct ips_err *err)
+int ips_cm_check_wall_graph_has_times(const struct ips_graph *g,
+                                      const struct ips_scenario *scenario,
+                                      struct ips_err *err)
 {
     if (scenario->weighting == IPS_WEIGH_WALL && g->node_count > 0 &&
         (!g->at || !g->wait))
@@ -487,17 +489,19 @@ int ips_cm_check_view(const struct ips_graph *g,
     return 0;
 }
 
-void ips_cm_put_pass_time(struct ips_cm_bytes *b, const struct ips_graph *g,
-                          const struct ips_scenario *scenario, uint32_t node,
-                          uint64_t est)
+void ips_cm_put_node_time_if_wall(struct ips_cm_bytes *b,
+                                  const struct ips_graph *g,
+                                  const struct ips_scenario *scenario,
+                                  uint32_t node, uint64_t est)
 {
     if (scenario->weighting == IPS_WEIGH_WALL)
         ips_cm_put_signed_difference(b, est, g->at[node]);
 }
 
-int ips_cm_get_pass_time(struct ips_cm_reader *r,
-                         const struct ips_scenario *scenario, uint64_t est,
-                         uint64_t *at, struct ips_err *err)
+int ips_cm_get_node_time_if_wall(struct ips_cm_reader *r,
+                                 const struct ips_scenario *scenario,
+                                 uint64_t est, uint64_t *at,
+                                 struct ips_err *err)
 {
     *at = 0;
     if (scenario->weighting != IPS_WEIGH_WALL)
@@ -543,7 +547,8 @@ int ips_cm_read_batch_link(struct ips_cm_reader *r, uint32_t link_count,
     return 0;
 }
 
-int ips_cm_check_batch_end(const struct ips_cm_reader *r, struct ips_err *err)
+int ips_cm_check_all_bytes_read(const struct ips_cm_reader *r,
+                                struct ips_err *err)
 {
     if (r->bad)
         return ips_err_set(err, IPS_E_PROTOCOL, "a message is cut short");

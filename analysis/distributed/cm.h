@@ -131,7 +131,7 @@ int ips_cm_receive_matches(struct ips_cm_links *l, uint32_t p,
                            const uint8_t *data, size_t len,
                            struct ips_err *err) IPS_MUST_USE;
 /* Whether the wants and matches of every peer have arrived. */
-bool ips_cm_links_ready(const struct ips_cm_links *l);
+bool ips_cm_is_link_exchange_complete(const struct ips_cm_links *l);
 /* Returns the number of remote receives whose position no node wrote. */
 uint64_t ips_cm_count_unmatched_receives(const struct ips_cm_links *l);
 /* Returns the number of links to this part. */
@@ -200,18 +200,20 @@ uint64_t ips_cm_cross_arc_weight(const struct ips_graph *g, uint32_t k,
                                  uint64_t len, uint64_t at);
 /* Checks that `g` can be a view of the scenario: IPS_E_USAGE if the scenario
  * has the weighting `wall` and `g` has no times. */
-int ips_cm_check_view(const struct ips_graph *g,
-                      const struct ips_scenario *scenario,
-                      struct ips_err *err) IPS_MUST_USE;
+int ips_cm_check_wall_graph_has_times(const struct ips_graph *g,
+                                      const struct ips_scenario *scenario,
+                                      struct ips_err *err) IPS_MUST_USE;
 /* In `wall` each value in a batch is followed by a difference: the time at
  * which its node was passed, by the aligned clock, minus the value. It is
  * mostly 0, because in `wall` a node's EST is that time. */
-void ips_cm_put_pass_time(struct ips_cm_bytes *b, const struct ips_graph *g,
-                          const struct ips_scenario *scenario, uint32_t node,
-                          uint64_t est);
-int ips_cm_get_pass_time(struct ips_cm_reader *r,
-                         const struct ips_scenario *scenario, uint64_t est,
-                         uint64_t *at, struct ips_err *err) IPS_MUST_USE;
+void ips_cm_put_node_time_if_wall(struct ips_cm_bytes *b,
+                                  const struct ips_graph *g,
+                                  const struct ips_scenario *scenario,
+                                  uint32_t node, uint64_t est);
+int ips_cm_get_node_time_if_wall(struct ips_cm_reader *r,
+                                 const struct ips_scenario *scenario,
+                                 uint64_t est, uint64_t *at,
+                                 struct ips_err *err) IPS_MUST_USE;
 
 /* Reads the head of a batch and refuses a batch that is not the next of its
  * sender. */
@@ -223,7 +225,7 @@ int ips_cm_read_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
 int ips_cm_read_batch_link(struct ips_cm_reader *r, uint32_t link_count,
                            uint32_t *link, struct ips_err *err) IPS_MUST_USE;
 /* Checks that the batch ends here. */
-int ips_cm_check_batch_end(const struct ips_cm_reader *r,
-                           struct ips_err *err) IPS_MUST_USE;
+int ips_cm_check_all_bytes_read(const struct ips_cm_reader *r,
+                                struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -150,7 +150,7 @@ int ips_cm_async_new(const struct ips_cm_links *links,
                      uint32_t batch_values, struct ips_cm_async **out,
                      struct ips_err *err)
 {
-    int rc = ips_cm_check_view(g, scenario, err);
+    int rc = ips_cm_check_wall_graph_has_times(g, scenario, err);
     struct ips_cm_async *a = rc == 0 ? calloc(1, sizeof(*a)) : NULL;
     if (rc < 0)
         return rc;
@@ -186,7 +186,7 @@ static int mark_failed_if_error(struct ips_cm_async *a, int rc)
     return rc;
 }
 
-static int check_not_failed(struct ips_err *err)
+static int already_failed_error(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_PROTOCOL,
                        "this computation has failed already");
@@ -240,9 +240,9 @@ static struct label compute_label_of_node(const struct ips_cm_async *a,
     if (ips_has_local_cross_arc(g, &a->arcs, i)) {
         uint32_t x = g->xpred[i];
         uint8_t mode = a->arcs.mode[g->xkind[i]];
-        b = (struct label){
-            a->est[x] + ips_weight_of_cross_arc(&a->arcs, mode, g->xlen, i),
-            a->hops[x]};
+        b = (struct label){a->est[x] + ips_cross_arc_weight_by_mode(
+                                           &a->arcs, mode, g->xlen, i),
+                           a->hops[x]};
     } else if (g->xpred[i] == IPS_NO_NODE && g->xkind[i] != IPS_X_NONE) {
         uint32_t k = find_in_of_node(g, i);
         if (k < g->in_count && a->in_value[k] != IPS_IN_ABSENT)
@@ -251,7 +251,7 @@ static struct label compute_label_of_node(const struct ips_cm_async *a,
     return is_better(b, l) ? b : l;
 }
 
-static void list_links_of_node(struct ips_cm_async *a, uint32_t node)
+static void enqueue_links_of_node(struct ips_cm_async *a, uint32_t node)
 {
     uint32_t low = 0, high = a->outs.count;
     while (low < high) {
@@ -285,7 +285,7 @@ static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
                                "weights");
         a->est[i] = l.est;
         a->hops[i] = l.hops;
-        list_links_of_node(a, i);
+        enqueue_links_of_node(a, i);
         for (uint32_t k = a->succ_start[i]; k < a->succ_start[i + 1]; k++)
             enqueue_node(a, a->succ[k]);
         i++;
@@ -295,10 +295,10 @@ static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
 
 int ips_cm_async_relax_nodes(struct ips_cm_async *a, struct ips_err *err)
 {
-    int rc = a->failed ? check_not_failed(err) : 0;
+    int rc = a->failed ? already_failed_error(err) : 0;
     if (rc == 0 && a->parent != IPS_CM_NONE && !a->begun) {
         for (uint32_t k = 0; k < a->outs.count; k++)
-            list_links_of_node(a, a->outs.at[k].node);
+            enqueue_links_of_node(a, a->outs.at[k].node);
         a->begun = true;
     }
     a->counts.passes += a->waiting > 0;
@@ -356,7 +356,7 @@ static int store_received_batch(struct ips_cm_async *a, uint32_t p,
         rc = ips_cm_read_batch_link(&r, links, &link, err);
         est = ips_cm_get_signed_difference(&r, est);
         if (rc == 0)
-            rc = ips_cm_get_pass_time(&r, &a->scenario, est, &at, err);
+            rc = ips_cm_get_node_time_if_wall(&r, &a->scenario, est, &at, err);
         uint64_t hops = ips_cm_get_varint(&r);
         if (rc == 0 && hops >= UINT32_MAX)
             rc = ips_err_set(err, IPS_E_PROTOCOL,
@@ -368,7 +368,7 @@ static int store_received_batch(struct ips_cm_async *a, uint32_t p,
                 a, p, link - 1, (struct label){est, (uint32_t)hops}, at, err);
     }
     if (rc == 0)
-        rc = ips_cm_check_batch_end(&r, err);
+        rc = ips_cm_check_all_bytes_read(&r, err);
     a->counts.received++;
     return rc;
 }
@@ -377,7 +377,7 @@ int ips_cm_async_receive_values(struct ips_cm_async *a, uint32_t from,
                                 const uint8_t *data, size_t len,
                                 struct ips_err *err)
 {
-    int rc = a->failed ? check_not_failed(err) : 0;
+    int rc = a->failed ? already_failed_error(err) : 0;
     if (rc == 0 && from == IPS_CM_ROOT && len)
         rc = ips_err_set(err, IPS_E_PROTOCOL, "the root sends no values");
     if (rc == 0 && from != IPS_CM_ROOT)
@@ -399,7 +399,7 @@ int ips_cm_async_receive_ack(struct ips_cm_async *a, uint32_t from,
                              uint64_t count, struct ips_err *err)
 {
     if (a->failed)
-        return check_not_failed(err);
+        return already_failed_error(err);
     struct traffic *t = &a->traffic[from];
     if (count == 0 || count > t->unacked)
         return mark_failed_if_error(
@@ -434,7 +434,8 @@ static int make_batch(struct ips_cm_async *a, uint32_t p,
         uint32_t node = a->l->peer[p].out_node[list[i]];
         ips_cm_put_varint(&a->bytes, list[i] - link);
         ips_cm_put_signed_difference(&a->bytes, est, a->est[node]);
-        ips_cm_put_pass_time(&a->bytes, a->g, &a->scenario, node, a->est[node]);
+        ips_cm_put_node_time_if_wall(&a->bytes, a->g, &a->scenario, node,
+                                     a->est[node]);
         ips_cm_put_varint(&a->bytes, a->hops[node]);
         link = list[i] + 1;
         est = a->est[node];
@@ -469,7 +470,7 @@ int ips_cm_async_next_message(struct ips_cm_async *a,
                               struct ips_cm_message *out, struct ips_err *err)
 {
     if (a->failed)
-        return check_not_failed(err);
+        return already_failed_error(err);
     for (uint32_t p = 0; p < a->l->peer_count; p++) {
         if (a->traffic[p].count)
             return mark_failed_if_error(a, make_batch(a, p, out, err));
@@ -506,7 +507,7 @@ int ips_cm_async_get_result(struct ips_cm_async *a, struct ips_est *out,
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
     if (a->failed)
-        return check_not_failed(err);
+        return already_failed_error(err);
     if (a->parent != IPS_CM_NONE || a->waiting > 0)
         return mark_failed_if_error(
             a, ips_err_set(err, IPS_E_PROTOCOL,

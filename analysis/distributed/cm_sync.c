@@ -113,7 +113,7 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
                     const struct ips_scenario *scenario, uint32_t batch_values,
                     struct ips_cm_sync **out, struct ips_err *err)
 {
-    int rc = ips_cm_check_view(g, scenario, err);
+    int rc = ips_cm_check_wall_graph_has_times(g, scenario, err);
     struct ips_cm_sync *s = rc == 0 ? calloc(1, sizeof(*s)) : NULL;
     if (rc < 0)
         return rc;
@@ -159,7 +159,7 @@ static int mark_failed_if_error(struct ips_cm_sync *s, int rc)
     return rc;
 }
 
-static int check_not_failed(struct ips_err *err)
+static int already_failed_error(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_PROTOCOL,
                        "this computation has failed already");
@@ -180,8 +180,8 @@ static void wake_waiters(struct ips_cm_sync *s, uint64_t list)
 }
 
 /* Adds the node's links to the lists of links whose values are known. */
-static void list_known_links(struct ips_cm_sync *s, struct cursor *cur,
-                             uint32_t node)
+static void enqueue_known_links_of_node(struct ips_cm_sync *s,
+                                        struct cursor *cur, uint32_t node)
 {
     for (; cur->out < s->outs.count && s->outs.at[cur->out].node == node;
          cur->out++) {
@@ -208,8 +208,8 @@ static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
             add_chain_to_waiters(s, c, x);
             return false;
         }
-        uint64_t b =
-            s->est[x] + ips_weight_of_cross_arc(&s->arcs, mode, g->xlen, i);
+        uint64_t b = s->est[x] +
+                     ips_cross_arc_weight_by_mode(&s->arcs, mode, g->xlen, i);
         *won = b > *a; /* at a tie the chain arc wins */
         *a = *won ? b : *a;
     } else if (cur->in < g->in_count && g->in[cur->in].node == i) {
@@ -225,7 +225,8 @@ static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
     return true;
 }
 
-static int run_chain(struct ips_cm_sync *s, uint32_t c, struct ips_err *err)
+static int compute_chain_until_wait(struct ips_cm_sync *s, uint32_t c,
+                                    struct ips_err *err)
 {
     const struct ips_graph *g = s->g;
     struct cursor *cur = &s->cur[c];
@@ -248,7 +249,7 @@ static int run_chain(struct ips_cm_sync *s, uint32_t c, struct ips_err *err)
         if (waiters != UNKNOWN)
             wake_waiters(s, waiters);
         if (cur->out < s->outs.count && s->outs.at[cur->out].node == i)
-            list_known_links(s, cur, i);
+            enqueue_known_links_of_node(s, cur, i);
     }
     s->counts.computed += i - cur->pos;
     cur->pos = i;
@@ -258,10 +259,10 @@ static int run_chain(struct ips_cm_sync *s, uint32_t c, struct ips_err *err)
 
 int ips_cm_sync_run_chains(struct ips_cm_sync *s, struct ips_err *err)
 {
-    int rc = s->failed ? check_not_failed(err) : 0;
+    int rc = s->failed ? already_failed_error(err) : 0;
     s->counts.passes += s->ready_count > 0;
     while (rc == 0 && s->ready_count)
-        rc = run_chain(s, s->ready[--s->ready_count], err);
+        rc = compute_chain_until_wait(s, s->ready[--s->ready_count], err);
     return mark_failed_if_error(s, rc);
 }
 
@@ -278,7 +279,7 @@ int ips_cm_sync_next_batch(struct ips_cm_sync *s, struct ips_cm_message *out,
 {
     uint32_t p = 0;
     if (s->failed)
-        return check_not_failed(err);
+        return already_failed_error(err);
     while (p < s->l->peer_count && s->traffic[p].sent == s->traffic[p].known)
         p++;
     if (p == s->l->peer_count)
@@ -297,8 +298,8 @@ int ips_cm_sync_next_batch(struct ips_cm_sync *s, struct ips_cm_message *out,
         uint64_t next = s->est[s->l->peer[p].out_node[list[i]]];
         ips_cm_put_varint(&s->bytes, list[i] - link);
         ips_cm_put_signed_difference(&s->bytes, est, next);
-        ips_cm_put_pass_time(&s->bytes, s->g, &s->scenario,
-                             s->l->peer[p].out_node[list[i]], next);
+        ips_cm_put_node_time_if_wall(&s->bytes, s->g, &s->scenario,
+                                     s->l->peer[p].out_node[list[i]], next);
         link = list[i] + 1;
         est = next;
     }
@@ -348,7 +349,7 @@ int ips_cm_sync_receive_batch(struct ips_cm_sync *s, uint32_t p,
     struct ips_cm_reader r;
     uint32_t links = s->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
-    int rc = s->failed ? check_not_failed(err)
+    int rc = s->failed ? already_failed_error(err)
                        : ips_cm_verify_checksum_and_open(&r, data, len, err);
     if (rc == 0)
         rc = ips_cm_read_batch_head(&r, &s->traffic[p].next_in, links, &n, err);
@@ -356,12 +357,12 @@ int ips_cm_sync_receive_batch(struct ips_cm_sync *s, uint32_t p,
         rc = ips_cm_read_batch_link(&r, links, &link, err);
         est = ips_cm_get_signed_difference(&r, est);
         if (rc == 0)
-            rc = ips_cm_get_pass_time(&r, &s->scenario, est, &at, err);
+            rc = ips_cm_get_node_time_if_wall(&r, &s->scenario, est, &at, err);
         if (rc == 0 && !r.bad)
             rc = store_received_est(s, p, link - 1, est, at, err);
     }
     if (rc == 0)
-        rc = ips_cm_check_batch_end(&r, err);
+        rc = ips_cm_check_all_bytes_read(&r, err);
     s->counts.received++;
     return mark_failed_if_error(s, rc);
 }
@@ -422,7 +423,7 @@ int ips_cm_sync_get_result(struct ips_cm_sync *s, struct ips_est *out,
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
     if (s->failed || !s->est)
-        return check_not_failed(err);
+        return already_failed_error(err);
     if (s->unfinished)
         return ips_cm_sync_stall_error(s, err);
     out->est = s->est;

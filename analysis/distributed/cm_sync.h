@@ -30,10 +30,10 @@
 
 struct ips_cm_sync;
 
-/* Makes the state of one slave. `links` must be ready (ips_cm_links_ready)
- * and is borrowed. `g` is the graph of the links, or the scenario's view of
- * it (analysis/graph/view.h), also borrowed. `batch_values` 0 means
- * IPS_CM_BATCH_VALUES. */
+/* Makes the state of one slave. `links` must be ready
+ * (ips_cm_is_link_exchange_complete) and is borrowed. `g` is the graph of the
+ * links, or the scenario's view of it (analysis/graph/view.h), also borrowed.
+ * `batch_values` 0 means IPS_CM_BATCH_VALUES. */
 int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
                     const struct ips_scenario *scenario, uint32_t batch_values,
                     struct ips_cm_sync **out, struct ips_err *err) IPS_MUST_USE;

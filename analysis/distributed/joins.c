@@ -158,18 +158,20 @@ static uint8_t *put_source(const struct maker *m, uint32_t node,
                            struct ips_joins_last *last, uint8_t *at)
 {
     if (m->e.crossed[node] & JOINED) {
-        at = ips_varint_put(at,
-                            1 + ips_varint_zigzag(last->join, m->join[node]));
+        at = ips_varint_put(
+            at, 1 + ips_varint_zigzag_difference(last->join, m->join[node]));
         last->join = m->join[node];
     } else {
         at = ips_varint_put(at, 0);
     }
-    at = ips_varint_put(at, ips_varint_zigzag(last->p, m->e.est[node]));
+    at = ips_varint_put(at,
+                        ips_varint_zigzag_difference(last->p, m->e.est[node]));
     last->p = m->e.est[node];
     return at;
 }
 
-/* Writes the remote sends. `m` is NULL for ips_joins_make_message_times(). */
+/* Writes the remote sends. `m` is NULL for
+ * ips_joins_encode_send_receive_times(). */
 static int write_remote_sends(const struct maker *m, const struct ips_graph *g,
                               unsigned flags, struct ips_joins_bytes *b,
                               struct ips_err *err)
@@ -192,7 +194,7 @@ static int write_remote_sends(const struct maker *m, const struct ips_graph *g,
             at = ips_varint_put(at, g->out_ns[k]);
         if (flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS)) {
             uint64_t t = m ? g->at[o->node] : g->t_ns[o->node];
-            at = ips_varint_put(at, ips_varint_zigzag(last.at, t));
+            at = ips_varint_put(at, ips_varint_zigzag_difference(last.at, t));
             last.at = t;
         }
         set_length_from_end(b, at);
@@ -213,12 +215,13 @@ static int write_remote_receives(const struct ips_graph *g, unsigned flags,
         if (!fine)
             break;
         at = ips_varint_put(at, (uint64_t)in->end << 3 | g->xkind[in->node]);
-        at = ips_varint_put(at, ips_varint_zigzag(pos[in->end], in->pos));
+        at = ips_varint_put(
+            at, ips_varint_zigzag_difference(pos[in->end], in->pos));
         pos[in->end] = in->pos;
         if (flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS)) {
             bool wall = flags & IPS_JOINS_WALL;
             uint64_t t = wall ? g->at[in->node] : g->t_ns[in->node];
-            at = ips_varint_put(at, ips_varint_zigzag(last, t));
+            at = ips_varint_put(at, ips_varint_zigzag_difference(last, t));
             if (wall)
                 at = ips_varint_put(at, g->wait[in->node]);
             last = t;
@@ -338,7 +341,7 @@ static int source_and_addend_of_arc(const struct maker *m, uint32_t i,
     if (remote)
         return 0;
     uint32_t x = g->xpred[i];
-    uint64_t t = p[x] + ips_weight_of_cross_arc(
+    uint64_t t = p[x] + ips_cross_arc_weight_by_mode(
                             &m->arcs, m->arcs.mode[g->xkind[i]], g->xlen, i);
     if (t >= IPS_TIME_LIMIT)
         return ips_joins_overflow_error(err);
@@ -372,12 +375,14 @@ static int write_join_arcs(struct maker *m, uint32_t c, uint32_t *in,
             if (source == IPS_JOIN_ZERO) {
                 what = 1;
             } else if (source != IPS_JOIN_IN) {
-                what = 2 + ips_varint_zigzag(s.source[k] + 1, source);
+                what =
+                    2 + ips_varint_zigzag_difference(s.source[k] + 1, source);
                 s.source[k] = source;
             }
             at = ips_varint_put(at, what << 1 | !open);
             set_length_from_end(
-                b, ips_varint_put(at, ips_varint_zigzag(s.add[k], add)));
+                b, ips_varint_put(at,
+                                  ips_varint_zigzag_difference(s.add[k], add)));
             s.add[k] = add;
             m->arcs_made++;
             open = true;
@@ -448,8 +453,9 @@ int ips_joins_make(const struct ips_graph *full,
     return rc;
 }
 
-int ips_joins_make_message_times(const struct ips_graph *full,
-                                 struct ips_joins *out, struct ips_err *err)
+int ips_joins_encode_send_receive_times(const struct ips_graph *full,
+                                        struct ips_joins *out,
+                                        struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->total = ips_graph_sum_chain_arcs(full);

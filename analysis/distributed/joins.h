@@ -33,8 +33,8 @@
  *    modulo IPS_JOIN_SLOTS, because a thread that repeats the same actions then
  *    has small differences.
  *
- * The bytes of ips_joins_make_message_times() have no joins, candidates and P;
- * outs and ins have ~t_ns instead.
+ * The bytes of ips_joins_encode_send_receive_times() have no joins, candidates
+ * and P; outs and ins have ~t_ns instead.
  *
  * Pure: no I/O, no clock. The result equals that of the unreduced graph bit for
  * bit (property 3 of ALGORITHMS 7).
@@ -71,9 +71,9 @@ int ips_joins_make(const struct ips_graph *full,
                    struct ips_err *err) IPS_MUST_USE;
 /* Encodes the times of the remote sends and receives, by the machine's own
  * clock. */
-int ips_joins_make_message_times(const struct ips_graph *full,
-                                 struct ips_joins *out,
-                                 struct ips_err *err) IPS_MUST_USE;
+int ips_joins_encode_send_receive_times(const struct ips_graph *full,
+                                        struct ips_joins *out,
+                                        struct ips_err *err) IPS_MUST_USE;
 
 /* Decodes `count` values that the master sent: *value [count], malloc'd, may
  * contain IPS_IN_ABSENT. */
@@ -135,8 +135,8 @@ int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
 
 /* Returns the value of remote receive k (from 0) of part p, which
  * ips_longest_path() of that part needs in in_value. */
-uint64_t ips_joined_receive_value(const struct ips_joined *j, uint32_t p,
-                                  uint32_t k);
+uint64_t ips_joined_get_value_of_receive(const struct ips_joined *j, uint32_t p,
+                                         uint32_t k);
 uint32_t ips_joined_count_receives(const struct ips_joined *j, uint32_t p);
 /* Encodes the values of part p from *k on for FinishAsk.values: at most `cap`
  * bytes, which must be at least IPS_VARINT_BYTES. *last is the previous value,
@@ -167,9 +167,9 @@ int ips_joined_list_path_sections(const struct ips_joined *j,
  * time. */
 typedef bool ips_message_times_fn(void *arg, uint32_t from, uint64_t sent_ns,
                                   uint32_t to, uint64_t received_ns);
-/* Pairs the results of ips_joins_make_message_times() of all parts: calls fn
- * for each message received from another machine. If fn returns false, returns
- * IPS_E_NO_MEMORY. */
+/* Pairs the results of ips_joins_encode_send_receive_times() of all parts:
+ * calls fn for each message received from another machine. If fn returns false,
+ * returns IPS_E_NO_MEMORY. */
 int ips_joins_pair_message_times(const struct ips_machine_joins *parts,
                                  uint32_t part_count, ips_message_times_fn *fn,
                                  void *arg, uint32_t *blame,

@@ -86,8 +86,9 @@ struct ips_joins_reader {
     struct ips_joined_chain *chain; /* [chain_count] entries of all parts'
                                        chains */
     struct ips_joined_outs outs;
-    bool moments; /* true: reads the output of ips_joins_make_message_times();
-                     false: that of ips_joins_make() */
+    bool moments; /* true: reads the output of
+                     ips_joins_encode_send_receive_times(); false: that of
+                     ips_joins_make() */
     ips_message_times_fn *fn;
     void *arg;
     uint32_t *blame;

@@ -47,8 +47,8 @@ static inline uint64_t read_number(struct ips_joined_machine *p, uint64_t most,
     return v > most ? 0 : v;
 }
 
-static inline uint64_t read_step(struct ips_joined_machine *p, uint64_t from,
-                                 bool *bad)
+static inline uint64_t read_signed_difference(struct ips_joined_machine *p,
+                                              uint64_t from, bool *bad)
 {
     return ips_varint_apply_zigzag(from, read_number(p, UINT64_MAX, bad));
 }
@@ -63,8 +63,8 @@ static bool add_if_within_limit(uint32_t *sum, uint32_t more)
     return true;
 }
 
-static int read_head(struct ips_joins_reader *r, uint32_t part,
-                     struct ips_err *err)
+static int read_head_counts(struct ips_joins_reader *r, uint32_t part,
+                            struct ips_err *err)
 {
     struct ips_joined *j = r->j;
     struct ips_joined_machine *p = &j->machine[part];
@@ -170,7 +170,7 @@ static bool read_source(struct ips_joins_reader *r,
         last->join = (uint32_t)ips_varint_apply_zigzag(last->join, source - 1);
     if (source && last->join >= p->head.joins)
         return false;
-    last->p = read_step(p, last->p, &bad);
+    last->p = read_signed_difference(p, last->p, &bad);
     j->out_src[k] = source ? p->join + last->join : IPS_NO_NODE;
     j->out_p[k] = last->p;
     return !bad && last->p < IPS_TIME_LIMIT;
@@ -199,7 +199,7 @@ static bool read_remote_send(struct ips_joins_reader *r,
                               ? read_number(p, UINT64_MAX, &bad)
                               : r->outs.len[k];
     if (p->head.flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS))
-        last->at = read_step(p, last->at, &bad);
+        last->at = read_signed_difference(p, last->at, &bad);
     if (r->outs.at)
         r->outs.at[k] = last->at;
     return !bad;
@@ -305,7 +305,7 @@ remote_receive_weight(const struct ips_joins_reader *r,
                    ? ips_wall_cross_arc_weight(r->outs.at[o], in->at, in->wait,
                                                in->kind, xlen, r->scenario)
                    : 0;
-    return ips_weight_of_cross_arc(arcs, arcs->mode[in->kind], &xlen, 0);
+    return ips_cross_arc_weight_by_mode(arcs, arcs->mode[in->kind], &xlen, 0);
 }
 
 static void match_and_store_receive(struct ips_joins_reader *r,
@@ -354,9 +354,9 @@ static int read_remote_receives(struct ips_joins_reader *r, uint32_t part,
         in.end = (uint32_t)(what >> 3);
         if (p->head.ends == 0)
             break;
-        in.pos = pos[in.end] = read_step(p, pos[in.end], &bad);
+        in.pos = pos[in.end] = read_signed_difference(p, pos[in.end], &bad);
         if (p->head.flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS))
-            in.at = read_step(p, in.at, &bad);
+            in.at = read_signed_difference(p, in.at, &bad);
         if (p->head.flags & IPS_JOINS_WALL)
             in.wait = read_number(p, UINT64_MAX, &bad);
         if (bad)
@@ -378,8 +378,8 @@ static int read_remote_receives(struct ips_joins_reader *r, uint32_t part,
 
 /* Checks the candidates for the END and notes where they are; they cannot be
  * used before the joins are solved. */
-static int skip_candidates(struct ips_joins_reader *r, uint32_t part,
-                           struct ips_err *err)
+static int check_and_skip_end_candidates(struct ips_joins_reader *r,
+                                         uint32_t part, struct ips_err *err)
 {
     struct ips_joined_machine *p = &r->j->machine[part];
     bool bad = false;
@@ -401,7 +401,7 @@ int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err)
     uint32_t n = r->j->machine_count;
     int rc = 0;
     for (uint32_t p = 0; p < n && rc == 0; p++)
-        rc = read_head(r, p, err);
+        rc = read_head_counts(r, p, err);
     if (rc == 0)
         rc = allocate_arrays(r, err);
     for (uint32_t p = 0; p < n && rc == 0; p++) {
@@ -412,7 +412,7 @@ int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err)
     for (uint32_t p = 0; p < n && rc == 0; p++) {
         rc = read_remote_receives(r, p, err);
         if (rc == 0)
-            rc = skip_candidates(r, p, err);
+            rc = check_and_skip_end_candidates(r, p, err);
     }
     return rc;
 }

@@ -152,9 +152,9 @@ static inline bool store_join_and_read_next_arc(
 
 /* If D (see joins.h) of the join `source` is known, stores it in *d and returns
  * true. Else the chain waits for it. */
-static inline bool is_known_or_wait(struct solver *s, struct chain *c,
-                                    uint32_t number, uint32_t source,
-                                    uint64_t *d)
+static inline bool read_join_value_or_wait(struct solver *s, struct chain *c,
+                                           uint32_t number, uint32_t source,
+                                           uint64_t *d)
 {
     uint64_t value = s->j->d[source];
     *d = value - 1;
@@ -165,9 +165,10 @@ static inline bool is_known_or_wait(struct solver *s, struct chain *c,
     return false;
 }
 
-static inline void offer_candidate(struct solver *s, struct chain *c,
-                                   uint64_t d, int64_t add, uint64_t far,
-                                   uint32_t won)
+static inline void raise_join_value_if_greater(struct solver *s,
+                                               struct chain *c, uint64_t d,
+                                               int64_t add, uint64_t far,
+                                               uint32_t won)
 {
     /* if this sum wraps, the check of `bits` fails */
     int64_t value = (int64_t)(d + (uint64_t)add);
@@ -202,8 +203,8 @@ static void solve_chain(struct solver *s, uint32_t number)
     uint64_t d = 0;
     prefetch_next(s, c);
     if (c->waits != IPS_NO_NODE) {
-        offer_candidate(s, c, s->j->d[c->waits] - 1, c->add, c->far,
-                        c->waits_won);
+        raise_join_value_if_greater(s, c, s->j->d[c->waits] - 1, c->add, c->far,
+                                    c->waits_won);
         c->waits = IPS_NO_NODE;
     }
     while (c->at < c->end && !s->bad) {
@@ -213,14 +214,15 @@ static void solve_chain(struct solver *s, uint32_t number)
         if (!store_join_and_read_next_arc(s, c, p, &source, &won, &add, &far))
             continue;
         if (source != IPS_NO_NODE &&
-            !is_known_or_wait(s, c, number, source, &d)) {
+            !read_join_value_or_wait(s, c, number, source, &d)) {
             c->waits = source;
             c->waits_won = won;
             c->add = add;
             c->far = far;
             return;
         }
-        offer_candidate(s, c, source == IPS_NO_NODE ? 0 : d, add, far, won);
+        raise_join_value_if_greater(s, c, source == IPS_NO_NODE ? 0 : d, add,
+                                    far, won);
     }
     c->over = c->open && c->join + 1 == c->join_end && c->in == c->in_stop;
     s->bad = s->bad || !c->over;
@@ -377,7 +379,7 @@ int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
 
 /* ---- results ------------------------------------------------------------ */
 
-static uint64_t d_of_join(const struct ips_joined *j, uint32_t join)
+static uint64_t value_of_join(const struct ips_joined *j, uint32_t join)
 {
     return join == IPS_NO_NODE ? 0 : j->d[join] - 1;
 }
@@ -387,18 +389,18 @@ uint32_t ips_joined_count_receives(const struct ips_joined *j, uint32_t p)
     return j->machine[p].head.ins;
 }
 
-static uint64_t value_of(const struct ips_joined *j, uint32_t k)
+static uint64_t value_of_remote_receive(const struct ips_joined *j, uint32_t k)
 {
-    return d_of_join(j, j->in_src[k]) + j->in_add[k];
+    return value_of_join(j, j->in_src[k]) + j->in_add[k];
 }
 
-uint64_t ips_joined_receive_value(const struct ips_joined *j, uint32_t p,
-                                  uint32_t k)
+uint64_t ips_joined_get_value_of_receive(const struct ips_joined *j, uint32_t p,
+                                         uint32_t k)
 {
     k += j->machine[p].in;
     if (j->in_kind[k] & IPS_JOIN_ABSENT)
         return IPS_IN_ABSENT;
-    return value_of(j, k);
+    return value_of_remote_receive(j, k);
 }
 
 size_t ips_joined_encode_values(const struct ips_joined *j, uint32_t p,
@@ -408,9 +410,9 @@ size_t ips_joined_encode_values(const struct ips_joined *j, uint32_t p,
     uint32_t n = ips_joined_count_receives(j, p);
     uint8_t *at = to;
     for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
-        uint64_t value = ips_joined_receive_value(j, p, *k) +
+        uint64_t value = ips_joined_get_value_of_receive(j, p, *k) +
                          1; /* + 1, because 0 means absent */
-        at = ips_varint_put(at, ips_varint_zigzag(*last, value));
+        at = ips_varint_put(at, ips_varint_zigzag_difference(*last, value));
         *last = value;
     }
     return (size_t)(at - to);
@@ -450,7 +452,7 @@ static uint32_t find_part_of_send(const struct ips_joined *j, uint32_t out)
     return low;
 }
 
-static void reverse_visits(struct ips_path_section *v, uint64_t n)
+static void reverse_path_sections(struct ips_path_section *v, uint64_t n)
 {
     for (uint64_t a = 0; a + 1 < n; a++) {
         struct ips_path_section swap = v[--n];
@@ -475,7 +477,7 @@ int ips_joined_list_path_sections(const struct ips_joined *j,
         in = walk_back_to_remote_receive(j, join);
         at.in = in == IPS_NO_NODE ? in : in - j->machine[at.machine].in;
         at.xkind = in == IPS_NO_NODE ? IPS_X_NONE : j->in_kind[in];
-        at.from_ns = in == IPS_NO_NODE ? 0 : value_of(j, in);
+        at.from_ns = in == IPS_NO_NODE ? 0 : value_of_remote_receive(j, in);
         if (*count == cap) {
             cap = cap * 2 + 64;
             struct ips_path_section *more = realloc(*out, cap * sizeof(*more));
@@ -492,9 +494,9 @@ int ips_joined_list_path_sections(const struct ips_joined *j,
             join = j->out_src[o];
             at.machine = find_part_of_send(j, o);
             at.out = o - j->machine[at.machine].out;
-            at.to_ns = d_of_join(j, join) + j->out_p[o];
+            at.to_ns = value_of_join(j, join) + j->out_p[o];
         }
     } while (in != IPS_NO_NODE);
-    reverse_visits(*out, *count);
+    reverse_path_sections(*out, *count);
     return 0;
 }

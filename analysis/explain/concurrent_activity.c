@@ -314,7 +314,7 @@ static int apply_change(struct sweep *s, const struct change *to)
 
 /* ---- pieces of the path ------------------------------------------------- */
 
-static int collect_path_pieces(struct sweep *s)
+static int collect_chain_arcs_of_path(struct sweep *s)
 {
     const struct ips_graph *g = s->ask->g;
     const struct ips_est *e = s->ask->est;
@@ -528,8 +528,8 @@ struct role_sums {
 };
 
 /* Sets `covered` of each role. `busy` [chains] is scratch, all false. */
-static void sum_covered_time(const struct sweep *s, struct role_sums *sums,
-                             bool *busy)
+static void sum_time_with_busy_role(const struct sweep *s,
+                                    struct role_sums *sums, bool *busy)
 {
     for (size_t i = 0; i < s->changes; i++) {
         const struct change *x = &s->change[i];
@@ -582,7 +582,7 @@ static int find_roles_that_take_turns(struct sweep *s)
         r->most = ips_max_u64(r->most, s->works[c]);
     }
     if (rc == 0)
-        sum_covered_time(s, sums, busy);
+        sum_time_with_busy_role(s, sums, busy);
     for (uint32_t r = 0; r < ask->role_count && rc == 0; r++) {
         const uint64_t others = sums[r].all - sums[r].most;
         s->take_turns[r] = sums[r].at_barriers <= sums[r].waited / 2 &&
@@ -683,7 +683,7 @@ int ips_find_concurrent_activity(const struct ips_concurrent_ask *ask,
         rc = find_roles_that_take_turns(&s);
     }
     if (rc == 0)
-        rc = collect_path_pieces(&s);
+        rc = collect_chain_arcs_of_path(&s);
     for (size_t i = 0; i < s.pieces && rc == 0; i++)
         rc = classify_path_arc(&s, &s.piece[i]);
     release_sweep(&s);

@@ -47,7 +47,7 @@ struct sweep {
 
 /* ---- iterating over the spans of a chain -------------------------------- */
 
-static void begin_arc(const struct sweep *s, struct span_iterator *t)
+static void init_iterator_at_arc(const struct sweep *s, struct span_iterator *t)
 {
     t->wait = s->w->first[t->node];
     t->arc = ips_waits_active_time_of_arc(s->w, t->node);
@@ -113,7 +113,7 @@ static bool next_span(const struct sweep *s, struct span_iterator *t)
             if (t->node + 1 == t->end)
                 return false;
             t->node++;
-            begin_arc(s, t);
+            init_iterator_at_arc(s, t);
             continue;
         }
         uint64_t asleep = ips_waits_sleep_begin_ns(w, t->node);
@@ -215,7 +215,7 @@ static void split_by_cause(struct sweep *s, uint64_t room)
 }
 
 /* Accounts for the time from a to b, during which nothing changes. */
-static void account_span(struct sweep *s, uint64_t a, uint64_t b)
+static void account_core_time_between(struct sweep *s, uint64_t a, uint64_t b)
 {
     struct ips_idle *o = s->out;
     a = ips_max_u64(a, s->from);
@@ -275,7 +275,7 @@ static void run_sweep(struct sweep *s)
     uint64_t t = 0;
     while (s->left) {
         struct span_iterator *x = &s->teller[s->heap[0]];
-        account_span(s, t, x->now.to);
+        account_core_time_between(s, t, x->now.to);
         t = ips_max_u64(t, x->now.to);
         if (x->begun)
             leave_span(s, &x->now);
@@ -288,7 +288,7 @@ static void run_sweep(struct sweep *s)
             s->heap[0] = s->heap[--s->left];
         sift_heap_entry_down(s, 0);
     }
-    account_span(s, t, UINT64_MAX);
+    account_core_time_between(s, t, UINT64_MAX);
 }
 
 int ips_idle_account_core_time(const struct ips_waits *w, uint32_t machine,

@@ -50,7 +50,8 @@ static int by_value(const void *a, const void *b)
  * side, the others on the other. Equal values are on the same side. Upper
  * levels are just above the value of the k-th quantile, lower levels equal it,
  * as long as some values remain on each side. */
-static uint64_t level_value(const uint64_t *sorted, uint32_t n, uint32_t k)
+static uint64_t threshold_at_quantile(const uint64_t *sorted, uint32_t n,
+                                      uint32_t k)
 {
     uint64_t least = sorted[0], most = sorted[n - 1];
     uint64_t q = sorted[(uint64_t)k * n / (IPS_PHASES_LEVELS + 1)];
@@ -58,15 +59,15 @@ static uint64_t level_value(const uint64_t *sorted, uint32_t n, uint32_t k)
     return above && q != UINT64_MAX ? q + 1 : q;
 }
 
-static void count_below(struct work *w, const struct ips_phase_series *series,
-                        uint32_t count)
+static void fill_prefix_counts_below_levels(
+    struct work *w, const struct ips_phase_series *series, uint32_t count)
 {
     uint32_t n = w->n;
     for (uint32_t s = 0; s < count; s++) {
         memcpy(w->sorted, series[s].v, n * sizeof(*w->sorted));
         qsort(w->sorted, n, sizeof(*w->sorted), by_value);
         for (uint32_t k = 1; k <= IPS_PHASES_LEVELS; k++) {
-            uint64_t cut = level_value(w->sorted, n, k);
+            uint64_t cut = threshold_at_quantile(w->sorted, n, k);
             uint32_t row = s * IPS_PHASES_LEVELS + k - 1;
             for (uint32_t i = 0; i < n; i++) {
                 uint16_t *at = &w->below[(size_t)i * w->rows + row];
@@ -182,7 +183,7 @@ static void merge_similar_phases(const struct work *w,
 
 /* ---- the whole computation ---- */
 
-static void work_release(struct work *w)
+static void free_work_arrays(struct work *w)
 {
     free(w->below);
     free(w->xlogx);
@@ -191,8 +192,8 @@ static void work_release(struct work *w)
     free(w->sorted);
 }
 
-static int work_make(struct work *w, uint32_t count, uint32_t bins,
-                     struct ips_err *err)
+static int alloc_work_arrays(struct work *w, uint32_t count, uint32_t bins,
+                             struct ips_err *err)
 {
     *w = (struct work){.n = bins, .rows = count * IPS_PHASES_LEVELS};
     if (bins > IPS_PHASES_BINS || count == 0 || count > IPS_PHASES_SERIES)
@@ -205,7 +206,7 @@ static int work_make(struct work *w, uint32_t count, uint32_t bins,
     w->from = calloc(n, sizeof(*w->from));
     w->sorted = calloc(n, sizeof(*w->sorted));
     if (!w->below || !w->xlogx || !w->best || !w->from || !w->sorted) {
-        work_release(w);
+        free_work_arrays(w);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for phases");
     }
     for (uint32_t i = 1; i <= bins; i++)
@@ -219,15 +220,15 @@ int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
 {
     struct work w;
     out->count = 0;
-    int rc = work_make(&w, count, bins, err);
+    int rc = alloc_work_arrays(&w, count, bins, err);
     if (rc < 0)
         return rc;
     if (bins > 0) {
-        count_below(&w, series, count);
+        fill_prefix_counts_below_levels(&w, series, count);
         solve_cuts(&w);
         read_back_cheapest_cut(&w, out);
         merge_similar_phases(&w, series, count, out);
     }
-    work_release(&w);
+    free_work_arrays(&w);
     return 0;
 }

@@ -67,7 +67,7 @@ static uint32_t find_served_end(const struct finding *f, uint32_t machine,
     return found ? low : UINT32_MAX;
 }
 
-static int by_end(const void *a, const void *b)
+static int compare_events_by_channel_end(const void *a, const void *b)
 {
     const struct end_event *x = a, *y = b;
     if (x->end != y->end)
@@ -109,7 +109,8 @@ static int collect_sends_and_receives(struct finding *f)
         }
     }
     if (f->touches)
-        qsort(f->touch, f->touches, sizeof(*f->touch), by_end);
+        qsort(f->touch, f->touches, sizeof(*f->touch),
+              compare_events_by_channel_end);
     return 0;
 }
 
@@ -450,7 +451,7 @@ void ips_request_add_ns_by_chain(const struct ips_graph *g,
 /* The last steps of ips_requests_find() and ips_requests_find_marked():
  * accounts for the time of every request, and frees the scratch arrays. If `rc`
  * is an error, or one occurs, releases f->out. Returns 0 or the error. */
-static int finish_requests(struct finding *f, int rc)
+static int account_requests_and_free_scratch(struct finding *f, int rc)
 {
     struct ips_requests *out = f->out;
     if (rc == 0)
@@ -492,11 +493,12 @@ int ips_requests_find(const struct ips_graph *g,
     if (rc == 0)
         rc = find_requests(&f);
     free(f.touch);
-    return finish_requests(&f, rc);
+    return account_requests_and_free_scratch(&f, rc);
 }
 
-static uint64_t moment_ns(const struct ips_graph *g, const struct ips_est *est,
-                          uint32_t chain, const struct ips_moment *m)
+static uint64_t est_of_moment_ns(const struct ips_graph *g,
+                                 const struct ips_est *est, uint32_t chain,
+                                 const struct ips_moment *m)
 {
     const struct ips_chain *c = &g->chains[chain];
     uint64_t at = est->est[m->node];
@@ -521,9 +523,10 @@ static int add_marked_request(struct finding *f,
     if (rc < 0)
         return rc;
     struct ips_request *r = &f->out->r[f->out->count - 1];
-    r->arrived_ns = r->accepted_ns = moment_ns(g, f->est, chain, &t->begin);
-    r->finished_ns =
-        ips_max_u64(r->arrived_ns, moment_ns(g, f->est, chain, &t->finish));
+    r->arrived_ns = r->accepted_ns =
+        est_of_moment_ns(g, f->est, chain, &t->begin);
+    r->finished_ns = ips_max_u64(
+        r->arrived_ns, est_of_moment_ns(g, f->est, chain, &t->finish));
     return 0;
 }
 
@@ -547,7 +550,7 @@ int ips_requests_find_marked(
         rc = add_marked_request(&f, &told[i]);
     if (rc == 0 && out->count)
         qsort(out->r, out->count, sizeof(*out->r), by_finish);
-    return finish_requests(&f, rc);
+    return account_requests_and_free_scratch(&f, rc);
 }
 
 void ips_requests_release(struct ips_requests *r)

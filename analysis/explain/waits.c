@@ -154,7 +154,7 @@ static void report_blame(struct ips_blamer *b, enum ips_blame_kind kind,
         b->put(b->arg, &part);
 }
 
-static void set_chain_of_node(struct ips_blamer *b, uint32_t node)
+static void switch_to_chain_of_node(struct ips_blamer *b, uint32_t node)
 {
     const struct ips_chain *c = &b->w->g->chains[b->chain];
     if (node - c->first >= c->count)
@@ -244,11 +244,11 @@ static uint32_t first_node_at_or_after(const struct ips_blamer *b,
     return low;
 }
 
-static int blame_task_step(struct ips_blamer *b, struct ips_blame_task t,
-                           struct ips_err *err)
+static int blame_task_along_chain(struct ips_blamer *b, struct ips_blame_task t,
+                                  struct ips_err *err)
 {
     const struct ips_waits *w = b->w;
-    set_chain_of_node(b, t.node);
+    switch_to_chain_of_node(b, t.node);
     uint32_t first = w->g->chains[b->chain].first;
     if (t.hi > w->at[t.node]) {
         uint64_t came = ips_max_u64(w->at[t.node], t.lo);
@@ -290,7 +290,7 @@ int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
     bool whole = from_ns == 0 && to_ns == UINT64_MAX;
     int rc = 0;
     *ns = 0;
-    set_chain_of_node(b, wait->arc);
+    switch_to_chain_of_node(b, wait->arc);
     if (whole || (end >= from_ns && end < to_ns)) {
         report_blame(b, IPS_BLAME_WOKEN, wait->arc, 0, wait->ns - laid);
         *ns = wait->ns - laid;
@@ -303,7 +303,7 @@ int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
     else
         report_blame(b, IPS_BLAME_WAITED, wait->arc, wait->cause, hi - lo);
     while (rc == 0 && b->task_count)
-        rc = blame_task_step(b, b->task[--b->task_count], err);
+        rc = blame_task_along_chain(b, b->task[--b->task_count], err);
     b->task_count = 0;
     return rc;
 }

@@ -78,7 +78,8 @@ static bool clip_polygon(const struct polygon *from, const struct point *p,
     return to->n > 0;
 }
 
-static bool violates_point(const struct polygon *poly, const struct point *p)
+static bool has_corner_beyond_point(const struct polygon *poly,
+                                    const struct point *p)
 {
     for (size_t i = 0; i < poly->n; i++)
         if (distance_beyond(&poly->c[i], p) > 0)
@@ -95,7 +96,7 @@ static size_t clip_while_a_line_fits(const struct point *p, size_t count,
     static _Thread_local struct polygon next;
     init_polygon_with_all_lines(poly);
     for (size_t i = 0; i < count; i++) {
-        if (!violates_point(poly, &p[i]))
+        if (!has_corner_beyond_point(poly, &p[i]))
             continue;
         struct point slack = p[i];
         if (!clip_polygon(poly, &p[i], &next)) {
@@ -188,9 +189,10 @@ static void find_longest_piece(const struct point *p, size_t count,
  * direction only allows nearly all lines. For such a piece the function uses
  * the distance to its points plus `own`, the bound of the piece from which
  * `line` was made. */
-static long double distance_in_all_pieces(const struct point *p, size_t count,
-                                          const struct corner *line,
-                                          long double own)
+static long double max_distance_to_lines_of_pieces(const struct point *p,
+                                                   size_t count,
+                                                   const struct corner *line,
+                                                   long double own)
 {
     static _Thread_local struct polygon poly;
     long double most = 0;
@@ -235,7 +237,8 @@ static void make_fit(const struct ips_clock_point *points,
     long double last = distance_to_furthest_line(&best, &line, after);
     long double bound = first > last ? first : last;
     if (out->pieces > 1) {
-        long double others = distance_in_all_pieces(p, count, &line, bound);
+        long double others =
+            max_distance_to_lines_of_pieces(p, count, &line, bound);
         bound = others > bound ? others : bound;
     }
     out->bound_ns = out->bounded ? (uint64_t)bound + 2 : UINT64_MAX;

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
-                         struct ips_err *err)
+int ips_joins_compute_node_bound(const struct ips_graph *g, uint64_t *most,
+                                 struct ips_err *err)
 {
     uint8_t *kept = calloc((size_t)g->node_count + 1, 1);
     *most = 0;

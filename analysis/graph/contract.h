@@ -14,8 +14,8 @@
  * local or remote, or last in their chain. In every scenario this number limits
  * how many arcs and values of `g` can matter to other machines. The output of
  * ips_joins_make() is proportional to it and smaller. O(nodes). */
-int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
-                         struct ips_err *err) IPS_MUST_USE;
+int ips_joins_compute_node_bound(const struct ips_graph *g, uint64_t *most,
+                                 struct ips_err *err) IPS_MUST_USE;
 
 /* The machine and channel end to which a channel end is connected; machine
  * UINT32_MAX: none. */

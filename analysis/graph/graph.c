@@ -59,8 +59,8 @@ static int allocate_columns(struct ips_graph *g, uint32_t nodes,
     return 0;
 }
 
-int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
-                         struct ips_err *err)
+int ips_graph_alloc_uncleared(struct ips_graph *g, uint32_t nodes,
+                              uint32_t chains, struct ips_err *err)
 {
     return allocate_columns(g, nodes, chains, ips_alloc_large, err);
 }
@@ -244,10 +244,11 @@ uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len)
     return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
 }
 
-static uint64_t wall_xweight(const struct ips_graph *g, uint32_t i,
-                             const struct ips_scenario *scenario, bool *present)
+static uint64_t wall_weight_of_cross_arc(const struct ips_graph *g, uint32_t i,
+                                         const struct ips_scenario *scenario,
+                                         bool *present)
 {
-    struct ips_mtime scale = ips_wall_message_time(scenario);
+    struct ips_mtime scale = ips_mtime_model_of_wall_weighting(scenario);
     uint8_t kind = g->xkind[i];
     *present =
         kind != IPS_X_NONE && kind != IPS_X_IDLE &&
@@ -263,7 +264,7 @@ uint64_t ips_cross_arc_weight(const struct ips_graph *g, uint32_t i,
                               bool *present)
 {
     if (scenario->weighting == IPS_WEIGH_WALL)
-        return wall_xweight(g, i, scenario, present);
+        return wall_weight_of_cross_arc(g, i, scenario, present);
     *present = true;
     switch ((enum ips_xkind)g->xkind[i]) {
     case IPS_X_NONE:

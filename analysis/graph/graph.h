@@ -179,8 +179,9 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
 /* Like ips_graph_alloc(), but leaves all columns uninitialised, for callers
  * that write every column. */
-int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
-                         struct ips_err *err) IPS_MUST_USE;
+int ips_graph_alloc_uncleared(struct ips_graph *g, uint32_t nodes,
+                              uint32_t chains,
+                              struct ips_err *err) IPS_MUST_USE;
 /* Frees the memory after the first `nodes` nodes and sets node_count. */
 void ips_graph_shrink(struct ips_graph *g, uint32_t nodes);
 /* Allocates `at`, `wait` and `delay`, zeroed. */
@@ -254,7 +255,7 @@ uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
  * MTIME is a measured time in ns instead of a length in bytes, so the message
  * time only applies the scenario's scale. */
 static inline struct ips_mtime
-ips_wall_message_time(const struct ips_scenario *scenario)
+ips_mtime_model_of_wall_weighting(const struct ips_scenario *scenario)
 {
     return (struct ips_mtime){0, 1ULL << 32, scenario->mtime.scale_num,
                               scenario->mtime.scale_den};

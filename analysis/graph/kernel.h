@@ -29,8 +29,8 @@ void ips_cross_arc_weighting_init(struct ips_cross_arc_weighting *a,
 /* Returns the weight of node i's cross arc, at most IPS_TIME_LIMIT, so that EST
  * + weight never wraps. */
 static inline uint64_t
-ips_weight_of_cross_arc(const struct ips_cross_arc_weighting *a, uint8_t mode,
-                        const uint64_t *xlen, uint32_t i)
+ips_cross_arc_weight_by_mode(const struct ips_cross_arc_weighting *a,
+                             uint8_t mode, const uint64_t *xlen, uint32_t i)
 {
     if (mode == IPS_ARC_ZERO)
         return 0;

@@ -82,11 +82,11 @@ static void copy_machine_graph(const struct ips_graph *g, uint32_t part,
 /* Returns the arc's weight in `wall`, computed from the aligned clocks of the
  * two machines. If alignment errors place the send after its receive, the
  * weight is 0. */
-static uint64_t wall_xlen(const struct ips_machine_graph *from,
-                          const struct ips_remote_out *o,
-                          const struct ips_machine_graph *to,
-                          const struct ips_remote_in *in,
-                          const struct ips_scenario *scenario)
+static uint64_t wall_weight_of_remote_arc(const struct ips_machine_graph *from,
+                                          const struct ips_remote_out *o,
+                                          const struct ips_machine_graph *to,
+                                          const struct ips_remote_in *in,
+                                          const struct ips_scenario *scenario)
 {
     const struct ips_graph *a = from->g, *b = to->g;
     if (!a->at || !b->at || !b->wait)
@@ -119,7 +119,8 @@ static void resolve_remote_ins(const struct ips_machine_graph *parts,
                 out->xpred[i] = node_base[peer.machine] + o->node;
                 out->xlen[i] =
                     scenario->weighting == IPS_WEIGH_WALL
-                        ? wall_xlen(&parts[peer.machine], o, part, in, scenario)
+                        ? wall_weight_of_remote_arc(&parts[peer.machine], o,
+                                                    part, in, scenario)
                         : ips_remote_send_length(from,
                                                  (uint32_t)(o - from->out));
             }

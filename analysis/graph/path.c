@@ -125,7 +125,8 @@ void ips_cross_arc_weighting_init(struct ips_cross_arc_weighting *a,
         (scenario->mtime.scale_num == 0 && scenario->mtime.scale_den != 0);
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     uint8_t by_itself = wall ? IPS_ARC_XLEN : IPS_ARC_ZERO;
-    a->mtime = wall ? ips_wall_message_time(scenario) : scenario->mtime;
+    a->mtime =
+        wall ? ips_mtime_model_of_wall_weighting(scenario) : scenario->mtime;
     a->mode[IPS_X_NONE] = IPS_ARC_ABSENT;
     a->mode[IPS_X_DATA] = !wall && no_mtime ? IPS_ARC_ZERO : IPS_ARC_MTIME;
     a->mode[IPS_X_LIFETIME] = by_itself;
@@ -202,8 +203,9 @@ run_chain_to_remote_receive(struct run *r, uint32_t c, struct cursor *cur)
                 goto stopped;
             }
             if (SELDOM(odd >> kind & 1) && x != none)
-                b += ips_weight_of_cross_arc(&r->k->arcs, r->k->arcs.mode[kind],
-                                             r->k->g->xlen, (uint32_t)i);
+                b += ips_cross_arc_weight_by_mode(&r->k->arcs,
+                                                  r->k->arcs.mode[kind],
+                                                  r->k->g->xlen, (uint32_t)i);
             uint64_t waiters = r->est[i];
             r->crossed[i] = b > a; /* at a tie the chain arc wins */
             a = b > a ? b : a;

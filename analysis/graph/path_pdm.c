@@ -153,10 +153,10 @@ static int correct_labels_until_stable(struct pdm *p, struct ips_err *err)
                          at + ips_min_u64(g->w[i + 1], IPS_TIME_LIMIT));
         for (uint32_t k = p->out_start[i]; k < p->out_start[i + 1]; k++) {
             uint32_t v = p->out[k];
-            improve_node(p, v,
-                         at + ips_weight_of_cross_arc(&p->arcs,
-                                                      p->arcs.mode[g->xkind[v]],
-                                                      g->xlen, v));
+            improve_node(
+                p, v,
+                at + ips_cross_arc_weight_by_mode(
+                         &p->arcs, p->arcs.mode[g->xkind[v]], g->xlen, v));
         }
     }
     if (p->overflow)
@@ -187,8 +187,8 @@ int ips_longest_path_pdm(const struct ips_graph *g,
         if (ips_has_local_cross_arc(g, &p.arcs, i))
             out->crossed[i] =
                 out->est[g->xpred[i]] +
-                    ips_weight_of_cross_arc(&p.arcs, p.arcs.mode[g->xkind[i]],
-                                            g->xlen, i) >
+                    ips_cross_arc_weight_by_mode(
+                        &p.arcs, p.arcs.mode[g->xkind[i]], g->xlen, i) >
                 chain;
     }
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)

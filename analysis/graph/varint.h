@@ -32,7 +32,7 @@ static inline const uint8_t *ips_varint_get(const uint8_t *at, uint64_t *v)
 
 /* Returns the difference to - from (modulo 2^64) in zigzag form: a number that
  * is small if the difference is small in either direction. */
-static inline uint64_t ips_varint_zigzag(uint64_t from, uint64_t to)
+static inline uint64_t ips_varint_zigzag_difference(uint64_t from, uint64_t to)
 {
     uint64_t d = to - from;
     return (d << 1) ^ (0 - (d >> 63));

@@ -53,7 +53,7 @@ static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
 
 /* Whether node i's sleep belongs to a cross arc or, with external off, to no
  * arc. False: it stays in the chain's arc. */
-static bool sleep_belongs_to_cross_arc(const struct ips_graph *g, uint32_t i,
+static bool is_sleep_outside_chain_arc(const struct ips_graph *g, uint32_t i,
                                        const struct ips_scenario *scenario)
 {
     switch ((enum ips_xkind)g->xkind[i]) {
@@ -77,7 +77,7 @@ static void set_wall_weights_of_node(const struct ips_graph *g, uint32_t i,
                                      const struct ips_scenario *scenario,
                                      struct ips_view *v)
 {
-    uint64_t wait = sleep_belongs_to_cross_arc(g, i, scenario) ? g->wait[i] : 0;
+    uint64_t wait = is_sleep_outside_chain_arc(g, i, scenario) ? g->wait[i] : 0;
     uint64_t asked =
         ips_clock_map_ns(&scenario->clock, ips_sub_sat(g->at[i], wait));
     bool linked = g->xkind[i] != IPS_X_NONE && g->xkind[i] != IPS_X_IDLE;

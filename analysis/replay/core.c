@@ -30,27 +30,28 @@ static struct ips_ratio load_of_core(struct ips_ratio b, uint32_t n, uint32_t j)
     return is;
 }
 
-static uint64_t scale_work(uint64_t x, struct ips_ratio by)
+static uint64_t multiply_by_ratio(uint64_t x, struct ips_ratio by)
 {
     return (uint64_t)((ips_u128)x * by.num / by.den);
 }
 
 /* Returns the length of the chains' turn in ns of work at speed 1. */
-static uint64_t work_of_chains_turn(const struct rp_machine *core)
+static uint64_t chains_turn_length_as_work_ns(const struct rp_machine *core)
 {
-    return ips_max_u64(scale_work(core->is.turn_ns, core->is.speed), 1);
+    return ips_max_u64(multiply_by_ratio(core->is.turn_ns, core->is.speed), 1);
 }
 
 static void set_end_of_chains_turn(const struct rp *r, struct rp_machine *core)
 {
-    core->turn_v = core->is.load.num
-                       ? core->v0 + (work_of_chains_turn(core) << r->bits)
-                       : RP_NEVER;
+    core->turn_v =
+        core->is.load.num
+            ? core->v0 + (chains_turn_length_as_work_ns(core) << r->bits)
+            : RP_NEVER;
 }
 
 /* ---- initialisation ----------------------------------------------------- */
 
-static bool has_turns(const struct ips_replay_ask *ask, uint32_t m)
+static bool has_turns_of_loads(const struct ips_replay_ask *ask, uint32_t m)
 {
     const struct ips_ratio *b = &ask->machine[m].load;
     bool is = b->den && b->num, turns = ask->machine[m].turn_ns != 0;
@@ -60,12 +61,12 @@ static bool has_turns(const struct ips_replay_ask *ask, uint32_t m)
     return turns && is;
 }
 
-int rp_cores_count(struct rp *r, struct ips_err *err)
+int rp_cores_assign_numbers(struct rp *r, struct ips_err *err)
 {
     uint64_t cores = 0;
     bool turns = false;
     for (uint32_t m = 0; m < r->machines; m++)
-        turns = turns || has_turns(r->ask, m);
+        turns = turns || has_turns_of_loads(r->ask, m);
     r->first_core = r->end_core = r->machines + r->media;
     if (!turns)
         return 0;
@@ -75,7 +76,7 @@ int rp_cores_count(struct rp *r, struct ips_err *err)
                            r->machines);
     for (uint32_t m = 0; m < r->machines; m++) {
         r->core_of[m] = RP_NO_CORE;
-        if (!has_turns(r->ask, m))
+        if (!has_turns_of_loads(r->ask, m))
             continue;
         r->core_of[m] = r->first_core + (uint32_t)cores;
         cores += r->ask->machine[m].cores;
@@ -133,18 +134,20 @@ static ips_u128 longest_turn_of_loads_ns(const struct rp *r, uint32_t m)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
     uint64_t most =
-        scale_work(is->turn_ns, load_of_core(is->load, is->cores, 0));
+        multiply_by_ratio(is->turn_ns, load_of_core(is->load, is->cores, 0));
     for (uint32_t k = 0; k < r->ask->load_count; k++) {
         if (r->ask->load[k].machine != m)
             continue;
         struct ips_ratio b = rp_ratio_in_lowest_terms(r->ask->load[k].load, 0);
-        most = ips_max_u64(
-            most, scale_work(is->turn_ns, load_of_core(b, is->cores, 0)));
+        most =
+            ips_max_u64(most, multiply_by_ratio(is->turn_ns,
+                                                load_of_core(b, is->cores, 0)));
     }
     return most;
 }
 
-ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total)
+ips_u128 rp_cores_bound_time_of_work(const struct rp *r, uint32_t m,
+                                     uint64_t total)
 {
     if (!r->core_of || r->core_of[m] == RP_NO_CORE)
         return 0;
@@ -152,7 +155,8 @@ ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total)
     /* The first core has the most whole loads; another core may have a
      * fraction of a load more, so its turn of loads is longer by less than
      * one turn_ns. */
-    ips_u128 turns = (ips_u128)(total / work_of_chains_turn(core)) + 1;
+    ips_u128 turns =
+        (ips_u128)(total / chains_turn_length_as_work_ns(core)) + 1;
     return (ips_u128)total * core->is.speed.den / core->is.speed.num + 1 +
            turns * (longest_turn_of_loads_ns(r, m) + core->is.turn_ns);
 }
@@ -166,9 +170,9 @@ static void put_chain_on_core(struct rp *r, uint32_t i, uint32_t c,
     if (core->count == 0 && !core->is_stopped && core->is.load.num &&
         core->is.load.num <= core->is.load.den) {
         uint64_t idle = (now - core->idle_since) >> FORGIVEN_SHIFT;
-        core->turn_v =
-            ips_min_u64(core->turn_v + scale_work(idle, core->is.speed),
-                        core->v0 + (work_of_chains_turn(core) << r->bits));
+        core->turn_v = ips_min_u64(
+            core->turn_v + multiply_by_ratio(idle, core->is.speed),
+            core->v0 + (chains_turn_length_as_work_ns(core) << r->bits));
     }
     if (!core->hole) {
         if (m->count == 0)
@@ -179,7 +183,8 @@ static void put_chain_on_core(struct rp *r, uint32_t i, uint32_t c,
     rp_add_virtual_work(r, i, c, w_v, now);
 }
 
-void rp_cores_add_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
+void rp_cores_add_work_or_place_later(struct rp *r, uint32_t c, uint64_t w,
+                                      uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     bool here =
@@ -221,8 +226,8 @@ static int compare_chains_plus_load(const struct rp_machine *a,
 }
 
 /* Whether a's chains plus load exceed b's by more than one. */
-static bool exceeds_by_more_than_one(const struct rp_machine *a,
-                                     const struct rp_machine *b)
+static bool is_fuller_by_more_than_one_chain(const struct rp_machine *a,
+                                             const struct rp_machine *b)
 {
     ips_u128 x = (ips_u128)a->count * a->is.load.den + a->is.load.num;
     ips_u128 y = (ips_u128)(b->count + 1) * b->is.load.den + b->is.load.num;
@@ -283,7 +288,8 @@ void rp_cores_update_next_event(struct rp *r, uint32_t i)
         uint64_t v =
             ips_min_u64(rp_tree_first_key(&core->active), core->turn_v);
         core->num = (uint64_t)core->count * core->is.speed.den;
-        rp_time_after_dv(core, v - core->v0, &core->next_t0, &core->next_rem);
+        rp_time_after_virtual_step(core, v - core->v0, &core->next_t0,
+                                   &core->next_rem);
         t = core->next_t0 + (core->next_rem != 0);
     } else if (core->empty_since != RP_NEVER &&
                r->machine[core->of].is.cores > 1) {
@@ -295,7 +301,7 @@ void rp_cores_update_next_event(struct rp *r, uint32_t i)
 
 static void stop_core(struct rp *r, struct rp_machine *core, uint64_t now)
 {
-    uint64_t takes = scale_work(core->is.turn_ns, core->is.load);
+    uint64_t takes = multiply_by_ratio(core->is.turn_ns, core->is.load);
     core->v0 = core->turn_v;
     core->t0 = core->next_t0;
     core->rem = core->next_rem;
@@ -343,7 +349,7 @@ static void pull_chain_from_busiest_core(struct rp *r, uint32_t i, uint64_t now)
         if (core->count && (!from || compare_chains_plus_load(core, from) > 0))
             from = core;
     }
-    if (!from || !exceeds_by_more_than_one(from, to)) {
+    if (!from || !is_fuller_by_more_than_one_chain(from, to)) {
         rp_cores_update_next_event(r, i);
         return;
     }

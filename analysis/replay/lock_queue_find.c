@@ -231,7 +231,7 @@ static bool add_pieces_if_valid(struct finding *f,
     return true;
 }
 
-static void mark_pieces(struct finding *f, uint32_t from, bool is)
+static void set_piece_of_nodes(struct finding *f, uint32_t from, bool is)
 {
     for (uint32_t p = from; p < f->out->piece_count; p++)
         for (uint32_t i = f->out->piece[p].first; i < f->out->piece[p].end; i++)
@@ -281,7 +281,7 @@ static bool tails_are_short(const struct finding *f, uint32_t piece,
     return (ips_u128)most * TAIL * (o->piece_count - piece) <= all;
 }
 
-static void try_lock_as_queue(struct finding *f, uint32_t lock)
+static void add_lock_queue_if_valid(struct finding *f, uint32_t lock)
 {
     struct ips_lock_queues *o = f->out;
     const struct unit_acquisition *t = f->t + f->span[lock];
@@ -295,7 +295,7 @@ static void try_lock_as_queue(struct finding *f, uint32_t lock)
         return;
     f->tried++;
     bool is = add_pieces_if_valid(f, t, n);
-    mark_pieces(f, piece, true);
+    set_piece_of_nodes(f, piece, true);
     if (is && tails_are_short(f, piece, worker) &&
         exchanges_only_locks(f, piece)) {
         for (uint32_t w = worker; w < o->worker_count; w++)
@@ -304,7 +304,7 @@ static void try_lock_as_queue(struct finding *f, uint32_t lock)
             lock, piece, o->piece_count, worker, o->worker_count};
         return;
     }
-    mark_pieces(f, piece, false);
+    set_piece_of_nodes(f, piece, false);
     o->piece_count = piece;
     o->worker_count = worker;
 }
@@ -350,7 +350,7 @@ int ips_lock_queues_find(const struct ips_graph *g,
     if (rc == 0) {
         list_acquisitions(&f, when);
         for (uint32_t k = 0; k < locks->lock_count && f.tried < TRIES; k++)
-            try_lock_as_queue(&f, f.order[k]);
+            add_lock_queue_if_valid(&f, f.order[k]);
     } else {
         ips_lock_queues_release(out);
     }

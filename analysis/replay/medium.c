@@ -72,7 +72,7 @@ static uint64_t medium_time_of_message(const struct rp *r, size_t pair,
                                        uint64_t bytes)
 {
     if (r->ask->wire && r->ask->wire[pair])
-        return ips_replay_wire_ns(r->ask, pair, bytes);
+        return ips_replay_medium_occupancy_ns(r->ask, pair, bytes);
     return ips_sub_sat(rp_mtime_ns(r, pair, bytes), rp_mtime_ns(r, pair, 0));
 }
 

@@ -69,7 +69,7 @@ static uint32_t chain_end(const struct ips_graph *g, uint32_t c)
     return g->chains[c].first + g->chains[c].count;
 }
 
-static void index_nodes(struct finding *f)
+static void index_chain_and_receiver_of_nodes(struct finding *f)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t c = 0; c < g->chain_count; c++)
@@ -147,7 +147,7 @@ static void add_workers_of_dispatcher(struct finding *f, uint32_t d)
     }
 }
 
-static bool is_tail(const struct ips_queues *o, uint32_t b)
+static bool is_last_block_of_worker(const struct ips_queues *o, uint32_t b)
 {
     return b + 1 == o->worker[o->block[b].worker].end_block;
 }
@@ -159,12 +159,13 @@ static uint32_t block_received_by(const struct finding *f, uint32_t i)
     if (c == NONE || f->role[c] != PEER)
         return NONE;
     uint32_t b = f->mark[f->g->xpred[i]];
-    return b == 0 || is_tail(f->out, b - 1) ? NONE : b - 1;
+    return b == 0 || is_last_block_of_worker(f->out, b - 1) ? NONE : b - 1;
 }
 
 /* Cuts the chain of d into turns. The last turn has the rest of the chain;
  * set_end_of_last_turn() shortens it. Returns false if d is no dispatcher. */
-static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
+static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
+                                      struct ips_queue *q)
 {
     const struct ips_graph *g = f->g;
     struct ips_queues *o = f->out;
@@ -316,7 +317,7 @@ static bool worker_sends_after_last_block(const struct finding *f, uint32_t d)
         if (c == NONE || f->role[c] != PEER || g->xlen[i] == 0)
             continue;
         uint32_t b = f->mark[g->xpred[i]];
-        if (b && is_tail(f->out, b - 1))
+        if (b && is_last_block_of_worker(f->out, b - 1))
             return true;
     }
     return false;
@@ -324,8 +325,9 @@ static bool worker_sends_after_last_block(const struct finding *f, uint32_t d)
 
 /* Cuts worker w's last block in two after `receives` receives, and moves the
  * worker's blocks by `by` entries; the caller has made room. */
-static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
-                       uint32_t by, uint32_t receives)
+static bool split_last_block_of_worker(struct finding *f,
+                                       const struct ips_queue *q, uint32_t w,
+                                       uint32_t by, uint32_t receives)
 {
     struct ips_queues *o = f->out;
     struct ips_queue_worker *is = &o->worker[w];
@@ -352,7 +354,8 @@ static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
 
 /* For queues in which the dispatcher answers a result with a stop message:
  * makes the receives of that message a block of their own. */
-static bool split_tails(struct finding *f, struct ips_queue *q)
+static bool split_last_blocks_of_all_workers(struct finding *f,
+                                             struct ips_queue *q)
 {
     struct ips_queues *o = f->out;
     uint32_t receives = UINT32_MAX;
@@ -366,7 +369,7 @@ static bool split_tails(struct finding *f, struct ips_queue *q)
         if (!add_block(f, 0, 0))
             return false;
     for (uint32_t w = q->end_worker; w-- > q->first_worker;)
-        if (!split_tail(f, q, w, w - q->first_worker, receives))
+        if (!split_last_block_of_worker(f, q, w, w - q->first_worker, receives))
             return false;
     return true;
 }
@@ -392,17 +395,17 @@ static bool make_queue_if_valid(struct finding *f, struct ips_queue *q)
     uint32_t stops = 0, gives = 0;
     q->end_worker = f->out->worker_count;
     uint32_t workers = q->end_worker - q->first_worker;
-    if (workers < 2 || !cut_turns(f, q->chain, q) ||
+    if (workers < 2 || !cut_dispatcher_into_turns(f, q->chain, q) ||
         !turns_write_to_one_worker(f, q) ||
         !link_blocks_to_turns(f, q, &stops, &gives) || gives == 0)
         return false;
-    if (stops && !split_tails(f, q))
+    if (stops && !split_last_blocks_of_all_workers(f, q))
         return false;
     set_end_of_last_turn(f, q);
     return q->rest < chain_end(f->g, q->chain);
 }
 
-static void clear_marks_of_dispatcher(struct finding *f, uint32_t d)
+static void clear_marks_and_worker_roles(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
@@ -417,7 +420,7 @@ static void clear_marks_of_dispatcher(struct finding *f, uint32_t d)
     }
 }
 
-static void try_dispatcher(struct finding *f, uint32_t d)
+static void add_queue_of_dispatcher_if_valid(struct finding *f, uint32_t d)
 {
     struct ips_queues *o = f->out;
     struct ips_queues was = *o;
@@ -433,13 +436,13 @@ static void try_dispatcher(struct finding *f, uint32_t d)
         for (uint32_t w = q.first_worker; w < q.end_worker; w++)
             f->role[o->worker[w].chain] = USED;
         o->queue[o->queue_count++] = q;
-        clear_marks_of_dispatcher(f, d);
+        clear_marks_and_worker_roles(f, d);
         return;
     }
     o->turn_count = was.turn_count;
     o->worker_count = was.worker_count;
     o->block_count = was.block_count;
-    clear_marks_of_dispatcher(f, d);
+    clear_marks_and_worker_roles(f, d);
     f->role[d] = FREE;
 }
 
@@ -460,10 +463,10 @@ int ips_queues_find(const struct ips_graph *g, const bool *any,
     f.role = calloc((size_t)g->chain_count + 1, 1);
     f.no_memory = !f.chain_of || !f.sent_to || !f.mark || !f.role;
     if (!f.no_memory)
-        index_nodes(&f);
+        index_chain_and_receiver_of_nodes(&f);
     for (uint32_t d = 0; d < g->chain_count && !f.no_memory; d++)
         if (any[d] && f.role[d] == FREE)
-            try_dispatcher(&f, d);
+            add_queue_of_dispatcher_if_valid(&f, d);
     ips_free_large(f.chain_of);
     ips_free_large(f.sent_to);
     ips_free_large(f.mark);

@@ -275,7 +275,7 @@ static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
  * chain works or some message is in transit. So the sum of all work and all
  * arcs bounds the replay's time, and `bits` is chosen so that this bound
  * fits. */
-static int choose_bits(struct rp *r, struct ips_err *err)
+static int choose_time_precision_bits(struct rp *r, struct ips_err *err)
 {
     uint64_t total = ips_graph_sum_chain_arcs(r->g);
     struct arc_sums sums = sum_arcs(r, &r->out->resources);
@@ -284,7 +284,7 @@ static int choose_bits(struct rp *r, struct ips_err *err)
     ips_u128 slowest = total;
     for (uint32_t m = 0; m < r->machines; m++) {
         struct ips_replay_machine is = r->machine[m].is;
-        ips_u128 takes = rp_cores_longest_time(r, m, total);
+        ips_u128 takes = rp_cores_bound_time_of_work(r, m, total);
         slowest = takes > slowest ? takes : slowest;
         takes = time_of_one_chain_at_a_time(&is, total);
         slowest = takes > slowest ? takes : slowest;
@@ -335,7 +335,7 @@ static int alloc_all(struct rp *r, struct ips_err *err)
     struct ips_replay *out = r->out;
     size_t nodes = (size_t)g->node_count + 1, chains = (size_t)r->chains + 1;
     size_t machines = (size_t)r->machines + r->media;
-    int rc = rp_cores_count(r, err);
+    int rc = rp_cores_assign_numbers(r, err);
     if (rc < 0)
         return rc;
     out->reach = ips_alloc_large(nodes, sizeof(*out->reach));
@@ -384,7 +384,7 @@ static void release_replay(struct rp *r)
     free(r->ready);
 }
 
-static int set_machines(struct rp *r, struct ips_err *err)
+static int init_machines_and_precision(struct rp *r, struct ips_err *err)
 {
     for (uint32_t i = 0; i < r->machines; i++) {
         struct rp_machine *m = &r->machine[i];
@@ -404,7 +404,7 @@ static int set_machines(struct rp *r, struct ips_err *err)
     for (uint32_t i = 0; i < r->first_core; i++)
         r->machine[i].turn_v = RP_NEVER;
     rp_cores_init_from_machines(r);
-    return choose_bits(r, err);
+    return choose_time_precision_bits(r, err);
 }
 
 /* Sets every chain's machine and first move. */
@@ -432,7 +432,7 @@ static void set_chains(struct rp *r)
 
 /* ---- results ------------------------------------------------------------ */
 
-static int report_stall(const struct rp *r, struct ips_err *err)
+static int check_no_chain_stalled(const struct rp *r, struct ips_err *err)
 {
     char named[512] = "";
     uint32_t count = 0;
@@ -525,14 +525,14 @@ static int attempt_replay(const struct ips_graph *g,
         r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
     int rc = alloc_all(&r, err);
     if (rc == 0)
-        rc = set_machines(&r, err);
+        rc = init_machines_and_precision(&r, err);
     if (rc == 0) {
         set_chains(&r);
         if (ask->queues)
             rp_queues_init_state(&r);
         rp_cores_start_first_turns(&r);
         rp_run_event_loop(&r);
-        rc = r.no_memory ? no_memory(g, err) : report_stall(&r, err);
+        rc = r.no_memory ? no_memory(g, err) : check_no_chain_stalled(&r, err);
     }
     if (rc == 0)
         fill_answer(&r, scenario);

@@ -203,8 +203,9 @@ static inline uint64_t ips_replay_mtime_ns(const struct ips_replay_ask *ask,
 
 /* How long a message of `bytes` bytes occupies its medium; ask->wire[pair] must
  * be set. */
-static inline uint64_t ips_replay_wire_ns(const struct ips_replay_ask *ask,
-                                          size_t pair, uint64_t bytes)
+static inline uint64_t
+ips_replay_medium_occupancy_ns(const struct ips_replay_ask *ask, size_t pair,
+                               uint64_t bytes)
 {
     const struct ips_mtime *m = &ask->mtime[pair];
     struct ips_mtime one = {ips_curve_ns(ask->wire[pair], bytes), 0,

@@ -36,15 +36,16 @@ void rp_schedule_chain(struct rp *r, uint32_t c, uint64_t t)
 /* ---- the clock of a machine --------------------------------------------- */
 
 /* Returns the virtual time of the machine's next completion. */
-RP_HOT uint64_t next_completion_v(const struct rp_machine *m)
+RP_HOT uint64_t next_completion_virtual_time(const struct rp_machine *m)
 {
     return rp_tree_first_key(&m->active);
 }
 
 /* Computes when the virtual clock will have advanced by dv: at *t0 + *rem /
  * den. */
-RP_HOT void compute_time_after_dv(const struct rp_machine *m, uint64_t dv,
-                                  uint64_t *t0, uint64_t *rem)
+RP_HOT void compute_time_after_virtual_step(const struct rp_machine *m,
+                                            uint64_t dv, uint64_t *t0,
+                                            uint64_t *rem)
 {
     uint64_t x;
     if (m->num == m->den) {
@@ -64,7 +65,8 @@ RP_HOT void compute_time_after_dv(const struct rp_machine *m, uint64_t dv,
 
 /* Returns how far the virtual clock advances until t, which must be later than
  * t0 + rem / den. */
-RP_HOT uint64_t clock_advance_until(const struct rp_machine *m, uint64_t t)
+RP_HOT uint64_t virtual_clock_advance_until(const struct rp_machine *m,
+                                            uint64_t t)
 {
     uint64_t x;
     if (m->num == m->den)
@@ -86,11 +88,11 @@ static void advance_machine(struct rp_machine *m, uint64_t t)
     }
     /* The clock must not pass the next completion or the end of the turn, which
      * may be a fraction of a unit before t. */
-    uint64_t dv =
-        ips_min_u64(clock_advance_until(m, t),
-                    ips_min_u64(next_completion_v(m), m->turn_v) - m->v0);
+    uint64_t dv = ips_min_u64(
+        virtual_clock_advance_until(m, t),
+        ips_min_u64(next_completion_virtual_time(m), m->turn_v) - m->v0);
     uint64_t t0, rem;
-    compute_time_after_dv(m, dv, &t0, &rem);
+    compute_time_after_virtual_step(m, dv, &t0, &rem);
     m->t0 = t0;
     m->rem = rem;
     m->v0 += dv;
@@ -101,10 +103,10 @@ void rp_advance_machine(struct rp_machine *m, uint64_t t)
     advance_machine(m, t);
 }
 
-void rp_time_after_dv(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
-                      uint64_t *rem)
+void rp_time_after_virtual_step(const struct rp_machine *m, uint64_t dv,
+                                uint64_t *t0, uint64_t *rem)
 {
-    compute_time_after_dv(m, dv, t0, rem);
+    compute_time_after_virtual_step(m, dv, t0, rem);
 }
 
 /* Recomputes machine i's next completion after its chains or its load
@@ -121,8 +123,8 @@ RP_HOT void update_next_completion(struct rp *r, uint32_t i)
         return;
     }
     m->num = rp_time_per_work_num(&m->is, m->count);
-    compute_time_after_dv(m, next_completion_v(m) - m->v0, &m->next_t0,
-                          &m->next_rem);
+    compute_time_after_virtual_step(m, next_completion_virtual_time(m) - m->v0,
+                                    &m->next_t0, &m->next_rem);
     rp_tree_set(&r->completions, i,
                 ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t), i);
 }
@@ -164,7 +166,7 @@ RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
 {
     r->chain[c].work_ns += w;
     if (r->core_of && r->core_of[r->chain[c].machine] != RP_NO_CORE)
-        rp_cores_add_work(r, c, w, now);
+        rp_cores_add_work_or_place_later(r, c, w, now);
     else
         add_work_to_machine(r, r->chain[c].machine, c, w, now);
 }
@@ -372,7 +374,7 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
     if (i >= r->first_core && rp_cores_handle_turn_event(r, i, now))
         return;
     uint32_t c = rp_item_id(&m->active.at[1]);
-    m->v0 = next_completion_v(m);
+    m->v0 = next_completion_virtual_time(m);
     m->t0 = m->next_t0;
     m->rem = m->next_rem;
     m->label_t = now;

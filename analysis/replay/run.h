@@ -288,7 +288,7 @@ static inline uint32_t rp_receiving_chain(const struct rp *r, uint32_t i)
 
 /* Counts the cores of machines that have turns: sets `core_of`, first_core and
  * end_core. Called before `machine` is allocated. */
-int rp_cores_count(struct rp *r, struct ips_err *err) IPS_MUST_USE;
+int rp_cores_assign_numbers(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 int rp_cores_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_cores_release(struct rp *r);
 /* Sets the cores up from their machines; all are empty. */
@@ -297,9 +297,11 @@ void rp_cores_init_from_machines(struct rp *r);
 void rp_cores_start_first_turns(struct rp *r);
 /* Returns the longest time that `total` ns of work may take on machine m's
  * cores. */
-ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total);
+ips_u128 rp_cores_bound_time_of_work(const struct rp *r, uint32_t m,
+                                     uint64_t total);
 /* Gives w ns of work to chain c, which is on a machine with turns. */
-void rp_cores_add_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now);
+void rp_cores_add_work_or_place_later(struct rp *r, uint32_t c, uint64_t w,
+                                      uint64_t now);
 /* Updates the counts of core i after a chain has left it. */
 void rp_cores_account_departure(struct rp *r, uint32_t i, uint64_t now);
 /* Computes the next event of core i after a change. */
@@ -316,8 +318,8 @@ void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now);
 void rp_advance_machine(struct rp_machine *m, uint64_t t);
 /* Computes when machine m's virtual clock will have advanced by dv: at t0 + rem
  * / den. */
-void rp_time_after_dv(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
-                      uint64_t *rem);
+void rp_time_after_virtual_step(const struct rp_machine *m, uint64_t dv,
+                                uint64_t *t0, uint64_t *rem);
 
 /* Whether the cross arc of node `pos` of chain c has arrived. If not, the chain
  * now waits for it. */

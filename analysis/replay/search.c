@@ -124,7 +124,7 @@ static uint32_t next_machine_for_item(const struct search *s, uint32_t item,
 /* Sets s->map to the first canonical map (`first`) or to the one after the
  * current s->map. Returns false if there is none. s->users must not change
  * between calls. */
-static bool next_map(struct search *s, bool first)
+static bool advance_to_next_canonical_map(struct search *s, bool first)
 {
     uint32_t i = first ? 0 : s->items - 1, from = 0;
     if (first)
@@ -150,18 +150,20 @@ static bool next_map(struct search *s, bool first)
 }
 
 /* Whether there are few enough maps to try all. */
-static bool has_few_maps(struct search *s)
+static bool can_try_all_maps(struct search *s)
 {
     uint64_t count = 0;
-    for (bool more = next_map(s, true); more; more = next_map(s, false))
+    for (bool more = advance_to_next_canonical_map(s, true); more;
+         more = advance_to_next_canonical_map(s, false))
         if (++count > s->ask->evaluations || count > ALL_MOST)
             return false;
     return true;
 }
 
-static int try_all(struct search *s, struct ips_err *err)
+static int evaluate_all_maps(struct search *s, struct ips_err *err)
 {
-    for (bool more = next_map(s, true); more; more = next_map(s, false)) {
+    for (bool more = advance_to_next_canonical_map(s, true); more;
+         more = advance_to_next_canonical_map(s, false)) {
         int rc = evaluate_map(s, s->map, &s->worth, err);
         if (rc)
             return rc;
@@ -277,7 +279,8 @@ static int check_start_machine_is_open(const struct ips_search_ask *ask,
     return 0;
 }
 
-static int check_fixed(const struct ips_search_ask *ask, struct ips_err *err)
+static int check_fixed_and_alike_machines(const struct ips_search_ask *ask,
+                                          struct ips_err *err)
 {
     for (uint32_t i = 0; i < ask->item_count; i++) {
         uint32_t fixed = ask->fixed ? ask->fixed[i] : IPS_SEARCH_FREE;
@@ -320,12 +323,12 @@ static int check_ask(const struct ips_search_ask *ask, struct ips_err *err)
                            "%u items, %u machines, the best %u of %llu maps",
                            ask->item_count, ask->machine_count, ask->top,
                            (unsigned long long)ask->evaluations);
-    return check_fixed(ask, err);
+    return check_fixed_and_alike_machines(ask, err);
 }
 
 /* Lists the free items, heaviest first, of equal weights the lower item
  * first. Uses a binary insertion sort, because qsort_r is not in C11. */
-static void sort_items(struct search *s)
+static void list_free_items_by_weight(struct search *s)
 {
     const uint64_t *weight = s->ask->weight;
     for (uint32_t i = 0; i < s->items; i++) {
@@ -362,7 +365,7 @@ static int init_search(struct search *s, struct ips_err *err)
         !s->next || !s->users || !s->renamed || !s->out->best)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u items on %u machines",
                            s->items, s->machines);
-    sort_items(s);
+    list_free_items_by_weight(s);
     memset(s->next, 0xff, machines * sizeof(*s->next));
     /* Links the machines of each class in ascending order. `renamed` is scratch
      * here: renamed[class] is the last machine of the class so far. */
@@ -392,8 +395,9 @@ int ips_placement_search(const struct ips_search_ask *ask,
         return rc;
     rc = init_search(&s, err);
     if (rc == 0)
-        rc = !ask->local_only && has_few_maps(&s) ? try_all(&s, err)
-                                                  : search_local(&s, err);
+        rc = !ask->local_only && can_try_all_maps(&s)
+                 ? evaluate_all_maps(&s, err)
+                 : search_local(&s, err);
     free(s.order);
     free(s.open);
     free(s.canon);

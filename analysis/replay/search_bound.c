@@ -48,7 +48,7 @@ static uint64_t rate_of_chains_on_machine(const struct bound *b, uint32_t m,
     return (uint64_t)((num + den - 1) / den);
 }
 
-static uint32_t fixed_to(const struct bound *b, uint32_t item)
+static uint32_t fixed_machine_of_item(const struct bound *b, uint32_t item)
 {
     return b->of->fixed ? b->of->fixed[item] : IPS_SEARCH_FREE;
 }
@@ -56,7 +56,7 @@ static uint32_t fixed_to(const struct bound *b, uint32_t item)
 /* Returns the rate of the machine that is best for `k` chains of the item. */
 static uint64_t best_rate(const struct bound *b, uint32_t item, uint64_t k)
 {
-    uint32_t fixed = fixed_to(b, item);
+    uint32_t fixed = fixed_machine_of_item(b, item);
     if (fixed != IPS_SEARCH_FREE)
         return rate_of_chains_on_machine(b, fixed, k);
     uint64_t best = 0;
@@ -76,8 +76,8 @@ static void find_usable_machines(struct bound *b)
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
         b->there[m] = !b->of->closed || !b->of->closed[m];
     for (uint32_t i = 0; i < b->of->item_count; i++)
-        if (fixed_to(b, i) != IPS_SEARCH_FREE)
-            b->there[fixed_to(b, i)] = true;
+        if (fixed_machine_of_item(b, i) != IPS_SEARCH_FREE)
+            b->there[fixed_machine_of_item(b, i)] = true;
 }
 
 static void find_least_loads(struct bound *b)
@@ -158,10 +158,12 @@ static uint64_t least_message_time(const struct ips_mtime *ways, uint32_t count,
     return least;
 }
 
-static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
-                           uint64_t len)
+static uint64_t least_message_ns_between_items(const struct bound *b,
+                                               uint32_t from, uint32_t to,
+                                               uint64_t len)
 {
-    uint32_t f = fixed_to(b, from), t = fixed_to(b, to);
+    uint32_t f = fixed_machine_of_item(b, from),
+             t = fixed_machine_of_item(b, to);
     if (b->ask->mtime && f != IPS_SEARCH_FREE && t != IPS_SEARCH_FREE)
         return ips_replay_mtime_ns(b->ask,
                                    (size_t)f * b->ask->machine_count + t, len);
@@ -198,7 +200,7 @@ static int mark_needed_nodes(struct bound *b, struct ips_err *err)
     return 0;
 }
 
-static uint64_t units_of_ns(uint64_t ns)
+static uint64_t ns_to_internal_units(uint64_t ns)
 {
     return ns > UINT64_MAX >> BITS ? UINT64_MAX : ns << BITS;
 }
@@ -217,8 +219,9 @@ static void fill_chain_weights(struct bound *b, uint32_t c)
         b->w[i] = w > UINT64_MAX ? UINT64_MAX : (uint64_t)w;
         uint64_t x = g->xlen[i];
         if (g->xpred[i] != IPS_NO_NODE && g->xkind[i] == IPS_X_DATA)
-            x = message_ns(b, b->item[ips_chain_of(g, g->xpred[i])], item, x);
-        b->xlen[i] = units_of_ns(x);
+            x = least_message_ns_between_items(
+                b, b->item[ips_chain_of(g, g->xpred[i])], item, x);
+        b->xlen[i] = ns_to_internal_units(x);
         if (i > is->first && b->needed[i] && g->w[i]) {
             b->work[item] = ips_add_sat(b->work[item], g->w[i]);
             works = true;
@@ -370,8 +373,8 @@ static bool same_message_time(const struct ips_replay_ask *ask, size_t x,
 }
 
 /* Whether a and b change their loads at the same times to the same values. */
-static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
-                         uint32_t b)
+static bool has_same_load_changes(const struct ips_replay_ask *ask, uint32_t a,
+                                  uint32_t b)
 {
     uint32_t i = 0, k = 0, n = ask->load_count;
     for (;; i++, k++) {
@@ -389,7 +392,8 @@ static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
 }
 
 /* Whether two pairs have equal message times and share the same medium. */
-static bool same_pair(const struct ips_replay_ask *ask, size_t x, size_t y)
+static bool are_pairs_alike(const struct ips_replay_ask *ask, size_t x,
+                            size_t y)
 {
     return (!ask->mtime || same_message_time(ask, x, y)) &&
            (!ask->wire || same_curve(ask->wire[x], ask->wire[y])) &&
@@ -402,12 +406,12 @@ static bool same_message_times_and_media(const struct ips_replay_ask *ask,
     size_t n = ask->machine_count;
     for (size_t m = 0; m < n; m++) {
         if (m != a && m != b &&
-            (!same_pair(ask, a * n + m, b * n + m) ||
-             !same_pair(ask, m * n + a, m * n + b)))
+            (!are_pairs_alike(ask, a * n + m, b * n + m) ||
+             !are_pairs_alike(ask, m * n + a, m * n + b)))
             return false;
     }
-    return same_pair(ask, a * n + a, b * n + b) &&
-           same_pair(ask, a * n + b, b * n + a);
+    return are_pairs_alike(ask, a * n + a, b * n + b) &&
+           are_pairs_alike(ask, a * n + b, b * n + a);
 }
 
 static bool are_alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
@@ -419,7 +423,8 @@ static bool are_alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
            same_ratio(x->speed.den ? x->speed : one,
                       y->speed.den ? y->speed : one) &&
            same_ratio(ratio_or_zero(x->load), ratio_or_zero(y->load)) &&
-           same_changes(ask, a, b) && same_message_times_and_media(ask, a, b);
+           has_same_load_changes(ask, a, b) &&
+           same_message_times_and_media(ask, a, b);
 }
 
 void ips_search_find_alike_machines(const struct ips_replay_ask *ask,

@@ -78,7 +78,7 @@ static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
 }
 
 /* Moves items until no move of any item improves the map. */
-static int move_items(struct search *s, struct ips_err *err)
+static int move_items_until_no_gain(struct search *s, struct ips_err *err)
 {
     uint32_t in_vain = 0;
     for (uint32_t k = 0; in_vain < s->free_count;
@@ -92,7 +92,8 @@ static int move_items(struct search *s, struct ips_err *err)
     return 0;
 }
 
-static int swap_items(struct search *s, bool *better, struct ips_err *err)
+static int make_first_improving_swap(struct search *s, bool *better,
+                                     struct ips_err *err)
 {
     *better = false;
     for (uint32_t a = 0; a < s->free_count && !*better; a++)
@@ -111,16 +112,16 @@ static int improve_map_to_local_optimum(struct search *s, struct ips_err *err)
     int rc = search_evaluate_current_map(s, &s->worth, err);
     bool better = true;
     while (rc == 0 && better) {
-        rc = move_items(s, err);
+        rc = move_items_until_no_gain(s, err);
         if (rc == 0)
-            rc = swap_items(s, &better, err);
+            rc = make_first_improving_swap(s, &better, err);
     }
     return rc;
 }
 
 /* ---- maps from which the search starts ---------------------------------- */
 
-static void place_fixed_items(struct search *s, uint32_t otherwise)
+static void reset_map_to_fixed_items(struct search *s, uint32_t otherwise)
 {
     for (uint32_t i = 0; i < s->items; i++) {
         uint32_t fixed = search_fixed_machine_of(s, i);
@@ -136,7 +137,7 @@ static int start_with_heaviest_first(struct search *s, struct ips_err *err)
     if (!work)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u machines", s->machines);
     const uint64_t *weight = s->ask->weight, *capacity = s->ask->capacity;
-    place_fixed_items(s, 0);
+    reset_map_to_fixed_items(s, 0);
     for (uint32_t i = 0; i < s->items; i++)
         if (search_fixed_machine_of(s, i) != IPS_SEARCH_FREE)
             work[s->map[i]] = ips_add_sat(work[s->map[i]], weight[i]);
@@ -175,7 +176,7 @@ static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
         if (best == IPS_SEARCH_FREE)
             break;
         tried[best] = 1;
-        place_fixed_items(s, best);
+        reset_map_to_fixed_items(s, best);
         rc = improve_map_to_local_optimum(s, err);
     }
     free(tried);

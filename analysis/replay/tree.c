@@ -19,7 +19,7 @@ void rp_tree_release(struct rp_tree *t)
     t->at = NULL;
 }
 
-bool rp_tree_reserve(struct rp_tree *t)
+bool rp_tree_double_capacity(struct rp_tree *t)
 {
     struct rp_tree more;
     if (t->capacity > UINT32_MAX / 4 || !rp_tree_init(&more, 2 * t->capacity))

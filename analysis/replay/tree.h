@@ -87,7 +87,7 @@ static inline void rp_tree_free_leaf(struct rp_tree *t, uint32_t leaf)
 bool rp_tree_init(struct rp_tree *t, uint32_t room);
 void rp_tree_release(struct rp_tree *t);
 /* Doubles the capacity. False: out of memory; the tree is unchanged. */
-bool rp_tree_reserve(struct rp_tree *t);
+bool rp_tree_double_capacity(struct rp_tree *t);
 
 /* Returns an empty leaf, or RP_NO_LEAF if out of memory. */
 static inline uint32_t rp_tree_alloc_leaf(struct rp_tree *t)
@@ -97,7 +97,7 @@ static inline uint32_t rp_tree_alloc_leaf(struct rp_tree *t)
         t->free_leaf = rp_item_id(&t->at[t->capacity + leaf]);
         return leaf;
     }
-    if (t->used == t->capacity && !rp_tree_reserve(t))
+    if (t->used == t->capacity && !rp_tree_double_capacity(t))
         return RP_NO_LEAF;
     return t->used++;
 }

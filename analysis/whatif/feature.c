@@ -53,7 +53,8 @@ static void add_shares_of_chain_arc(const struct ips_graph *g,
                                     uint64_t *share)
 {
     uint64_t count, rest = g->w[node];
-    const struct ips_arc_share *p = ips_arc_shares(f, node, &count);
+    const struct ips_arc_share *p =
+        ips_feature_shares_of_chain_arc(f, node, &count);
     for (uint64_t k = 0; k < count; k++) {
         share[p[k].feature] += p[k].ns;
         rest -= p[k].ns;

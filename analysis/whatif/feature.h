@@ -43,7 +43,8 @@ int ips_features_check(const struct ips_graph *g, const struct ips_features *f,
 /* Returns the shares of the chain arc into `node` and sets *count to their
  * number, which may be 0. */
 static inline const struct ips_arc_share *
-ips_arc_shares(const struct ips_features *f, uint32_t node, uint64_t *count)
+ips_feature_shares_of_chain_arc(const struct ips_features *f, uint32_t node,
+                                uint64_t *count)
 {
     if (!f->first) {
         *count = 0;

@@ -92,7 +92,8 @@ static bool add_met_node(struct search *s, uint32_t node, uint32_t group)
 
 /* Returns the group that has `label` before the labels of `rest`. Groups are
  * looked up by (rest, label), so each exists only once. */
-static uint32_t extend_sequence(struct search *s, uint32_t rest, uint32_t label)
+static uint32_t prepend_label_to_group(struct search *s, uint32_t rest,
+                                       uint32_t label)
 {
     struct ips_idmap *m = &s->longer;
     if (!reserve_map(s, m))
@@ -125,7 +126,8 @@ static uint32_t extend_sequence(struct search *s, uint32_t rest, uint32_t label)
 /* Returns the set `group` with `label` added. A set is stored as the sequence
  * of its labels in descending order, so that equal sets are equal groups. The
  * labels greater than `label` are removed and then put before it again. */
-static uint32_t extend_set(struct search *s, uint32_t group, uint32_t label)
+static uint32_t add_label_to_set_group(struct search *s, uint32_t group,
+                                       uint32_t label)
 {
     uint32_t at = group, off = 0;
     while (at && s->group[at].label > label) {
@@ -142,9 +144,9 @@ static uint32_t extend_set(struct search *s, uint32_t group, uint32_t label)
     at = group;
     for (uint32_t i = 0; i < off; i++, at = s->group[at].rest)
         taken[i] = s->group[at].label;
-    at = extend_sequence(s, at, label);
+    at = prepend_label_to_group(s, at, label);
     while (off > 0 && !s->full)
-        at = extend_sequence(s, at, taken[--off]);
+        at = prepend_label_to_group(s, at, taken[--off]);
     free(taken);
     return at;
 }
@@ -161,12 +163,12 @@ static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
         uint64_t at = ips_idmap_find_slot(&s->joined, key);
         if (!ips_idmap_slot_is_used(&s->joined, at))
             ips_idmap_fill_slot(&s->joined, at, key,
-                                extend_set(s, group, label));
+                                add_label_to_set_group(s, group, label));
         return s->joined.value[at];
     }
     if (group && s->group[group].label == label)
         return group;
-    return extend_sequence(s, group, label);
+    return prepend_label_to_group(s, group, label);
 }
 
 /* ---- branches to be walked ---------------------------------------------- */
@@ -258,7 +260,7 @@ static struct arcs_in present_arcs_into(const struct search *s, uint32_t node,
                          .cross =
                              ips_has_local_cross_arc(s->g, &s->arcs, node)};
     if (in.cross)
-        in.xw = ips_weight_of_cross_arc(
+        in.xw = ips_cross_arc_weight_by_mode(
             &s->arcs, s->arcs.mode[s->g->xkind[node]], s->g->xlen, node);
     return in;
 }
@@ -355,11 +357,11 @@ static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
     bool outside = kind == IPS_X_EXTERNAL || kind == IPS_X_IDLE;
     return ips_path_append_segment(
         p,
-        &(struct ips_path_segment){outside ? IPS_SEG_EXTERNAL : IPS_SEG_MESSAGE,
-                                   kind, chain, g->xpred[node], node,
-                                   ips_weight_of_cross_arc(&s->arcs,
-                                                           s->arcs.mode[kind],
-                                                           g->xlen, node)},
+        &(struct ips_path_segment){
+            outside ? IPS_SEG_EXTERNAL : IPS_SEG_MESSAGE, kind, chain,
+            g->xpred[node], node,
+            ips_cross_arc_weight_by_mode(&s->arcs, s->arcs.mode[kind], g->xlen,
+                                         node)},
         err);
 }
 

@@ -1,8 +1,8 @@
 /*
  * Each chain runs until it needs a node that is not done, then waits on that
- * node. During the first half (make_runs) `slot` is used for the waiting chains
- * of nodes that are not done: the first chain's number, the others linked by
- * chain.
+ * node. During the first half (order_all_chains) `slot` is used for the waiting
+ * chains of nodes that are not done: the first chain's number, the others
+ * linked by chain.
  */
 #include "analysis/whatif/order.h"
 
@@ -51,7 +51,8 @@ static int push_run(struct maker *m, uint32_t chain, uint32_t first,
     return 0;
 }
 
-static int run_chain(struct maker *m, uint32_t c, struct ips_err *err)
+static int order_chain_until_wait(struct maker *m, uint32_t c,
+                                  struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     uint32_t *head = m->out->slot;
@@ -72,7 +73,7 @@ static int run_chain(struct maker *m, uint32_t c, struct ips_err *err)
     return push_run(m, c, begun, i, err);
 }
 
-static int make_runs(struct maker *m, struct ips_err *err)
+static int order_all_chains(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     uint64_t done = 0;
@@ -80,9 +81,9 @@ static int make_runs(struct maker *m, struct ips_err *err)
     for (uint32_t c = 0; c < g->chain_count; c++)
         m->pos[c] = g->chains[c].first;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
-        rc = run_chain(m, c, err);
+        rc = order_chain_until_wait(m, c, err);
         while (m->ready_count && rc == 0)
-            rc = run_chain(m, m->ready[--m->ready_count], err);
+            rc = order_chain_until_wait(m, m->ready[--m->ready_count], err);
     }
     for (uint64_t r = 0; r < m->out->run_count; r++)
         done += m->out->run[r].count;
@@ -95,7 +96,7 @@ static int make_runs(struct maker *m, struct ips_err *err)
 
 /* Assigns a slot to each node that a cross arc leaves, in the order in which
  * the nodes are computed. */
-static int make_slots(struct maker *m, struct ips_err *err)
+static int assign_value_slots(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     struct ips_computation_order *o = m->out;
@@ -150,9 +151,9 @@ int ips_computation_order_make(const struct ips_graph *g,
     out->slot = malloc(((size_t)g->node_count + 1) * sizeof(*out->slot));
     if (m.pos && m.next && m.ready && out->slot) {
         memset(out->slot, 0xff, (size_t)g->node_count * sizeof(*out->slot));
-        rc = make_runs(&m, err);
+        rc = order_all_chains(&m, err);
         if (rc == 0)
-            rc = make_slots(&m, err);
+            rc = assign_value_slots(&m, err);
     } else {
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "order of %u nodes",
                          g->node_count);

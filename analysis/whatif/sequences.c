@@ -39,7 +39,7 @@ static int by_key(const void *va, const void *vb)
 }
 
 /* Sorts sequences: most time first, then fewest steps, then earliest. */
-static int by_time(const void *va, const void *vb)
+static int compare_sequences_by_total_time(const void *va, const void *vb)
 {
     const struct ips_sequence *x = va, *y = vb;
     if (x->ns != y->ns)
@@ -108,7 +108,8 @@ static bool count_sequences_of_length(struct counting *c, uint32_t length)
     }
     size_t fresh = c->found_count - c->begun;
     if (fresh > c->spare_bytes) {
-        qsort(c->result + c->begun, fresh, sizeof(*c->result), by_time);
+        qsort(c->result + c->begun, fresh, sizeof(*c->result),
+              compare_sequences_by_total_time);
         c->found_count = c->begun + c->spare_bytes;
     }
     return true;
@@ -152,7 +153,8 @@ static uint32_t choose_sequences(struct counting *c, uint32_t top,
 {
     uint32_t n = 0;
     if (c->found_count)
-        qsort(c->result, c->found_count, sizeof(*c->result), by_time);
+        qsort(c->result, c->found_count, sizeof(*c->result),
+              compare_sequences_by_total_time);
     for (size_t i = 0; i < c->found_count && n < top; i++) {
         const struct ips_sequence *s = &c->result[i];
         bool listed = is_repetition(c, s);

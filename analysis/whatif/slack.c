@@ -20,7 +20,8 @@ static void add_arc_slack(const struct ips_graph *g,
                           struct ips_slack *out)
 {
     uint64_t count, rest = g->w[node];
-    const struct ips_arc_share *p = ips_arc_shares(f, node, &count);
+    const struct ips_arc_share *p =
+        ips_feature_shares_of_chain_arc(f, node, &count);
     for (uint64_t k = 0; k < count; k++) {
         add_slack(&out[p[k].feature], slack, p[k].ns, near_ns);
         rest -= p[k].ns;

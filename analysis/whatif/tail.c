@@ -35,7 +35,7 @@ int ips_compute_tails(const struct ips_graph *g,
             if (ips_has_local_cross_arc(g, &arcs, i)) {
                 uint32_t x = g->xpred[i];
                 uint64_t via =
-                    t[i] + ips_weight_of_cross_arc(
+                    t[i] + ips_cross_arc_weight_by_mode(
                                &arcs, arcs.mode[g->xkind[i]], g->xlen, i);
                 if (t[x] == IPS_NO_TAIL || via > t[x])
                     t[x] = via;

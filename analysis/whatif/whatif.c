@@ -53,7 +53,8 @@ static void subtract_savings_of_chain_arc(const struct pass *p,
                                           struct scenarios *a)
 {
     uint64_t count, rest = p->b->g->w[node];
-    const struct ips_arc_share *portion = ips_arc_shares(p->b->f, node, &count);
+    const struct ips_arc_share *portion =
+        ips_feature_shares_of_chain_arc(p->b->f, node, &count);
     for (uint64_t k = 0; k < count; k++) {
         subtract_savings(p, portion[k].feature, portion[k].ns, a);
         rest -= portion[k].ns;
@@ -69,8 +70,8 @@ static uint8_t apply_cross_arc_where_it_wins(const struct pass *p, uint32_t i,
 {
     const struct ips_graph *g = p->b->g;
     const uint32_t *cross = p->b->f->cross;
-    uint64_t xw = ips_weight_of_cross_arc(&p->arcs, p->arcs.mode[g->xkind[i]],
-                                          g->xlen, i);
+    uint64_t xw = ips_cross_arc_weight_by_mode(
+        &p->arcs, p->arcs.mode[g->xkind[i]], g->xlen, i);
     struct scenarios from = p->slot[p->b->order->slot[g->xpred[i]]];
     unsigned won = 0;
     for (int l = 0; l < LANES; l++)
@@ -301,8 +302,8 @@ static int compute_and_sort_bounds(struct pass *p,
 }
 
 /* Inserts a gain above 0 into the sorted list of the `keep` greatest gains. */
-static void keep_best(struct by_value *best, size_t *kept, size_t keep,
-                      struct by_value one)
+static void insert_gain_if_among_best(struct by_value *best, size_t *kept,
+                                      size_t keep, struct by_value one)
 {
     size_t at = *kept;
     if (one.value == 0)
@@ -335,8 +336,9 @@ static int rank_changes(struct pass *p, const struct ips_change *change,
             break;
         rc = run_changes_in_one_pass(p, change, which, n, out, err);
         for (int l = 0; l < n && rc == 0; l++)
-            keep_best(best, kept, keep,
-                      (struct by_value){out[which[l]].gain, which[l]});
+            insert_gain_if_among_best(
+                best, kept, keep,
+                (struct by_value){out[which[l]].gain, which[l]});
     }
     return rc;
 }

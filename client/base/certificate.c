@@ -27,7 +27,7 @@ static void put_list(struct ipsq_json *j, const char *key, char **item,
 {
     struct ipsq_cell cell = ipsq_list_cell(item, count);
     ipsq_json_key(j, key);
-    ipsq_json_cell(j, IPSQ_LIST, &cell);
+    ipsq_json_write_cell(j, IPSQ_LIST, &cell);
 }
 
 static void put_notes(struct ipsq_json *j, const Ips__Certificate *c)
@@ -116,16 +116,17 @@ static void put_loads(struct ipsq_json *j, const Ips__Certificate *c)
         ipsq_json_open(j, '{');
         put_text(j, "machine", l->machine);
         ipsq_json_key(j, "load");
-        ipsq_json_cell(j, IPSQ_REAL, &load);
+        ipsq_json_write_cell(j, IPSQ_REAL, &load);
         ipsq_json_key(j, "own_load");
-        ipsq_json_cell(j, IPSQ_REAL, &own);
+        ipsq_json_write_cell(j, IPSQ_REAL, &own);
         put_count(j, "samples", l->samples);
         ipsq_json_close(j, '}');
     }
     ipsq_json_close(j, ']');
 }
 
-const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c)
+const Ips__Certificate *
+ipsq_certificate_or_placeholder(const Ips__Certificate *c)
 {
     static Ips__Certificate none = IPS__CERTIFICATE__INIT;
     static char note[] = "the answer came without a certificate";
@@ -147,9 +148,10 @@ const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c)
     return &none;
 }
 
-void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
+void ipsq_certificate_write_json(struct ipsq_json *j,
+                                 const Ips__Certificate *cert)
 {
-    const Ips__Certificate *c = ipsq_certificate_or_none(cert);
+    const Ips__Certificate *c = ipsq_certificate_or_placeholder(cert);
     ipsq_json_open(j, '{');
     ipsq_json_key(j, "complete");
     ipsq_json_bool(j, c->complete);
@@ -180,7 +182,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "probe_arc_ns", c->probe_arc_ns);
     struct ipsq_cell share = recording_overhead_cell(c);
     ipsq_json_key(j, "dilation");
-    ipsq_json_cell(j, IPSQ_SHARE, &share);
+    ipsq_json_write_cell(j, IPSQ_SHARE, &share);
     put_cpu_estimates(j, c);
     put_loads(j, c);
     put_text(j, "message_times", c->message_times);
@@ -193,7 +195,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     ipsq_json_close(j, '}');
 }
 
-const char *ipsq_untraced_why(const char *cause)
+const char *ipsq_describe_untraced_cause(const char *cause)
 {
     static const char *const why[][2] = {
         {"static", "linked statically"},
@@ -230,56 +232,76 @@ static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
     return out;
 }
 
-static void tsv_line(FILE *f, const char *key, enum ipsq_kind kind,
-                     struct ipsq_cell cell)
+static void write_certificate_tsv_line(FILE *f, const char *key,
+                                       enum ipsq_kind kind,
+                                       struct ipsq_cell cell)
 {
     fprintf(f, "#certificate\t%s\t", key);
-    ipsq_tsv_cell(f, kind, &cell);
+    ipsq_tsv_write_cell(f, kind, &cell);
     fputc('\n', f);
 }
 
-void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
+void ipsq_certificate_write_tsv(FILE *f, const Ips__Certificate *cert)
 {
-    const Ips__Certificate *c = ipsq_certificate_or_none(cert);
+    const Ips__Certificate *c = ipsq_certificate_or_placeholder(cert);
     uint64_t lost = 0;
     for (size_t i = 0; i < c->n_lost; i++)
         lost += c->lost[i]->count;
-    tsv_line(f, "complete", IPSQ_BOOL, ipsq_bool_cell(c->complete));
+    write_certificate_tsv_line(f, "complete", IPSQ_BOOL,
+                               ipsq_bool_cell(c->complete));
     for (size_t i = 0; i < c->n_gaps; i++)
-        tsv_line(f, "gap", IPSQ_TEXT, ipsq_text_cell(c->gaps[i]));
-    tsv_line(f, "events", IPSQ_COUNT, ipsq_count_cell(c->events));
-    tsv_line(f, "lost", IPSQ_COUNT, ipsq_count_cell(lost));
-    tsv_line(f, "unmatched", IPSQ_COUNT, ipsq_count_cell(c->unmatched));
-    tsv_line(f, "ambiguous", IPSQ_COUNT, ipsq_count_cell(c->ambiguous));
-    tsv_line(f, "pending", IPSQ_COUNT, ipsq_count_cell(c->pending));
-    tsv_line(f, "external", IPSQ_COUNT, ipsq_count_cell(c->external));
-    tsv_line(f, "idle", IPSQ_COUNT, ipsq_count_cell(c->idle));
-    tsv_line(f, "any", IPSQ_COUNT, ipsq_count_cell(c->any));
-    tsv_line(f, "any_on_path", IPSQ_COUNT, ipsq_count_cell(c->any_on_path));
-    tsv_line(f, "any_unmatched", IPSQ_COUNT, ipsq_count_cell(c->any_unmatched));
-    tsv_line(f, "machines", IPSQ_LIST,
-             ipsq_list_cell(c->machines, c->n_machines));
-    tsv_line(f, "missing_machines", IPSQ_LIST,
-             ipsq_list_cell(c->missing_machines, c->n_missing_machines));
-    tsv_line(f, "untraced_processes", IPSQ_COUNT,
-             ipsq_count_cell(c->untraced_processes));
+        write_certificate_tsv_line(f, "gap", IPSQ_TEXT,
+                                   ipsq_text_cell(c->gaps[i]));
+    write_certificate_tsv_line(f, "events", IPSQ_COUNT,
+                               ipsq_count_cell(c->events));
+    write_certificate_tsv_line(f, "lost", IPSQ_COUNT, ipsq_count_cell(lost));
+    write_certificate_tsv_line(f, "unmatched", IPSQ_COUNT,
+                               ipsq_count_cell(c->unmatched));
+    write_certificate_tsv_line(f, "ambiguous", IPSQ_COUNT,
+                               ipsq_count_cell(c->ambiguous));
+    write_certificate_tsv_line(f, "pending", IPSQ_COUNT,
+                               ipsq_count_cell(c->pending));
+    write_certificate_tsv_line(f, "external", IPSQ_COUNT,
+                               ipsq_count_cell(c->external));
+    write_certificate_tsv_line(f, "idle", IPSQ_COUNT, ipsq_count_cell(c->idle));
+    write_certificate_tsv_line(f, "any", IPSQ_COUNT, ipsq_count_cell(c->any));
+    write_certificate_tsv_line(f, "any_on_path", IPSQ_COUNT,
+                               ipsq_count_cell(c->any_on_path));
+    write_certificate_tsv_line(f, "any_unmatched", IPSQ_COUNT,
+                               ipsq_count_cell(c->any_unmatched));
+    write_certificate_tsv_line(f, "machines", IPSQ_LIST,
+                               ipsq_list_cell(c->machines, c->n_machines));
+    write_certificate_tsv_line(
+        f, "missing_machines", IPSQ_LIST,
+        ipsq_list_cell(c->missing_machines, c->n_missing_machines));
+    write_certificate_tsv_line(f, "untraced_processes", IPSQ_COUNT,
+                               ipsq_count_cell(c->untraced_processes));
     for (size_t i = 0; i < c->n_untraced; i++) {
         char text[UNTRACED_BYTES];
-        tsv_line(f, "untraced", IPSQ_TEXT,
-                 ipsq_text_cell(untraced_text(text, c->untraced[i])));
+        write_certificate_tsv_line(
+            f, "untraced", IPSQ_TEXT,
+            ipsq_text_cell(untraced_text(text, c->untraced[i])));
     }
     if (c->category) {
-        tsv_line(f, "category", IPSQ_COUNT, ipsq_count_cell(c->category));
-        tsv_line(f, "plan", IPSQ_TEXT, ipsq_text_cell(c->plan));
-        tsv_line(f, "took_ns", IPSQ_COUNT, ipsq_count_cell(c->took_ns));
+        write_certificate_tsv_line(f, "category", IPSQ_COUNT,
+                                   ipsq_count_cell(c->category));
+        write_certificate_tsv_line(f, "plan", IPSQ_TEXT,
+                                   ipsq_text_cell(c->plan));
+        write_certificate_tsv_line(f, "took_ns", IPSQ_COUNT,
+                                   ipsq_count_cell(c->took_ns));
     }
-    tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text_cell(c->message_times));
-    tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count_cell(c->overhead_ns));
-    tsv_line(f, "probe_arc_ns", IPSQ_COUNT, ipsq_count_cell(c->probe_arc_ns));
-    tsv_line(f, "dilation", IPSQ_SHARE, recording_overhead_cell(c));
-    tsv_line(f, "cpu_ns", IPSQ_COUNT, ipsq_count_cell(c->cpu_ns));
-    tsv_line(f, "guessed_cpu_ns", IPSQ_COUNT,
-             ipsq_count_cell(c->guessed_cpu_ns));
-    tsv_line(f, "guess_off_max_ns", IPSQ_COUNT,
-             ipsq_count_cell(c->guess_off_max_ns));
+    write_certificate_tsv_line(f, "message_times", IPSQ_TEXT,
+                               ipsq_text_cell(c->message_times));
+    write_certificate_tsv_line(f, "overhead_ns", IPSQ_COUNT,
+                               ipsq_count_cell(c->overhead_ns));
+    write_certificate_tsv_line(f, "probe_arc_ns", IPSQ_COUNT,
+                               ipsq_count_cell(c->probe_arc_ns));
+    write_certificate_tsv_line(f, "dilation", IPSQ_SHARE,
+                               recording_overhead_cell(c));
+    write_certificate_tsv_line(f, "cpu_ns", IPSQ_COUNT,
+                               ipsq_count_cell(c->cpu_ns));
+    write_certificate_tsv_line(f, "guessed_cpu_ns", IPSQ_COUNT,
+                               ipsq_count_cell(c->guessed_cpu_ns));
+    write_certificate_tsv_line(f, "guess_off_max_ns", IPSQ_COUNT,
+                               ipsq_count_cell(c->guess_off_max_ns));
 }

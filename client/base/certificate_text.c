@@ -72,8 +72,8 @@ static void add_names(struct writer *w, const char *what, char **item,
     free(text);
 }
 
-bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
-                        const Ips__Certificate *c)
+bool ipsq_format_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
+                               const Ips__Certificate *c)
 {
     double percent = (double)c->dilation_ppm / 1e4;
     if (!is_known_nonzero(c->overhead_ns) || c->dilation_ppm == UINT64_MAX)
@@ -92,7 +92,7 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
     char probe[IPSQ_UNIT_BYTES], overhead[IPSQ_UNIT_BYTES], share[48] = "";
     char line[IPSQ_OVERHEAD_BYTES];
     double percent = (double)c->dilation_ppm / 1e4;
-    if (!w->verbose && ipsq_overhead_text(line, c))
+    if (!w->verbose && ipsq_format_overhead_text(line, c))
         add_formatted(w, "%s", line);
     if (!w->verbose || !is_known_nonzero(c->overhead_ns))
         return;
@@ -133,7 +133,8 @@ static void add_lock_order(struct writer *w, const Ips__Certificate *c)
     }
 }
 
-static void add_loads(struct writer *w, const Ips__Certificate *c)
+static void add_loads_of_other_programs(struct writer *w,
+                                        const Ips__Certificate *c)
 {
     for (size_t i = 0; i < c->n_loads; i++) {
         const Ips__MachineLoad *l = c->loads[i];
@@ -240,7 +241,7 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
     add_cpu_estimates(w, c);
     add_lock_order(w, c);
     add_unexplained_times(w, c);
-    add_loads(w, c);
+    add_loads_of_other_programs(w, c);
     add_scenarios(w, c);
     for (size_t i = 0; i < c->n_details; i++)
         add_text(w, "note: ", c->details[i]);
@@ -248,8 +249,8 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
 
 /* Writes "BEFORE: TEXT" as a line. `more`: number of further items of this kind
  * that are not shown. */
-static void put_limit(FILE *f, const char *before, const char *text,
-                      size_t more)
+static void put_limitation_line(FILE *f, const char *before, const char *text,
+                                size_t more)
 {
     struct ipsq_cell cell = ipsq_text_cell(text);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
@@ -270,36 +271,41 @@ static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
     if (u->pid)
         snprintf(pid, sizeof(pid), " (pid %" PRIu32 ")", u->pid);
     snprintf(out, UNTRACED_BYTES, "%s process%s on %.100s, %s%s%.250s%s", count,
-             u->count == 1 ? "" : "es", u->machine, ipsq_untraced_why(u->cause),
-             *u->program ? ": " : "", u->program, pid);
+             u->count == 1 ? "" : "es", u->machine,
+             ipsq_describe_untraced_cause(u->cause), *u->program ? ": " : "",
+             u->program, pid);
     return out;
 }
 
-void ipsq_certificate_limits(FILE *f, const Ips__Certificate *cert,
-                             bool verbose)
+void ipsq_certificate_write_limitations(FILE *f, const Ips__Certificate *cert,
+                                        bool verbose)
 {
-    const Ips__Certificate *c = ipsq_certificate_or_none(cert);
+    const Ips__Certificate *c = ipsq_certificate_or_placeholder(cert);
     /* The last item of `unseen` is the same for all runs, so it is shown with
      * -v only. */
     size_t unseen = c->n_unseen - (c->n_unseen > 0 && !verbose);
     size_t most = verbose ? SIZE_MAX : 1;
     for (size_t i = 0; i < c->n_gaps && i < most; i++)
-        put_limit(f, "INCOMPLETE", c->gaps[i], verbose ? 0 : c->n_gaps - 1);
+        put_limitation_line(f, "INCOMPLETE", c->gaps[i],
+                            verbose ? 0 : c->n_gaps - 1);
     for (size_t i = 0; i < c->n_untraced && i < most; i++) {
         char text[UNTRACED_BYTES];
-        put_limit(f, "not recorded", untraced_text(text, c->untraced[i]),
-                  verbose ? 0 : c->n_untraced - 1);
+        put_limitation_line(f, "not recorded",
+                            untraced_text(text, c->untraced[i]),
+                            verbose ? 0 : c->n_untraced - 1);
     }
     for (size_t i = 0; i < unseen && i < most; i++)
-        put_limit(f, "not seen", c->unseen[i], verbose ? 0 : unseen - 1);
+        put_limitation_line(f, "not seen", c->unseen[i],
+                            verbose ? 0 : unseen - 1);
 }
 
-void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert, bool verbose)
+void ipsq_certificate_write_text(FILE *f, const Ips__Certificate *cert,
+                                 bool verbose)
 {
-    const Ips__Certificate *c = ipsq_certificate_or_none(cert);
+    const Ips__Certificate *c = ipsq_certificate_or_placeholder(cert);
     struct writer w = {.f = f, .begun = true};
     for (size_t i = 0; i < c->n_notes; i++)
-        put_limit(f, "note", c->notes[i], 0);
+        put_limitation_line(f, "note", c->notes[i], 0);
     fputs(verbose ? "certificate: " : "", f);
     fputs(c->complete ? "complete" : "INCOMPLETE", f);
     add_count(&w, c->events, "event");
@@ -311,7 +317,7 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert, bool verbose)
     }
     add_overhead(&w, c);
     add_count(&w, c->n_machines, "machine");
-    add_loads(&w, c);
+    add_loads_of_other_programs(&w, c);
     add_lock_order(&w, c);
     fputc('\n', f);
 }

@@ -47,8 +47,8 @@ const struct ipsq_command *ipsq_command_find(const char *name)
     return NULL;
 }
 
-int ipsq_set_no_command_error(const char *name, const char *const *more,
-                              struct ips_err *err)
+int ipsq_set_unknown_command_error(const char *name, const char *const *more,
+                                   struct ips_err *err)
 {
     struct ips_nearest near;
     ips_nearest_begin(&near, name);

@@ -93,8 +93,8 @@ const struct ipsq_command *ipsq_command_find(const char *name);
 /* Sets `err` to "no such command" and returns IPS_E_USAGE. The message suggests
  * the command, or the word in `more`, that is most similar to `name`. `more`
  * ends with NULL and may be NULL. */
-int ipsq_set_no_command_error(const char *name, const char *const *more,
-                              struct ips_err *err);
+int ipsq_set_unknown_command_error(const char *name, const char *const *more,
+                                   struct ips_err *err);
 
 /* Paragraphs of docs/glossary.md, NULL at the end. All but the title have the
  * form "**term** - text". */

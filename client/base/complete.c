@@ -15,7 +15,7 @@
 
 /* ---- candidates for one word -------------------------------------------- */
 
-static void keep_before_comma(struct ipsq_word *w)
+static void keep_text_before_last_comma(struct ipsq_word *w)
 {
     const char *comma = strrchr(w->whole + w->kept_bytes, ',');
     if (comma)
@@ -141,7 +141,7 @@ complete_value(const struct typed_line *l, enum ipsq_option option,
     const char *const *values = ipsq_option_values(option);
     const char *kind = ipsq_option_table[option].value;
     if (option == IPSQ_OPT_BY && c && c->several_bys)
-        keep_before_comma(w);
+        keep_text_before_last_comma(w);
     for (unsigned i = 0; values && values[i]; i++) {
         bool refused =
             c && ((option == IPSQ_OPT_BY && !(c->bys & 1u << i)) ||
@@ -160,7 +160,8 @@ complete_value(const struct typed_line *l, enum ipsq_option option,
 
 /* Offers terms of the glossary. A term of two words is completed word by
  * word. */
-static void offer_terms(const struct ipsq_word *w, const struct typed_line *l)
+static void offer_glossary_terms(const struct ipsq_word *w,
+                                 const struct typed_line *l)
 {
     char term[IPSQ_TERM_BYTES];
     size_t skip = l->args == 1 ? strlen(l->first) + 1 : 0;
@@ -175,8 +176,8 @@ static void offer_terms(const struct ipsq_word *w, const struct typed_line *l)
 
 /* Whether argument `n` (from 0) in the usage line of the command starts with
  * `what`. In "RUN[,RUN...] RUN" both arguments start with "RUN". */
-static bool takes_argument(const struct ipsq_command *c, int n,
-                           const char *what)
+static bool does_usage_argument_start_with(const struct ipsq_command *c, int n,
+                                           const char *what)
 {
     const char *at = c->usage;
     for (; n > 0 && *at; n--) {
@@ -196,14 +197,14 @@ static void complete_argument(const struct typed_line *l, struct ipsq_word *w,
     if (c == &ipsq_cmd_help) {
         if (l->args == 0)
             offer_commands(w->whole, w->out);
-        offer_terms(w, l);
+        offer_glossary_terms(w, l);
     } else if (c == &ipsq_cmd_completion) {
         ipsq_word_offer_all(w, ipsq_completion_shells);
-    } else if (takes_argument(c, 0, "MACHINE")) {
+    } else if (does_usage_argument_start_with(c, 0, "MACHINE")) {
         ipsq_word_offer_names(w, from, ipsq_complete_machines);
-    } else if (takes_argument(c, l->args, "RUN")) {
-        if (takes_argument(c, l->args, "RUN[,"))
-            keep_before_comma(w);
+    } else if (does_usage_argument_start_with(c, l->args, "RUN")) {
+        if (does_usage_argument_start_with(c, l->args, "RUN[,"))
+            keep_text_before_last_comma(w);
         ipsq_word_offer_names(w, from, ipsq_complete_runs);
     }
 }
@@ -218,7 +219,8 @@ ipsq_complete_word(const struct ipsq_name_source *from, char *const *words,
     struct ipsq_word w = {text, 0, out};
     bool dashed = !l.ended && *text == '-';
     size_t len = dashed ? strcspn(text, "=") : 0;
-    if (l.command && l.first && takes_argument(l.command, 0, "RUN"))
+    if (l.command && l.first &&
+        does_usage_argument_start_with(l.command, 0, "RUN"))
         named.run = l.first;
     if (l.pending != IPSQ_OPT_COUNT) {
         dashed = false;

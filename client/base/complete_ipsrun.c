@@ -25,7 +25,7 @@ static void read_help(char out[HELP_BYTES])
     int pipes[2];
     pid_t pid;
     *out = '\0';
-    if (ips_path_program("ipsrun", program, &ignored) < 0 ||
+    if (ips_path_find_program("ipsrun", program, &ignored) < 0 ||
         pipe2(pipes, O_CLOEXEC) < 0)
         return;
     posix_spawn_file_actions_init(&to);

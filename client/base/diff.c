@@ -176,7 +176,7 @@ static uint64_t count_assignments(unsigned n, unsigned k)
 
 /* Replaces `set`, which has `k` of the numbers below `n`, by the next such set
  * in lexical order. Returns false if it was the last. */
-static bool next_set(unsigned *set, unsigned k, unsigned n)
+static bool advance_to_next_combination(unsigned *set, unsigned k, unsigned n)
 {
     for (unsigned i = k; i-- > 0;) {
         if (set[i] == n - k + i)
@@ -283,7 +283,7 @@ static uint64_t test_permutations(const struct diff *d, unsigned *set,
     if (n <= WAYS_ALL) {
         do
             compare_permutation(d, set, c);
-        while (next_set(set, d->first, d->runs));
+        while (advance_to_next_combination(set, d->first, d->runs));
         return n;
     }
     /* the sides as the user gave them are one of the ways */
@@ -418,7 +418,7 @@ static int compare_items_by_change(const void *va, const void *vb)
     return order ? order : strcmp(a->name, b->name);
 }
 
-int diff_solve(struct diff *d, struct ips_err *err)
+int diff_compute_changes(struct diff *d, struct ips_err *err)
 {
     bool enough =
         d->first >= DIFF_RUNS_MIN && d->runs - d->first >= DIFF_RUNS_MIN;

@@ -65,7 +65,7 @@ int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
              uint64_t v, struct ips_err *err) IPS_MUST_USE;
 /* Computes means, changes, p-values and intervals; sorts the items by the size
  * of their change. */
-int diff_solve(struct diff *d, struct ips_err *err) IPS_MUST_USE;
+int diff_compute_changes(struct diff *d, struct ips_err *err) IPS_MUST_USE;
 
 /* Copies `text` without process ids, which differ in every run: "/m1/a.812"
  * becomes "/m1/a", and "m1/a.3 -> m1/b.7#2" becomes "m1/a -> m1/b". */

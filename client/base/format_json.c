@@ -1,7 +1,7 @@
 #include "client/base/out.h"
 
-void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
-                    const struct ipsq_cell *cell)
+void ipsq_json_write_cell(struct ipsq_json *j, enum ipsq_kind kind,
+                          const struct ipsq_cell *cell)
 {
     switch (kind) {
     case IPSQ_TEXT:
@@ -42,7 +42,8 @@ void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
     }
 }
 
-void ipsq_json_row(struct ipsq_json *j, const struct ipsq_table *t, size_t row)
+void ipsq_json_write_row(struct ipsq_json *j, const struct ipsq_table *t,
+                         size_t row)
 {
     const struct ipsq_cell *cells = t->cells + row * t->column_count;
     ipsq_json_open(j, '{');
@@ -51,7 +52,7 @@ void ipsq_json_row(struct ipsq_json *j, const struct ipsq_table *t, size_t row)
     j->pretty = false;
     for (size_t c = 0; c < t->column_count; c++) {
         ipsq_json_key(j, t->columns[c].key);
-        ipsq_json_cell(j, t->columns[c].kind, &cells[c]);
+        ipsq_json_write_cell(j, t->columns[c].kind, &cells[c]);
     }
     ipsq_json_close(j, '}');
     j->pretty = pretty;

@@ -25,7 +25,8 @@ static void tsv_text(FILE *f, const char *text)
     }
 }
 
-void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell)
+void ipsq_tsv_write_cell(FILE *f, enum ipsq_kind kind,
+                         const struct ipsq_cell *cell)
 {
     switch (kind) {
     case IPSQ_TEXT:
@@ -79,7 +80,7 @@ void ipsq_table_write_tsv(FILE *f, struct ipsq_table *t)
         for (size_t c = 0; c < t->column_count; c++) {
             if (c)
                 fputc('\t', f);
-            ipsq_tsv_cell(f, t->columns[c].kind, &row[c]);
+            ipsq_tsv_write_cell(f, t->columns[c].kind, &row[c]);
         }
         fputc('\n', f);
     }

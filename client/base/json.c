@@ -23,7 +23,7 @@ void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty)
     j->pretty = pretty;
 }
 
-static void new_line(struct ipsq_json *j)
+static void write_newline_and_indent(struct ipsq_json *j)
 {
     if (!j->pretty)
         return;
@@ -45,7 +45,7 @@ static void begin_value(struct ipsq_json *j)
     if (j->some[j->depth - 1])
         put_text(j, j->pretty ? "," : ", ");
     j->some[j->depth - 1] = true;
-    new_line(j);
+    write_newline_and_indent(j);
 }
 
 void ipsq_json_open(struct ipsq_json *j, char bracket)
@@ -62,7 +62,7 @@ void ipsq_json_close(struct ipsq_json *j, char bracket)
         return;
     bool some = j->some[--j->depth];
     if (some)
-        new_line(j);
+        write_newline_and_indent(j);
     put_char(j, bracket);
 }
 
@@ -122,7 +122,7 @@ static void write_escape(FILE *f, unsigned char c)
 }
 
 /* Whether the character is ASCII and needs no escape. */
-static bool is_plain(unsigned char c)
+static bool is_ascii_without_escape(unsigned char c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
@@ -134,7 +134,7 @@ static void write_string(struct ipsq_json *j, const char *text)
     while (len > 0) {
         unsigned char c = (unsigned char)*text;
         size_t n = 0;
-        while (n < len && is_plain((unsigned char)text[n]))
+        while (n < len && is_ascii_without_escape((unsigned char)text[n]))
             n++;
         bool plain = n > 0;
         if (!plain)

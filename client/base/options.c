@@ -398,9 +398,9 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
 
 /* Stores the value of an option, and adds the option's name to errors about the
  * value. */
-static int apply_option_or_name_error(struct ipsq_options *o,
-                                      enum ipsq_option option, const char *text,
-                                      struct ips_err *err)
+static int apply_option_and_prefix_error(struct ipsq_options *o,
+                                         enum ipsq_option option,
+                                         const char *text, struct ips_err *err)
 {
     int rc = apply_option(o, option, text, err);
     return rc < 0 && err && strncmp(err->msg, "--", 2) != 0
@@ -423,7 +423,7 @@ static int store_command_or_argument(struct ipsq_options *o, const char *word,
 
 /* Sets the error for an unknown option. `word`: the option as the user typed
  * it, such as "--objcet=/m1" or a letter. */
-static int set_no_option_error(const char *word, struct ips_err *err)
+static int set_unknown_option_error(const char *word, struct ips_err *err)
 {
     struct ips_nearest near;
     char typed[64], name[64];
@@ -460,16 +460,16 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
         else if (c == 'V')
             o->version = true;
         else if (c == 'v')
-            rc = apply_option_or_name_error(o, IPSQ_OPT_VERBOSE, NULL, err);
+            rc = apply_option_and_prefix_error(o, IPSQ_OPT_VERBOSE, NULL, err);
         else if (c == 1)
             rc = store_command_or_argument(o, optarg, err);
         else if (c == ':')
             rc = ips_err_set(err, IPS_E_USAGE, "'%.80s' needs a value",
                              argv[word]);
         else if (c == '?')
-            rc = set_no_option_error(argv[word], err);
+            rc = set_unknown_option_error(argv[word], err);
         else
-            rc = apply_option_or_name_error(
+            rc = apply_option_and_prefix_error(
                 o, (enum ipsq_option)(c - LONG_BASE), optarg, err);
         if (rc < 0)
             return rc;

@@ -69,12 +69,12 @@ void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
         return;
     case IPSQ_TSV:
         fprintf(o->file, "#%s\t", key);
-        ipsq_tsv_cell(o->file, kind, &value);
+        ipsq_tsv_write_cell(o->file, kind, &value);
         fputc('\n', o->file);
         return;
     case IPSQ_JSON:
         ipsq_json_key(&o->json, key);
-        ipsq_json_cell(&o->json, kind, &value);
+        ipsq_json_write_cell(&o->json, kind, &value);
         return;
     case IPSQ_JSONL:
         return;
@@ -94,7 +94,7 @@ void ipsq_out_formatted_value(struct ipsq_out *o, const char *title,
     ipsq_out_value(o, IPSQ_TEXT, NULL, title, ipsq_text_cell(text));
 }
 
-void ipsq_out_group(struct ipsq_out *o, const char *name)
+void ipsq_out_group_begin(struct ipsq_out *o, const char *name)
 {
     if (o->format != IPSQ_JSON)
         return;
@@ -152,11 +152,11 @@ void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t)
         break;
     case IPSQ_JSON:
         for (size_t i = 0; i < t->row_count; i++)
-            ipsq_json_row(&o->json, t, i);
+            ipsq_json_write_row(&o->json, t, i);
         break;
     case IPSQ_JSONL:
         for (size_t i = 0; i < t->row_count; i++) {
-            ipsq_json_row(&o->json, t, i);
+            ipsq_json_write_row(&o->json, t, i);
             ipsq_json_end(&o->json);
         }
         break;
@@ -192,8 +192,8 @@ void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
     ipsq_out_table_end(o, t);
 }
 
-void ipsq_out_write_limits(struct ipsq_out *o, const Ips__Certificate *c,
-                           bool verbose)
+void ipsq_out_write_limitations(struct ipsq_out *o, const Ips__Certificate *c,
+                                bool verbose)
 {
     char *text = NULL;
     size_t size = 0;
@@ -204,7 +204,7 @@ void ipsq_out_write_limits(struct ipsq_out *o, const Ips__Certificate *c,
     o->verbose = verbose;
     if (!lines)
         return;
-    ipsq_certificate_limits(lines, c, verbose);
+    ipsq_certificate_write_limitations(lines, c, verbose);
     fclose(lines);
     fputs(o->color && size ? IPSQ_YELLOW : "", o->file);
     write_folded_and_free(o, text);
@@ -224,16 +224,16 @@ static void put_certificate(struct ipsq_out *o)
         lines = open_memstream(&text, &size);
         if (!lines)
             return;
-        ipsq_certificate_text(lines, o->certificate, o->verbose);
+        ipsq_certificate_write_text(lines, o->certificate, o->verbose);
         fclose(lines);
         write_folded_and_free(o, text);
         return;
     case IPSQ_TSV:
-        ipsq_certificate_tsv(o->file, o->certificate);
+        ipsq_certificate_write_tsv(o->file, o->certificate);
         return;
     case IPSQ_JSON:
         ipsq_json_key(&o->json, "certificate");
-        ipsq_certificate_json(&o->json, o->certificate);
+        ipsq_certificate_write_json(&o->json, o->certificate);
         return;
     case IPSQ_JSONL:
         return;

@@ -33,7 +33,7 @@ struct ipsq_out {
                     aligned columns */
     unsigned value_count;
     bool certified, verbose;
-    /* the certificate given to ipsq_out_write_limits() */
+    /* the certificate given to ipsq_out_write_limitations() */
     const Ips__Certificate *certificate;
     struct ipsq_json json;
 };
@@ -50,7 +50,7 @@ void ipsq_out_formatted_value(struct ipsq_out *o, const char *title,
     __attribute__((format(printf, 3, 4)));
 /* Starts and ends a group of tables in JSON ({"name": {...}}); does nothing in
  * other formats. */
-void ipsq_out_group(struct ipsq_out *o, const char *name);
+void ipsq_out_group_begin(struct ipsq_out *o, const char *name);
 void ipsq_out_group_end(struct ipsq_out *o);
 /* Writes a whole table. `heading` is printed above it in the table format;
  * NULL: none. */
@@ -66,8 +66,8 @@ void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
 /* Called right after ipsq_out_begin(). In the table format, writes the
  * limitations of the answer at once; ipsq_out_end() writes the certificate. `c`
  * NULL: the answer has no certificate and counts as incomplete. */
-void ipsq_out_write_limits(struct ipsq_out *o, const Ips__Certificate *c,
-                           bool verbose);
+void ipsq_out_write_limitations(struct ipsq_out *o, const Ips__Certificate *c,
+                                bool verbose);
 /* Writes prose, in the table format only: `before` as it is, then `text` with
  * control characters replaced; folded on a terminal, with continuation lines
  * indented by `indent` columns. */
@@ -96,35 +96,41 @@ void ipsq_set_tables_wide(bool wide);
 /* Sets whether ipsq_cell_text replaces characters beyond ASCII with '?'. */
 void ipsq_set_cells_ascii(bool ascii);
 void ipsq_table_write_tsv(FILE *f, struct ipsq_table *t);
-void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
-                    const struct ipsq_cell *cell);
-void ipsq_json_row(struct ipsq_json *j, const struct ipsq_table *t, size_t row);
+void ipsq_json_write_cell(struct ipsq_json *j, enum ipsq_kind kind,
+                          const struct ipsq_cell *cell);
+void ipsq_json_write_row(struct ipsq_json *j, const struct ipsq_table *t,
+                         size_t row);
 
 /* Returns the text of a cell as printed for people, malloc'd, with control
  * characters replaced. */
 char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell);
 /* Writes a cell as TSV: numbers without units; \t \n \r \\ are escaped; a value
  * that was not measured is empty. */
-void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell);
+void ipsq_tsv_write_cell(FILE *f, enum ipsq_kind kind,
+                         const struct ipsq_cell *cell);
 
 /* Writes the certificate for people: all of it if `verbose`, else its notes and
  * a summary of one line. */
-void ipsq_certificate_text(FILE *f, const Ips__Certificate *c, bool verbose);
+void ipsq_certificate_write_text(FILE *f, const Ips__Certificate *c,
+                                 bool verbose);
 /* Writes the limitations of an answer, if there are any, one a line. Unless
  * `verbose`, writes only the first line of each kind, with the number of the
  * others. */
-void ipsq_certificate_limits(FILE *f, const Ips__Certificate *c, bool verbose);
-void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *c);
-void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
+void ipsq_certificate_write_limitations(FILE *f, const Ips__Certificate *c,
+                                        bool verbose);
+void ipsq_certificate_write_tsv(FILE *f, const Ips__Certificate *c);
+void ipsq_certificate_write_json(struct ipsq_json *j,
+                                 const Ips__Certificate *c);
 /* Returns `c`. If `c` is NULL, returns an incomplete certificate whose gap says
  * that the answer came without a certificate. */
-const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
+const Ips__Certificate *
+ipsq_certificate_or_placeholder(const Ips__Certificate *c);
 #define IPSQ_OVERHEAD_BYTES 64
 /* Formats "recording overhead 1.2% CPU". False: the overhead is unknown. */
-bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
-                        const Ips__Certificate *c);
+bool ipsq_format_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
+                               const Ips__Certificate *c);
 /* Returns the words that say why a process was not recorded; `cause` is that of
  * an Untraced message. */
-const char *ipsq_untraced_why(const char *cause);
+const char *ipsq_describe_untraced_cause(const char *cause);
 
 #endif

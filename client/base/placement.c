@@ -126,8 +126,8 @@ static int parse_machine_setting(Ips__PredictMachine *m, const char *word,
                        "load=recorded, turn=TIME");
 }
 
-static int parse_setting_or_name_error(Ips__PredictMachine *m, const char *word,
-                                       struct ips_err *err)
+static int parse_setting_and_prefix_error(Ips__PredictMachine *m,
+                                          const char *word, struct ips_err *err)
 {
     int rc = parse_machine_setting(m, word, err);
     if (rc == IPS_E_USAGE)
@@ -147,7 +147,7 @@ static int parse_machine_settings(Ips__PredictMachine *m, const char *text,
         if (!word)
             rc = set_no_memory_error(err);
         else if (*word)
-            rc = parse_setting_or_name_error(m, word, err);
+            rc = parse_setting_and_prefix_error(m, word, err);
         free(word);
         at += n + 1;
     }

@@ -27,7 +27,8 @@ static void pause_ms(long ms)
 }
 
 /* Stores in *yes whether a slave is connected to the master of the session. */
-static int has_slave(struct ipsq_session *s, bool *yes, struct ips_err *err)
+static int ask_whether_slave_is_connected(struct ipsq_session *s, bool *yes,
+                                          struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__StatusAsk ask = IPS__STATUS_ASK__INIT;
@@ -50,7 +51,7 @@ static int has_slave(struct ipsq_session *s, bool *yes, struct ips_err *err)
 static int start_missing_slave(struct ipsq_session *s, struct ips_err *err)
 {
     bool yes;
-    int rc = has_slave(s, &yes, err);
+    int rc = ask_whether_slave_is_connected(s, &yes, err);
     if (rc < 0 || yes)
         return rc;
     struct ips_err why;
@@ -59,7 +60,7 @@ static int start_missing_slave(struct ipsq_session *s, struct ips_err *err)
         return 0;
     for (uint64_t end = now_ms() + SLAVE_WAIT_MS; now_ms() < end && !yes;) {
         pause_ms(RETRY_MS);
-        rc = has_slave(s, &yes, err);
+        rc = ask_whether_slave_is_connected(s, &yes, err);
         if (rc < 0)
             return rc;
     }
@@ -100,7 +101,7 @@ int ipsq_session_connect(struct ipsq_session *s, const struct ipsq_options *o,
         return ips_err_set(err, IPS_E_USAGE, "--master is too long");
     int rc = 0;
     if (!o->state && !o->master)
-        rc = ips_path_state(s->state, err);
+        rc = ips_path_state_directory(s->state, err);
     if (rc == 0 && !o->master)
         rc = ips_path_master_address(s->state, s->address, err);
     if (rc == 0)
@@ -194,7 +195,7 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
         const Ips__Reply *reply;
         rc = next_reply(s, rq->id, &got, &reply, err);
         if (rc == 0 && reply) {
-            rc = ips_reply_error(reply, err);
+            rc = ips_reply_get_error(reply, err);
             done = reply->last;
             if (rc == 0 && on_piece)
                 rc = on_piece(reply, arg, err);

@@ -21,7 +21,7 @@ static int make_absolute_state_dir(const char *state, char out[IPS_PATH_BYTES],
                                    struct ips_err *err)
 {
     char resolved[PATH_MAX];
-    int rc = ips_path_make_state(state, err);
+    int rc = ips_path_make_state_directory(state, err);
     if (rc < 0)
         return rc;
     if (!realpath(state, resolved))
@@ -35,7 +35,7 @@ int ipsq_start_master(const char *state, struct ips_err *err)
 {
     char program[IPS_PATH_BYTES], dir[IPS_PATH_BYTES], log[IPS_PATH_BYTES];
     char at[IPS_PATH_BYTES], word[4][12] = {"--private", "--state", "--listen"};
-    int rc = ips_path_program("ips-master", program, err);
+    int rc = ips_path_find_program("ips-master", program, err);
     if (rc == 0)
         rc = make_absolute_state_dir(state, dir, err);
     if (rc == 0)
@@ -52,7 +52,7 @@ int ipsq_start_master(const char *state, struct ips_err *err)
 static int choose_pool_for_state(const char *dir, char pool[IPS_PATH_BYTES],
                                  struct ips_err *err)
 {
-    if (ips_path_state_is_default(dir))
+    if (ips_path_state_may_drain_default_pool(dir))
         return ips_path_pool_root(pool, err);
     if (snprintf(pool, IPS_PATH_BYTES, "%s/no-pool", dir) >= IPS_PATH_BYTES)
         return ips_err_set(err, IPS_E_LIMIT, "%.80s: path too long", dir);
@@ -65,7 +65,7 @@ int ipsq_start_slave(const char *state, struct ips_err *err)
     char at[IPS_PATH_BYTES], pool[IPS_PATH_BYTES], machine[64];
     char word[5][12] = {"--private", "--pool", "--state", "--machine",
                         "--master"};
-    int rc = ips_path_program("ips-slave", program, err);
+    int rc = ips_path_find_program("ips-slave", program, err);
     if (rc == 0)
         rc = make_absolute_state_dir(state, dir, err);
     if (rc == 0)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *check_memory(void *memory)
+static void *exit_if_out_of_memory(void *memory)
 {
     if (!memory) {
         fputs("ipsq: out of memory\n", stderr);
@@ -20,9 +20,9 @@ void ipsq_table_init(struct ipsq_table *t, const char *name,
     t->name = name;
     t->columns = columns;
     t->column_count = column_count;
-    t->widths = check_memory(calloc(column_count, sizeof(*t->widths)));
-    t->hidden = check_memory(calloc(column_count, sizeof(*t->hidden)));
-    t->cuts = check_memory(calloc(column_count, sizeof(*t->cuts)));
+    t->widths = exit_if_out_of_memory(calloc(column_count, sizeof(*t->widths)));
+    t->hidden = exit_if_out_of_memory(calloc(column_count, sizeof(*t->hidden)));
+    t->cuts = exit_if_out_of_memory(calloc(column_count, sizeof(*t->cuts)));
     for (size_t c = 0; c < column_count; c++)
         t->cuts[c] = columns[c].kind == IPSQ_TEXT ||
                      columns[c].kind == IPSQ_LIST ||
@@ -51,7 +51,7 @@ struct ipsq_cell *ipsq_table_add_row(struct ipsq_table *t)
 {
     if (t->row_count == t->row_capacity) {
         t->row_capacity = t->row_capacity ? t->row_capacity * 2 : 16;
-        t->cells = check_memory(realloc(
+        t->cells = exit_if_out_of_memory(realloc(
             t->cells, t->row_capacity * t->column_count * sizeof(*t->cells)));
     }
     struct ipsq_cell *row = t->cells + t->row_count++ * t->column_count;
@@ -83,8 +83,10 @@ uint64_t ipsq_table_keep_top(struct ipsq_table *t, size_t column, uint64_t n)
     uint64_t left_out = n && n < t->row_count ? t->row_count - n : 0;
     if (t->row_count < 2)
         return 0;
-    struct ranked *rank = check_memory(malloc(t->row_count * sizeof(*rank)));
-    struct ipsq_cell *cells = check_memory(malloc(t->row_count * width));
+    struct ranked *rank =
+        exit_if_out_of_memory(malloc(t->row_count * sizeof(*rank)));
+    struct ipsq_cell *cells =
+        exit_if_out_of_memory(malloc(t->row_count * width));
     for (size_t i = 0; i < t->row_count; i++) {
         uint64_t value = t->cells[i * t->column_count + column].n;
         rank[i] = (struct ranked){value == UINT64_MAX ? 0 : value, i};

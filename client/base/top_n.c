@@ -25,14 +25,14 @@ static int compare_sql_values(const struct ipsq_cell *x,
 {
     char a = x->value.type, b = y->value.type;
     if (a == 't' && b == 't')
-        return ips_rank_text(x->value.text, y->value.text, back);
+        return ips_rank_compare_texts(x->value.text, y->value.text, back);
     if (a == 'i' && b == 'i')
-        return ips_rank_integer(x->value.i, y->value.i, back);
+        return ips_rank_compare_integers(x->value.i, y->value.i, back);
     if ((a == 't') != (b == 't') && a && b)
         return a == 't' ? 1 : -1;
     double u = a == 'i' ? (double)x->value.i : x->value.r;
     double v = b == 'i' ? (double)y->value.i : y->value.r;
-    return ips_rank_real(u, v, a != 0, b != 0, back);
+    return ips_rank_compare_reals(u, v, a != 0, b != 0, back);
 }
 
 static int compare_cell_values(enum ipsq_kind kind, const struct ipsq_cell *x,
@@ -41,18 +41,19 @@ static int compare_cell_values(enum ipsq_kind kind, const struct ipsq_cell *x,
     switch (kind) {
     case IPSQ_TEXT:
     case IPSQ_FIGURE:
-        return ips_rank_text(x->text, y->text, back);
+        return ips_rank_compare_texts(x->text, y->text, back);
     case IPSQ_COUNT:
     case IPSQ_NS:
     case IPSQ_BYTES:
-        return ips_rank_count(x->n, y->n, back);
+        return ips_rank_compare_counts(x->n, y->n, back);
     case IPSQ_INT:
-        return ips_rank_integer(x->i, y->i, back);
+        return ips_rank_compare_integers(x->i, y->i, back);
     case IPSQ_REAL:
     case IPSQ_SHARE:
-        return ips_rank_real(x->r, y->r, x->r == x->r, y->r == y->r, back);
+        return ips_rank_compare_reals(x->r, y->r, x->r == x->r, y->r == y->r,
+                                      back);
     case IPSQ_BOOL:
-        return ips_rank_integer(x->b, y->b, back);
+        return ips_rank_compare_integers(x->b, y->b, back);
     case IPSQ_VALUE:
         return compare_sql_values(x, y, back);
     case IPSQ_LIST:
@@ -100,7 +101,7 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
 
 /* Moves *text to the start of the machine's name in "/m1/a.3" or "m1", and
  * returns the length of the name. */
-static size_t find_machine_name(const char **text)
+static size_t skip_to_machine_name(const char **text)
 {
     while (**text == '/')
         ++*text;
@@ -140,10 +141,11 @@ static int find_machines_of_rows(const struct ipsq_table *t, size_t **out,
     }
     for (size_t i = 0; i < t->row_count; i++) {
         const char *own = text_of_cell(t, column, i);
-        size_t n = find_machine_name(&own), g = 0;
+        size_t n = skip_to_machine_name(&own), g = 0;
         for (; g < groups; g++) {
             const char *other = text_of_cell(t, column, first[g]);
-            if (find_machine_name(&other) == n && strncmp(own, other, n) == 0)
+            if (skip_to_machine_name(&other) == n &&
+                strncmp(own, other, n) == 0)
                 break;
         }
         if (g == groups)
@@ -218,7 +220,8 @@ int ipsq_sort_and_keep_top(struct ipsq_table *t, const struct ipsq_options *o,
     return rc;
 }
 
-void ipsq_put_left_out(struct ipsq_out *out, const char *name, uint64_t count)
+void ipsq_put_left_out_count(struct ipsq_out *out, const char *name,
+                             uint64_t count)
 {
     char key[80];
     snprintf(key, sizeof(key), "%s_left_out", name);

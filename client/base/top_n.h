@@ -27,7 +27,8 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
 /* Reports that `count` rows of the table `name` are left out: as the key
  * "NAME_left_out" in JSON and TSV; in the table format as a line, if `count` is
  * not 0. Called after the table was written. */
-void ipsq_put_left_out(struct ipsq_out *out, const char *name, uint64_t count);
+void ipsq_put_left_out_count(struct ipsq_out *out, const char *name,
+                             uint64_t count);
 
 /* Fills `s` so that the master sends only the rows that --sort, --top and --per
  * select, and returns it. NULL: the master has to send all rows. */

@@ -340,7 +340,8 @@ static void format_change(enum ipsq_kind kind, double change, char out[64])
     snprintf(out, 64, "%s%s", sign, text);
 }
 
-static struct ipsq_cell keep_text(struct texts *t, const char *text)
+static struct ipsq_cell store_text_and_make_cell(struct texts *t,
+                                                 const char *text)
 {
     char *to = t->text[t->count++];
     snprintf(to, TEXT_BYTES, "%.*s", (int)TEXT_BYTES - 1, text);
@@ -383,18 +384,18 @@ static void put_figure_row(struct ipsq_table *t, const struct diff_state *w,
     if (!texts)
         return;
     format_value(f->kind, a, text);
-    *cell++ = keep_text(texts, text);
+    *cell++ = store_text_and_make_cell(texts, text);
     format_value(f->kind, b, text);
-    *cell++ = keep_text(texts, text);
+    *cell++ = store_text_and_make_cell(texts, text);
     format_change(f->kind, b - a, text);
-    *cell++ = keep_text(texts, text);
+    *cell++ = store_text_and_make_cell(texts, text);
     text[0] = '\0';
     if (!isnan(low)) {
         format_change(f->kind, low, from);
         format_change(f->kind, high, to);
         snprintf(text, sizeof(text), "%s .. %s", from, to);
     }
-    *cell++ = keep_text(texts, text);
+    *cell++ = store_text_and_make_cell(texts, text);
 }
 
 static void put_figures(struct ipsq_out *out, const struct diff_state *w,
@@ -436,11 +437,11 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
         if (!texts)
             continue;
         format_change(IPSQ_NS, (double)x->change, text);
-        *cell++ = keep_text(texts, text);
+        *cell++ = store_text_and_make_cell(texts, text);
     }
     size_t shown = t.row_count;
     ipsq_out_table(out, &t, heading);
-    ipsq_put_left_out(out, name, d->count - shown);
+    ipsq_put_left_out_count(out, name, d->count - shown);
     ipsq_table_release(&t);
 }
 
@@ -550,8 +551,10 @@ static int resolve_run_list(struct diff_state *w, struct ipsq_session *s,
     }
 }
 
-static int begin_diff(struct diff_state *w, const struct ipsq_options *o,
-                      struct ipsq_session *s, struct ips_err *err)
+static int init_sides_and_resolve_runs(struct diff_state *w,
+                                       const struct ipsq_options *o,
+                                       struct ipsq_session *s,
+                                       struct ips_err *err)
 {
     if (o->arg_count != 2)
         return ips_err_set(err, IPS_E_USAGE,
@@ -581,7 +584,7 @@ static int run_diff(const struct ipsq_command *self,
     (void)self;
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = begin_diff(w, o, s, err);
+    int rc = init_sides_and_resolve_runs(w, o, s, err);
     for (unsigned i = 0; rc == 0 && i < w->runs; i++) {
         rc = ask_path(w, o, s, i, err);
         if (rc == 0)
@@ -589,11 +592,11 @@ static int run_diff(const struct ipsq_command *self,
         complete = complete && w->run[i].complete;
     }
     if (rc == 0)
-        rc = diff_solve(&w->what, err);
+        rc = diff_compute_changes(&w->what, err);
     if (rc == 0)
-        rc = diff_solve(&w->whose, err);
+        rc = diff_compute_changes(&w->whose, err);
     if (rc == 0)
-        rc = diff_solve(&w->cpu, err);
+        rc = diff_compute_changes(&w->cpu, err);
     if (rc == 0)
         rc = print_diff(o, w, err);
     diff_release(&w->what);

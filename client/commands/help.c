@@ -33,7 +33,7 @@ static bool print_term(const char *word)
     return false;
 }
 
-static int set_no_help_error(const char *word, struct ips_err *err)
+static int set_unknown_help_topic_error(const char *word, struct ips_err *err)
 {
     char term[IPSQ_TERM_BYTES];
     struct ips_nearest near;
@@ -62,7 +62,8 @@ static int run_help(const struct ipsq_command *self,
              o->arg_count > 1 ? " " : "", o->arg_count > 1 ? o->args[1] : "");
     const struct ipsq_command *c = ipsq_command_find(word);
     if (!c)
-        return print_term(word) ? IPSQ_OK : set_no_help_error(word, err);
+        return print_term(word) ? IPSQ_OK
+                                : set_unknown_help_topic_error(word, err);
     ipsq_print_command_usage(stdout, c);
     return IPSQ_OK;
 }

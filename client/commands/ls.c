@@ -21,7 +21,7 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 }
 
 /* Returns the last component of the object's name: "a.3" of "/m1/a.3". */
-static const char *own_name(const char *object)
+static const char *last_part_of_object_name(const char *object)
 {
     const char *slash = object ? strrchr(object, '/') : NULL;
     return slash && slash[1] ? slash + 1 : object;
@@ -41,7 +41,8 @@ static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text_cell(row->object);
     *cell++ = ipsq_text_cell(row->level);
-    *cell++ = ipsq_text_cell(is_thread ? row->name : own_name(row->object));
+    *cell++ = ipsq_text_cell(is_thread ? row->name
+                                       : last_part_of_object_name(row->object));
     *cell++ = pid_cell(row->pid);
     *cell++ = pid_cell(row->parent_pid);
     *cell++ = pid_cell(is_process ? 0 : row->tid);
@@ -93,7 +94,7 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
         if (level == 0) {
             ipsq_progress_end();
             ipsq_out_begin(&out, stdout, o->format, false);
-            ipsq_out_write_limits(&out, a->certificate, o->verbose);
+            ipsq_out_write_limitations(&out, a->certificate, o->verbose);
             ipsq_out_value(&out, IPSQ_TEXT, "run", "run",
                            ipsq_text_cell(run_name));
             ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
@@ -101,7 +102,8 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
         }
         if (tree || level > 0) {
             ipsq_out_table(&out, &t, "");
-            ipsq_put_left_out(&out, tree ? "objects" : names[level], left_out);
+            ipsq_put_left_out_count(&out, tree ? "objects" : names[level],
+                                    left_out);
         }
         ipsq_table_release(&t);
     }

@@ -117,7 +117,7 @@ static void write_top_and_release(struct ipsq_out *out, struct ipsq_table *t,
         left_out += ipsq_table_keep_top(t, column, top);
     if (t->row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, t, heading);
-    ipsq_put_left_out(out, t->name, left_out);
+    ipsq_put_left_out_count(out, t->name, left_out);
     ipsq_table_release(t);
 }
 
@@ -260,11 +260,11 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");
-    ipsq_put_left_out(&out, "metrics",
-                      left_out + (left->n_rows ? left->rows[0] : 0));
+    ipsq_put_left_out_count(&out, "metrics",
+                            left_out + (left->n_rows ? left->rows[0] : 0));
     ipsq_table_release(&t);
     put_waits(&out, a, o->top);
     put_matrix(&out, "machine_matrix", "messages between machines",
@@ -326,8 +326,9 @@ static int join_and_print_metrics(const struct ipsq_options *o,
 
 /* Asks the master for the length of the critical path in CPU time, with message
  * times 0. */
-static int ask_ideal(struct ipsq_session *s, char *run_name, uint64_t *ideal_ns,
-                     struct ips_err *err)
+static int ask_path_length_without_messages(struct ipsq_session *s,
+                                            char *run_name, uint64_t *ideal_ns,
+                                            struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
@@ -387,7 +388,7 @@ static int run_metrics(const struct ipsq_command *self,
     if (rc == 0)
         rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_METRICS, err);
     if (rc == 0 && o->pop_efficiencies)
-        rc = ask_ideal(s, rq.run, &ideal_ns, err);
+        rc = ask_path_length_without_messages(s, rq.run, &ideal_ns, err);
     if (rc == 0)
         rc = join_and_print_metrics(o, rq.run, last->metrics, &whole, ideal_ns,
                                     err);

@@ -82,13 +82,13 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");
     if (a->totals &&
         w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
-    ipsq_put_left_out(&out, "metrics", left_out);
+    ipsq_put_left_out_count(&out, "metrics", left_out);
     ipsq_table_release(&t);
     return ipsq_out_end(&out, err);
 }

@@ -67,7 +67,7 @@ static void put_cpu_and_run_delay(struct ipsq_out *out,
 /* Whether processes continued after the command of the run ended (by more than
  * 1% of the command's elapsed time) and made the path longer than that elapsed
  * time. */
-static bool outlives_command(const Ips__PathAnswer *a)
+static bool do_processes_outlive_command(const Ips__PathAnswer *a)
 {
     return a->elapsed_ns != IPS_UNMEASURED && a->lasted_ns != IPS_UNMEASURED &&
            a->lasted_ns > a->elapsed_ns + a->elapsed_ns / 100 &&
@@ -95,7 +95,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
                    ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "lasted_ns",
-                   outlives_command(a) ? "went on for" : NULL,
+                   do_processes_outlive_command(a) ? "went on for" : NULL,
                    ipsq_count_cell(a->lasted_ns));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns",
                    strcmp(a->weighting, "cpu") == 0 ? "total CPU"
@@ -178,7 +178,7 @@ static int print_path(const struct ipsq_options *o, const char *run_name,
     bool empty = segments->row_count == 0;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a, o->verbose);
     put_engine_cost(&out, a->cost, o->verbose);
     if (empty)

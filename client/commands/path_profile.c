@@ -57,7 +57,7 @@ void ipsq_path_rows_release(struct ipsq_path_rows *rows)
     ipsq_rows_release(&rows->whole_lines);
 }
 
-static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
+static struct ipsq_cell cell_of_share(uint64_t part, uint64_t whole)
 {
     return ipsq_real_cell(whole ? (double)part / (double)whole
                                 : IPS_UNMEASURED_REAL);
@@ -68,7 +68,7 @@ static void write_table_and_release(struct ipsq_out *out, struct ipsq_table *t,
 {
     if (t->row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, t, heading);
-    ipsq_put_left_out(out, t->name, left_out);
+    ipsq_put_left_out_count(out, t->name, left_out);
     ipsq_table_release(t);
 }
 
@@ -90,7 +90,7 @@ static void put_shares(struct ipsq_out *out, const char *name,
     t.spare_columns = "ns_low+ns_high stable count";
     for (size_t i = 0; i < count; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = share_of(shares[i]->ns, whole);
+        *cell++ = cell_of_share(shares[i]->ns, whole);
         *cell++ = ipsq_count_cell(shares[i]->ns);
         *cell++ = ipsq_count_cell(shares[i]->count);
         *cell++ = ipsq_bool_cell(shares[i]->stable);
@@ -177,11 +177,11 @@ static void add_procedure_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
                               const struct procedures *p, char *place)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
-    *cell++ = share_of(r->self_ns, p->of);
+    *cell++ = cell_of_share(r->self_ns, p->of);
     *cell++ = ipsq_count_cell(r->self_ns);
     if (p->whole) {
         *cell++ = ipsq_count_cell(r->path_ns);
-        *cell++ = share_of(r->path_ns, r->self_ns);
+        *cell++ = cell_of_share(r->path_ns, r->self_ns);
     }
     *cell++ = ipsq_count_cell(r->self_low_ns);
     *cell++ = ipsq_count_cell(r->self_high_ns);
@@ -274,7 +274,7 @@ static void put_sequences(struct ipsq_out *out, const char *heading,
     for (size_t i = 0; texts && i < n; i++) {
         const Ips__Sequence *s = rows[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = share_of(s->ns, of);
+        *cell++ = cell_of_share(s->ns, of);
         *cell++ = ipsq_count_cell(s->ns);
         *cell++ = ipsq_count_cell(s->count);
         *cell++ = ipsq_list_cell(s->objects, s->n_objects);
@@ -308,10 +308,10 @@ static void put_whole_shares(struct ipsq_out *out, const char *name,
     ipsq_table_init(&t, name, whole_columns, IPSQ_COUNT_OF(whole_columns));
     for (size_t i = 0; i < count; i++) {
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        *cell++ = share_of(shares[i]->ns, whole);
+        *cell++ = cell_of_share(shares[i]->ns, whole);
         *cell++ = ipsq_count_cell(shares[i]->ns);
         *cell++ = ipsq_count_cell(shares[i]->path_ns);
-        *cell++ = share_of(shares[i]->path_ns, shares[i]->ns);
+        *cell++ = cell_of_share(shares[i]->path_ns, shares[i]->ns);
         *cell++ = ipsq_count_cell(shares[i]->count);
         *cell++ = ipsq_text_cell(shares[i]->object);
     }
@@ -327,7 +327,7 @@ static void put_profile_of_all_work(struct ipsq_out *out, unsigned by,
     const Ips__WholeGraph *w = a->whole;
     uint64_t path_unsampled =
         a->procedure_totals ? a->procedure_totals->unsampled_ns : 0;
-    ipsq_out_group(out, "whole");
+    ipsq_out_group_begin(out, "whole");
     if (by & IPSQ_IS_BY(MACHINE))
         put_whole_shares(out, "machines",
                          "all work by machine, and what of it is on the path",
@@ -402,7 +402,7 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
     if (ipsq_has_window(o))
         ipsq_out_value(out, IPSQ_NS, "window_ns", "in the window",
                        ipsq_count_cell(a->window_ns));
-    ipsq_out_group(out, "shares");
+    ipsq_out_group_begin(out, "shares");
     /* puts a blank line between the values and the first list */
     out->parts_written = 1;
     put_path_shares(out, by, a, rows, top);

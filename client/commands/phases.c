@@ -147,7 +147,7 @@ static int print_phases(const struct ipsq_options *o, const char *run_name,
     int rc = 0;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a);
     if (o->format == IPSQ_TABLE) {
         ipsq_out_line(&out, "%s", "");

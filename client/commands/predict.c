@@ -332,7 +332,7 @@ static int print_prediction(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a);
     if (a->found)
         put_search(&out, a->found);

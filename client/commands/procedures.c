@@ -34,7 +34,7 @@ static bool has_object_column(const struct ipsq_options *o)
            (strcmp(o->by, "process") == 0 || strcmp(o->by, "machine") == 0);
 }
 
-static struct ipsq_columns columns_of(const struct ipsq_options *o)
+static struct ipsq_columns columns_for_options(const struct ipsq_options *o)
 {
     size_t first = has_object_column(o) ? 0 : 1;
     bool table = o->format == IPSQ_TABLE;
@@ -42,7 +42,7 @@ static struct ipsq_columns columns_of(const struct ipsq_options *o)
                                  IPSQ_COUNT_OF(columns) - first - !table};
 }
 
-static struct ipsq_cell real_share(uint64_t part, uint64_t whole)
+static struct ipsq_cell cell_of_share(uint64_t part, uint64_t whole)
 {
     return ipsq_real_cell(whole ? (double)part / (double)whole
                                 : IPS_UNMEASURED_REAL);
@@ -57,7 +57,7 @@ static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
     if (with_object)
         *cell++ = ipsq_text_cell(r->object);
     *cell++ = ipsq_count_cell(r->self_ns);
-    *cell++ = real_share(r->self_ns, cpu_ns);
+    *cell++ = cell_of_share(r->self_ns, cpu_ns);
     *cell++ = ipsq_count_cell(r->self_low_ns);
     *cell++ = ipsq_count_cell(r->self_high_ns);
     *cell++ = ipsq_count_cell(r->total_ns);
@@ -158,7 +158,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     bool table = o->format == IPSQ_TABLE;
     bool with_object = has_object_column(o);
-    const struct ipsq_columns shown = columns_of(o);
+    const struct ipsq_columns shown = columns_for_options(o);
     w->texts = calloc(w->rows.count + 1, PLACE_BYTES);
     if (!w->texts)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
@@ -182,7 +182,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
                    ipsq_text_cell(o->object ? o->object : "/"));
@@ -193,7 +193,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     ipsq_table_release(&t);
     if (w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
-    ipsq_put_left_out(&out, "procedures", left_out);
+    ipsq_put_left_out_count(&out, "procedures", left_out);
     put_counted_only_procedures(&out, &w->rows);
     return ipsq_out_end(&out, err);
 }
@@ -268,7 +268,7 @@ const struct ipsq_command ipsq_cmd_procedures = {
     .formats = IPSQ_FORMATS_USUAL,
     .bys = IPSQ_IS_BY(PROCEDURE) | IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(MACHINE) |
            IPSQ_IS_BY(LINE),
-    .sort_columns = columns_of,
+    .sort_columns = columns_for_options,
     .max_args = 1,
     .run = run_procedures,
 };

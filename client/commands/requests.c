@@ -90,8 +90,9 @@ static struct ipsq_cell *fill_time_cells(struct ipsq_cell *cell,
     return cell;
 }
 
-static void put_parts_row(struct ipsq_table *t, const char *service,
-                          const char *which, const Ips__RequestParts *p)
+static void put_request_time_parts_row(struct ipsq_table *t,
+                                       const char *service, const char *which,
+                                       const Ips__RequestParts *p)
 {
     if (!p || !p->requests)
         return;
@@ -134,16 +135,17 @@ static void put_services(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     ipsq_table_release(&t);
 }
 
-static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
+static void put_request_time_parts(struct ipsq_out *out,
+                                   const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "parts", parts, IPSQ_COUNT_OF(parts));
     t.spare_columns = "external_ns requests untaken_ns message_ns";
     for (size_t i = 0; i < a->n_services; i++) {
         const Ips__ServiceRow *r = a->services[i];
-        put_parts_row(&t, r->service, "all", r->all);
-        put_parts_row(&t, r->service, "40% to 60%", r->median);
-        put_parts_row(&t, r->service, "slowest 1%", r->slowest);
+        put_request_time_parts_row(&t, r->service, "all", r->all);
+        put_request_time_parts_row(&t, r->service, "40% to 60%", r->median);
+        put_request_time_parts_row(&t, r->service, "slowest 1%", r->slowest);
     }
     if (t.row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "what the time of a request was, on average");
@@ -240,7 +242,7 @@ static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     if (t.row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "the slowest");
     ipsq_table_release(&t);
-    ipsq_put_left_out(out, "slowest", count_requests(a) - a->n_slowest);
+    ipsq_put_left_out_count(out, "slowest", count_requests(a) - a->n_slowest);
 }
 
 static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
@@ -261,8 +263,8 @@ static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
     }
     ipsq_out_table(out, &t, "");
     ipsq_table_release(&t);
-    ipsq_put_left_out(out, "stations",
-                      top && a->n_stations > top ? a->n_stations - top : 0);
+    ipsq_put_left_out_count(
+        out, "stations", top && a->n_stations > top ? a->n_stations - top : 0);
 }
 
 static int print_requests(const struct ipsq_options *o, const char *run_name,
@@ -272,7 +274,7 @@ static int print_requests(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
     ipsq_out_value(&out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
                    ipsq_bool_cell(a->open));
@@ -291,7 +293,7 @@ static int print_requests(const struct ipsq_options *o, const char *run_name,
         put_stations(&out, a, top);
     } else {
         put_services(&out, a);
-        put_parts(&out, a);
+        put_request_time_parts(&out, a);
         put_typical_causes(&out, a);
         put_excess_of_slowest(&out, a);
         put_slowest(&out, a);

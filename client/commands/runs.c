@@ -72,7 +72,7 @@ static int run_runs(const struct ipsq_command *self,
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
     ipsq_out_table(&out, &t, NULL);
-    ipsq_put_left_out(&out, "runs", left_out);
+    ipsq_put_left_out_count(&out, "runs", left_out);
     if (count == 0)
         ipsq_out_line(&out,
                       "no run is known to the master at %s: record one with "

@@ -119,10 +119,10 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
     if (rc == 0) {
         ipsq_progress_end();
         ipsq_out_begin(&out, stdout, o->format, false);
-        ipsq_out_write_limits(&out, certificate, o->verbose);
+        ipsq_out_write_limitations(&out, certificate, o->verbose);
         ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text_cell(run_name));
         ipsq_out_table(&out, &t, NULL);
-        ipsq_put_left_out(&out, "rows", left_out);
+        ipsq_put_left_out_count(&out, "rows", left_out);
         rc = ipsq_out_end(&out, err);
     }
     ipsq_table_release(&t);

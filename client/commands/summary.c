@@ -71,7 +71,7 @@ static void print_unrecorded(const Ips__Certificate *c)
         ipsq_text_cell(slash ? slash + 1 : most->program);
     char *name = ipsq_cell_text(IPSQ_TEXT, &program);
     printf(" not recorded (%s%s%s%s)", *program.text ? name : "",
-           *program.text ? ": " : "", ipsq_untraced_why(most->cause),
+           *program.text ? ": " : "", ipsq_describe_untraced_cause(most->cause),
            c->n_untraced > 1 ? ", ..." : "");
     free(name);
 }
@@ -109,7 +109,7 @@ static void print_summary_line(const struct counts *n,
     print_count(n->processes, "process", "processes");
     if (c->n_machines > 1)
         printf(" on %zu machines", c->n_machines);
-    if (ipsq_overhead_text(overhead, c))
+    if (ipsq_format_overhead_text(overhead, c))
         printf(", %s", overhead);
     print_unrecorded(c);
     if (!c->complete)
@@ -131,7 +131,7 @@ static int run_summary(const struct ipsq_command *self,
         rc = ask_counts(s, &rq, &n, &a, err);
     if (rc < 0)
         return rc;
-    const Ips__Certificate *c = ipsq_certificate_or_none(a->certificate);
+    const Ips__Certificate *c = ipsq_certificate_or_placeholder(a->certificate);
     ipsq_progress_end();
     if (o->format == IPSQ_TABLE) {
         print_summary_line(&n, c);
@@ -139,7 +139,7 @@ static int run_summary(const struct ipsq_command *self,
     }
     struct ipsq_out out;
     ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_write_limits(&out, c, o->verbose);
+    ipsq_out_write_limitations(&out, c, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text_cell(rq.run));
     ipsq_out_value(&out, IPSQ_COUNT, "processes", NULL,
                    ipsq_count_cell(n.processes));

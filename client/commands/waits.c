@@ -62,7 +62,7 @@ static const struct ipsq_column machine_columns[] = {
     {"over_ns", NULL, IPSQ_NS},
 };
 
-static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
+static struct ipsq_cell cell_of_share(uint64_t part, uint64_t whole)
 {
     return ipsq_real_cell(whole ? (double)part / (double)whole
                                 : IPS_UNMEASURED_REAL);
@@ -97,7 +97,8 @@ static void add_text(char out[WHILE_BYTES], const char *text)
 
 /* Returns the name of an object, without its machine ("a.3" for "/m1/a.3") if
  * `other` is on the same machine. */
-static const char *short_name(const char *object, const char *other)
+static const char *name_without_common_machine(const char *object,
+                                               const char *other)
 {
     const char *slash = *object ? strchr(object + 1, '/') : NULL;
     size_t n = slash ? (size_t)(slash - object) + 1 : 0;
@@ -110,8 +111,9 @@ static void append_blame_text(const Ips__BlameRow *b, const char *waiter,
                               char out[WHILE_BYTES])
 {
     char ns[IPSQ_UNIT_BYTES], one[300];
-    const char *who =
-        strcmp(b->object, waiter) == 0 ? "" : short_name(b->object, waiter);
+    const char *who = strcmp(b->object, waiter) == 0
+                          ? ""
+                          : name_without_common_machine(b->object, waiter);
     const char *space = *who ? " " : "";
     ipsq_format_ns(b->ns, ns);
     if (!*b->kind)
@@ -136,7 +138,7 @@ static void format_meanwhile_text(const Ips__WaitGroup *g,
     out[0] = '\0';
     if (*g->peer) {
         add_text(out, "for ");
-        add_text(out, short_name(g->peer, g->object));
+        add_text(out, name_without_common_machine(g->peer, g->object));
     }
     for (size_t i = 0; i < shown; i++) {
         add_text(out, i ? ", " : *out ? ": " : "");
@@ -157,7 +159,7 @@ static void add_group(struct ipsq_table *t, const Ips__WaitGroup *g,
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_count_cell(g->total_ns);
-    *cell++ = share_of(g->total_ns, total);
+    *cell++ = cell_of_share(g->total_ns, total);
     *cell++ = ipsq_count_cell(g->count);
     *cell++ = ipsq_count_cell(g->longest_ns);
     *cell++ =
@@ -209,7 +211,7 @@ static void put_causes(struct ipsq_out *out, const Ips__WaitsAnswer *a)
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text_cell(a->causes[i]->cause);
         *cell++ = ipsq_count_cell(a->causes[i]->ns);
-        *cell++ = share_of(a->causes[i]->ns, a->total_ns);
+        *cell++ = cell_of_share(a->causes[i]->ns, a->total_ns);
         *cell++ = ipsq_count_cell(a->causes[i]->count);
     }
     ipsq_table_keep_top(&t, 1, 0);
@@ -235,7 +237,7 @@ static void add_core_time_row(struct idle_sum *s, const char *what,
     *cell++ = ipsq_text_cell(what);
     *cell++ = ipsq_text_cell(cause);
     *cell++ = ipsq_count_cell(ns);
-    *cell++ = share_of(ns, s->r->cores * s->r->elapsed_ns);
+    *cell++ = cell_of_share(ns, s->r->cores * s->r->elapsed_ns);
 }
 
 static void put_core_times(struct ipsq_out *out, const struct ipsq_options *o,
@@ -318,7 +320,7 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     put_values(&out, o, run_name, a);
     /* puts a blank line between the values and the first table */
     out.parts_written = 1;

@@ -100,7 +100,7 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
     char by[IPSQ_UNIT_BYTES], heading[160];
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     put_values(&out, run_name, ipsq_has_window(o), a);
     if (rank) {
         ipsq_out_value(&out, IPSQ_COUNT, "candidates", NULL,
@@ -121,8 +121,8 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
                  "what would help most if it were faster by %s", by);
         put_rows(&out, "ranking", heading, a->ranking, a->n_ranking, NULL,
                  a->t_max_ns);
-        ipsq_put_left_out(&out, "ranking",
-                          ips_sub_sat(a->candidates, a->n_ranking));
+        ipsq_put_left_out_count(&out, "ranking",
+                                ips_sub_sat(a->candidates, a->n_ranking));
     } else if (rank) {
         ipsq_out_line(&out, "\nno single change would help");
     }

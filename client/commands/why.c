@@ -254,7 +254,7 @@ static int print_why(const struct ipsq_options *o, const char *run_name,
     Ips__WhyRow *nearest[] = {a->nearest};
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limits(&out, a->certificate, o->verbose);
+    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
     put_values(&out, run_name, o->phase, a);
     if (o->format == IPSQ_TABLE) {
         put_findings_as_text(&out, a);
@@ -319,7 +319,7 @@ static int run_why(const struct ipsq_command *self,
             "measured message times");
     rq.ask_case = IPS__REQUEST__ASK_WHY;
     rq.why = &ask;
-    if (why_names_several(o))
+    if (why_are_several_runs_named(o))
         return why_answer_several_runs(o, s, &rq, err);
     int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)

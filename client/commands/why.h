@@ -43,7 +43,8 @@ void why_compute_gains(const struct why_merged_finding *x, double *median,
                        double *least, double *greatest);
 /* Computes the 95% interval (Wilson) of a frequency that was observed as k in
  * n; n > 0. */
-void why_compute_interval(unsigned k, unsigned n, double *low, double *high);
+void why_compute_frequency_interval(unsigned k, unsigned n, double *low,
+                                    double *high);
 
 /* Sends the request rq->why about rq->run to the master. If rq->why->answer is
  * "" (no particular kind of answer) and the run is a service, asks about its
@@ -54,7 +55,7 @@ int why_request_answer(struct ipsq_session *s, Ips__Request *rq,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* Whether the command line names several runs. */
-bool why_names_several(const struct ipsq_options *o);
+bool why_are_several_runs_named(const struct ipsq_options *o);
 /* Runs `ipsq why` for several runs: sends the request `rq` for each, merges the
  * findings and prints them. Returns an exit status, or a negative code. */
 int why_answer_several_runs(const struct ipsq_options *o,

@@ -34,7 +34,7 @@ struct whole {
     struct compared_run run[WHY_RUNS_MAX];
 };
 
-bool why_names_several(const struct ipsq_options *o)
+bool why_are_several_runs_named(const struct ipsq_options *o)
 {
     return o->arg_count == 1 && strchr(o->args[0], ',');
 }
@@ -128,7 +128,7 @@ static void put_findings(struct ipsq_out *out,
         double median, least, greatest, low, high;
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         why_compute_gains(x, &median, &least, &greatest);
-        why_compute_interval(x->runs, w->runs, &low, &high);
+        why_compute_frequency_interval(x->runs, w->runs, &low, &high);
         *cell++ = ipsq_text_cell(x->kind);
         *cell++ = ipsq_text_cell(x->who);
         *cell++ = ipsq_text_cell(x->procedure);
@@ -143,7 +143,7 @@ static void put_findings(struct ipsq_out *out,
     }
     size_t shown = t.row_count;
     ipsq_out_table(out, &t, NULL);
-    ipsq_put_left_out(out, "findings", w->count - shown);
+    ipsq_put_left_out_count(out, "findings", w->count - shown);
     ipsq_table_release(&t);
 }
 
@@ -156,7 +156,7 @@ static void put_merged_findings_as_text(struct ipsq_out *out,
         double median, least, greatest, low, high;
         char head[32];
         why_compute_gains(x, &median, &least, &greatest);
-        why_compute_interval(x->runs, w->runs, &low, &high);
+        why_compute_frequency_interval(x->runs, w->runs, &low, &high);
         snprintf(head, sizeof(head), "\n%2zu. ", i + 1);
         ipsq_out_prose(out, head, x->text, 4);
         ipsq_out_line(out, "    gain:  %.0f%%, from %.0f%% to %.0f%%",

@@ -8,7 +8,8 @@
 
 #define Z95 1.959963984540054
 
-void why_compute_interval(unsigned k, unsigned n, double *low, double *high)
+void why_compute_frequency_interval(unsigned k, unsigned n, double *low,
+                                    double *high)
 {
     double p = (double)k / n, z2 = Z95 * Z95;
     double middle = (p + z2 / (2 * n)) / (1 + z2 / n);

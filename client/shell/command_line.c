@@ -120,7 +120,7 @@ int ipsq_run_command_line(int argc, char **argv)
     }
     const struct ipsq_command *c = ipsq_command_find(o.command);
     if (!c) {
-        ipsq_set_no_command_error(o.command, NULL, &err);
+        ipsq_set_unknown_command_error(o.command, NULL, &err);
         return report_error(&err, "");
     }
     if (o.help) {

@@ -182,8 +182,8 @@ static void print_unknown_name(const struct ipsq_shell *s, name_lister *list,
 
 /* Returns the first name that is neither `first` nor below it (as /m1/a is
  * below /m1), or NULL. */
-static const char *find_name_outside(const struct ipsq_names *names,
-                                     const char *first)
+static const char *find_name_not_at_or_below(const struct ipsq_names *names,
+                                             const char *first)
 {
     size_t len = strlen(first);
     for (size_t i = 0; i < names->count; i++) {
@@ -211,7 +211,7 @@ static bool resolve_unique_name(const struct ipsq_shell *s, name_lister *list,
             found = names.name[i];
     if (!found && names.count) {
         found = names.name[0];
-        other = find_name_outside(&names, found);
+        other = find_name_not_at_or_below(&names, found);
     }
     if (!found)
         print_unknown_name(s, list, text, what);
@@ -351,7 +351,7 @@ static int run_line(struct ipsq_shell *s, const char *text)
     if (strcmp(word, "help") == 0 && words.count == 1)
         fputs(words_help, stdout);
     if (*word != '-' && !ipsq_command_find(word)) {
-        ipsq_set_no_command_error(word, ipsq_shell_words, &err);
+        ipsq_set_unknown_command_error(word, ipsq_shell_words, &err);
         fprintf(stderr, "ipsq: %s\ntry: help\n", err.msg);
         return IPSQ_USAGE;
     }
@@ -410,7 +410,7 @@ static void make_history_path(const struct ipsq_shell *s,
     *out = '\0';
     if (s->session.state)
         snprintf(state, sizeof(state), "%s", s->session.state);
-    else if (ips_path_state(state, &ignored) < 0)
+    else if (ips_path_state_directory(state, &ignored) < 0)
         return;
     if (ips_path_make_directories(state, 0700, &ignored) == 0 &&
         snprintf(out, IPS_PATH_BYTES, "%s/history", state) >= IPS_PATH_BYTES)

@@ -332,8 +332,10 @@ int catalogue_sum_run(struct catalogue *c, const char *run,
     return catalogue_for_each_row(c, run, add_row_to_sum, out, err);
 }
 
-int catalogue_put_results(struct catalogue *c, const char *run, uint64_t events,
-                          const Ips__MetricsAnswer *answer, struct ips_err *err)
+int catalogue_store_metrics_answer(struct catalogue *c, const char *run,
+                                   uint64_t events,
+                                   const Ips__MetricsAnswer *answer,
+                                   struct ips_err *err)
 {
     size_t len = ips__metrics_answer__get_packed_size(answer);
     uint8_t *packed = malloc(len + 1);
@@ -352,8 +354,9 @@ int catalogue_put_results(struct catalogue *c, const char *run, uint64_t events,
                                : set_database_error(c, "write results", err);
 }
 
-Ips__MetricsAnswer *catalogue_get_results(struct catalogue *c, const char *run,
-                                          uint64_t *events)
+Ips__MetricsAnswer *catalogue_load_metrics_answer(struct catalogue *c,
+                                                  const char *run,
+                                                  uint64_t *events)
 {
     Ips__MetricsAnswer *answer = NULL;
     sqlite3_stmt *st = c->get_irt;

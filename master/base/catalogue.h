@@ -58,13 +58,16 @@ int catalogue_sum_run(struct catalogue *c, const char *run,
 
 /* Stores the machine and program rows of a run, packed as one MetricsAnswer,
  * and the number of events from which they were computed. */
-int catalogue_put_results(struct catalogue *c, const char *run, uint64_t events,
-                          const Ips__MetricsAnswer *answer,
-                          struct ips_err *err) IPS_MUST_USE;
-/* Returns the rows that catalogue_put_results() stored, and sets *events to
- * their number of events. NULL: nothing usable is stored, and *events may be
- * unset. Free the result with ips__metrics_answer__free_unpacked. */
-Ips__MetricsAnswer *catalogue_get_results(struct catalogue *c, const char *run,
-                                          uint64_t *events);
+int catalogue_store_metrics_answer(struct catalogue *c, const char *run,
+                                   uint64_t events,
+                                   const Ips__MetricsAnswer *answer,
+                                   struct ips_err *err) IPS_MUST_USE;
+/* Returns the rows that catalogue_store_metrics_answer() stored, and sets
+ * *events to their number of events. NULL: nothing usable is stored, and
+ * *events may be unset. Free the result with
+ * ips__metrics_answer__free_unpacked. */
+Ips__MetricsAnswer *catalogue_load_metrics_answer(struct catalogue *c,
+                                                  const char *run,
+                                                  uint64_t *events);
 
 #endif

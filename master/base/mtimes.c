@@ -194,8 +194,8 @@ int mtimes_move_rows(struct mtimes *t, struct mtimes *from, struct ips_err *err)
     return 0;
 }
 
-bool mtimes_remove(struct mtimes *t, const char *from, const char *to,
-                   enum mtime_transport over)
+bool mtimes_remove_pair(struct mtimes *t, const char *from, const char *to,
+                        enum mtime_transport over)
 {
     uint32_t at = find_position(t, from, to, over);
     if (at == t->count || compare_pair(t->pair[at], from, to, over) != 0)
@@ -246,7 +246,8 @@ const struct mtime_pair *mtimes_choose_pair(const struct mtimes *t,
                              over == MTIME_TCP ? MTIME_UNIX : MTIME_TCP);
     for (uint32_t i = 0; i < t->count && !p; i++) {
         const struct mtime_pair *o = t->pair[i];
-        if (o->over == over && mtime_pair_is(o, o->from, o->from) == inside)
+        if (o->over == over &&
+            mtime_pair_has_ends(o, o->from, o->from) == inside)
             p = o;
     }
     return p;
@@ -260,7 +261,7 @@ void mtimes_set_directory(struct mtimes *t, const char *dir)
     snprintf(t->path, sizeof(t->path), "%s/message-times", dir);
 }
 
-static void remember_file(struct mtimes *t, const struct stat *st)
+static void remember_file_version(struct mtimes *t, const struct stat *st)
 {
     t->seen = st->st_mtim;
     t->seen_bytes = st->st_size;
@@ -310,7 +311,7 @@ int mtimes_load(struct mtimes *t, struct ips_err *err)
         char *text = NULL;
         clear_table(t);
         memset(&t->broken, 0, sizeof(t->broken));
-        remember_file(t, &st);
+        remember_file_version(t, &st);
         int rc = read_all(fd, &text, &t->broken);
         if (rc == 0)
             rc = mtimes_parse(t, t->path, text, &t->broken);
@@ -326,7 +327,8 @@ int mtimes_load(struct mtimes *t, struct ips_err *err)
                        t->broken.msg);
 }
 
-static int write_all(int fd, const char *text, struct ips_err *err)
+static int write_table_text_and_sync(int fd, const char *text,
+                                     struct ips_err *err)
 {
     size_t left = strlen(text);
     while (left > 0) {
@@ -350,9 +352,10 @@ int mtimes_save(struct mtimes *t, struct ips_err *err)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     snprintf(fresh, sizeof(fresh), "%s.new", t->path);
     int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int rc = fd < 0 ? ips_err_errno(err, "open") : write_all(fd, text, err);
+    int rc = fd < 0 ? ips_err_errno(err, "open")
+                    : write_table_text_and_sync(fd, text, err);
     if (rc == 0 && fstat(fd, &st) == 0)
-        remember_file(t, &st);
+        remember_file_version(t, &st);
     if (fd >= 0)
         close(fd);
     if (rc == 0 && rename(fresh, t->path) < 0)

@@ -88,7 +88,7 @@ struct mtime_pair *mtimes_find_pair(const struct mtimes *t, const char *from,
  * over), and makes its curves. */
 int mtimes_put_pair(struct mtimes *t, const struct mtime_pair *pair,
                     struct ips_err *err) IPS_MUST_USE;
-bool mtimes_remove(
+bool mtimes_remove_pair(
     struct mtimes *t, const char *from, const char *to,
     enum mtime_transport over); /* returns true if the pair existed */
 /* Returns the wake row of `machine`; NULL: not measured, or the machine has one
@@ -128,8 +128,8 @@ int mtimes_save(struct mtimes *t, struct ips_err *err) IPS_MUST_USE;
 const struct mtime_pair *mtimes_choose_pair(const struct mtimes *t,
                                             const char *from, const char *to,
                                             enum mtime_transport over);
-static inline bool mtime_pair_is(const struct mtime_pair *p, const char *from,
-                                 const char *to)
+static inline bool mtime_pair_has_ends(const struct mtime_pair *p,
+                                       const char *from, const char *to)
 {
     return strcmp(p->from, from) == 0 && strcmp(p->to, to) == 0;
 }

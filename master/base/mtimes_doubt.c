@@ -12,8 +12,8 @@ static bool is_more_than_quarter(uint32_t wrong, uint32_t of)
     return wrong > 0 && 4 * wrong > of;
 }
 
-bool mtimes_is_busy(const char *machine, uint32_t load_milli,
-                    uint32_t processors, char *out, size_t room)
+bool mtimes_is_machine_busy(const char *machine, uint32_t load_milli,
+                            uint32_t processors, char *out, size_t room)
 {
     if (load_milli == UINT32_MAX ||
         load_milli <= (uint64_t)IDLE_MILLI * processors)

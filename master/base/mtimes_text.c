@@ -31,7 +31,7 @@ static int set_syntax_error(const struct reader *r, struct ips_err *err,
                        r->name, r->line_number, what, cure);
 }
 
-static int close_pair(struct reader *r, struct ips_err *err)
+static int store_open_pair(struct reader *r, struct ips_err *err)
 {
     struct ips_err why = {0};
     if (!r->open)
@@ -97,7 +97,7 @@ static int read_doubt(struct reader *r, const char *words, struct ips_err *err)
     return 0;
 }
 
-static bool read_number(char **words, uint64_t *out)
+static bool read_optional_number(char **words, uint64_t *out)
 {
     char *text = strtok_r(NULL, " \t", words), *end = NULL;
     *out = IPS_UNMEASURED;
@@ -122,11 +122,12 @@ static int read_point(struct reader *r, char *words, struct ips_err *err)
     uint64_t rounds;
     char *save = words;
     words[strcspn(words, "#")] = '\0';
-    bool fine =
-        read_number(&save, &point.bytes) && read_number(&save, &point.ns) &&
-        read_number(&save, &point.low_ns) &&
-        read_number(&save, &point.high_ns) && read_number(&save, &rounds) &&
-        read_number(&save, &point.cpu_ns);
+    bool fine = read_optional_number(&save, &point.bytes) &&
+                read_optional_number(&save, &point.ns) &&
+                read_optional_number(&save, &point.low_ns) &&
+                read_optional_number(&save, &point.high_ns) &&
+                read_optional_number(&save, &rounds) &&
+                read_optional_number(&save, &point.cpu_ns);
     if (!r->open)
         return set_syntax_error(r, err, "a point before any pair",
                                 "put `pair FROM TO tcp DATE` before it");
@@ -152,7 +153,7 @@ static int read_wake(struct reader *r, char *words, struct ips_err *err)
     char *save, *machine = strtok_r(words, " \t", &save);
     if (!machine || !roster_name_ok(machine))
         return set_syntax_error(r, err, "not a valid machine name", form);
-    bool fine = read_number(&save, &w.ns) && w.ns <= IPS_CURVE_MAX_NS;
+    bool fine = read_optional_number(&save, &w.ns) && w.ns <= IPS_CURVE_MAX_NS;
     char *date = strtok_r(NULL, " \t", &save);
     char *by = strtok_r(NULL, "", &save);
     if (!fine || !date || strlen(date) >= sizeof(w.measured))
@@ -191,7 +192,7 @@ static int read_line(struct reader *r, char *line, struct ips_err *err)
         return read_point(r, rest, err);
     if (strcmp(word, "doubt") == 0)
         return read_doubt(r, rest, err);
-    rc = close_pair(r, err);
+    rc = store_open_pair(r, err);
     if (rc < 0)
         return rc;
     if (strcmp(word, "pair") == 0)
@@ -224,7 +225,7 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
         rc = read_line(&r, line, err);
     }
     if (rc == 0)
-        rc = close_pair(&r, err);
+        rc = store_open_pair(&r, err);
     if (rc == 0 && !r.headed)
         rc = set_syntax_error(&r, err, "an empty file",
                               "begin it with the line `" HEAD "`");
@@ -236,7 +237,7 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
 
 /* ---- writing the text --------------------------------------------------- */
 
-static void put_number(FILE *f, uint64_t n)
+static void print_number_or_dash(FILE *f, uint64_t n)
 {
     if (n == IPS_UNMEASURED)
         fputs(" -", f);
@@ -282,8 +283,8 @@ char *mtimes_format_text(const struct mtimes *t)
         for (uint32_t k = 0; k < p->count; k++) {
             fprintf(f, "point %" PRIu64 " %" PRIu64, p->point[k].bytes,
                     p->point[k].ns);
-            put_number(f, p->point[k].low_ns);
-            put_number(f, p->point[k].high_ns);
+            print_number_or_dash(f, p->point[k].low_ns);
+            print_number_or_dash(f, p->point[k].high_ns);
             if (p->point[k].rounds)
                 fprintf(f, " %u", p->point[k].rounds);
             else if (p->point[k].cpu_ns)

@@ -14,7 +14,7 @@ static uint64_t half_round_trip_ns(const struct mtime_point *p)
     return p->ns + p->cpu_ns;
 }
 
-static bool is_limited_by_link(const struct mtime_point *p)
+static bool has_link_and_cpu_time(const struct mtime_point *p)
 {
     return p->ns > 0 && p->cpu_ns > 0;
 }
@@ -31,7 +31,7 @@ static uint64_t compute_burst_ns(const struct mtime_pair *p, uint64_t ns,
 {
     for (uint32_t k = 0; k < p->count; k++) {
         const struct mtime_point *at = &p->point[k];
-        if (at->bytes <= MTIME_WIRE_DATA || !is_limited_by_link(at))
+        if (at->bytes <= MTIME_WIRE_DATA || !has_link_and_cpu_time(at))
             continue;
         uint64_t whole = link_ns_of_bytes(bytes_on_wire(at->bytes), ns, per);
         uint64_t less = ips_sub_sat(whole, half_round_trip_ns(at));
@@ -47,7 +47,7 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
     /* the points may be in any order */
     for (uint32_t k = 0; k < p->count; k++) {
         const struct mtime_point *at = &p->point[k];
-        if (at->bytes < MTIME_WIRE_LONG || !is_limited_by_link(at))
+        if (at->bytes < MTIME_WIRE_LONG || !has_link_and_cpu_time(at))
             continue;
         if (!first || at->bytes < first->bytes)
             first = at;

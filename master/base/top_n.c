@@ -5,7 +5,7 @@
 
 #include "common/rank.h"
 
-static bool is_comparable(const ProtobufCFieldDescriptor *f)
+static bool is_comparable_field(const ProtobufCFieldDescriptor *f)
 {
     return f && f->label != PROTOBUF_C_LABEL_REPEATED &&
            (f->type == PROTOBUF_C_TYPE_UINT64 ||
@@ -33,7 +33,7 @@ bool top_n_init(struct top_n *s, const Ips__Select *ask,
     s->object = protobuf_c_message_descriptor_get_field_by_name(row, "object");
     s->level_field =
         protobuf_c_message_descriptor_get_field_by_name(row, "level");
-    return is_comparable(s->sort) && (!s->per_machine || s->object) &&
+    return is_comparable_field(s->sort) && (!s->per_machine || s->object) &&
            (!s->per_level || s->level_field);
 }
 
@@ -43,7 +43,8 @@ static const void *field_address(const void *row,
     return (const char *)row + f->offset;
 }
 
-static const char *text_of(const void *row, const ProtobufCFieldDescriptor *f)
+static const char *text_field_of_row(const void *row,
+                                     const ProtobufCFieldDescriptor *f)
 {
     return *(const char *const *)field_address(row, f);
 }
@@ -54,17 +55,19 @@ static int compare_rows(const struct top_n *s, const void *a, const void *b)
     double p, q;
     switch ((int)s->sort->type) {
     case PROTOBUF_C_TYPE_STRING:
-        return ips_rank_text(text_of(a, s->sort), text_of(b, s->sort), s->back);
+        return ips_rank_compare_texts(text_field_of_row(a, s->sort),
+                                      text_field_of_row(b, s->sort), s->back);
     case PROTOBUF_C_TYPE_DOUBLE:
         p = *(const double *)x;
         q = *(const double *)y;
-        return ips_rank_real(p, q, p == p, q == q, s->back);
+        return ips_rank_compare_reals(p, q, p == p, q == q, s->back);
     case PROTOBUF_C_TYPE_BOOL:
-        return ips_rank_integer(*(const protobuf_c_boolean *)x,
-                                *(const protobuf_c_boolean *)y, s->back);
+        return ips_rank_compare_integers(*(const protobuf_c_boolean *)x,
+                                         *(const protobuf_c_boolean *)y,
+                                         s->back);
     default:
-        return ips_rank_count(*(const uint64_t *)x, *(const uint64_t *)y,
-                              s->back);
+        return ips_rank_compare_counts(*(const uint64_t *)x,
+                                       *(const uint64_t *)y, s->back);
     }
 }
 
@@ -177,12 +180,12 @@ static struct group *find_or_add_group(struct top_n_selection *c,
 {
     struct group key = {.machine = ""};
     if (c->s->per_machine) {
-        key.machine = text_of(row, c->s->object);
+        key.machine = text_field_of_row(row, c->s->object);
         key.machine += strspn(key.machine, "/");
         key.machine_len = strcspn(key.machine, "/");
     }
     if (c->s->per_level)
-        key.row_level = parse_level(text_of(row, c->s->level_field));
+        key.row_level = parse_level(text_field_of_row(row, c->s->level_field));
     if (c->last < c->group_count && group_has_key(&c->groups[c->last], &key))
         return &c->groups[c->last];
     for (size_t i = 0; i < c->group_count; i++)

@@ -85,7 +85,7 @@ static void finish_queued_jobs(struct worker *w, struct queue *q)
     }
 }
 
-static void on_ready(evutil_socket_t fd, short what, void *arg)
+static void on_done_jobs_notified(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
     uint64_t count;
@@ -119,7 +119,8 @@ int worker_new(struct event_base *base, struct worker **out,
     w->ready.last = &w->ready.first;
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->fd >= 0)
-        w->ev = event_new(base, w->fd, EV_READ | EV_PERSIST, on_ready, w);
+        w->ev = event_new(base, w->fd, EV_READ | EV_PERSIST,
+                          on_done_jobs_notified, w);
     if (!w->ev || event_add(w->ev, NULL) < 0 || start_thread(w) != 0) {
         worker_free(w);
         return ips_err_set(err, IPS_E_IO, "the worker thread did not start");

@@ -10,15 +10,16 @@
 struct calibration; /* stored in query.data */
 
 /* Measures the message times between the machines that the request names (all,
- * if it names none); ends with calibrate_answer() or a failure. */
+ * if it names none); ends with calibrate_send_answer() or a failure. */
 void calibrate_measure(struct query *q);
 /* Adds the result of the measurement to the answer; nothing if none was made.
  */
-void calibrate_fill_result(const struct query *q, Ips__CalibrateAnswer *out);
+void calibrate_fill_failures_and_progress(const struct query *q,
+                                          Ips__CalibrateAnswer *out);
 void calibrate_release(struct query *q);
 
 /* Sends the last reply: the rows of the table (with_rows), and `text` unless it
  * is NULL. */
-void calibrate_answer(struct query *q, bool with_rows, char *text);
+void calibrate_send_answer(struct query *q, bool with_rows, char *text);
 
 #endif

@@ -122,7 +122,7 @@ static void add_refused_pair_text(struct query *q, const char *doubt)
 
 /* Whether the round with this slave failed. If so, notes that the job failed,
  * and reactivates the slave, which may succeed in the next job. */
-static bool reset_failed_machine(struct query *q, struct machine_share *p)
+static bool reset_machine_if_failed(struct query *q, struct machine_share *p)
 {
     if (p->state == MACHINE_ACTIVE)
         return false;
@@ -148,8 +148,8 @@ static const char *calibration_command_text(const struct calibration *c)
 
 /* Puts the pair or the wake row (either may be NULL) into the current table and
  * saves it. On an error it fails the question. */
-static int store_pair(struct query *q, const struct mtime_pair *pair,
-                      const struct mtime_wake *wake)
+static int store_pair_or_wake(struct query *q, const struct mtime_pair *pair,
+                              const struct mtime_wake *wake)
 {
     struct mtimes *t = &q->m->mtimes;
     struct ips_err err = {0};
@@ -169,7 +169,7 @@ static int store_pair(struct query *q, const struct mtime_pair *pair,
 /* Checks the result of the previous job, already saved, against the opposite
  * direction, now measured. If it is in doubt, marks it (with `force`), or
  * restores or removes its entry in the table. */
-static void recheck_previous_job(struct query *q)
+static void recheck_opposite_direction_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct mtimes *t = &q->m->mtimes;
@@ -178,9 +178,10 @@ static void recheck_previous_job(struct query *q)
                                          sizeof(c->there.doubt)))
         return;
     if (c->force || c->older.count) {
-        (void)store_pair(q, c->force ? &c->there : &c->older, NULL);
+        (void)store_pair_or_wake(q, c->force ? &c->there : &c->older, NULL);
     } else if (mtimes_load(t, &err) < 0 ||
-               (mtimes_remove(t, c->there.from, c->there.to, c->there.over) &&
+               (mtimes_remove_pair(t, c->there.from, c->there.to,
+                                   c->there.over) &&
                 mtimes_save(t, &err) < 0)) {
         query_fail(q, &err);
     }
@@ -193,8 +194,8 @@ static void recheck_previous_job(struct query *q)
 
 /* Returns why one of the job's two machines was not idle; "": both were idle.
  */
-static const char *why_job_machine_is_busy(const struct query *q,
-                                           const struct job *j)
+static const char *busy_text_of_job_machines(const struct query *q,
+                                             const struct job *j)
 {
     const struct calibration *c = q->data;
     const char *busy = c->busy[j->from - q->machines];
@@ -209,7 +210,7 @@ static void store_or_refuse_pair(struct query *q)
     struct calibration *c = calibration_of(q);
     const struct job *j = &c->job[c->at];
     struct mtime_pair *p = &c->now;
-    const char *busy = why_job_machine_is_busy(q, j);
+    const char *busy = busy_text_of_job_machines(q, j);
     if (*busy)
         snprintf(p->doubt, sizeof(p->doubt), "%s", busy);
     else if (!mtimes_has_doubtful_trips(p, c->trip, p->doubt,
@@ -218,7 +219,7 @@ static void store_or_refuse_pair(struct query *q)
         (void)mtimes_has_differing_directions(p, &c->there, p->doubt,
                                               sizeof(p->doubt));
     if (j->back && c->there.count)
-        recheck_previous_job(q);
+        recheck_opposite_direction_pair(q);
     if (q->over)
         return;
     if (*p->doubt && !c->force) {
@@ -230,7 +231,7 @@ static void store_or_refuse_pair(struct query *q)
     c->older.count = 0;
     if (old)
         c->older = *old;
-    if (store_pair(q, p, NULL) == 0 && !j->back)
+    if (store_pair_or_wake(q, p, NULL) == 0 && !j->back)
         c->there = *p;
 }
 
@@ -274,7 +275,7 @@ static void on_pair_measured(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
-    if (!reset_failed_machine(q, j->from))
+    if (!reset_machine_if_failed(q, j->from))
         date_and_store_or_refuse_pair(q);
     if (q->over)
         return;
@@ -320,7 +321,7 @@ static void on_echo_started(struct query *q)
     struct job *j = &c->job[c->at];
     const Ips__EchoAnswer *echo = j->to->own;
     j->to->own = NULL;
-    if (reset_failed_machine(q, j->to) || !echo) {
+    if (reset_machine_if_failed(q, j->to) || !echo) {
         c->at++;
         c->done = c->at * c->length_count;
         measure_next_pair(q);
@@ -335,7 +336,7 @@ static void measure_next_pair(struct query *q)
     struct calibration *c = calibration_of(q);
     for (; c->at < c->job_count; c->at++) {
         const struct job *j = &c->job[c->at];
-        const char *busy = why_job_machine_is_busy(q, j);
+        const char *busy = busy_text_of_job_machines(q, j);
         if (!j->from->slave || !j->to->slave)
             add_failed_pair_text(q, "its slave is not connected any more");
         else if (*busy && !c->force)
@@ -346,7 +347,7 @@ static void measure_next_pair(struct query *q)
             c->there.count = 0;
     }
     if (c->at == c->job_count) {
-        calibrate_answer(q, true, NULL);
+        calibrate_send_answer(q, true, NULL);
         return;
     }
     if (!c->job[c->at].back)
@@ -385,7 +386,8 @@ static int handle_ready_reply(struct query *q, struct machine_share *p,
     const Ips__ReadyAnswer *a = reply->ready;
     if (reply->answer_case != IPS__REPLY__ANSWER_READY)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ReadyAsk");
-    bool busy = mtimes_is_busy(p->machine, a->load_milli, a->processors,
+    bool busy =
+        mtimes_is_machine_busy(p->machine, a->load_milli, a->processors,
                                c->busy[p - q->machines], sizeof(*c->busy));
     if (!busy || c->force)
         c->wake_ns = a->wake_ns;
@@ -401,7 +403,7 @@ static void on_machine_checked(struct query *q)
         snprintf(wake.machine, sizeof(wake.machine), "%s", p->machine);
         format_current_time(wake.measured);
         snprintf(wake.by, sizeof(wake.by), "%s", calibration_command_text(c));
-        if (store_pair(q, NULL, &wake) < 0)
+        if (store_pair_or_wake(q, NULL, &wake) < 0)
             return;
     }
     /* If the slave could not measure the wake-up cost, this is not an error
@@ -537,7 +539,8 @@ void calibrate_measure(struct query *q)
         check_next_machine(q);
 }
 
-void calibrate_fill_result(const struct query *q, Ips__CalibrateAnswer *out)
+void calibrate_fill_failures_and_progress(const struct query *q,
+                                          Ips__CalibrateAnswer *out)
 {
     const struct calibration *c = q->data;
     if (!c)

@@ -47,7 +47,7 @@ static void fill_mtime_row(struct arena *a, const struct mtime_pair *p,
     }
 }
 
-void calibrate_answer(struct query *q, bool with_rows, char *text)
+void calibrate_send_answer(struct query *q, bool with_rows, char *text)
 {
     const struct mtimes *t = &q->m->mtimes;
     struct arena a = {0};
@@ -72,7 +72,7 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
     if (text)
         out.text = text;
     out.file = arena_printf(&a, "%s", t->path);
-    calibrate_fill_result(q, &out);
+    calibrate_fill_failures_and_progress(q, &out);
     if (a.failed) {
         fail_calibrate(q, IPS_E_NO_MEMORY, "no memory for the answer");
     } else {
@@ -92,7 +92,7 @@ static void answer_table_change(struct query *q, int rc,
                                 const struct ips_err *err)
 {
     if (rc == 0) {
-        calibrate_answer(q, true, NULL);
+        calibrate_send_answer(q, true, NULL);
         return;
     }
     q->m->mtimes.seen_inode = 0;
@@ -140,7 +140,7 @@ static void remove_machine_times(struct query *q)
     answer_table_change(q, rc, &err);
 }
 
-static void show_table(struct query *q, bool as_text)
+static void load_and_answer_with_table(struct query *q, bool as_text)
 {
     struct ips_err err = {0};
     char *text = NULL;
@@ -150,7 +150,7 @@ static void show_table(struct query *q, bool as_text)
     if (rc < 0)
         query_fail(q, &err);
     else
-        calibrate_answer(q, !as_text, text);
+        calibrate_send_answer(q, !as_text, text);
     free(text);
 }
 
@@ -158,10 +158,10 @@ static void start_calibrate(struct query *q)
 {
     switch (q->request->calibrate->what) {
     case IPS__CALIBRATE_ASK__WHAT__SHOW:
-        show_table(q, false);
+        load_and_answer_with_table(q, false);
         return;
     case IPS__CALIBRATE_ASK__WHAT__EXPORT:
-        show_table(q, true);
+        load_and_answer_with_table(q, true);
         return;
     case IPS__CALIBRATE_ASK__WHAT__MEASURE:
         calibrate_measure(q);

@@ -21,8 +21,9 @@ static const struct machine_share *machine_at(const struct query *q,
     return q->gather.active[number];
 }
 
-static const char *share_name(const struct query *q, struct arena *a,
-                              const struct share_row *row, enum share_list list)
+static const char *format_share_row_name(const struct query *q, struct arena *a,
+                                         const struct share_row *row,
+                                         enum share_list list)
 {
     const struct machine_share *p = machine_at(q, (uint32_t)(row->a >> 32));
     const char *name = machine_share_process_name(p, (uint32_t)row->a);
@@ -49,10 +50,10 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
     size_t n = s->count[list] < MAX_SHARES ? s->count[list] : MAX_SHARES;
     Ips__Share **out = arena_alloc(a, (n + 1) * sizeof(*out));
     if (n < s->count[list])
-        certificate_detail(a, c,
-                           arena_printf(a,
-                                        "%zu smaller shares by %s are left out",
-                                        s->count[list] - n, names[list]));
+        certificate_add_detail(
+            a, c,
+            arena_printf(a, "%zu smaller shares by %s are left out",
+                         s->count[list] - n, names[list]));
     *count = 0;
     for (size_t i = 0; i < n && out; i++) {
         const struct share_row *row = &s->row[list][i];
@@ -60,7 +61,8 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
         if (!share)
             break;
         ips__share__init(share);
-        share->object = ips_unconst_text(share_name(q, a, row, list));
+        share->object =
+            ips_unconst_text(format_share_row_name(q, a, row, list));
         share->ns = row->ns;
         share->count = row->count;
         share->stable = row->stable;
@@ -127,26 +129,27 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     certificate_fill(q, a, c);
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->scenarios[SCENARIO_MAIN].shares.resources;
-    certificate_set_category(q, a, c, 3, "the slaves' graphs");
+    certificate_set_category_and_plan(q, a, c, 3, "the slaves' graphs");
     c->msg.engine = ips_unconst_text(d->engine_text);
     c->msg.message_times =
         path_mtime_text(q, a, &d->scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(d))
         c->msg.clock = ips_unconst_text(weighting_clock_text(d));
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_CPU)
-        c->msg.run_delay_unknown_ns = weighting_unattributed_ns(q);
+        c->msg.run_delay_unknown_ns = weighting_unattributed_delay_ns(q);
     const struct scenario_result *longest = &d->scenarios[SCENARIO_UNENDED];
     uint64_t t_max = d->scenarios[SCENARIO_MAIN].t_max;
     bool wall =
         d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL;
     uint64_t more = longest->wanted ? ips_sub_sat(longest->t_max, t_max) : 0;
-    certificate_report_unended(a, c, wall ? d->unended_ns : more, t_max, wall);
+    certificate_report_unended_waits(a, c, wall ? d->unended_ns : more, t_max,
+                                     wall);
     if (*d->pdm_note)
-        certificate_note(a, c, d->pdm_note);
+        certificate_add_note(a, c, d->pdm_note);
     if (*d->relay_note)
-        certificate_note(a, c, d->relay_note);
+        certificate_add_note(a, c, d->relay_note);
     if (q->restarts > 0)
-        certificate_detail(
+        certificate_add_detail(
             a, c,
             "a slave or its data changed, and the answer was computed again");
     compare_and_report_scenarios(d, a, c);
@@ -165,7 +168,7 @@ uint64_t path_command_elapsed_ns(const struct query *q)
 
 /* Returns the time from the start of the run's command to the last record, for
  * a run on one machine; else IPS_UNMEASURED. */
-static uint64_t run_length_ns(const struct query *q)
+static uint64_t run_length_on_one_machine_ns(const struct query *q)
 {
     const Ips__SyncAnswer *s =
         q->gather.count == 1 ? q->gather.active[0]->sync : NULL;
@@ -176,7 +179,8 @@ static uint64_t run_length_ns(const struct query *q)
 
 /* Returns the rho of DPM-10: parallelism per core. It uses the actual number of
  * cores; the papers assume one core per machine. */
-static double compute_rho(const struct query *q, double parallelism)
+static double compute_parallelism_per_core(const struct query *q,
+                                           double parallelism)
 {
     uint64_t cores = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
@@ -204,13 +208,13 @@ static void fill_path_totals(const struct query *q, const struct path_data *d,
     out->p_max =
         least ? (double)d->total_cpu_ns / (double)least : IPS_UNMEASURED_REAL;
     out->rho = main->scenario.weighting == IPS_WEIGH_CPU
-                   ? compute_rho(q, out->parallelism)
+                   ? compute_parallelism_per_core(q, out->parallelism)
                    : IPS_UNMEASURED_REAL;
     uint64_t window_ns;
     (void)path_profile_pieces(q, &out->segment_count);
     out->messages = path_profile_shares(q, &window_ns)->messages;
     out->elapsed_ns = path_command_elapsed_ns(q);
-    out->lasted_ns = run_length_ns(q);
+    out->lasted_ns = run_length_on_one_machine_ns(q);
     out->category = ips_unconst_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
     out->open = certificate_run_is_open(q);
@@ -228,9 +232,9 @@ static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
 /* Whether the path must be as long as the command's elapsed time: it covers
  * the run from its start to the end of the command, on one machine, with
  * everything recorded. */
-static bool must_equal_command_time(const struct query *q,
-                                    const struct path_data *d,
-                                    const struct certificate *c)
+static bool must_path_equal_command_time(const struct query *q,
+                                         const struct path_data *d,
+                                         const struct certificate *c)
 {
     const Ips__PathAsk *ask = q->request->path;
     const struct ips_scenario *scenario = &d->scenarios[SCENARIO_MAIN].scenario;
@@ -280,13 +284,14 @@ static void send_last_path_reply(struct query *q)
     answer.cost = &cost;
     answer.by_external =
         fill_shares(q, &a, s, SHARE_OUTSIDE, &answer.n_by_external, &c);
-    if (path_profile_asks_by(q->request->path, "thread"))
+    if (path_profile_asks_shares_by(q->request->path, "thread"))
         answer.by_thread =
             fill_shares(q, &a, s, SHARE_THREAD, &answer.n_by_thread, &c);
     answer.window_ns = window_ns;
     path_profile_fill_last_reply(q, &a, &c, &answer);
-    self_check_path(&a, &c, &answer, must_equal_command_time(q, d, &c));
-    self_check_computed(&a, &c, &answer, path_without_messages_ns(q, d));
+    self_check_path(&a, &c, &answer, must_path_equal_command_time(q, d, &c));
+    self_check_path_not_above_run(&a, &c, &answer,
+                                  path_without_messages_ns(q, d));
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
@@ -307,7 +312,7 @@ static const char *segment_kind(const struct path_piece *p)
     return p->kind == IPS_SEG_EXTERNAL ? "external" : "message";
 }
 
-static const char *arc_name(const struct path_piece *p)
+static const char *cross_arc_kind_name(const struct path_piece *p)
 {
     static const char *const names[] = {
 #define X(name, number, text) [number] = (text),
@@ -323,7 +328,7 @@ static void fill_segment(const struct query *q, struct arena *a,
     const struct machine_share *part = machine_at(q, p->at.machine);
     ips__segment__init(s);
     s->kind = ips_unconst_text(segment_kind(p));
-    s->arc = ips_unconst_text(arc_name(p));
+    s->arc = ips_unconst_text(cross_arc_kind_name(p));
     s->machine = ips_unconst_text(part->machine);
     s->process =
         ips_unconst_text(machine_share_process_name(part, p->at.process));
@@ -401,7 +406,7 @@ void path_send_more(struct query *q)
         return;
     (void)pieces_to_send(q, &count);
     while (!q->over && d->sent < count && q->request->path->segments) {
-        if (query_client_full(q))
+        if (query_is_client_backlogged(q))
             return;
         uint64_t left = count - d->sent;
         send_segments(q, left < SEGMENTS_A_REPLY ? left : SEGMENTS_A_REPLY);

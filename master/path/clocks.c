@@ -173,7 +173,7 @@ static void align_release(struct alignment *a)
     free(a->linked);
 }
 
-static bool align_make(struct alignment *a)
+static bool allocate_alignment(struct alignment *a)
 {
     size_t n = a->n;
     a->pairs = calloc(n * n, sizeof(*a->pairs));
@@ -192,7 +192,7 @@ static void compute_clock_alignment(struct query *q)
     uint32_t blame;
     if (!parts)
         return;
-    if (!align_make(&a)) {
+    if (!allocate_alignment(&a)) {
         ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory to align clocks");
     } else if (ips_joins_pair_message_times(parts, a.n, on_message_times, &a,
                                             &blame, &d->err) < 0) {

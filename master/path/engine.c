@@ -21,7 +21,7 @@ enum scenario_id engine_next_scenario(const struct path_data *d,
     return SCENARIOS;
 }
 
-void engine_count_traffic(struct query *q, bool mark)
+void engine_mark_or_count_traffic(struct query *q, bool mark)
 {
     struct path_data *d = path_data_of(q);
     struct ips_traffic_count all = {0, 0};
@@ -47,7 +47,7 @@ static int set_nothing_recorded_error(const struct query *q, const char *what,
                                       struct ips_err *err)
 {
     char missing[400];
-    gather_missing_text(q, missing, sizeof(missing));
+    gather_write_missing_machines(q, missing, sizeof(missing));
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
         const char *trouble = p->sync->state->trouble;
@@ -61,7 +61,8 @@ static int set_nothing_recorded_error(const struct query *q, const char *what,
                        what, *missing ? "; " : "", missing);
 }
 
-int engine_number_nodes(struct query *q, const char *what, struct ips_err *err)
+int engine_assign_node_numbers(struct query *q, const char *what,
+                               struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
     d->nodes = 0;

@@ -167,12 +167,12 @@ struct engine_machine { /* stored in `own` of a machine_share */
     struct ips_clock_map clock; /* the machine's clock, in `wall` */
 };
 
-void engine_central(struct query *q);
-void engine_contract(struct query *q);
-void engine_cm(struct query *q, bool async);
+void engine_start_central(struct query *q);
+void engine_start_contract(struct query *q);
+void engine_start_cm(struct query *q, bool async);
 /* Relays a message between two slaves that cannot reach each other. */
-void engine_cm_relay(struct master *m, const struct slave *s,
-                     Ips__CmMessage *message);
+void engine_cm_relay_message(struct master *m, const struct slave *s,
+                             Ips__CmMessage *message);
 /* path/query.c: to be called when all scenarios are computed. Starts the
  * answer, or refuses the question if the path is empty. */
 void path_start_answer(struct query *q);
@@ -204,7 +204,7 @@ engine_machine_of(const struct machine_share *p)
 /* Measures the traffic between the slaves and the master, including heartbeats.
  * With `mark`: remembers the starting point. Without: sets the cost of the main
  * scenario to the traffic since then. */
-void engine_count_traffic(struct query *q, bool mark);
+void engine_mark_or_count_traffic(struct query *q, bool mark);
 
 /* Returns the next wanted scenario after `at`, or SCENARIOS if there is none.
  */
@@ -223,8 +223,8 @@ struct ips_machine_joins *engine_collect_joins(struct query *q);
  * Errors: IPS_E_INCOMPLETE: the graph has no nodes, so it has no `what` (such
  * as "path"); the message says which machines are missing or have trouble.
  * IPS_E_LIMIT: more nodes than a graph may have. IPS_E_NO_MEMORY. */
-int engine_number_nodes(struct query *q, const char *what,
-                        struct ips_err *err) IPS_MUST_USE;
+int engine_assign_node_numbers(struct query *q, const char *what,
+                               struct ips_err *err) IPS_MUST_USE;
 
 /* Asks every machine of the run for its whole subgraph (SubgraphAsk), then
  * calls `after`. */

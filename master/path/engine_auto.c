@@ -37,14 +37,14 @@ static uint64_t add_sat(uint64_t a, uint64_t b)
 }
 
 /* a * b / c, saturating instead of wrapping. */
-static uint64_t scale_sat(uint64_t a, uint64_t b, uint64_t c)
+static uint64_t multiply_divide_saturated(uint64_t a, uint64_t b, uint64_t c)
 {
     ips_u128 x = (ips_u128)a * b / c;
     return x > UINT64_MAX ? UINT64_MAX : (uint64_t)x;
 }
 
 /* Upper bound of the number of nodes in the joins. */
-static uint64_t join_bound_of(const struct auto_facts *f)
+static uint64_t join_node_upper_bound(const struct auto_facts *f)
 {
     return ips_max_u64(f->join_bound, add_sat(f->crossing, f->crossing_out));
 }
@@ -55,22 +55,27 @@ void engine_auto_estimate(const struct auto_facts *f,
     uint64_t machines = ips_max_u64(f->machines, 1);
     uint64_t rate =
         f->link_bytes_per_us ? f->link_bytes_per_us : LINK_BYTES_PER_US;
-    uint64_t kept = join_bound_of(f);
+    uint64_t kept = join_node_upper_bound(f);
     uint64_t local = (kept - add_sat(f->crossing, f->crossing_out)) / 2;
-    uint64_t wire = add_sat(scale_sat(f->crossing, CROSSING_BYTES, 1),
-                            scale_sat(local, LOCAL_BYTES, 1));
-    uint64_t cpu = add_sat(scale_sat(kept, NODE_NS, machines),
-                           add_sat(scale_sat(f->crossing, CROSSING_NS, 1),
-                                   scale_sat(local, LOCAL_NS, 1)));
-    out->contract_ns = add_sat(scale_sat(f->round_trip_ns, CONTRACT_TRIPS, 1),
-                               add_sat(scale_sat(wire, 1000, rate), cpu));
+    uint64_t wire =
+        add_sat(multiply_divide_saturated(f->crossing, CROSSING_BYTES, 1),
+                multiply_divide_saturated(local, LOCAL_BYTES, 1));
+    uint64_t cpu =
+        add_sat(multiply_divide_saturated(kept, NODE_NS, machines),
+                add_sat(multiply_divide_saturated(f->crossing, CROSSING_NS, 1),
+                        multiply_divide_saturated(local, LOCAL_NS, 1)));
+    out->contract_ns =
+        add_sat(multiply_divide_saturated(f->round_trip_ns, CONTRACT_TRIPS, 1),
+                add_sat(multiply_divide_saturated(wire, 1000, rate), cpu));
     uint64_t rounds = f->crossing / ips_max_u64(f->threads, 1);
-    uint64_t bytes = scale_sat(f->crossing, CM_VALUE_BYTES, machines);
+    uint64_t bytes =
+        multiply_divide_saturated(f->crossing, CM_VALUE_BYTES, machines);
     out->cm_ns = add_sat(
-        add_sat(scale_sat(add_sat(rounds, CM_TRIPS), f->round_trip_ns, 1),
-                scale_sat(rounds, CM_ROUND_NS, 1)),
-        add_sat(scale_sat(bytes, 1000, rate),
-                scale_sat(f->crossing, CM_VALUE_NS, machines)));
+        add_sat(multiply_divide_saturated(add_sat(rounds, CM_TRIPS),
+                                          f->round_trip_ns, 1),
+                multiply_divide_saturated(rounds, CM_ROUND_NS, 1)),
+        add_sat(multiply_divide_saturated(bytes, 1000, rate),
+                multiply_divide_saturated(f->crossing, CM_VALUE_NS, machines)));
 }
 
 const char *engine_auto_choose(const struct auto_facts *f, char *why,
@@ -93,7 +98,8 @@ const char *engine_auto_choose(const struct auto_facts *f, char *why,
     struct auto_estimates cost;
     engine_auto_estimate(f, &cost);
     uint64_t contract = cost.contract_ns, cm = cost.cm_ns;
-    uint64_t held = scale_sat(join_bound_of(f), NODE_HELD_BYTES, 1);
+    uint64_t held =
+        multiply_divide_saturated(join_node_upper_bound(f), NODE_HELD_BYTES, 1);
     int n = snprintf(why, cap,
                      "%u machines, %" PRIu64
                      " messages between them, round trip %" PRIu64

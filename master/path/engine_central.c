@@ -7,7 +7,8 @@
 #include "master/path/weighting.h"
 
 /* Converts the path on the merged graph to pieces. */
-static bool walk_scenario(struct path_data *d, const struct ips_graph *g)
+static bool convert_path_to_pieces(struct path_data *d,
+                                   const struct ips_graph *g)
 {
     struct ips_path path = {0};
     uint32_t stop;
@@ -36,8 +37,8 @@ static bool walk_scenario(struct path_data *d, const struct ips_graph *g)
 /* Checks that the paper's algorithm (label correcting) gives the same result;
  * if not, d->err has the reason. Returns true with a note if there is not
  * enough memory for the check. */
-static bool compare_with_pdm_algorithm(struct path_data *d,
-                                       const struct ips_scenario *scenario)
+static bool check_against_label_correcting(struct path_data *d,
+                                           const struct ips_scenario *scenario)
 {
     struct ips_est other = {0};
     struct ips_err err = {0};
@@ -70,21 +71,22 @@ static bool compute_path_of_view(struct query *q, const struct ips_graph *g)
     struct path_data *d = path_data_of(q);
     struct scenario_result *r = &d->scenarios[d->now];
     struct ips_scenario scenario =
-        weighting_scenario_of_merged(q, &r->scenario);
+        weighting_scenario_with_merged_goal(q, &r->scenario);
     ips_est_release(&d->est);
     if (ips_longest_path(g, &scenario, NULL, &d->est, &d->err) < 0)
         return false;
     r->t_max = d->est.t_max;
     if (d->now == SCENARIO_MAIN)
         d->total_cpu_ns = d->est.total;
-    if (d->now == SCENARIO_MAIN && !compare_with_pdm_algorithm(d, &scenario))
+    if (d->now == SCENARIO_MAIN &&
+        !check_against_label_correcting(d, &scenario))
         return false;
     if (d->est.end == IPS_NO_NODE) {
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
                     "no thread of this run has ended yet: nothing to show");
         return false;
     }
-    if (r->with_shares && !walk_scenario(d, g))
+    if (r->with_shares && !convert_path_to_pieces(d, g))
         return false;
     return engine_finish_scenario(d);
 }
@@ -139,14 +141,14 @@ static void on_solved(struct query *q)
 static void on_fetched(struct query *q)
 {
     struct ips_err err = {0};
-    engine_count_traffic(q, false);
+    engine_mark_or_count_traffic(q, false);
     path_data_of(q)->cost.rounds = 1;
     if (query_submit_work(q, compute_all_scenarios, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 
-void engine_central(struct query *q)
+void engine_start_central(struct query *q)
 {
-    engine_count_traffic(q, true);
+    engine_mark_or_count_traffic(q, true);
     engine_fetch_subgraphs(q, false, on_fetched);
 }

@@ -38,7 +38,7 @@ void cm_send_message(struct query *q, const struct machine_share *p,
     m->to = p->number;
     m->lane = r->scenario;
     if (p->slave && p->slave->peer)
-        ips_send_cm(p->slave->peer, m);
+        ips_send_chandy_misra_message(p->slave->peer, m);
 }
 
 static void send_to_all_slaves(struct query *q, Ips__CmMessage__Kind kind)
@@ -61,8 +61,8 @@ static struct machine_share *machine_of_slave(const struct query *q,
     return NULL;
 }
 
-void engine_cm_relay(struct master *m, const struct slave *s,
-                     Ips__CmMessage *message)
+void engine_cm_relay_message(struct master *m, const struct slave *s,
+                             Ips__CmMessage *message)
 {
     for (struct query *q = m->queries; q; q = q->next) {
         struct path_data *d =
@@ -77,7 +77,7 @@ void engine_cm_relay(struct master *m, const struct slave *s,
         const struct machine_share *to = q->gather.active[message->to];
         p->heard_ns = master_now_ns();
         if (to->slave && to->slave->peer)
-            ips_send_cm(to->slave->peer, message);
+            ips_send_chandy_misra_message(to->slave->peer, message);
         return;
     }
 }
@@ -110,7 +110,7 @@ static void compute_scenario_shares(struct query *q)
     (void)engine_finish_scenario(d); /* on failure the reason is in d->err */
 }
 
-void cm_finish_walked_scenario(struct query *q)
+void cm_submit_shares_of_walked_scenario(struct query *q)
 {
     struct ips_err err = {0};
     if (query_submit_work(q, compute_scenario_shares,
@@ -147,7 +147,7 @@ static void start_walk_from_latest_end(struct query *q)
             q, best,
             (uint32_t)(engine_machine_of(q->gather.active[best])->cm_end - 1));
     else
-        cm_finish_walked_scenario(q);
+        cm_submit_shares_of_walked_scenario(q);
 }
 
 static void add_engine_cost(struct path_data *d, const Ips__CmAnswer *a)
@@ -208,7 +208,7 @@ static void fail_stalled_question(struct query *q)
 /* cm-sync: adds the counts in a slave's answer to TELL to the current round of
  * counting. If the round shows that all values are final, ends the scenario; if
  * it shows a stall, fails the question. */
-static void add_answer_to_tally(struct query *q, const Ips__CmAnswer *a)
+static void add_counts_and_end_if_final(struct query *q, const Ips__CmAnswer *a)
 {
     struct cm_run *r = cm_run_of(q);
     if (r->asked)
@@ -263,7 +263,7 @@ static int handle_counts_answer(struct query *q, struct machine_share *p,
     else if (!r->async && all_values_are_final(q))
         declare_scenario_over(q);
     else if (!r->async && a->asked)
-        add_answer_to_tally(q, a);
+        add_counts_and_end_if_final(q, a);
     return 0;
 }
 
@@ -407,7 +407,7 @@ static void open_computation_on_slaves(struct query *q, char **machines,
     }
 }
 
-void engine_cm(struct query *q, bool async)
+void engine_start_cm(struct query *q, bool async)
 {
     struct path_data *d = path_data_of(q);
     struct cm_run *r = calloc(1, sizeof(*r));

@@ -49,6 +49,6 @@ void cm_walk_begin(struct query *q, uint32_t part, uint32_t node);
 int cm_handle_walk_answer(struct query *q, struct machine_share *p,
                           const Ips__CmAnswer *a,
                           struct ips_err *err) IPS_MUST_USE;
-void cm_finish_walked_scenario(struct query *q);
+void cm_submit_shares_of_walked_scenario(struct query *q);
 
 #endif

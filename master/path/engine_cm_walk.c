@@ -156,7 +156,7 @@ int cm_handle_walk_answer(struct query *q, struct machine_share *p,
         return 0;
     if (!r->next_crosses) {
         reverse_pieces(d);
-        cm_finish_walked_scenario(q);
+        cm_submit_shares_of_walked_scenario(q);
         return 0;
     }
     if (++r->hops > r->links)

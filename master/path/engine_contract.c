@@ -28,7 +28,7 @@ static void on_scenario_assembled(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->now == SCENARIO_MAIN)
-        engine_count_traffic(q, false);
+        engine_mark_or_count_traffic(q, false);
     if (d->err.code) {
         engine_handle_failure(q);
         return;
@@ -213,8 +213,9 @@ make_message_piece(struct query *q, const struct ips_path_section *visit,
 
 /* Appends the pieces of one visit, as reported by its slave, and checks that
  * they have the ns and the end that the joins gave. */
-static bool push_visit(struct query *q, const struct ips_path_section *visit,
-                       const struct engine_visit_pieces *pair)
+static bool push_and_check_visit_pieces(struct query *q,
+                                        const struct ips_path_section *visit,
+                                        const struct engine_visit_pieces *pair)
 {
     struct path_data *d = path_data_of(q);
     struct machine_share *p = q->gather.active[visit->machine];
@@ -260,7 +261,7 @@ static bool assemble_path(struct query *q)
                                    &message))
                 return false;
         }
-        if (!push_visit(q, visit, pair))
+        if (!push_and_check_visit_pieces(q, visit, pair))
             return false;
         before = pair;
     }
@@ -364,7 +365,8 @@ static void send_expand_requests(struct query *q, struct machine_share *p,
     }
 }
 
-static int count_and_allocate_pairs(struct query *q, struct ips_err *err)
+static int allocate_visit_pieces_of_machines(struct query *q,
+                                             struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
     for (uint64_t i = 0; i < d->visit_count; i++)
@@ -386,7 +388,7 @@ static void start_expand_round(struct query *q)
     struct ips_err err = {0};
     uint32_t *all = malloc(4 * IPS_PIECE_ITEMS * sizeof(*all));
     struct expand_columns c = {.from = all};
-    int rc = all ? count_and_allocate_pairs(q, &err)
+    int rc = all ? allocate_visit_pieces_of_machines(q, &err)
                  : ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0) {
         free(all);
@@ -542,9 +544,9 @@ static void begin_scenario(struct query *q, enum scenario_id id)
     engine_fetch_joins(q, &d->scenarios[id].scenario, false, on_joins_received);
 }
 
-void engine_contract(struct query *q)
+void engine_start_contract(struct query *q)
 {
-    engine_count_traffic(q, true);
+    engine_mark_or_count_traffic(q, true);
     path_data_of(q)->cost.rounds = 2;
     begin_scenario(q, SCENARIO_MAIN);
 }

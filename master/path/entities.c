@@ -34,7 +34,7 @@ void entities_release(struct entities *t)
     memset(t, 0, sizeof(*t));
 }
 
-static int no_memory(struct ips_err *err)
+static int set_entities_no_memory_error(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_NO_MEMORY,
                        "no memory for what can be asked about");
@@ -84,7 +84,7 @@ static int add_process_features(struct entities_builder *m, uint32_t *blame,
         calloc((size_t)t->machine_count + 1, sizeof(*t->process_base));
     t->chain = calloc((size_t)m->g->chain_count + 1, sizeof(*t->chain));
     if (!t->process_base || !t->chain)
-        return no_memory(err);
+        return set_entities_no_memory_error(err);
     for (uint32_t p = 0; p < t->machine_count; p++) {
         t->process_base[p] = t->f.count;
         for (uint32_t i = 0; i < t->machine[p].process_count; i++) {
@@ -95,7 +95,7 @@ static int add_process_features(struct entities_builder *m, uint32_t *blame,
                                                      .number = i,
                                                      .procedure = ENTITY_NONE,
                                                      .to = ENTITY_NONE}))
-                return no_memory(err);
+                return set_entities_no_memory_error(err);
         }
     }
     t->process_features = t->f.count;
@@ -128,7 +128,7 @@ static int add_message_features(struct entities_builder *m, struct ips_err *err)
     struct entities *t = m->t;
     t->cross = malloc(((size_t)g->node_count + 1) * sizeof(*t->cross));
     if (!t->cross)
-        return no_memory(err);
+        return set_entities_no_memory_error(err);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first;
         for (uint32_t i = first; i < first + g->chains[c].count; i++) {
@@ -143,7 +143,7 @@ static int add_message_features(struct entities_builder *m, struct ips_err *err)
             one.kind = ENTITY_MESSAGE;
             one.to = to;
             if (!find_or_add_feature(m, &m->messages, to, one, &t->cross[i]))
-                return no_memory(err);
+                return set_entities_no_memory_error(err);
         }
     }
     return 0;
@@ -188,7 +188,8 @@ uint32_t entities_find_procedure(const struct entities *t,
 
 /* Numbers the procedures. Symbols of different machines with equal name, module
  * and file are one procedure. */
-static int number_procedures(struct entities_builder *m, struct ips_err *err)
+static int assign_procedure_numbers(struct entities_builder *m,
+                                    struct ips_err *err)
 {
     struct entities *t = m->t;
     size_t total = 0, n = 0;
@@ -215,7 +216,7 @@ static int number_procedures(struct entities_builder *m, struct ips_err *err)
         *all[i].number = t->procedure_count - 1;
     }
     free(all);
-    return ok ? 0 : no_memory(err);
+    return ok ? 0 : set_entities_no_memory_error(err);
 }
 
 static int fill_arc_shares(struct entities_builder *m, uint32_t p, uint64_t *at,
@@ -252,7 +253,7 @@ static int fill_arc_shares(struct entities_builder *m, uint32_t p, uint64_t *at,
         one.procedure = procedure;
         if (!find_or_add_feature(m, &m->procedures, procedure, one,
                                  &t->arc_share[*at].feature))
-            return no_memory(err);
+            return set_entities_no_memory_error(err);
         (*at)++;
     }
     return 0;
@@ -272,8 +273,8 @@ static int add_procedure_features(struct entities_builder *m, uint32_t *blame,
     t->arc_share_first = malloc(nodes * sizeof(*t->arc_share_first));
     t->arc_share = malloc(total * sizeof(*t->arc_share));
     if (!t->arc_share_first || !t->arc_share)
-        return no_memory(err);
-    int rc = number_procedures(m, err);
+        return set_entities_no_memory_error(err);
+    int rc = assign_procedure_numbers(m, err);
     for (uint32_t p = 0; p < t->machine_count && rc == 0; p++) {
         rc = fill_arc_shares(m, p, &at, &node, err);
         if (rc == IPS_E_PROTOCOL)
@@ -354,7 +355,7 @@ static int group_features_into_entities(struct entities_builder *m,
                       t->procedure_count + (uint32_t)messages;
     t->entity = calloc((size_t)t->entity_count + 1, sizeof(*t->entity));
     if (!t->entity)
-        return no_memory(err);
+        return set_entities_no_memory_error(err);
     count_or_list_members(t, false);
     for (uint32_t i = 0; i < t->entity_count; i++) {
         t->entity[i].kind = kind_of_entity_number(t, i);
@@ -364,7 +365,7 @@ static int group_features_into_entities(struct entities_builder *m,
     }
     t->member = malloc(((size_t)total + 1) * sizeof(*t->member));
     if (!t->member)
-        return no_memory(err);
+        return set_entities_no_memory_error(err);
     count_or_list_members(t, true);
     for (uint32_t i = 0; i < t->entity_count; i++) {
         if (t->entity[i].count)

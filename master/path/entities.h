@@ -135,9 +135,10 @@ int entities_select_features(const struct entities *t,
 struct ips_nearest;
 /* Offers all process names in the form of `word` ("a", "a.3", "/m1/a.3"), or
  * all procedure names, as candidates for "did you mean". */
-void entities_offer_processes(const struct entities *t, const char *word,
-                              struct ips_nearest *near);
-void entities_offer_procedures(const struct entities *t,
-                               struct ips_nearest *near);
+void entities_offer_nearest_processes(const struct entities *t,
+                                      const char *word,
+                                      struct ips_nearest *near);
+void entities_offer_nearest_procedures(const struct entities *t,
+                                       struct ips_nearest *near);
 
 #endif

@@ -161,8 +161,8 @@ static bool feature_matches_selector(const struct entities *t,
 }
 
 /* Splits "A -> B"; spaces around the arrow are optional. */
-static int split_message(const char *message, char from[NAME_BYTES],
-                         char to[NAME_BYTES], struct ips_err *err)
+static int split_message_selector(const char *message, char from[NAME_BYTES],
+                                  char to[NAME_BYTES], struct ips_err *err)
 {
     const char *arrow = strstr(message, "->");
     if (!arrow || strlen(message) >= NAME_BYTES)
@@ -194,7 +194,7 @@ int entities_select_features(const struct entities *t,
     char from[NAME_BYTES] = "", to[NAME_BYTES] = "";
     *count = 0;
     if (is_nonempty_text(s->message)) {
-        int rc = split_message(s->message, from, to, err);
+        int rc = split_message_selector(s->message, from, to, err);
         if (rc < 0)
             return rc;
     }
@@ -211,8 +211,9 @@ int entities_select_features(const struct entities *t,
 
 /* ---- names to suggest after a typo -------------------------------------- */
 
-static void offer_process(const struct machine_entities *p, const char *process,
-                          const char *word, struct ips_nearest *near)
+static void offer_nearest_process_names(const struct machine_entities *p,
+                                        const char *process, const char *word,
+                                        struct ips_nearest *near)
 {
     char name[NAME_BYTES];
     if (strchr(word, '/')) {
@@ -227,17 +228,19 @@ static void offer_process(const struct machine_entities *p, const char *process,
     ips_nearest_offer(near, process);
 }
 
-void entities_offer_processes(const struct entities *t, const char *word,
-                              struct ips_nearest *near)
+void entities_offer_nearest_processes(const struct entities *t,
+                                      const char *word,
+                                      struct ips_nearest *near)
 {
     for (uint32_t i = 0; i < t->machine_count; i++) {
         for (uint32_t k = 0; k < t->machine[i].process_count; k++)
-            offer_process(&t->machine[i], t->machine[i].process[k], word, near);
+            offer_nearest_process_names(&t->machine[i],
+                                        t->machine[i].process[k], word, near);
     }
 }
 
-void entities_offer_procedures(const struct entities *t,
-                               struct ips_nearest *near)
+void entities_offer_nearest_procedures(const struct entities *t,
+                                       struct ips_nearest *near)
 {
     for (uint32_t i = 0; i < t->procedure_count; i++)
         ips_nearest_offer(near, t->procedure[i].name);

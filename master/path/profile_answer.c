@@ -70,7 +70,7 @@ bool path_profile_send_more(struct query *q)
             struct profile_rows *r = &pp->rows[side][list];
             while (r->sent < r->count) {
                 size_t n = ips_min_u64(r->count - r->sent, ROWS_A_REPLY);
-                if (query_client_full(q))
+                if (query_is_client_backlogged(q))
                     return false;
                 send_profile_rows(q, (enum profile_side)side,
                                   (enum profile_list)list, r->rows + r->sent,
@@ -96,7 +96,7 @@ static Ips__Share **fill_whole_graph_shares(const struct query *q,
     size_t n = all < WHOLE_ROWS ? all : WHOLE_ROWS;
     Ips__Share **out = arena_alloc(a, (n + 1) * sizeof(*out));
     if (n < all)
-        certificate_detail(
+        certificate_add_detail(
             a, c,
             arena_printf(a,
                          "%zu smaller shares of all work by %s are "
@@ -185,19 +185,19 @@ static void fill_whole_graph(struct query *q, struct arena *a,
         fill_whole_graph_shares(q, a, SHARE_PROCESS, &w->n_by_process, c);
     w->by_thread =
         fill_whole_graph_shares(q, a, SHARE_THREAD, &w->n_by_thread, c);
-    bool lines = !path_profile_asks_by(q->request->path, "procedure") &&
-                 path_profile_asks_by(q->request->path, "line");
+    bool lines = !path_profile_asks_shares_by(q->request->path, "procedure") &&
+                 path_profile_asks_shares_by(q->request->path, "line");
     w->totals =
         &pp->rows[PROFILE_WHOLE][lines ? PROFILE_LINE : PROFILE_PROCEDURE]
              .totals;
     if (q->request->path->sequences && !pp->no_whole_steps)
         w->sequences = fill_sequences(q, a, PROFILE_WHOLE, &w->n_sequences);
     else if (q->request->path->sequences)
-        certificate_note(a, c,
-                         arena_printf(a,
-                                      "sequences cover only the path: the "
-                                      "whole graph has more than %u nodes",
-                                      PROFILE_WHOLE_NODES));
+        certificate_add_note(a, c,
+                             arena_printf(a,
+                                          "sequences cover only the path: the "
+                                          "whole graph has more than %u nodes",
+                                          PROFILE_WHOLE_NODES));
     out->whole = w;
 }
 
@@ -206,13 +206,13 @@ static void add_profile_notes(const struct path_profile *pp, struct arena *a,
                               const Ips__ProcedureTotals *t)
 {
     if (t->cpu_ns && t->unsampled_ns)
-        certificate_detail(
+        certificate_add_detail(
             a, c,
             arena_printf(
                 a, "%.1f%% of the path's CPU time has no sample: [unsampled]",
                 100.0 * (double)t->unsampled_ns / (double)t->cpu_ns));
     if (t->cpu_ns && pp->alike_ns)
-        certificate_detail(
+        certificate_add_detail(
             a, c,
             arena_printf(
                 a,
@@ -220,9 +220,10 @@ static void add_profile_notes(const struct path_profile *pp, struct arena *a,
                 "sample; samples of similar intervals stand for them",
                 100.0 * (double)pp->alike_ns / (double)t->cpu_ns));
     if (pp->windowed)
-        certificate_detail(a, c,
-                           "shares are those of the window; whether they are "
-                           "stable is known only of the whole path");
+        certificate_add_detail(
+            a, c,
+            "shares are those of the window; whether they are "
+            "stable is known only of the whole path");
 }
 
 void path_profile_fill_last_reply(struct query *q, struct arena *a,
@@ -232,8 +233,8 @@ void path_profile_fill_last_reply(struct query *q, struct arena *a,
     const Ips__PathAsk *ask = q->request->path;
     if (!pp)
         return;
-    bool procedures = path_profile_asks_by(ask, "procedure");
-    if (procedures || path_profile_asks_by(ask, "line")) {
+    bool procedures = path_profile_asks_shares_by(ask, "procedure");
+    if (procedures || path_profile_asks_shares_by(ask, "line")) {
         out->procedure_totals =
             &pp->rows[PROFILE_PATH]
                      [procedures ? PROFILE_PROCEDURE : PROFILE_LINE]

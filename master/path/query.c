@@ -70,7 +70,7 @@ static int check_path_ask_and_set_scenario(const Ips__PathAsk *ask,
                            ask->engine);
     if (ask->to_ns && ask->from_ns >= ask->to_ns)
         return ips_err_set(err, IPS_E_USAGE, "the window is empty");
-    rc = path_profile_check(ask, err);
+    rc = path_profile_check_by_words(ask, err);
     if (rc == 0)
         rc = path_convert_scenario(ask->lane,
                                    &d->scenarios[SCENARIO_MAIN].scenario, err);
@@ -200,22 +200,22 @@ static void run_engine(struct query *q)
     struct path_data *d = path_data_of(q);
     weighting_set_window(q, q->request->path->from_ns, q->request->path->to_ns);
     if (strcmp(d->engine, "central") == 0)
-        engine_central(q);
+        engine_start_central(q);
     else if (strncmp(d->engine, "cm-", 3) == 0)
-        engine_cm(q, strcmp(d->engine, "cm-async") == 0);
+        engine_start_cm(q, strcmp(d->engine, "cm-async") == 0);
     else
-        engine_contract(q);
+        engine_start_contract(q);
 }
 
-static void profile_then_stream(struct query *q)
+static void start_profile_then_stream(struct query *q)
 {
     path_profile_start(q, query_start_streaming);
 }
 
-static void path_gathered(struct query *q)
+static void on_path_gathered(struct query *q)
 {
     struct ips_err err = {0};
-    if (engine_number_nodes(q, "path", &err) < 0) {
+    if (engine_assign_node_numbers(q, "path", &err) < 0) {
         query_fail(q, &err);
         return;
     }
@@ -242,7 +242,7 @@ static void path_start(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, path_gathered);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, on_path_gathered);
 }
 
 /* ---- after the engine -------------------------------------------------- */
@@ -260,9 +260,9 @@ void path_start_answer(struct query *q)
     }
     if (!q->request->path->segments)
         d->sent = d->piece_count;
-    weighting_split_computing(q, path_profile_wanted(q)
-                                     ? profile_then_stream
-                                     : query_start_streaming);
+    weighting_fetch_computing_split(q, path_profile_wanted(q)
+                                           ? start_profile_then_stream
+                                           : query_start_streaming);
 }
 
 static void path_release(struct query *q)

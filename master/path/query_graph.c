@@ -140,7 +140,8 @@ static enum window_side window_side_of(const struct query *q, uint32_t part,
 
 /* Says in words which part of an arc the window cuts off. The two ends may have
  * different clocks, so an arc may end before it starts. */
-static const char *describe_cut(enum window_side begin, enum window_side end)
+static const char *describe_arc_cut_by_window(enum window_side begin,
+                                              enum window_side end)
 {
     if (begin == INSIDE)
         return end == INSIDE ? "none" : "end";
@@ -150,8 +151,8 @@ static const char *describe_cut(enum window_side begin, enum window_side end)
 }
 
 /* Sets *arc and *cross to the part of the node's chain arc and cross arc that
- * the window cuts off (describe_cut), or to "" for an arc that does not exist.
- * Returns whether the node is to be sent. */
+ * the window cuts off (describe_arc_cut_by_window), or to "" for an arc that
+ * does not exist. Returns whether the node is to be sent. */
 static bool is_node_in_window(const struct query *q, uint32_t i,
                               const struct ips_chain *c, const char **arc,
                               const char **cross)
@@ -164,9 +165,10 @@ static bool is_node_in_window(const struct query *q, uint32_t i,
         return true;
     enum window_side end = window_side_of(q, c->machine, i);
     if (i != c->first)
-        *arc = describe_cut(window_side_of(q, c->machine, i - 1), end);
+        *arc = describe_arc_cut_by_window(window_side_of(q, c->machine, i - 1),
+                                          end);
     if (x != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE)
-        *cross = describe_cut(
+        *cross = describe_arc_cut_by_window(
             window_side_of(q, g->chains[ips_chain_of(g, x)].machine, x), end);
     return end == INSIDE || (**arc && strcmp(*arc, "all") != 0) ||
            (**cross && strcmp(*cross, "all") != 0);
@@ -200,8 +202,8 @@ static int choose_nodes(struct query *q)
 /* ---- sending the nodes --------------------------------------------------- */
 
 /* Fills in the weights of node i in the weightings sched and wall. */
-static void fill_weightings(struct query *q, uint32_t i, bool first,
-                            bool present, Ips__GraphNode *out)
+static void fill_sched_and_wall_weights(struct query *q, uint32_t i, bool first,
+                                        bool present, Ips__GraphNode *out)
 {
     const struct graph_data *d = graph_data_of(q);
     struct ips_scenario scenario =
@@ -249,7 +251,7 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     out->xpred = present ? g->xpred[i] : IPS_UNMEASURED;
     out->xarc_cpu_ns = present ? xw : IPS_UNMEASURED;
     out->xkind = ips_unconst_text(present ? xkinds[g->xkind[i]] : "");
-    fill_weightings(q, i, i == c->first, present, out);
+    fill_sched_and_wall_weights(q, i, i == c->first, present, out);
     out->t_ns = g->t_ns[i];
     out->channel = ips_unconst_text(channel_name(q, c->machine, g->site[i]));
     /* a receive from an unrecorded sender has bytes but no arc */
@@ -317,7 +319,7 @@ static void send_last_graph_reply(struct query *q)
 {
     char missing[800];
     struct ips_err err = {0};
-    gather_missing_text(q, missing, sizeof(missing));
+    gather_write_missing_machines(q, missing, sizeof(missing));
     if (!*missing) {
         send_nodes(q, 0, true);
         return;
@@ -327,11 +329,11 @@ static void send_last_graph_reply(struct query *q)
     query_fail(q, &err);
 }
 
-static void graph_pump(struct query *q)
+static void graph_send_more(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     while (!q->over && d->sent < graph_data_of(q)->count) {
-        if (query_client_full(q))
+        if (query_is_client_backlogged(q))
             return;
         uint64_t left = graph_data_of(q)->count - d->sent;
         send_nodes(q, (uint32_t)(left < NODES_A_REPLY ? left : NODES_A_REPLY),
@@ -341,7 +343,7 @@ static void graph_pump(struct query *q)
         send_last_graph_reply(q);
 }
 
-static void merge_graphs(struct query *q)
+static void merge_graphs_and_choose_nodes(struct query *q)
 {
     struct graph_data *d = graph_data_of(q);
     struct ips_scenario scenario = d->path.scenarios[SCENARIO_MAIN].scenario;
@@ -376,12 +378,13 @@ static void on_fetched(struct query *q)
     if (!make_channel_names(q) || !make_machine_windows(q))
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
-        rc = query_submit_work(q, merge_graphs, on_merged, &err);
+        rc = query_submit_work(q, merge_graphs_and_choose_nodes, on_merged,
+                               &err);
     if (rc < 0)
         query_fail(q, &err);
 }
 
-static void graph_gathered(struct query *q)
+static void on_graph_gathered(struct query *q)
 {
     struct ips_err err = {0};
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -412,7 +415,7 @@ static void graph_start(struct query *q)
         query_fail(q, &err);
         return;
     }
-    gather_start(q, GATHER_TABLE | GATHER_PEERS, graph_gathered);
+    gather_start(q, GATHER_TABLE | GATHER_PEERS, on_graph_gathered);
 }
 
 static void graph_release(struct query *q)
@@ -432,4 +435,4 @@ const struct query_kind query_graph = {.name = "graph",
                                        .exclusive = true,
                                        .start = graph_start,
                                        .release = graph_release,
-                                       .pump = graph_pump};
+                                       .pump = graph_send_more};

@@ -88,7 +88,7 @@ static const struct ips_clock_map *machine_clock_map(const struct query *q,
     return &engine_machine_of(q->gather.active[i])->clock;
 }
 
-static void find_span(struct query *q)
+static void compute_run_span(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
     d->begin = UINT64_MAX;
@@ -239,12 +239,12 @@ static void find_phases(struct query *q)
     (void)rc; /* the error is in d->err */
 }
 
-static void finish_phases(struct query *q);
+static void continue_with_found_phases(struct query *q);
 
 static void on_series_received(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, find_phases, finish_phases, &err) < 0)
+    if (query_submit_work(q, find_phases, continue_with_found_phases, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -271,7 +271,7 @@ static void fail_with_no_such_phase(struct query *q, uint32_t phase)
 
 /* Gives the waiting question the phase as its window, converted to every
  * machine's clock, and ends this question. */
-static void set_waiter_window(struct query *q, uint32_t phase)
+static void pass_phase_window_to_waiter(struct query *q, uint32_t phase)
 {
     struct phases_data *d = phases_data_of(q);
     struct query *to = q->waiter;
@@ -312,7 +312,7 @@ static void set_waiter_window(struct query *q, uint32_t phase)
 }
 
 /* Gives the waiting question the ends of all phases, and ends this question. */
-static void set_waiter_phase_ends(struct query *q)
+static void pass_phase_ends_to_waiter(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
     struct query *to = q->waiter;
@@ -363,8 +363,9 @@ static bool top_ranks_before(const struct phase_top *a,
 
 /* Returns the process with the most CPU time in the phase or, with of_process
  * false, the procedure, summed over all machines. NULL: there is none. */
-static struct phase_top *sum_and_find_greatest(struct phases_data *d,
-                                               uint32_t phase, bool of_process)
+static struct phase_top *find_top_consumer_of_phase(struct phases_data *d,
+                                                    uint32_t phase,
+                                                    bool of_process)
 {
     struct phase_top *best = NULL;
     for (uint32_t i = 0; i < d->top_count; i++) {
@@ -397,7 +398,7 @@ static void fill_phase_row(struct query *q, struct arena *a, uint32_t phase,
     r->messages = sum_series_in_phase(d, MESSAGES, phase);
     r->bytes = sum_series_in_phase(d, BYTES, phase);
     r->wait_ns = sum_series_in_phase(d, WAITS, phase);
-    const struct phase_top *t = sum_and_find_greatest(d, phase, true);
+    const struct phase_top *t = find_top_consumer_of_phase(d, phase, true);
     if (t) {
         char object[OBJECT_BYTES];
         machine_share_write_object_name(q->gather.active[t->machine],
@@ -405,7 +406,7 @@ static void fill_phase_row(struct query *q, struct arena *a, uint32_t phase,
         r->process = arena_printf(a, "%s", object);
         r->process_ns = t->ns;
     }
-    t = sum_and_find_greatest(d, phase, false);
+    t = find_top_consumer_of_phase(d, phase, false);
     if (t) {
         r->procedure = ips_unconst_text(t->name);
         r->module = ips_unconst_text(t->module);
@@ -413,8 +414,9 @@ static void fill_phase_row(struct query *q, struct arena *a, uint32_t phase,
     }
 }
 
-static uint64_t *fill_ends(const struct phases_data *d, struct arena *a,
-                           const struct ips_phases *p)
+static uint64_t *make_phase_end_times(const struct phases_data *d,
+                                      struct arena *a,
+                                      const struct ips_phases *p)
 {
     uint64_t *ends = arena_alloc(a, (p->count + 1u) * sizeof(*ends));
     for (uint32_t i = 0; ends && i < p->count; i++)
@@ -449,9 +451,9 @@ static void answer_phases(struct query *q)
     out.to_ns = d->end;
     out.bin_ns = d->bin_ns;
     fill_series(d, &out);
-    out.cpu_phase_ends = fill_ends(d, &a, &d->cpu);
+    out.cpu_phase_ends = make_phase_end_times(d, &a, &d->cpu);
     out.n_cpu_phase_ends = d->cpu.count;
-    out.message_phase_ends = fill_ends(d, &a, &d->messages);
+    out.message_phase_ends = make_phase_end_times(d, &a, &d->messages);
     out.n_message_phase_ends = d->messages.count;
     for (uint32_t i = 0; i < q->gather.count; i++)
         out.cores += q->gather.active[i]->sync->cores;
@@ -460,7 +462,7 @@ static void answer_phases(struct query *q)
         c.msg.clock = arena_printf(&a, "%s", d->path.clock_text);
     out.certificate = &c.msg;
     out.category = ips_unconst_text("3");
-    certificate_set_category(q, &a, &c, 3, "the slaves' records");
+    certificate_set_category_and_plan(q, &a, &c, 3, "the slaves' records");
     out.took_ns = c.msg.took_ns;
     out.open = certificate_run_is_open(q);
     reply.answer_case = IPS__REPLY__ANSWER_PHASES;
@@ -510,7 +512,7 @@ static uint64_t phase_begin_or_run_end(const struct phases_data *d,
     return phase < d->both.count ? phase_begin(d, phase) : d->end;
 }
 
-static void finish_phases(struct query *q)
+static void continue_with_found_phases(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
     const Ips__PhasesAsk *ask = q->request->phases;
@@ -519,9 +521,9 @@ static void finish_phases(struct query *q)
     } else if (ask->phase > d->both.count && !d->zoomed) {
         fail_with_no_such_phase(q, ask->phase);
     } else if (q->waiter && ask->phase) {
-        set_waiter_window(q, ask->phase - 1);
+        pass_phase_window_to_waiter(q, ask->phase - 1);
     } else if (q->waiter) {
-        set_waiter_phase_ends(q);
+        pass_phase_ends_to_waiter(q);
     } else if (ask->phase && !d->zoomed) {
         uint64_t begin = phase_begin(d, ask->phase - 1);
         d->end = phase_end(d, ask->phase - 1);
@@ -540,7 +542,7 @@ static void on_clocks_aligned(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
     const Ips__PhasesAsk *ask = q->request->phases;
-    find_span(q);
+    compute_run_span(q);
     if (ask->from_ns || ask->to_ns) {
         d->begin = ips_max_u64(d->begin, ask->from_ns);
         if (ask->to_ns)

@@ -19,7 +19,7 @@ struct profile_round {
     bool rows, first;
 };
 
-bool path_profile_asks_by(const Ips__PathAsk *ask, const char *what)
+bool path_profile_asks_shares_by(const Ips__PathAsk *ask, const char *what)
 {
     for (size_t i = 0; i < ask->n_by; i++)
         if (strcmp(ask->by[i], what) == 0)
@@ -27,7 +27,7 @@ bool path_profile_asks_by(const Ips__PathAsk *ask, const char *what)
     return false;
 }
 
-int path_profile_check(const Ips__PathAsk *ask, struct ips_err *err)
+int path_profile_check_by_words(const Ips__PathAsk *ask, struct ips_err *err)
 {
     static const char *const known[] = {"machine",   "process", "thread",
                                         "procedure", "line",    "message",
@@ -50,16 +50,17 @@ bool path_profile_wanted(const struct query *q)
     const struct path_data *d = q->data;
     const Ips__PathAsk *ask = q->request->path;
     return ask->sequences || ask->whole || d->window.is_set ||
-           path_profile_asks_by(ask, "procedure") ||
-           path_profile_asks_by(ask, "line");
+           path_profile_asks_shares_by(ask, "procedure") ||
+           path_profile_asks_shares_by(ask, "line");
 }
 
 /* Plans the rounds of a question: at most four. */
 static unsigned plan_rounds(const Ips__PathAsk *ask,
                             struct profile_round out[4])
 {
-    const bool lists[PROFILE_LISTS] = {path_profile_asks_by(ask, "procedure"),
-                                       path_profile_asks_by(ask, "line")};
+    const bool lists[PROFILE_LISTS] = {
+        path_profile_asks_shares_by(ask, "procedure"),
+        path_profile_asks_shares_by(ask, "line")};
     unsigned n = 0;
     for (int side = 0; side < PROFILE_SIDES; side++) {
         bool first = true;
@@ -143,11 +144,11 @@ static int handle_profile_reply(struct query *q, struct machine_share *p,
     bool fine = true;
     if ((a->n_rows || a->n_codes) && !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its procedures are too many");
-    fine = machine_share_append(&rows->rows, &rows->count,
-                                (void *const *)a->rows, a->n_rows);
+    fine = machine_share_append_rows(&rows->rows, &rows->count,
+                                     (void *const *)a->rows, a->n_rows);
     if (fine && r.first) {
-        fine = machine_share_append(&f->codes, &f->code_count,
-                                    (void *const *)a->codes, a->n_codes);
+        fine = machine_share_append_rows(&f->codes, &f->code_count,
+                                         (void *const *)a->codes, a->n_codes);
         if (a->n_piece_ns > f->count - f->got || !are_steps_valid(f, a))
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its profile is not of what was asked");
@@ -222,7 +223,7 @@ static void ask_profile_of_machine(struct query *q, struct machine_share *p,
         query_ask(q, p, &request, at == 0);
         if (!ask.more)
             return;
-    } while (p->slave && !query_slave_full(p));
+    } while (p->slave && !query_is_slave_backlogged(p));
 }
 
 static void send_rest_of_profile_request(struct query *q,

@@ -18,13 +18,13 @@
 
 /* Checks the words by which the question asks for shares (`by`). IPS_E_USAGE:
  * an unknown word. */
-int path_profile_check(const Ips__PathAsk *ask,
-                       struct ips_err *err) IPS_MUST_USE;
+int path_profile_check_by_words(const Ips__PathAsk *ask,
+                                struct ips_err *err) IPS_MUST_USE;
 /* path_profile_wanted: whether the slaves must be asked for a profile; to be
- * called when the window is known. path_profile_asks_by: whether the question
- * asks for shares by `what`. */
+ * called when the window is known. path_profile_asks_shares_by: whether the
+ * question asks for shares by `what`. */
 bool path_profile_wanted(const struct query *q);
-bool path_profile_asks_by(const Ips__PathAsk *ask, const char *what);
+bool path_profile_asks_shares_by(const Ips__PathAsk *ask, const char *what);
 
 /* Asks the slaves about the path's pieces, which must be known. Calls `after`
  * when everything was received; on an error fails the question. */

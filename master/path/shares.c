@@ -19,7 +19,7 @@ static int compare_keys(const void *left, const void *right)
     return (x->b > y->b) - (x->b < y->b);
 }
 
-static int compare_sizes(const void *left, const void *right)
+static int compare_shares_by_ns(const void *left, const void *right)
 {
     const struct share_row *x = left, *y = right;
     if (x->ns != y->ns)
@@ -129,7 +129,7 @@ static void make_ranked_list(struct shares *s, enum share_list list)
             row[n++] = row[i];
     s->capacity[list] = 0;
     if (n > 0)
-        qsort(row, n, sizeof(*row), compare_sizes);
+        qsort(row, n, sizeof(*row), compare_shares_by_ns);
     for (size_t i = 0; i < n; i++) {
         row[i].rank = (uint32_t)i;
         row[i].stable = true;

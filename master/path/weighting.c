@@ -77,7 +77,8 @@ static bool object_names_process(const struct machine_share *p, uint32_t i,
     return true;
 }
 
-static int find_goal(struct query *q, const char *object, struct ips_err *err)
+static int set_goal_to_object_end(struct query *q, const char *object,
+                                  struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -104,7 +105,7 @@ int weighting_set_goal(struct query *q, const char *object, struct ips_err *err)
     d->has_goal = false;
     d->goal_text[0] = '\0';
     if (*object)
-        return find_goal(q, object, err);
+        return set_goal_to_object_end(q, object, err);
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_WALL)
         return 0;
     for (uint32_t i = 0; i < q->gather.count && !d->has_goal; i++) {
@@ -149,8 +150,8 @@ void weighting_write_scenario(const struct query *q,
 }
 
 struct ips_scenario
-weighting_scenario_of_merged(const struct query *q,
-                             const struct ips_scenario *scenario)
+weighting_scenario_with_merged_goal(const struct query *q,
+                                    const struct ips_scenario *scenario)
 {
     const struct path_data *d = path_data_of((struct query *)(uintptr_t)q);
     struct ips_scenario out = *scenario;
@@ -202,7 +203,7 @@ const char *weighting_clock_text(const struct path_data *d)
     return *d->clock_text ? d->clock_text : NULL;
 }
 
-uint64_t weighting_unattributed_ns(const struct query *q)
+uint64_t weighting_unattributed_delay_ns(const struct query *q)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
@@ -284,7 +285,8 @@ static void on_split_received(struct query *q)
     d->after_split(q);
 }
 
-void weighting_split_computing(struct query *q, void (*after)(struct query *q))
+void weighting_fetch_computing_split(struct query *q,
+                                     void (*after)(struct query *q))
 {
     struct path_data *d = path_data_of(q);
     struct ips_err err = {0};

@@ -36,8 +36,8 @@ void weighting_write_scenario(const struct query *q,
                               Ips__Lane *out);
 /* Returns `scenario` with the goal as a node of d->merged. */
 struct ips_scenario
-weighting_scenario_of_merged(const struct query *q,
-                             const struct ips_scenario *scenario);
+weighting_scenario_with_merged_goal(const struct query *q,
+                                    const struct ips_scenario *scenario);
 
 /* In the worker, for graphs that were fetched raw (SCENARIO_MAIN has the
  * weighting `cpu`, with detail). Switches SCENARIO_MAIN to the weighting `w`,
@@ -48,12 +48,13 @@ int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
 
 /* Returns the time for which threads were off the CPU between waits while no
  * kernel recorded whether they were runnable, summed over all machines. */
-uint64_t weighting_unattributed_ns(const struct query *q);
+uint64_t weighting_unattributed_delay_ns(const struct query *q);
 
 /* Asks the slaves how the computing of the main scenario's pieces divides into
  * running and waiting for a CPU, and sets d->on_cpu_ns and the related sums;
  * then calls `after`. In the weighting `cpu` nothing is asked. */
-void weighting_split_computing(struct query *q, void (*after)(struct query *q));
+void weighting_fetch_computing_split(struct query *q,
+                                     void (*after)(struct query *q));
 
 /* Sets d->window to (from_ns, to_ns] as the question gives it (both 0: no
  * window); in `wall` converts it to times since the run's origin. To be called

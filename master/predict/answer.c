@@ -118,7 +118,7 @@ static void fill_path(const struct filling *f)
         f->out->path[f->out->n_path++] = &rows[i];
     }
     if (left)
-        certificate_detail(
+        certificate_add_detail(
             f->a, f->c,
             arena_printf(f->a, "%zu smaller rows of the path are left out",
                          left));
@@ -135,7 +135,7 @@ static bool is_speed_missing(const struct predict_setup *s, uint32_t m)
 }
 
 /* Whether some process has several threads, which might have shared a lock. */
-static bool has_threads(const struct ips_graph *g)
+static bool has_multithreaded_process(const struct ips_graph *g)
 {
     for (uint32_t c = 1; c < g->chain_count; c++)
         if (g->chains[c].machine == g->chains[c - 1].machine &&
@@ -156,7 +156,8 @@ static void add_lock_assumptions(const struct filling *f)
             "the replay decides again which thread gets a lock next, %" PRIu64
             " times: first come, first served",
             d->then.units_taken);
-    if (!all && (d->then.units_taken || has_threads(d->run.whole)))
+    if (!all &&
+        (d->then.units_taken || has_multithreaded_process(d->run.whole)))
         predict_add_assumption(
             said, "only contended locks were recorded: with more cores "
                   "threads may wait for other locks, too (ipsrun --locks=all "
@@ -267,7 +268,7 @@ static void add_all_assumptions(const struct filling *f)
     f->out->assumed = said->text;
 }
 
-static void fill_sums(const struct filling *f)
+static void fill_predicted_totals(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     Ips__PredictAnswer *out = f->out;
@@ -304,18 +305,19 @@ void predict_send_answer(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->w.path.unmatched;
     c.msg.any_on_path = d->w.resources;
-    certificate_set_category(q, &a, &c, 3, "the slaves' graphs, replayed");
+    certificate_set_category_and_plan(q, &a, &c, 3,
+                                      "the slaves' graphs, replayed");
     c.msg.engine = ips_unconst_text(
         "central (replay with processor sharing at the master)");
     c.msg.message_times =
         d->times.count ? ips_unconst_text(
                              "as measured by ipsq calibrate, each pair's curve")
                        : path_mtime_text(q, &a, &d->run.scenario_then);
-    fill_sums(&f);
+    fill_predicted_totals(&f);
     fill_machines(&f);
     fill_media(&f);
     fill_path(&f);
-    predict_fill_order(q, &a, &c, &answer);
+    predict_fill_order_dependence(q, &a, &c, &answer);
     if (q->request->predict->search)
         predict_fill_search(q, &a, &answer);
     self_check_predicted(&a, &c, d->own.last_ns, d->own.least_ns);

@@ -89,7 +89,7 @@ static uint64_t convert_to_clock_b(const struct ips_clock_fit *f, uint64_t a)
 }
 
 /* Sets *ns to the transfer time of the message into node i of machine `to`. */
-static int measure_transfer_ns(struct delayed_messages *h, uint32_t i,
+static int compute_transfer_ns(struct delayed_messages *h, uint32_t i,
                                uint32_t to, uint64_t *ns, struct ips_err *err)
 {
     uint32_t x = h->g->xpred[i], from = machine_of_node(h, x);
@@ -134,7 +134,7 @@ static int add_delays_of_held_messages(struct delayed_messages *h,
             if (slept < PREDICT_HELD_NS || !is_data_arc(g, i) ||
                 g->xlen[i] > PREDICT_HELD_BYTES)
                 continue;
-            int rc = measure_transfer_ns(h, i, to, &way, err);
+            int rc = compute_transfer_ns(h, i, to, &way, err);
             if (rc < 0)
                 return rc;
             way = ips_sub_sat(

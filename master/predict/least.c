@@ -40,10 +40,9 @@ static void add_lock_hold_times(struct lock_hold_sums *h, uint32_t chain,
 
 /* Returns the CPU time of the chain that has the most. Also sums the hold times
  * of locks if `h` is not NULL. */
-static uint64_t max_chain_cpu_ns(const struct predict_run *run,
-                                 const struct predict_setup *setup,
-                                 const uint32_t *place,
-                                 struct lock_hold_sums *h)
+static uint64_t max_chain_cpu_and_sum_lock_holds(
+    const struct predict_run *run, const struct predict_setup *setup,
+    const uint32_t *place, struct lock_hold_sums *h)
 {
     const struct ips_graph *g = &run->replay.g;
     uint64_t longest = 0;
@@ -61,11 +60,12 @@ static uint64_t max_chain_cpu_ns(const struct predict_run *run,
     return longest;
 }
 
-int predict_lower_bound(const struct predict_run *run,
-                        const struct predict_setup *setup,
-                        const uint32_t *place,
-                        const struct ips_replay_locks *locks,
-                        uint64_t *least_ns, struct ips_err *err)
+int predict_compute_makespan_lower_bound(const struct predict_run *run,
+                                         const struct predict_setup *setup,
+                                         const uint32_t *place,
+                                         const struct ips_replay_locks *locks,
+                                         uint64_t *least_ns,
+                                         struct ips_err *err)
 {
     uint32_t n = locks ? locks->lock_count : 0;
     struct lock_hold_sums h = {.locks = locks};
@@ -77,7 +77,8 @@ int predict_lower_bound(const struct predict_run *run,
     for (uint32_t k = 0; rc == 0 && k < n; k++)
         h.taker[k].chain = UINT32_MAX;
     if (rc == 0)
-        *least_ns = max_chain_cpu_ns(run, setup, place, n ? &h : NULL);
+        *least_ns =
+            max_chain_cpu_and_sum_lock_holds(run, setup, place, n ? &h : NULL);
     for (uint32_t k = 0; rc == 0 && k < n; k++)
         if (locks->units[k] && h.hold_ns[k] != IPS_UNMEASURED)
             *least_ns = ips_max_u64(*least_ns, h.hold_ns[k] / locks->units[k]);

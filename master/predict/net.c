@@ -79,7 +79,7 @@ static void record_unmeasured_pair(struct unmeasured_groups *s,
                                    const struct mtime_pair *as)
 {
     uint32_t k = 0;
-    if (as && mtime_pair_is(as, from, to))
+    if (as && mtime_pair_has_ends(as, from, to))
         return;
     while (k < s->count && s->kind[k].as != as)
         k++;

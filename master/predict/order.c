@@ -64,9 +64,10 @@ int predict_find_order_dependence(struct query *q, struct ips_err *err)
 
 /* Lists the processes in which a pattern of order dependence occurs. The
  * threads of a process are adjacent. */
-static void fill_processes(const struct predict_query *d, struct arena *a,
-                           enum ips_order_pattern pattern,
-                           Ips__PredictOrder *to)
+static void list_order_dependent_processes(const struct predict_query *d,
+                                           struct arena *a,
+                                           enum ips_order_pattern pattern,
+                                           Ips__PredictOrder *to)
 {
     const struct ips_graph *g = d->run.whole;
     uint32_t machine = UINT32_MAX, process = UINT32_MAX;
@@ -85,8 +86,9 @@ static void fill_processes(const struct predict_query *d, struct arena *a,
     }
 }
 
-void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
-                        Ips__PredictAnswer *out)
+void predict_fill_order_dependence(struct query *q, struct arena *a,
+                                   struct certificate *c,
+                                   Ips__PredictAnswer *out)
 {
     const struct predict_query *d = predict_query_of(q);
     const struct ips_order_dependence *o = &d->order;
@@ -103,7 +105,7 @@ void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
         to->count = o->count[k];
         to->threads = o->chains[k];
         to->text = ips_unconst_text(words[k]);
-        fill_processes(d, a, (enum ips_order_pattern)k, to);
+        list_order_dependent_processes(d, a, (enum ips_order_pattern)k, to);
         out->order[out->n_order++] = to;
     }
     out->valid = ips_unconst_text(out->n_order ? "marked" : "yes");
@@ -111,7 +113,7 @@ void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
     out->marked_arcs = o->marked;
     out->order_unchecked = o->unchecked;
     if (out->n_order)
-        certificate_note(
+        certificate_add_note(
             a, c,
             arena_printf(a,
                          "%" PRIu64 " of %" PRIu64
@@ -121,7 +123,7 @@ void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
                          "(valid: marked)",
                          o->marked, o->arcs, o->count[IPS_ORDER_EMPTY]));
     else
-        certificate_detail(
+        certificate_add_detail(
             a, c,
             arena_printf(
                 a, "nothing in this run depended on timing (valid: yes)"));

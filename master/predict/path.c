@@ -20,7 +20,8 @@ struct path_summing {
     /* the machine of each arc, from make_placement(); NULL: as mapped */
     const uint32_t *placement;
     struct ips_est e;
-    uint32_t *xpred; /* made by apply_lock_order(); NULL: use the graph's own */
+    uint32_t *xpred; /* made by make_graph_with_replayed_lock_order(); NULL: use
+                        the graph's own */
     uint8_t *xkind;
     struct sums *machine;   /* [machine_count] sum per machine */
     struct sums *feature;   /* [features] sum per process or message class */
@@ -30,8 +31,9 @@ struct path_summing {
 
 /* Sets *out to the graph as it was replayed: each unit of a lock comes from the
  * thread that released it. */
-static int apply_lock_order(struct path_summing *s, struct ips_graph *out,
-                            struct ips_err *err)
+static int make_graph_with_replayed_lock_order(struct path_summing *s,
+                                               struct ips_graph *out,
+                                               struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
     const struct ips_replay_locks *locks = predict_locks_to_replay(s->run);
@@ -90,8 +92,9 @@ static void add_sums(struct sums *to, uint64_t ns, uint64_t queued,
 /* Distributes an arc's time over procedures in proportion to their CPU time in
  * it. If the arc begins at a cut, it is a part of a recorded arc; the
  * proportions are then those of the whole recorded arc. */
-static void add_arc_profile(struct path_summing *s, uint32_t k, uint64_t ns,
-                            uint64_t queued, uint32_t machine)
+static void distribute_arc_over_procedures(struct path_summing *s, uint32_t k,
+                                           uint64_t ns, uint64_t queued,
+                                           uint32_t machine)
 {
     const struct entities *t = s->run->t;
     const struct predict_run *run = s->run;
@@ -107,7 +110,8 @@ static void add_arc_profile(struct path_summing *s, uint32_t k, uint64_t ns,
     for (uint32_t i = from; i <= r->of[k]; i++)
         w += s->run->whole->w[i];
     for (uint32_t i = from; w && i <= r->of[k]; i++) {
-        const struct ips_arc_share *p = ips_arc_shares(&t->f, i, &count);
+        const struct ips_arc_share *p =
+            ips_feature_shares_of_chain_arc(&t->f, i, &count);
         for (uint64_t n = 0; n < count; n++) {
             const struct entity_feature *f = &t->feature[p[n].feature];
             if (f->kind == ENTITY_PROCEDURE)
@@ -133,14 +137,14 @@ static void add_chain_arc(struct path_summing *s, uint32_t chain, uint32_t k)
     uint32_t process = s->run->t->f.chain[chain];
     if (process != IPS_NO_FEATURE)
         add_sums(&s->feature[process], ns, queued, m);
-    add_arc_profile(s, k, ns, queued, m);
+    distribute_arc_over_procedures(s, k, ns, queued, m);
 }
 
 /* Returns a node whose message goes between the same two threads as that of
  * node k. With reordered queues it is a message that the worker had in the
  * recorded run, so that its feature is known. */
-static uint32_t find_node_of_like_message(const struct path_summing *s,
-                                          uint32_t k)
+static uint32_t find_recorded_node_of_like_message(const struct path_summing *s,
+                                                   uint32_t k)
 {
     const struct ips_graph *g = &s->run->replay.g;
     if (!s->run->recorded || g->xkind[k] != IPS_X_DATA)
@@ -171,9 +175,9 @@ static void add_cross_arc(struct path_summing *s,
         return;
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
-        f = t->f.cross
-                ? t->f.cross[r->of[find_node_of_like_message(s, seg->to)]]
-                : IPS_NO_FEATURE;
+        f = t->f.cross ? t->f.cross[r->of[find_recorded_node_of_like_message(
+                             s, seg->to)]]
+                       : IPS_NO_FEATURE;
     if (f == IPS_NO_FEATURE)
         return; /* an arc without a feature has no weight */
     struct sums *to = idle ? &s->idle[f] : &s->feature[f];
@@ -181,7 +185,8 @@ static void add_cross_arc(struct path_summing *s,
     to->count++;
 }
 
-static void add_segments(struct path_summing *s, const struct ips_path *path)
+static void add_path_segments_to_sums(struct path_summing *s,
+                                      const struct ips_path *path)
 {
     for (uint64_t n = 0; n < path->count; n++) {
         const struct ips_path_segment *seg = &path->seg[n];
@@ -259,7 +264,7 @@ int predict_compute_path(const struct predict_run *run,
     struct ips_path path = {0};
     struct ips_graph given;
     uint32_t stop;
-    int rc = apply_lock_order(&s, &given, err);
+    int rc = make_graph_with_replayed_lock_order(&s, &given, err);
     s.machine = calloc(setup->machine_count, sizeof(*s.machine));
     s.feature = calloc((size_t)t->f.count + 1, sizeof(*s.feature));
     s.idle = calloc((size_t)t->f.count + 1, sizeof(*s.idle));
@@ -272,7 +277,7 @@ int predict_compute_path(const struct predict_run *run,
         rc = ips_path_walk_back(&given, &run->scenario_then, &s.e, replay->end,
                                 &path, &stop, err);
     if (rc == 0) {
-        add_segments(&s, &path);
+        add_path_segments_to_sums(&s, &path);
         rc = make_path_rows(&s, out, err);
     }
     ips_path_release(&path);

@@ -115,8 +115,9 @@ static void add_use_by_all_threads(const struct predict_run *run,
 
 /* Sums the use of the machines and media, and the cores of the machines that
  * are used: a thread started there or moved there. */
-static void sum_machines(const struct predict_setup *setup,
-                         const struct ips_replay *r, struct predict_answer *out)
+static void sum_machine_and_medium_use(const struct predict_setup *setup,
+                                       const struct ips_replay *r,
+                                       struct predict_answer *out)
 {
     out->last_ns = r->last_ns;
     for (uint32_t m = 0; m < setup->machine_count; m++) {
@@ -133,9 +134,9 @@ static void sum_machines(const struct predict_setup *setup,
 
 /* If threads move, sets *place to an array: for each node, the machine of the
  * arc into it. Otherwise sets it to NULL. */
-static int make_placement(const struct predict_run *run,
-                          const struct predict_setup *setup, uint32_t **place,
-                          struct ips_err *err)
+static int allocate_machines_of_arcs(const struct predict_run *run,
+                                     const struct predict_setup *setup,
+                                     uint32_t **place, struct ips_err *err)
 {
     const struct ips_graph *g = &run->replay.g;
     uint32_t k = 0;
@@ -208,7 +209,7 @@ static void fill_answer_from_replay(const struct predict_run *run,
                                     struct predict_answer *out)
 {
     add_use_by_all_threads(run, setup, r, place, out);
-    sum_machines(setup, r, out);
+    sum_machine_and_medium_use(setup, r, out);
     out->makespan_ns = r->makespan_ns;
     out->command_ns =
         run->command == IPS_NO_NODE ? IPS_UNMEASURED : r->reach[run->command];
@@ -221,23 +222,24 @@ static void fill_answer_from_replay(const struct predict_run *run,
 }
 
 /* Replays in the order that the graph of `run` has. */
-static int replay_in_order(const struct predict_run *run,
-                           const struct predict_setup *setup,
-                           struct ips_replay_ask *ask,
-                           struct predict_answer *out, struct ips_err *err)
+static int replay_in_graph_order(const struct predict_run *run,
+                                 const struct predict_setup *setup,
+                                 struct ips_replay_ask *ask,
+                                 struct predict_answer *out,
+                                 struct ips_err *err)
 {
     struct ips_replay r = {0};
     uint32_t *place = NULL;
     ask->locks = predict_locks_to_replay(run);
     ask->relabel = setup->path || setup->move_count;
-    int rc = make_placement(run, setup, &place, err);
+    int rc = allocate_machines_of_arcs(run, setup, &place, err);
     if (rc == 0)
         rc = ips_replay(&run->replay.g, &run->scenario_then, ask, &r, err);
     if (rc == 0)
         fill_answer_from_replay(run, setup, &r, place, out);
     if (rc == 0)
-        rc = predict_lower_bound(run, setup, place, ask->locks, &out->least_ns,
-                                 err);
+        rc = predict_compute_makespan_lower_bound(run, setup, place, ask->locks,
+                                                  &out->least_ns, err);
     if (rc == 0 && setup->path)
         rc = compute_path_with_enough_cores(run, ask, setup, out, err);
     if (rc == 0 && setup->path)
@@ -273,8 +275,8 @@ int predict_replay(const struct predict_run *run,
         out->is_stable = queued.is_stable;
         out->pieces = queued.pieces;
         out->anew = queued.anew;
-        rc = replay_in_order(queued.is_stable ? &queued.run : run, setup, &ask,
-                             out, err);
+        rc = replay_in_graph_order(queued.is_stable ? &queued.run : run, setup,
+                                   &ask, out, err);
     }
     predict_queued_release(&queued);
     free(machine);

@@ -214,8 +214,9 @@ bool predict_write_machine_names(const struct predict_setup *s,
 
 /* Makes the setup of the machines on which the run was measured, with each
  * thread where it was. */
-int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
-                      struct ips_err *err) IPS_MUST_USE;
+int predict_make_own_setup(const struct predict_run *run,
+                           struct predict_setup *out,
+                           struct ips_err *err) IPS_MUST_USE;
 /* Sentences about what an answer assumes; the texts are in arena `a`. */
 struct predict_assumptions {
     struct arena *a;
@@ -286,7 +287,8 @@ struct predict_answer {
     uint32_t cores;          /* cores of the machines that have threads */
     struct predict_use *use; /* [machine_count] use of each machine */
     uint64_t last_ns;        /* time when the last thread ended */
-    uint64_t least_ns;       /* lower bound from predict_lower_bound() */
+    uint64_t
+        least_ns; /* lower bound from predict_compute_makespan_lower_bound() */
     /* [medium_count] time during which a transfer was under way */
     uint64_t *shared_ns;
     double p, rho;
@@ -312,11 +314,12 @@ uint64_t predict_cpu_ns_at_speed(const struct predict_machine *m,
  * any thread; the CPU time under any lock divided by the lock's units. A lock
  * that threads release for others is left out. `place`: as for
  * predict_compute_path(). `locks` may be NULL. */
-int predict_lower_bound(const struct predict_run *run,
-                        const struct predict_setup *setup,
-                        const uint32_t *place,
-                        const struct ips_replay_locks *locks,
-                        uint64_t *least_ns, struct ips_err *err) IPS_MUST_USE;
+int predict_compute_makespan_lower_bound(const struct predict_run *run,
+                                         const struct predict_setup *setup,
+                                         const uint32_t *place,
+                                         const struct ips_replay_locks *locks,
+                                         uint64_t *least_ns,
+                                         struct ips_err *err) IPS_MUST_USE;
 
 /* Whether thread t matches a pattern as in --map. */
 bool predict_thread_matches(const struct predict_run *run,

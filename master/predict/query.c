@@ -12,8 +12,8 @@
 
 /* ---- replays, in the worker ------------------------------------------- */
 
-static int solve_with_free_messages(struct whatif_solving *s,
-                                    struct predict_query *d)
+static int compute_path_with_free_messages(struct whatif_solving *s,
+                                           struct predict_query *d)
 {
     struct ips_scenario scenario = s->scenario;
     struct ips_est e = {0};
@@ -41,7 +41,7 @@ static int replay_on_own_machines(struct query *q, struct predict_setup *own,
     struct predict_answer loaded;
     d->own_loaded_ns = IPS_UNMEASURED;
     d->own_load = IPS_UNMEASURED_REAL;
-    int rc = predict_setup_own(&d->run, own, err);
+    int rc = predict_make_own_setup(&d->run, own, err);
     if (rc == 0)
         rc = predict_replay(&d->run, own, &d->own, err);
     if (rc < 0 || (d->own.events > PREDICT_FIT_EVENTS &&
@@ -69,7 +69,7 @@ static void solve_predict(struct query *q)
     struct whatif_solving s;
     struct predict_setup own = {0};
     d->said.a = &d->a;
-    int rc = whatif_prepare(q, &s);
+    int rc = whatif_prepare_graph_and_shares(q, &s);
     if (rc == 0)
         rc = predict_run_make(q, &s, &d->run);
     d->run.times = d->times.count ? &d->times : NULL;
@@ -91,7 +91,7 @@ static void solve_predict(struct query *q)
     if (rc == 0)
         rc = predict_replay(&d->run, &d->setup, &d->then, s.err);
     if (rc == 0)
-        rc = solve_with_free_messages(&s, d);
+        rc = compute_path_with_free_messages(&s, d);
     predict_setup_release(&own);
     whatif_release_solving(&s);
     (void)rc; /* on failure s.err has the reason */
@@ -146,7 +146,7 @@ static void start_predict(struct query *q)
     d->w.solve = solve_predict;
     d->w.answer = predict_send_answer;
     q->on_work = from->search ? predict_send_search_progress : NULL;
-    whatif_begin(q);
+    whatif_check_ask_and_gather(q);
 }
 
 static void release_predict(struct query *q)

@@ -88,12 +88,13 @@ int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
 int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
                        struct ips_err *err) IPS_MUST_USE;
 /* predict/order.c: finds where the run's behaviour depended on order.
- * predict_find_order_dependence runs in the worker; predict_fill_order fills
- * the answer in the loop. */
+ * predict_find_order_dependence runs in the worker;
+ * predict_fill_order_dependence fills the answer in the loop. */
 int predict_find_order_dependence(struct query *q,
                                   struct ips_err *err) IPS_MUST_USE;
-void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
-                        Ips__PredictAnswer *out);
+void predict_fill_order_dependence(struct query *q, struct arena *a,
+                                   struct certificate *c,
+                                   Ips__PredictAnswer *out);
 /* predict/search.c: predict_search runs in the worker and puts the best map
  * into d->setup. The others run in the loop: each second during the search,
  * and to fill the answer. */

@@ -128,8 +128,8 @@ static void solve_estimate(struct query *q)
     uint32_t ppm = q->request->estimate->system_ppm;
     if (!engine_make_graphs(q) || !engine_merge(q))
         return;
-    struct ips_scenario scenario =
-        weighting_scenario_of_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    struct ips_scenario scenario = weighting_scenario_with_merged_goal(
+        q, &d->scenarios[SCENARIO_MAIN].scenario);
     if (ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err) < 0)
         return;
     e->t_max_ns = d->est.t_max;
@@ -168,10 +168,10 @@ static void answer_estimate(struct query *q)
     c.msg.message_times =
         path_mtime_text(q, &a, &e->path.scenarios[SCENARIO_MAIN].scenario);
     if (!e->path.scenarios[SCENARIO_MAIN].scenario.calibrated)
-        certificate_note(&a, &c,
-                         "message times were not measured: run `ipsq "
-                         "calibrate` on the idle machines");
-    certificate_note(
+        certificate_add_note(&a, &c,
+                             "message times were not measured: run `ipsq "
+                             "calibrate` on the idle machines");
+    certificate_add_note(
         &a, &c, "assumes a core for each thread; `ipsq predict` takes fewer");
     out.estimate_ns = e->estimate_ns;
     out.t_max_ns = e->t_max_ns;
@@ -185,14 +185,14 @@ static void answer_estimate(struct query *q)
     out.unshared_ns = e->unshared_ns;
     out.medium_busy_ns = e->busy_ns;
     if (q->request->estimate->shared_medium)
-        certificate_note(
+        certificate_add_note(
             &a, &c,
             "messages between machines that overlap in time share one medium");
     out.open = certificate_run_is_open(q);
     out.goal = ips_unconst_text(e->path.goal_text);
     out.category = ips_unconst_text("3");
     out.certificate = &c.msg;
-    certificate_set_category(q, &a, &c, 3, "the slaves' graphs");
+    certificate_set_category_and_plan(q, &a, &c, 3, "the slaves' graphs");
     out.took_ns = c.msg.took_ns;
     reply.answer_case = IPS__REPLY__ANSWER_ESTIMATE;
     reply.estimate = &out;
@@ -223,7 +223,7 @@ static void on_fetched(struct query *q)
 
 /* Fills in the time of messages with no bytes, if the graph has measured
  * times. */
-static int fill_least_message_times(struct query *q, struct ips_err *err)
+static int fill_empty_message_times(struct query *q, struct ips_err *err)
 {
     struct estimate *e = estimate_data_of(q);
     const struct gather *g = &q->gather;
@@ -253,7 +253,7 @@ static void on_gathered(struct query *q)
     struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
     mtimes_plan_set_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
-    int rc = engine_number_nodes(q, "estimate", &err);
+    int rc = engine_assign_node_numbers(q, "estimate", &err);
     if (rc == 0)
         rc = path_check_master_memory(
             q,
@@ -262,7 +262,7 @@ static void on_gathered(struct query *q)
                  (q->request->estimate->shared_medium ? SHARED_BYTES : 0)),
             &err);
     if (rc == 0)
-        rc = fill_least_message_times(q, &err);
+        rc = fill_empty_message_times(q, &err);
     if (rc == 0)
         rc = weighting_set_goal(q, q->request->estimate->goal, &err);
     if (rc < 0)

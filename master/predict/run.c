@@ -24,7 +24,7 @@ static bool wait_takes_replay_time(const char *cause, bool of_node)
            (strcmp(cause, "peer") != 0 && strcmp(cause, "child") != 0);
 }
 
-static bool has_arc(const struct ips_graph *g, uint32_t i)
+static bool node_has_cross_arc(const struct ips_graph *g, uint32_t i)
 {
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
 }
@@ -32,7 +32,7 @@ static bool has_arc(const struct ips_graph *g, uint32_t i)
 /* Whether node i waits for something recorded. */
 static bool waits_for_recorded_cause(const struct ips_graph *g, uint32_t i)
 {
-    return has_arc(g, i) && g->xkind[i] != IPS_X_EXTERNAL &&
+    return node_has_cross_arc(g, i) && g->xkind[i] != IPS_X_EXTERNAL &&
            g->xkind[i] != IPS_X_IDLE;
 }
 
@@ -60,7 +60,7 @@ static void add_waits_to_idle(const struct whatif_solving *s,
         bool own = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN ||
                    g->kind[i] == IPS_NODE_POLL;
         if (!wait_takes_replay_time(w->cause[r->why[n]], of_node) ||
-            (of_node && (has_arc(g, i) || !own)) ||
+            (of_node && (node_has_cross_arc(g, i) || !own)) ||
             (!of_node && waits_for_recorded_cause(g, i)))
             continue;
         idle[i] = ips_add_sat(idle[i], r->ns[n]);
@@ -83,7 +83,8 @@ static void compute_idle_times(struct query *q, const struct whatif_solving *s,
             for (uint32_t k = first + 1; k < first + raw->chains[c].count;
                  k++) {
                 uint32_t i = base + k;
-                uint64_t off = arc_off_cpu_ns(raw, k, has_arc(s->g, i));
+                uint64_t off =
+                    arc_off_cpu_ns(raw, k, node_has_cross_arc(s->g, i));
                 idle[i] = ips_min_u64(idle[i], off);
                 off = ips_sub_sat(off - idle[i], raw->delay[k]);
                 run->off_ns = ips_add_sat(run->off_ns, off);

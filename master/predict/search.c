@@ -36,7 +36,7 @@ struct placement_search {
 
 /* Numbers the free processes, which --map does not place, as items; the chains
  * of a process are adjacent. */
-static void number_free_processes(struct predict_query *d)
+static void assign_free_process_items(struct predict_query *d)
 {
     const struct ips_graph *g = &d->run.replay.g;
     uint32_t count = 0, item = IPS_SEARCH_FREE;
@@ -68,7 +68,7 @@ static int make_items(struct placement_search *s, struct ips_err *err)
         free(item_of);
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u threads", g->chain_count);
     }
-    number_free_processes(d);
+    assign_free_process_items(d);
     memset(item_of, 0xff, machines * sizeof(*item_of));
     for (uint32_t c = 0; c < g->chain_count; c++) {
         if (!d->setup.placed[c])
@@ -247,7 +247,7 @@ void predict_send_search_progress(struct query *q)
     Ips__Reply reply = IPS__REPLY__INIT;
     at.tries = d->tries;
     at.best_ns = d->best_ns;
-    if (at.tries == 0 || query_client_full(q))
+    if (at.tries == 0 || query_is_client_backlogged(q))
         return;
     reply.answer_case = IPS__REPLY__ANSWER_PREDICT_PROGRESS;
     reply.predict_progress = &at;
@@ -265,8 +265,10 @@ static char *process_name(const struct predict_query *d, struct arena *a,
 
 /* Lists the free processes that a map places on machine m; false: none, or no
  * memory. */
-static bool fill_group(const struct predict_query *d, struct arena *a,
-                       const uint32_t *map, uint32_t m, Ips__PredictGroup *to)
+static bool fill_processes_placed_on_machine(const struct predict_query *d,
+                                             struct arena *a,
+                                             const uint32_t *map, uint32_t m,
+                                             Ips__PredictGroup *to)
 {
     uint32_t chains = d->run.replay.g.chain_count, told = IPS_SEARCH_FREE;
     size_t cap = 0;
@@ -300,7 +302,7 @@ static Ips__PredictMap *fill_map(const struct predict_query *d, struct arena *a,
     to->machines = from->used;
     to->groups = list;
     for (uint32_t m = 0; m < machines; m++)
-        if (fill_group(d, a, from->machine, m, &rows[m]))
+        if (fill_processes_placed_on_machine(d, a, from->machine, m, &rows[m]))
             list[to->n_groups++] = &rows[m];
     return to;
 }

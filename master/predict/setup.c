@@ -69,8 +69,8 @@ static int make_setup_of_own_machines(const struct predict_run *run,
     return 0;
 }
 
-int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
-                      struct ips_err *err)
+int predict_make_own_setup(const struct predict_run *run,
+                           struct predict_setup *out, struct ips_err *err)
 {
     int rc = make_setup_of_own_machines(run, 0, out, err);
     if (rc == 0)
@@ -305,7 +305,7 @@ int predict_set_no_process_error(const struct predict_run *run,
 {
     struct ips_nearest near;
     ips_nearest_begin(&near, what);
-    entities_offer_processes(run->t, what, &near);
+    entities_offer_nearest_processes(run->t, what, &near);
     return ips_err_set(err, IPS_E_NOT_FOUND,
                        "%s %.80s%s: the run has no such process%s; `ipsq ls` "
                        "lists them",

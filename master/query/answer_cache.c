@@ -188,7 +188,7 @@ bool answer_cache_answer_query(struct query *q)
 
 /* ---- storing an answer ------------------------------------------------ */
 
-static struct cached_answer *begin_answer(struct query *q)
+static struct cached_answer *begin_cached_answer(struct query *q)
 {
     struct cached_answer *a = calloc(1, sizeof(*a));
     if (!a || !(a->key = make_cache_key(q, &a->key_len))) {
@@ -270,7 +270,7 @@ void answer_cache_record_reply(struct query *q, const Ips__Reply *reply)
     if (!q->kind->keeps || q->no_cache)
         return;
     if (!q->answer)
-        q->answer = begin_answer(q);
+        q->answer = begin_cached_answer(q);
     if (!q->answer || !append_reply(q->answer, reply)) {
         q->no_cache = true;
         answer_cache_discard_recording(q);
@@ -291,7 +291,7 @@ void answer_cache_discard_recording(struct query *q)
 
 /* ---- precomputation --------------------------------------------------- */
 
-void answer_cache_precompute(struct master *m, const char *run)
+void answer_cache_start_precomputation(struct master *m, const char *run)
 {
     static const char *const by[] = {"procedure", "process", "machine",
                                      "message", "external"};
@@ -317,7 +317,8 @@ void answer_cache_precompute(struct master *m, const char *run)
         ips_log_info("run %s: could not precompute its path", run);
 }
 
-void answer_cache_end_precomputation(struct master *m, const struct query *q)
+void answer_cache_stop_other_precomputation(struct master *m,
+                                            const struct query *q)
 {
     size_t len, other_len;
     /* a question that is not exclusive does not wait for the precomputation */

@@ -14,22 +14,24 @@ static const char *const lost_names[IPS_LOST_COUNT] = {
 #undef X
 };
 
-void certificate_note(struct arena *a, struct certificate *c, const char *text)
+void certificate_add_note(struct arena *a, struct certificate *c,
+                          const char *text)
 {
     if (arena_reserve(a, &c->msg.notes, c->msg.n_notes, &c->note_cap,
                       sizeof(char *)))
         c->msg.notes[c->msg.n_notes++] = arena_printf(a, "%s", text);
 }
 
-void certificate_detail(struct arena *a, struct certificate *c,
-                        const char *text)
+void certificate_add_detail(struct arena *a, struct certificate *c,
+                            const char *text)
 {
     if (arena_reserve(a, &c->msg.details, c->msg.n_details, &c->detail_cap,
                       sizeof(char *)))
         c->msg.details[c->msg.n_details++] = arena_printf(a, "%s", text);
 }
 
-void certificate_gap(struct arena *a, struct certificate *c, const char *text)
+void certificate_add_gap(struct arena *a, struct certificate *c,
+                         const char *text)
 {
     c->msg.complete = false;
     if (arena_reserve(a, &c->msg.gaps, c->msg.n_gaps, &c->gap_cap,
@@ -37,9 +39,9 @@ void certificate_gap(struct arena *a, struct certificate *c, const char *text)
         c->msg.gaps[c->msg.n_gaps++] = arena_printf(a, "%s", text);
 }
 
-void certificate_set_category(const struct query *q, struct arena *a,
-                              struct certificate *c, uint32_t category,
-                              const char *plan)
+void certificate_set_category_and_plan(const struct query *q, struct arena *a,
+                                       struct certificate *c, uint32_t category,
+                                       const char *plan)
 {
     c->msg.category = category;
     c->msg.plan =
@@ -89,7 +91,7 @@ static void add_lost_count(struct arena *a, struct certificate *c, size_t cause,
     row->name = arena_printf(a, "%s", name);
     row->count = n;
     c->msg.lost[c->msg.n_lost++] = row;
-    certificate_gap(
+    certificate_add_gap(
         a, c,
         cause == DAMAGED
             ? arena_printf(a,
@@ -135,7 +137,7 @@ static void fill_machines(const struct query *q, struct arena *a,
         if (!p->expected)
             continue;
         c->msg.missing_machines[c->msg.n_missing_machines++] = name;
-        certificate_gap(
+        certificate_add_gap(
             a, c,
             p->state == MACHINE_FAILED
                 ? arena_printf(a, "machine %s: %s", p->machine, p->why)
@@ -149,8 +151,8 @@ static const char never_seen[] =
     "raw futexes and runtimes with schedulers of their own; io_uring, kernel "
     "AIO and shared memory of processes that lived less than a second";
 
-static void add_unrecorded(struct arena *a, struct certificate *c, size_t *cap,
-                           const char *text)
+static void add_unrecorded_text_once(struct arena *a, struct certificate *c,
+                                     size_t *cap, const char *text)
 {
     for (size_t i = 0; i < c->msg.n_unseen; i++) {
         if (strcmp(c->msg.unseen[i], text) == 0)
@@ -191,13 +193,13 @@ static uint64_t recording_overhead_ppm(uint64_t overhead_ns, uint64_t cpu_ns)
     return ppm < UINT64_MAX ? (uint64_t)ppm : UINT64_MAX;
 }
 
-static void add_memory(struct arena *a, struct certificate *c,
-                       const struct machine_share *p)
+static void add_graph_file_use_detail(struct arena *a, struct certificate *c,
+                                      const struct machine_share *p)
 {
     const Ips__SyncAnswer *s = p->sync;
     if (s->file_bytes == 0)
         return;
-    certificate_detail(
+    certificate_add_detail(
         a, c,
         arena_printf(a,
                      "machine %s: its graph was built in %" PRIu64
@@ -256,9 +258,9 @@ static void add_machine_to_certificate(const struct machine_share *p,
         m->idle += s->idle;
     }
     for (size_t i = 0; i < s->n_unseen; i++)
-        add_unrecorded(a, c, unseen_cap, s->unseen[i]);
+        add_unrecorded_text_once(a, c, unseen_cap, s->unseen[i]);
     add_untraced(a, c, p);
-    add_memory(a, c, p);
+    add_graph_file_use_detail(a, c, p);
     add_load(a, c, p);
 }
 
@@ -271,19 +273,20 @@ static void fill_gaps(const struct query *q, struct arena *a,
         const struct machine_share *p = q->gather.active[i];
         unrecorded |= p->sync->unrecorded != 0;
         if (*p->sync->state->trouble)
-            certificate_gap(a, c,
-                            arena_printf(a, "machine %s %s", p->machine,
-                                         p->sync->state->trouble));
+            certificate_add_gap(a, c,
+                                arena_printf(a, "machine %s %s", p->machine,
+                                             p->sync->state->trouble));
     }
     if (certificate_has_live_process(q))
-        certificate_gap(a, c, "the run goes on");
+        certificate_add_gap(a, c, "the run goes on");
     uint64_t n = c->msg.untraced_processes;
     if (n)
-        certificate_gap(a, c,
-                        arena_printf(a, "%" PRIu64 " process%s%s", n,
-                                     n == 1 ? "" : "es", IPS_GAP_UNRECORDED));
+        certificate_add_gap(a, c,
+                            arena_printf(a, "%" PRIu64 " process%s%s", n,
+                                         n == 1 ? "" : "es",
+                                         IPS_GAP_UNRECORDED));
     if (unrecorded)
-        certificate_gap(a, c, "some calls left no record");
+        certificate_add_gap(a, c, "some calls left no record");
 }
 
 void certificate_fill(const struct query *q, struct arena *a,
@@ -299,13 +302,13 @@ void certificate_fill(const struct query *q, struct arena *a,
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_machine_to_certificate(q->gather.active[i], a, c, &unseen_cap);
-    add_unrecorded(a, c, &unseen_cap, never_seen);
+    add_unrecorded_text_once(a, c, &unseen_cap, never_seen);
     fill_gaps(q, a, c);
     c->msg.dilation_ppm =
         recording_overhead_ppm(c->msg.overhead_ns, c->msg.cpu_ns);
     c->msg.ambiguous += q->gather.ambiguous;
     if (c->msg.pending > 0)
-        certificate_note(
+        certificate_add_note(
             a, c,
             arena_printf(a,
                          "%" PRIu64 " receives of channels that are still "
@@ -321,8 +324,9 @@ void certificate_fill(const struct query *q, struct arena *a,
 #define UNENDED_PARTS 100
 #define UNENDED_NS 10000000u
 
-void certificate_report_unended(struct arena *a, struct certificate *c,
-                                uint64_t ns, uint64_t path_ns, bool in_path)
+void certificate_report_unended_waits(struct arena *a, struct certificate *c,
+                                      uint64_t ns, uint64_t path_ns,
+                                      bool in_path)
 {
     const char *text = arena_printf(
         a,
@@ -333,7 +337,7 @@ void certificate_report_unended(struct arena *a, struct certificate *c,
         (double)ns / 1e6);
     c->msg.unended_ns = ns;
     if (ns >= ips_max_u64(path_ns / UNENDED_PARTS, UNENDED_NS))
-        certificate_gap(a, c, text);
+        certificate_add_gap(a, c, text);
     else if (ns > 0)
-        certificate_note(a, c, text);
+        certificate_add_note(a, c, text);
 }

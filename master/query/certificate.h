@@ -19,20 +19,23 @@ struct certificate {
  * present, their PeersAnswers. Everything is allocated in the arena. */
 void certificate_fill(const struct query *q, struct arena *a,
                       struct certificate *c);
-void certificate_note(struct arena *a, struct certificate *c, const char *text);
+void certificate_add_note(struct arena *a, struct certificate *c,
+                          const char *text);
 /* Adds a note of less importance, which changes no decision of the reader. */
-void certificate_detail(struct arena *a, struct certificate *c,
-                        const char *text);
+void certificate_add_detail(struct arena *a, struct certificate *c,
+                            const char *text);
 /* Marks the answer incomplete, for the reason `text`. */
-void certificate_gap(struct arena *a, struct certificate *c, const char *text);
+void certificate_add_gap(struct arena *a, struct certificate *c,
+                         const char *text);
 
 /* Reports `ns` of waits that ended without a known waker (no arc). in_path:
  * the path follows elapsed time and contains these waits; otherwise the
  * longest path, which counts only computing, may be up to `ns` too short. They
  * make the answer incomplete from 1% of the path and 10 ms upwards; smaller
  * amounts are a note. */
-void certificate_report_unended(struct arena *a, struct certificate *c,
-                                uint64_t ns, uint64_t path_ns, bool in_path);
+void certificate_report_unended_waits(struct arena *a, struct certificate *c,
+                                      uint64_t ns, uint64_t path_ns,
+                                      bool in_path);
 
 /* Whether ipsrun --on-full=block avoids this cause of loss. */
 bool certificate_is_lack_of_space(const char *cause);
@@ -40,9 +43,9 @@ bool certificate_is_lack_of_space(const char *cause);
 /* Sets how the question was answered: its category of IPS-9, the source of the
  * data in words (`plan`), and the time that the master took. To be called last.
  */
-void certificate_set_category(const struct query *q, struct arena *a,
-                              struct certificate *c, uint32_t category,
-                              const char *plan);
+void certificate_set_category_and_plan(const struct query *q, struct arena *a,
+                                       struct certificate *c, uint32_t category,
+                                       const char *plan);
 
 /* Whether the run is still open on a machine that answered; then the answer is
  * not cached. */

@@ -15,7 +15,7 @@
 
 #define MAX_ENDS (1u << 22) /* limit for a slave's channel ends */
 
-void gather_missing_text(const struct query *q, char *out, size_t cap)
+void gather_write_missing_machines(const struct query *q, char *out, size_t cap)
 {
     size_t at = 0;
     out[0] = '\0';
@@ -30,7 +30,7 @@ void gather_missing_text(const struct query *q, char *out, size_t cap)
     }
 }
 
-uint64_t gather_sample_ns(const struct query *q)
+uint64_t gather_max_sample_period_ns(const struct query *q)
 {
     uint64_t ns = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
@@ -82,7 +82,7 @@ bool gather_has_object(const struct query *q, const char *object)
                            (void *)(uintptr_t)object);
 }
 
-static bool offer_object(const char *object, void *near)
+static bool offer_nearest_object(const char *object, void *near)
 {
     ips_nearest_offer(near, object);
     return false;
@@ -93,9 +93,9 @@ int gather_set_no_object_error(const struct query *q, const char *object,
 {
     char missing[800];
     struct ips_nearest near;
-    gather_missing_text(q, missing, sizeof(missing));
+    gather_write_missing_machines(q, missing, sizeof(missing));
     ips_nearest_begin(&near, object);
-    (void)for_each_object(q, offer_object, &near);
+    (void)for_each_object(q, offer_nearest_object, &near);
     return ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
                        "no object %.300s in run %s%s%s%s", object, q->run,
                        *missing ? "; not asked: " : "", missing,
@@ -152,15 +152,15 @@ static void fill_peer(const struct query *q, const struct machine_share *p,
 /* Sends the slave of `p` the peers of its ends. With `all` this includes the
  * ends without a peer. Otherwise a machine is missing: those ends are left out
  * and stay pending. */
-static int ask_peers(struct query *q, struct machine_share *p, bool all,
-                     struct ips_err *err)
+static int send_peers_to_slave(struct query *q, struct machine_share *p,
+                               bool all, struct ips_err *err)
 {
     uint32_t total = p->t.end_count, done = 0, n = 0;
     Ips__Peer *rows = calloc(IPS_PIECE_ITEMS, sizeof(*rows));
     Ips__Peer **list = calloc(IPS_PIECE_ITEMS, sizeof(*list));
     struct mtimes_curves curves = {0};
     bool first = true, more = true;
-    int rc = mtimes_plan_curves(q, p, &curves, err);
+    int rc = mtimes_plan_make_curves(q, p, &curves, err);
     if (rc == 0 && (!rows || !list))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0)
@@ -280,7 +280,7 @@ static void finish_gathering(struct query *q)
     q->gather.after(q);
 }
 
-static void after_ends(struct query *q)
+static void on_ends_received(struct query *q)
 {
     struct ips_err err = {0};
     int rc = join_ends_of_all_machines(q, &err);
@@ -289,7 +289,7 @@ static void after_ends(struct query *q)
         rc = mtimes_plan_make(q, &err);
     query_open_round(q, handle_peers_reply, finish_gathering);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
-        rc = ask_peers(q, q->gather.active[i], all, &err);
+        rc = send_peers_to_slave(q, q->gather.active[i], all, &err);
     if (rc < 0)
         query_fail(q, &err);
     else
@@ -310,15 +310,15 @@ static int handle_ends_reply(struct query *q, struct machine_share *p,
         return ips_err_set(err, IPS_E_LIMIT, "more than %u channel ends",
                            MAX_ENDS);
     if (!query_keep_message(q, p) ||
-        !machine_share_append(&p->t.ends, &p->t.end_count,
-                              (void *const *)a->ends, a->n_ends))
+        !machine_share_append_rows(&p->t.ends, &p->t.end_count,
+                                   (void *const *)a->ends, a->n_ends))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     return 0;
 }
 
 static void ask_ends(struct query *q)
 {
-    query_open_round(q, handle_ends_reply, after_ends);
+    query_open_round(q, handle_ends_reply, on_ends_received);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__EndsAsk ask = IPS__ENDS_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
@@ -359,7 +359,7 @@ static int check_tables(const struct machine_share *p, struct ips_err *err)
 /* Sets the elapsed time of the run's command to its time inside the window: the
  * sum over the command's process rows, which the slave has cut to the window.
  */
-static void limit_goal_to_window(struct machine_share *p)
+static void limit_command_elapsed_to_window(struct machine_share *p)
 {
     p->sync->goal_elapsed_ns = 0;
     for (uint32_t i = 0; i < p->t.proc_count; i++)
@@ -376,19 +376,20 @@ static int handle_table_reply(struct query *q, struct machine_share *p,
     const Ips__TableAnswer *a = reply->table;
     struct machine_tables *t = &p->t;
     if (!query_keep_message(q, p) ||
-        !machine_share_append(&t->procs, &t->proc_count,
-                              (void *const *)a->processes, a->n_processes) ||
-        !machine_share_append(&t->threads, &t->thread_count,
-                              (void *const *)a->threads, a->n_threads) ||
-        !machine_share_append(&t->channels, &t->channel_count,
-                              (void *const *)a->channels, a->n_channels))
+        !machine_share_append_rows(&t->procs, &t->proc_count,
+                                   (void *const *)a->processes,
+                                   a->n_processes) ||
+        !machine_share_append_rows(&t->threads, &t->thread_count,
+                                   (void *const *)a->threads, a->n_threads) ||
+        !machine_share_append_rows(&t->channels, &t->channel_count,
+                                   (void *const *)a->channels, a->n_channels))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     if (reply->last && query_wants_windowed_tables(q))
-        limit_goal_to_window(p);
+        limit_command_elapsed_to_window(p);
     return reply->last ? check_tables(p, err) : 0;
 }
 
-static void after_table(struct query *q)
+static void on_tables_received(struct query *q)
 {
     if (q->gather.want & GATHER_PEERS)
         ask_ends(q);
@@ -425,7 +426,7 @@ bool query_wants_windowed_tables(const struct query *q)
 
 static void ask_table(struct query *q)
 {
-    query_open_round(q, handle_table_reply, after_table);
+    query_open_round(q, handle_table_reply, on_tables_received);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
         if (requested_window(q, &ask.from_ns, &ask.to_ns))
@@ -447,7 +448,7 @@ struct known_row {
     bool is_known;
 };
 
-static void note_known_row(const struct catalogue_row *row, void *arg)
+static void note_if_row_is_known(const struct catalogue_row *row, void *arg)
 {
     struct known_row *k = arg;
     k->is_known =
@@ -462,8 +463,8 @@ static void store_unknown_run(struct query *q, const struct machine_share *p)
 {
     struct ips_err err = {0};
     struct known_row k = {.state = p->sync->state, .machine = p->machine};
-    int rc = catalogue_for_each_row(q->m->catalogue, q->run, note_known_row, &k,
-                                    &err);
+    int rc = catalogue_for_each_row(q->m->catalogue, q->run,
+                                    note_if_row_is_known, &k, &err);
     if (rc == 0 && !k.is_known)
         rc = catalogue_store_runs(q->m->catalogue, p->machine, &p->sync->state,
                                   1, &err);
@@ -486,11 +487,11 @@ static int handle_sync_reply(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void refuse_question(struct query *q)
+static void fail_no_machine_answers(struct query *q)
 {
     char missing[800];
     struct ips_err err = {0};
-    gather_missing_text(q, missing, sizeof(missing));
+    gather_write_missing_machines(q, missing, sizeof(missing));
     if (*missing)
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "run %s: no machine with its data can answer: %s", q->run,
@@ -501,7 +502,7 @@ static void refuse_question(struct query *q)
     query_fail(q, &err);
 }
 
-static void after_sync(struct query *q)
+static void on_sync_answers_received(struct query *q)
 {
     struct gather *g = &q->gather;
     g->active = calloc(q->machine_count + 1, sizeof(*g->active));
@@ -520,7 +521,7 @@ static void after_sync(struct query *q)
         g->active[g->count++] = p;
     }
     if (g->count == 0) {
-        refuse_question(q);
+        fail_no_machine_answers(q);
         return;
     }
     q->in_graph = true;
@@ -536,7 +537,7 @@ void gather_start(struct query *q, unsigned want,
     gather_release(q);
     q->gather.want = want;
     q->gather.after = after;
-    query_open_round(q, handle_sync_reply, after_sync);
+    query_open_round(q, handle_sync_reply, on_sync_answers_received);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         Ips__SyncAsk ask = IPS__SYNC_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;

@@ -30,10 +30,11 @@ void gather_release(struct query *q);
 
 /* Lists the missing machines with the reason: "m1 (not connected), m2 (why)";
  * "" if none is missing. */
-void gather_missing_text(const struct query *q, char *out, size_t cap);
+void gather_write_missing_machines(const struct query *q, char *out,
+                                   size_t cap);
 /* Returns the CPU time between two samples, in ns, the longest of all machines;
  * 0: no machine that answered took samples. */
-uint64_t gather_sample_ns(const struct query *q);
+uint64_t gather_max_sample_period_ns(const struct query *q);
 /* Whether `object` (a pattern, common/object.h) matches a machine that
  * answered, or a process or thread of its tables. A thread matches by its
  * number or its name. A pattern with more than one component needs

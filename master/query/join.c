@@ -59,7 +59,8 @@ static bool roles_fit(const struct join_end *a, const struct join_end *b)
 
 /* Whether each end received what the other sent. The totals of an open end are
  * not final and always fit. */
-static bool totals_fit(const struct join_end *a, const struct join_end *b)
+static bool byte_totals_match(const struct join_end *a,
+                              const struct join_end *b)
 {
     if (!a->closed || !b->closed)
         return true;
@@ -72,21 +73,22 @@ struct joiner {
     uint64_t ambiguous;
 };
 
-static struct join_end *end_at(const struct joiner *j, uint32_t position)
+static struct join_end *end_at_sorted_position(const struct joiner *j,
+                                               uint32_t position)
 {
     return &j->ends[j->order[position]];
 }
 
 static void pair_ends(struct joiner *j, uint32_t a, uint32_t b, bool doubtful)
 {
-    end_at(j, a)->peer = j->order[b];
-    end_at(j, b)->peer = j->order[a];
+    end_at_sorted_position(j, a)->peer = j->order[b];
+    end_at_sorted_position(j, b)->peer = j->order[a];
     j->ambiguous += doubtful;
 }
 
 static bool is_end_unpaired(const struct joiner *j, uint32_t position)
 {
-    return end_at(j, position)->peer == JOIN_NONE;
+    return end_at_sorted_position(j, position)->peer == JOIN_NONE;
 }
 
 static void join_remaining_ends(struct joiner *j, struct group a,
@@ -99,9 +101,11 @@ static void join_remaining_ends(struct joiner *j, struct group a,
         for (uint32_t m = free_from, tries = 0;
              m < end && is_end_unpaired(j, k) && tries < SEARCH_MAX;
              m++, tries++) {
-            const struct join_end *x = end_at(j, k), *y = end_at(j, m);
+            const struct join_end *x = end_at_sorted_position(j, k),
+                                  *y = end_at_sorted_position(j, m);
             if (is_end_unpaired(j, m) && roles_fit(x, y) &&
-                (!by_totals || (x->closed && y->closed && totals_fit(x, y))))
+                (!by_totals ||
+                 (x->closed && y->closed && byte_totals_match(x, y))))
                 pair_ends(j, k, m, true);
         }
     }
@@ -113,9 +117,9 @@ static void join_groups(struct joiner *j, struct group a, struct group b)
 {
     uint32_t least = a.count < b.count ? a.count : b.count;
     for (uint32_t k = 0; k < least; k++) {
-        const struct join_end *x = end_at(j, a.first + k);
-        const struct join_end *y = end_at(j, b.first + k);
-        if (roles_fit(x, y) && totals_fit(x, y))
+        const struct join_end *x = end_at_sorted_position(j, a.first + k);
+        const struct join_end *y = end_at_sorted_position(j, b.first + k);
+        if (roles_fit(x, y) && byte_totals_match(x, y))
             pair_ends(j, a.first + k, b.first + k, false);
     }
     /* Where the ordinals contradict the totals, join closed ends by their
@@ -128,7 +132,8 @@ static void join_groups(struct joiner *j, struct group a, struct group b)
 
 /* Whether x may have sent to y, or y to x, over a user channel that both name.
  */
-static bool traffic_fits(const struct join_end *x, const struct join_end *y)
+static bool may_have_exchanged_bytes(const struct join_end *x,
+                                     const struct join_end *y)
 {
     return x->machine != y->machine &&
            ((x->sent_bytes > 0 && y->recv_bytes > 0) ||
@@ -150,8 +155,10 @@ static void join_ends_of_user_channel(struct joiner *j, struct group g)
             uint32_t found = JOIN_NONE, fits = 0;
             for (uint32_t m = g.first;
                  is_end_unpaired(j, k) && m < g.first + g.count; m++) {
-                const struct join_end *x = end_at(j, k), *y = end_at(j, m);
-                if (m == k || !is_end_unpaired(j, m) || !traffic_fits(x, y))
+                const struct join_end *x = end_at_sorted_position(j, k),
+                                      *y = end_at_sorted_position(j, m);
+                if (m == k || !is_end_unpaired(j, m) ||
+                    !may_have_exchanged_bytes(x, y))
                     continue;
                 if (strict && (x->sent_bytes != y->recv_bytes ||
                                y->sent_bytes != x->recv_bytes))
@@ -172,28 +179,30 @@ static struct group find_group_with_swapped_key(const struct joiner *j,
     uint32_t low = 0, high = count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (compare_key(end_at(j, mid), like->kind, like->remote,
-                        like->remote_len, like->local, like->local_len) < 0)
+        if (compare_key(end_at_sorted_position(j, mid), like->kind,
+                        like->remote, like->remote_len, like->local,
+                        like->local_len) < 0)
             low = mid + 1;
         else
             high = mid;
     }
     struct group g = {.first = low};
     while (low < count &&
-           compare_key(end_at(j, low), like->kind, like->remote,
+           compare_key(end_at_sorted_position(j, low), like->kind, like->remote,
                        like->remote_len, like->local, like->local_len) == 0)
         low++;
     g.count = low - g.first;
     return g;
 }
 
-static struct group group_at(const struct joiner *j, uint32_t count,
-                             uint32_t first)
+static struct group find_group_from_position(const struct joiner *j,
+                                             uint32_t count, uint32_t first)
 {
     struct group g = {.first = first, .count = 1};
-    const struct join_end *e = end_at(j, first);
+    const struct join_end *e = end_at_sorted_position(j, first);
     while (first + g.count < count) {
-        const struct join_end *next = end_at(j, first + g.count);
+        const struct join_end *next =
+            end_at_sorted_position(j, first + g.count);
         bool same = e->named
                         ? next->named && next->kind == e->kind &&
                               compare_bytes(next->local, next->local_len,
@@ -221,12 +230,12 @@ int join_ends(struct join_end *ends, uint32_t count, uint64_t *ambiguous,
     }
     qsort_r(j.order, count, sizeof(*j.order), compare_ends, ends);
     for (uint32_t i = 0; i < count;) {
-        struct group a = group_at(&j, count, i);
-        if (end_at(&j, i)->named) {
+        struct group a = find_group_from_position(&j, count, i);
+        if (end_at_sorted_position(&j, i)->named) {
             join_ends_of_user_channel(&j, a);
         } else {
-            struct group b =
-                find_group_with_swapped_key(&j, count, end_at(&j, i));
+            struct group b = find_group_with_swapped_key(
+                &j, count, end_at_sorted_position(&j, i));
             /* Join each pair of groups once; an end is not its own peer. */
             if (b.count > 0 && a.first < b.first)
                 join_groups(&j, a, b);

@@ -87,8 +87,8 @@ bool query_keep_message(struct query *q, struct machine_share *p)
     return p->message_bytes <= PART_KEPT_BYTES;
 }
 
-bool machine_share_append(void *table, uint32_t *count, void *const *rows,
-                          size_t n)
+bool machine_share_append_rows(void *table, uint32_t *count, void *const *rows,
+                               size_t n)
 {
     void **old;
     if (n == 0)
@@ -195,7 +195,7 @@ int machine_shares_make_all(struct query *q, struct ips_err *err)
     return 0;
 }
 
-uint32_t query_count_active(const struct query *q)
+uint32_t query_count_active_machines(const struct query *q)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < q->machine_count; i++)
@@ -203,7 +203,7 @@ uint32_t query_count_active(const struct query *q)
     return count;
 }
 
-bool query_asks_why_requests(const Ips__Request *r)
+bool query_is_why_about_requests(const Ips__Request *r)
 {
     return r->ask_case == IPS__REQUEST__ASK_WHY &&
            (strcmp(r->why->answer, "requests") == 0 ||
@@ -260,7 +260,7 @@ void machine_share_write_object_name(const struct machine_share *p,
 }
 
 /* A counting sort by process, which keeps the order of chains. */
-uint32_t *machine_share_order_threads(const struct machine_share *p)
+uint32_t *machine_share_sort_threads_by_process(const struct machine_share *p)
 {
     uint32_t *order = calloc((size_t)p->t.thread_count + 1, sizeof(*order));
     uint32_t *start = calloc((size_t)p->t.proc_count + 2, sizeof(*start));

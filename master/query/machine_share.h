@@ -23,12 +23,12 @@ void machine_shares_release(struct query *q);
 
 /* Appends `n` rows to a growing array of pointers; `table` is the address of
  * the pointer to the array. False: no memory. */
-bool machine_share_append(void *table, uint32_t *count, void *const *rows,
-                          size_t n);
+bool machine_share_append_rows(void *table, uint32_t *count, void *const *rows,
+                               size_t n);
 
 /* Returns the threads ordered by process, then by chain, as indices of
  * t.threads; malloc'd; NULL: no memory. */
-uint32_t *machine_share_order_threads(const struct machine_share *p);
+uint32_t *machine_share_sort_threads_by_process(const struct machine_share *p);
 
 #define OBJECT_BYTES 512
 /* Writes the object name of a process, as "/m1/redis.812". `process` is an

@@ -10,7 +10,8 @@
 
 /* Returns a malloc'd array indexed by machine_share.number: whether `p`
  * exchanges messages with that machine. NULL: no memory. */
-static bool *find_partners(const struct query *q, const struct machine_share *p)
+static bool *find_message_partners(const struct query *q,
+                                   const struct machine_share *p)
 {
     bool *to = calloc((size_t)q->gather.count + 1, sizeof(*to));
     for (uint32_t i = 0; to && i < p->peer_count; i++) {
@@ -41,7 +42,8 @@ static void append_list_item(char *text, size_t room, bool *too_many,
     snprintf(text + at, room - at, "%s%s", at ? ", " : "", more);
 }
 
-static void name_pair(char *out, size_t room, const char *from, const char *to)
+static void format_pair_direction(char *out, size_t room, const char *from,
+                                  const char *to)
 {
     if (strcmp(from, to) == 0)
         snprintf(out, room, "inside %s", from);
@@ -49,22 +51,22 @@ static void name_pair(char *out, size_t room, const char *from, const char *to)
         snprintf(out, room, "%s -> %s", from, to);
 }
 
-static void describe_pair(struct mtimes_words *w, const char *from,
-                          const char *to, const struct mtime_pair *p)
+static void add_pair_to_mtimes_words(struct mtimes_words *w, const char *from,
+                                     const char *to, const struct mtime_pair *p)
 {
     char name[160], like[160], both[340];
-    name_pair(name, sizeof(name), from, to);
+    format_pair_direction(name, sizeof(name), from, to);
     if (p && *p->doubt && w->doubted++ == 0) {
-        name_pair(like, sizeof(like), p->from, p->to);
+        format_pair_direction(like, sizeof(like), p->from, p->to);
         snprintf(w->why, sizeof(w->why), "%s: %s", like, p->doubt);
     }
     if (!p) {
         w->none++;
         snprintf(both, sizeof(both), "%s 0", name);
         append_list_item(w->doubts, sizeof(w->doubts), &w->too_many, both);
-    } else if (!mtime_pair_is(p, from, to)) {
+    } else if (!mtime_pair_has_ends(p, from, to)) {
         w->assumed++;
-        name_pair(like, sizeof(like), p->from, p->to);
+        format_pair_direction(like, sizeof(like), p->from, p->to);
         snprintf(both, sizeof(both), "%s as %s", name, like);
         append_list_item(w->doubts, sizeof(w->doubts), &w->too_many, both);
     } else {
@@ -117,16 +119,17 @@ int mtimes_plan_make(struct query *q, struct ips_err *err)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t i = 0; rc == 0 && i < g->count; i++) {
         const char *from = g->active[i]->machine;
-        bool *to = find_partners(q, g->active[i]);
+        bool *to = find_message_partners(q, g->active[i]);
         if (!to)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-        describe_pair(w, from, from,
-                      mtimes_choose_pair(t, from, from, MTIME_TCP));
+        add_pair_to_mtimes_words(w, from, from,
+                                 mtimes_choose_pair(t, from, from, MTIME_TCP));
         for (uint32_t k = 0; to && k < g->count; k++) {
             const char *other = g->active[k]->machine;
             if (to[k] && k != i)
-                describe_pair(w, from, other,
-                              mtimes_choose_pair(t, from, other, MTIME_TCP));
+                add_pair_to_mtimes_words(
+                    w, from, other,
+                    mtimes_choose_pair(t, from, other, MTIME_TCP));
         }
         free(to);
     }
@@ -152,8 +155,8 @@ static void add_curve(struct mtimes_curves *c, const struct mtime_pair *pair,
     c->list[c->count++] = row;
 }
 
-int mtimes_plan_curves(struct query *q, const struct machine_share *p,
-                       struct mtimes_curves *out, struct ips_err *err)
+int mtimes_plan_make_curves(struct query *q, const struct machine_share *p,
+                            struct mtimes_curves *out, struct ips_err *err)
 {
     const struct mtimes *t = &q->m->mtimes;
     const struct gather *g = &q->gather;
@@ -161,7 +164,7 @@ int mtimes_plan_curves(struct query *q, const struct machine_share *p,
     memset(out, 0, sizeof(*out));
     if (!g->calibrated)
         return 0;
-    bool *to = find_partners(q, p);
+    bool *to = find_message_partners(q, p);
     out->row = calloc(most, sizeof(*out->row));
     out->list = calloc(most, sizeof(*out->list));
     if (!to || !out->row || !out->list) {

@@ -24,9 +24,9 @@ struct mtimes_curves {
     Ips__MtimeCurve *row, **list;
     size_t count;
 };
-int mtimes_plan_curves(struct query *q, const struct machine_share *p,
-                       struct mtimes_curves *out,
-                       struct ips_err *err) IPS_MUST_USE;
+int mtimes_plan_make_curves(struct query *q, const struct machine_share *p,
+                            struct mtimes_curves *out,
+                            struct ips_err *err) IPS_MUST_USE;
 void mtimes_curves_release(struct mtimes_curves *c);
 
 /* To be called after the gathering. If the slaves got measured times

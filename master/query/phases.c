@@ -48,16 +48,16 @@ static struct window_fields window_fields_of(Ips__Request *r)
     return (struct window_fields){0};
 }
 
-uint32_t phases_number_in_request(const Ips__Request *request)
+uint32_t phases_find_phase_in_request(const Ips__Request *request)
 {
     return window_fields_of((Ips__Request *)(uintptr_t)request).phase;
 }
 
 bool phases_wanted(const Ips__Request *request)
 {
-    return phases_number_in_request(request) > 0 ||
+    return phases_find_phase_in_request(request) > 0 ||
            (request->ask_case == IPS__REQUEST__ASK_WHY &&
-            !query_asks_why_requests(request));
+            !query_is_why_about_requests(request));
 }
 
 void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)
@@ -69,12 +69,12 @@ void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)
     *s.to_ns = to_ns;
 }
 
-Ips__Envelope *phases_make_envelope(const Ips__Request *r)
+Ips__Envelope *phases_make_request_envelope(const Ips__Request *r)
 {
     Ips__PhasesAsk ask = IPS__PHASES_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
-    ask.phase = phases_number_in_request(r);
+    ask.phase = phases_find_phase_in_request(r);
     request.id = r->id;
     request.run = r->run;
     request.ask_case = IPS__REQUEST__ASK_PHASES;

@@ -10,7 +10,8 @@
  * answered. NULL: all have answered. Also counts the active machines and those
  * that have answered. */
 static const struct machine_share *
-slowest_machine(const struct query *q, uint32_t *active, uint32_t *answered)
+find_slowest_and_count_answered(const struct query *q, uint32_t *active,
+                                uint32_t *answered)
 {
     const struct machine_share *found = NULL;
     uint32_t least = UINT32_MAX;
@@ -38,7 +39,8 @@ slowest_machine(const struct query *q, uint32_t *active, uint32_t *answered)
 static void describe_progress(const struct query *q, char *out, size_t size)
 {
     uint32_t active, answered;
-    const struct machine_share *p = slowest_machine(q, &active, &answered);
+    const struct machine_share *p =
+        find_slowest_and_count_answered(q, &active, &answered);
     char of[80] = "";
     if (!q->running) {
         snprintf(out, size, "waiting for an earlier question");
@@ -65,7 +67,7 @@ void progress_send(struct query *q, uint64_t now_ns)
     Ips__Reply reply = IPS__REPLY__INIT;
     if (!q->client || q->over || q->streaming || !q->request->progress ||
         now_ns - q->begun_ns < PROGRESS_NS ||
-        now_ns - q->progress_ns < PROGRESS_NS || query_client_full(q))
+        now_ns - q->progress_ns < PROGRESS_NS || query_is_client_backlogged(q))
         return;
     q->progress_ns = now_ns;
     describe_progress(q, doing, sizeof(doing));

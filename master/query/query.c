@@ -114,7 +114,7 @@ void query_fail(struct query *q, const struct ips_err *why)
     if (q->over)
         return;
     ips_log_info("%s %s: %s", q->kind->name, q->run, why->msg);
-    if (q->waiter && phases_number_in_request(q->waiter->request) == 0) {
+    if (q->waiter && phases_find_phase_in_request(q->waiter->request) == 0) {
         /* the waiting question continues without phases, or reports the error
          * itself */
         query_end(q);
@@ -143,7 +143,7 @@ void query_window_of(const struct query *q, const struct machine_share *p,
     }
 }
 
-bool query_client_full(const struct query *q)
+bool query_is_client_backlogged(const struct query *q)
 {
     return q->client && ips_peer_backlog(q->client) >= QUERY_HIGH_BYTES;
 }
@@ -152,7 +152,7 @@ void query_start_streaming(struct query *q)
 {
     q->streaming = true;
     q->released_run = true;
-    if (!query_client_full(q))
+    if (!query_is_client_backlogged(q))
         q->kind->pump(q);
 }
 
@@ -183,7 +183,7 @@ static void query_restart(struct query *q)
         q->kind->start(q);
 }
 
-static void end_round(struct query *q)
+static void restart_or_call_after_round(struct query *q)
 {
     if (q->over || q->working)
         return;
@@ -205,7 +205,7 @@ void query_open_round(struct query *q,
     q->ask_more = NULL;
 }
 
-bool query_slave_full(const struct machine_share *p)
+bool query_is_slave_backlogged(const struct machine_share *p)
 {
     return p->slave && p->slave->peer &&
            ips_peer_backlog(p->slave->peer) >= QUERY_HIGH_BYTES;
@@ -236,7 +236,7 @@ void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
 void query_close_round(struct query *q)
 {
     if (q->waiting == 0)
-        end_round(q);
+        restart_or_call_after_round(q);
 }
 
 bool query_exclude(struct query *q, const char *machine, const char *why)
@@ -313,7 +313,7 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
     if (p->round_trip_ns == 0 || trip < p->round_trip_ns)
         p->round_trip_ns = trip;
     p->reply_count++;
-    int rc = ips_reply_error(reply, &err);
+    int rc = ips_reply_get_error(reply, &err);
     if (rc == 0)
         rc = q->take_reply(q, p, reply, &err);
     if (rc < 0) {
@@ -323,7 +323,7 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
         q->waiting--;
     }
     if (q->waiting == 0)
-        end_round(q);
+        restart_or_call_after_round(q);
     query_reap_and_begin_due(m);
 }
 
@@ -343,8 +343,9 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
                         why);
             query_machine_failed(q, p, &err);
             if (q->waiting == 0)
-                end_round(q);
-            break; /* end_round() may have replaced q->machines */
+                restart_or_call_after_round(q);
+            break; /* restart_or_call_after_round() may have replaced
+                      q->machines */
         }
     }
     query_reap_and_begin_due(m);
@@ -374,7 +375,7 @@ static bool has_timed_out(const struct master *m, const struct machine_share *p,
  * while its question waits that long for other slaves or for the master, so it
  * gets a request without an answer every AWAKE_NS. */
 #define AWAKE_NS (500 * 1000 * 1000ULL)
-static void keep_awake(struct machine_share *p, uint64_t now)
+static void keep_private_slave_awake(struct machine_share *p, uint64_t now)
 {
     Ips__LookAsk look = IPS__LOOK_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
@@ -397,10 +398,10 @@ void query_tick(struct master *m)
         bool failed = false;
         /* While the client does not read, the slave is not asked for more, so
          * its silence is not a failure. */
-        bool paused = q->streaming && query_client_full(q);
+        bool paused = q->streaming && query_is_client_backlogged(q);
         for (uint32_t i = 0; i < q->machine_count && !q->over; i++) {
             struct machine_share *p = &q->machines[i];
-            keep_awake(p, now);
+            keep_private_slave_awake(p, now);
             if (p->ask_id && paused)
                 p->heard_ns = now;
             if (p->ask_id && has_timed_out(m, p, now, &err)) {
@@ -409,7 +410,7 @@ void query_tick(struct master *m)
             }
         }
         if (failed && q->waiting == 0)
-            end_round(q);
+            restart_or_call_after_round(q);
         else if (q->on_tick && !q->over && q->waiting > 0)
             q->on_tick(q);
         else if (q->on_work && !q->over && q->working)
@@ -439,7 +440,7 @@ static void query_begin(struct query *q)
     q->running = true;
     /* If the question that waits for these phases names no phase, its answer
      * may be in the cache, and the phases are not needed. */
-    if (q->waiter && phases_number_in_request(q->waiter->request) == 0 &&
+    if (q->waiter && phases_find_phase_in_request(q->waiter->request) == 0 &&
         answer_cache_answer_query(q->waiter)) {
         query_end(q);
         return;
@@ -469,8 +470,8 @@ static void query_begin_due(struct master *m)
     }
 }
 
-static void refuse_question(struct ips_peer *client, uint64_t id, int code,
-                            const char *why)
+static void send_refusal_to_client(struct ips_peer *client, uint64_t id,
+                                   int code, const char *why)
 {
     struct ips_err err = {0};
     ips_err_set(&err, code, "%s", why);
@@ -511,7 +512,7 @@ static struct query *append_question(struct master *m, struct ips_peer *client,
     return q;
 }
 
-static void choose_run_and_try_at_once(struct query *q)
+static void choose_run_and_try_immediate_answer(struct query *q)
 {
     struct ips_err err = {0};
     if (machine_shares_choose_run(q, &err) < 0)
@@ -519,10 +520,11 @@ static void choose_run_and_try_at_once(struct query *q)
     else if (q->kind->at_once)
         (void)q->kind->at_once(q);
     if (!q->over)
-        answer_cache_end_precomputation(q->m, q);
+        answer_cache_stop_other_precomputation(q->m, q);
 }
 
-void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
+void query_accept_from_client(struct master *m, struct ips_peer *client,
+                              Ips__Envelope *env)
 {
     const Ips__Request *request = env->request;
     const char *why = NULL;
@@ -537,7 +539,7 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
         why = "too many questions of one client at once";
     }
     if (why) {
-        refuse_question(client, request->id, code, why);
+        send_refusal_to_client(client, request->id, code, why);
         ips__envelope__free_unpacked(env, NULL);
         return;
     }
@@ -546,11 +548,12 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
      * phases goes before the one that needs them. */
     bool wanted = phases_wanted(request);
     struct query *first =
-        wanted ? append_question(m, client, phases_make_envelope(request))
-               : NULL;
+        wanted
+            ? append_question(m, client, phases_make_request_envelope(request))
+            : NULL;
     struct query *q = append_question(m, client, env);
     if (!q || (wanted && !first)) {
-        refuse_question(client, id, IPS_E_NO_MEMORY, "out of memory");
+        send_refusal_to_client(client, id, IPS_E_NO_MEMORY, "out of memory");
         if (q)
             query_end(q);
         if (first)
@@ -558,9 +561,9 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
     } else {
         if (first)
             first->waiter = q;
-        choose_run_and_try_at_once(first ? first : q);
+        choose_run_and_try_immediate_answer(first ? first : q);
         if (first && first->over && !q->over)
-            choose_run_and_try_at_once(q);
+            choose_run_and_try_immediate_answer(q);
         else if (first && !q->over)
             snprintf(q->run, sizeof(q->run), "%s", first->run);
     }
@@ -597,8 +600,8 @@ bool query_start_internal(struct master *m, const struct query_kind *kind,
 
 /* The transport does the client's flow control; all that a client can do here
  * is to stop the question (replies 0). */
-void query_stop_request(struct master *m, struct ips_peer *client, uint64_t id,
-                        uint32_t replies)
+void query_stop_if_zero_replies(struct master *m, struct ips_peer *client,
+                                uint64_t id, uint32_t replies)
 {
     for (struct query *q = m->queries; q && replies == 0; q = q->next) {
         if (q->client == client && q->id == id)
@@ -621,7 +624,8 @@ void query_on_client_gone(struct master *m, const struct ips_peer *client)
 void query_on_client_drain(struct master *m, const struct ips_peer *client)
 {
     for (struct query *q = m->queries; q; q = q->next) {
-        if (q->client == client && q->streaming && !query_client_full(q))
+        if (q->client == client && q->streaming &&
+            !query_is_client_backlogged(q))
             q->kind->pump(q);
     }
     query_reap_and_begin_due(m);

@@ -209,9 +209,10 @@ struct query {
 
 /* Starts a client's request, already read from its peer; takes ownership of
  * it. */
-void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env);
-void query_stop_request(struct master *m, struct ips_peer *client, uint64_t id,
-                        uint32_t replies);
+void query_accept_from_client(struct master *m, struct ips_peer *client,
+                              Ips__Envelope *env);
+void query_stop_if_zero_replies(struct master *m, struct ips_peer *client,
+                                uint64_t id, uint32_t replies);
 void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply);
 void query_on_slave_gone(struct master *m, const struct slave *s,
                          const char *why);
@@ -243,7 +244,7 @@ void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
                bool first);
 /* Whether so much is unsent to the slave of `p` that the rest of a long request
  * has to wait for query.ask_more. */
-bool query_slave_full(const struct machine_share *p);
+bool query_is_slave_backlogged(const struct machine_share *p);
 /* Closes the round; if no reply is expected, `after` is called at once. */
 void query_close_round(struct query *q);
 
@@ -287,7 +288,7 @@ void query_send(struct query *q, Ips__Reply *reply);
 /* From now on `pump` is called until query_answer or query_fail; other
  * questions may use the run. */
 void query_start_streaming(struct query *q);
-bool query_client_full(const struct query *q);
+bool query_is_client_backlogged(const struct query *q);
 
 /* Calls `run` in the worker and then, unless the question ended, `done` in the
  * loop. Meanwhile the loop does not touch q->data and q->machines. */
@@ -296,12 +297,12 @@ int query_submit_work(struct query *q, void (*run)(struct query *q),
                       struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the number of machines in state MACHINE_ACTIVE. */
-uint32_t query_count_active(const struct query *q);
+uint32_t query_count_active_machines(const struct query *q);
 /* Whether a machine that is known to have the run is missing or failed, so that
  * the answer is incomplete. */
 bool query_is_incomplete(const struct query *q);
 /* Whether the question is `why` about the requests of a service. */
-bool query_asks_why_requests(const Ips__Request *r);
+bool query_is_why_about_requests(const Ips__Request *r);
 
 /* Returns the kind of question that the request asks; NULL: not a question of
  * clients. */

@@ -13,7 +13,7 @@ struct checking {
 static void report_contradiction(const struct checking *k, const char *rule,
                                  uint64_t is, uint64_t limit)
 {
-    certificate_gap(
+    certificate_add_gap(
         k->a, k->c,
         arena_printf(k->a,
                      "this answer contradicts itself, please report "
@@ -108,7 +108,8 @@ void self_check_why(struct arena *a, struct certificate *c,
         check_finding(&k, w->findings[i], w->wall_ns);
 }
 
-static void check_rows(const struct checking *k, const Ips__PathAnswer *p)
+static void check_procedure_intervals(const struct checking *k,
+                                      const Ips__PathAnswer *p)
 {
     for (size_t i = 0; i < p->n_by_procedure; i++) {
         const Ips__ProcedureRow *r = p->by_procedure[i];
@@ -133,11 +134,12 @@ void self_check_path(struct arena *a, struct certificate *c,
     if (command && p->elapsed_ns != IPS_UNMEASURED)
         check_equal(&k, "the path to the command's end is not what it took",
                     p->t_max_ns, p->elapsed_ns);
-    check_rows(&k, p);
+    check_procedure_intervals(&k, p);
 }
 
-void self_check_computed(struct arena *a, struct certificate *c,
-                         const Ips__PathAnswer *p, uint64_t computed_ns)
+void self_check_path_not_above_run(struct arena *a, struct certificate *c,
+                                   const Ips__PathAnswer *p,
+                                   uint64_t computed_ns)
 {
     const struct checking k = {a, c};
     if (computed_ns == IPS_UNMEASURED || p->lasted_ns == IPS_UNMEASURED)

@@ -39,10 +39,11 @@ void self_check_path(struct arena *a, struct certificate *c,
  * `computed_ns`: the length of the path if messages take no time;
  * IPS_UNMEASURED: not known. Tolerates an error of the CPU clock of 1% and 1
  * ms, plus the known error of guessed CPU times. */
-void self_check_computed(struct arena *a, struct certificate *c,
-                         const Ips__PathAnswer *answer, uint64_t computed_ns);
+void self_check_path_not_above_run(struct arena *a, struct certificate *c,
+                                   const Ips__PathAnswer *answer,
+                                   uint64_t computed_ns);
 /* Checks a prediction. `last_ns`: when the last thread ends in it. `least_ns`:
- * the lower bound from predict_lower_bound(). */
+ * the lower bound from predict_compute_makespan_lower_bound(). */
 void self_check_predicted(struct arena *a, struct certificate *c,
                           uint64_t last_ns, uint64_t least_ns);
 void self_check_search(struct arena *a, struct certificate *c,

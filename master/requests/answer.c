@@ -36,15 +36,15 @@ static char *service_name(const struct filling *f, uint32_t s)
                         machine_share_process_name(p, v->family));
 }
 
-static char *process_object(const struct filling *f, uint32_t part,
-                            uint32_t process)
+static char *process_object_name(const struct filling *f, uint32_t part,
+                                 uint32_t process)
 {
     char object[OBJECT_BYTES];
     machine_share_write_object_name(f->q->gather.active[part], process, object);
     return arena_printf(f->a, "%s", object);
 }
 
-static char *chain_object(const struct filling *f, uint32_t chain)
+static char *thread_object_name(const struct filling *f, uint32_t chain)
 {
     const struct ips_chain *c = &f->d->path.merged.chains[chain];
     char object[OBJECT_BYTES];
@@ -84,7 +84,7 @@ static void set_busiest_thread(const struct filling *f, Ips__RequestParts *to,
     }
     to->most = ips_unconst_text("");
     if (most != UINT32_MAX) {
-        to->most = chain_object(f, most);
+        to->most = thread_object_name(f, most);
         to->most_ns = d->chain_ns[most];
     }
     memset(d->chain_ns, 0, (size_t)g->chain_count * sizeof(*d->chain_ns));
@@ -180,7 +180,7 @@ static void fill_service(const struct filling *f, uint32_t s)
         return;
     ips__service_row__init(row);
     row->service = service_name(f, s);
-    row->process = process_object(f, v->machine, v->process);
+    row->process = process_object_name(f, v->machine, v->process);
     row->processes = v->processes;
     row->connections = v->connections;
     row->requests = v->count;
@@ -232,15 +232,16 @@ static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
     ips__request_row__init(row);
     const struct ips_served_end *e = &f->d->ends[x->end];
     row->service = service_name(f, e->service);
-    row->process = process_object(f, e->machine, f->d->end_process[x->end]);
+    row->process =
+        process_object_name(f, e->machine, f->d->end_process[x->end]);
     row->arrival_ns = x->arrived_ns;
     row->parts = sum_time_parts(f, &i, 1);
     row->behind = ips_unconst_text("");
     row->behind_ns = x->behind_ns;
     if (x->behind != IPS_NO_REQUEST) {
         const struct ips_request *b = &f->d->result.r[x->behind];
-        row->behind = process_object(f, f->d->ends[b->end].machine,
-                                     f->d->end_process[b->end]);
+        row->behind = process_object_name(f, f->d->ends[b->end].machine,
+                                          f->d->end_process[b->end]);
         row->behind_arrival_ns = b->arrived_ns;
         row->behind_took_ns = ips_request_ns(b);
     }
@@ -304,12 +305,12 @@ static void add_notes(const struct filling *f)
     for (size_t i = 0; i < f->out->n_services; i++)
         outside += f->out->services[i]->untraced_clients;
     if (!f->out->n_services)
-        certificate_note(f->a, f->c,
-                         "no requests: no process answered on a connection "
-                         "that it had accepted, and none marked any "
-                         "(ips_mark(\"begin NAME\"))");
+        certificate_add_note(f->a, f->c,
+                             "no requests: no process answered on a connection "
+                             "that it had accepted, and none marked any "
+                             "(ips_mark(\"begin NAME\"))");
     if (f->out->n_stations && limiting_thread_use_ppm(f) < REQUESTS_ALONE_PPM)
-        certificate_note(
+        certificate_add_note(
             f->a, f->c,
             arena_printf(f->a,
                          "the limit applies to the recorded load: %s was busy "
@@ -318,7 +319,7 @@ static void add_notes(const struct filling *f)
                          limiting_station(f)->station,
                          (double)limiting_thread_use_ppm(f) / 1e4));
     if (found->pipelined)
-        certificate_note(
+        certificate_add_note(
             f->a, f->c,
             arena_printf(
                 f->a,
@@ -326,7 +327,7 @@ static void add_notes(const struct filling *f)
                 "last answer (pipelined or multiplexed) are left out",
                 found->pipelined));
     if (outside)
-        certificate_note(
+        certificate_add_note(
             f->a, f->c,
             arena_printf(
                 f->a,
@@ -334,12 +335,12 @@ static void add_notes(const struct filling *f)
                 "begins with the receive; what they waited before is not known",
                 outside));
     if (found->unanswered)
-        certificate_note(f->a, f->c,
-                         arena_printf(f->a,
-                                      f->d->reported
-                                          ? "%u requests did not end"
-                                          : "%u requests had no answer yet",
-                                      found->unanswered));
+        certificate_add_note(f->a, f->c,
+                             arena_printf(f->a,
+                                          f->d->reported
+                                              ? "%u requests did not end"
+                                              : "%u requests had no answer yet",
+                                          found->unanswered));
 }
 
 static void fill_answer(struct filling *f, const Ips__RequestsAsk *ask)
@@ -392,7 +393,7 @@ static void answer_why(struct query *q, struct arena *a,
                                 .from_ns = ask->from_ns,
                                 .to_ns = ask->to_ns,
                                 .window_phase = ask->phase};
-    why_explain_service(from, why_run_and_window(&f, a), ask->answer, a,
+    why_explain_service(from, why_run_and_window_options(&f, a), ask->answer, a,
                         &answer);
     answer.from_ns = ask->from_ns;
     answer.to_ns = ask->to_ns;
@@ -410,7 +411,7 @@ static void answer_why(struct query *q, struct arena *a,
     send_reply_or_error(q, a, &reply);
 }
 
-void requests_answer(struct query *q)
+void requests_send_answer(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     const Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
@@ -429,11 +430,11 @@ void requests_answer(struct query *q)
     answer.category = ips_unconst_text("3");
     answer.elapsed_ns = path_command_elapsed_ns(q);
     answer.open = certificate_run_is_open(q);
-    bool why = query_asks_why_requests(q->request);
+    bool why = query_is_why_about_requests(q->request);
     fill_answer(&f, why ? &none : q->request->requests);
     self_check_requests(&a, &c, &answer);
     answer.certificate = &c.msg;
-    certificate_set_category(q, &a, &c, 3, "the slaves' graphs");
+    certificate_set_category_and_plan(q, &a, &c, 3, "the slaves' graphs");
     answer.took_ns = c.msg.took_ns;
     if (why) {
         answer_why(q, &a, &answer);

@@ -80,8 +80,8 @@ static uint64_t fraction_of_ns(uint64_t ns, uint64_t part, uint64_t whole)
 
 /* Returns how much of a wait lies within the step. The wait lasts `ns` and ends
  * with the arc, at `end`. A marked request may end before the wait starts. */
-static uint64_t wait_within_step(const struct ips_request_step *s, uint64_t end,
-                                 uint64_t ns)
+static uint64_t wait_ns_within_step(const struct ips_request_step *s,
+                                    uint64_t end, uint64_t ns)
 {
     uint64_t from = ips_max_u64(s->from, ips_sub_sat(end, ns));
     return ips_sub_sat(ips_min_u64(s->to, end), from);
@@ -103,11 +103,12 @@ static void add_items_of_step(void *arg, const struct ips_request_step *s)
                  */
     for (uint64_t i = first_row_of_node(r->node, r->count, node);
          i < r->count && r->node[i] == node; i++)
-        add_item(l, part, r->of[i], r->why[i],
-                 !s->crossed && r->of_node[i]
-                     ? wait_within_step(s, l->d->path.est.est[s->arc], r->ns[i])
-                     : fraction_of_ns(r->ns[i], ns,
-                                      ips_max_u64(s->whole, r->ns[i])));
+        add_item(
+            l, part, r->of[i], r->why[i],
+            !s->crossed && r->of_node[i]
+                ? wait_ns_within_step(s, l->d->path.est.est[s->arc], r->ns[i])
+                : fraction_of_ns(r->ns[i], ns,
+                                 ips_max_u64(s->whole, r->ns[i])));
     if (s->crossed)
         return;
     /* The arc of an answer ends when it is sent, but its CPU time includes the
@@ -160,13 +161,14 @@ difference_of_item(const struct item_collector *l, const struct item *x,
     return m;
 }
 
-static uint64_t excess_ns(const struct request_difference *m)
+static uint64_t excess_over_median_ns(const struct request_difference *m)
 {
     return ips_sub_sat(m->slow_ns, m->median_ns);
 }
 
-static void choose_typical(const struct item_collector *l, uint32_t slow,
-                           uint32_t median, struct request_difference out[2])
+static void choose_typical_call_sites(const struct item_collector *l,
+                                      uint32_t slow, uint32_t median,
+                                      struct request_difference out[2])
 {
     for (uint32_t i = 0; i < ITEMS; i++) {
         const struct item *x = &l->item[i];
@@ -186,7 +188,8 @@ static void choose_largest_differences(const struct item_collector *l,
         struct request_difference m =
             difference_of_item(l, &l->item[i], slow, median);
         size_t at = REQUESTS_MORE;
-        while (at > 0 && excess_ns(&out[at - 1]) < excess_ns(&m))
+        while (at > 0 &&
+               excess_over_median_ns(&out[at - 1]) < excess_over_median_ns(&m))
             at--;
         if (at == REQUESTS_MORE)
             continue;
@@ -224,7 +227,7 @@ int requests_explain_slowest(struct query *q, struct ips_err *err)
             add_items_of_requests(&l, index + low, high - low + 1, 1);
         choose_largest_differences(&l, slow, median,
                                    &d->more[(size_t)s * REQUESTS_MORE]);
-        choose_typical(&l, slow, median, &d->typical[(size_t)s * 2]);
+        choose_typical_call_sites(&l, slow, median, &d->typical[(size_t)s * 2]);
     }
     free(l.item);
     return 0;

@@ -25,7 +25,7 @@ static void on_solved(struct query *q)
     if (path_data_of(q)->err.code)
         engine_handle_failure(q);
     else
-        requests_answer(q);
+        requests_send_answer(q);
 }
 
 static void start_solving_requests(struct query *q)
@@ -66,7 +66,7 @@ static void on_gathered(struct query *q)
     struct requests_data *d = requests_data_of(q);
     struct ips_err err = {0};
     mtimes_plan_set_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
-    if (engine_number_nodes(q, "requests", &err) < 0 ||
+    if (engine_assign_node_numbers(q, "requests", &err) < 0 ||
         path_check_master_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, &err) <
             0) {
         query_fail(q, &err);
@@ -85,7 +85,7 @@ static void start_requests(struct query *q)
 {
     Ips__Lane plain = IPS__LANE__INIT;
     Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
-    bool why = query_asks_why_requests(q->request);
+    bool why = query_is_why_about_requests(q->request);
     const Ips__RequestsAsk *ask = why ? &none : q->request->requests;
     struct ips_err err = {0};
     if (why) {
@@ -109,7 +109,7 @@ static void start_requests(struct query *q)
     q->calibrate = scenario->calibrated;
     scenario->weighting = IPS_WEIGH_WALL;
     if (rc == 0)
-        rc = requests_parse_by(d, ask->by, &err);
+        rc = requests_parse_by_option(d, ask->by, &err);
     if (rc == 0 && ask->top > REQUESTS_TOP_MAX)
         rc = ips_err_set(&err, IPS_E_USAGE, "%u requests: at most %u", ask->top,
                          REQUESTS_TOP_MAX);

@@ -25,8 +25,8 @@ struct reported_requests {
     void (*after)(struct query *q);
 };
 
-int requests_parse_by(struct requests_data *d, const char *by,
-                      struct ips_err *err)
+int requests_parse_by_option(struct requests_data *d, const char *by,
+                             struct ips_err *err)
 {
     const char *name = strchr(by, ':');
     size_t len = name ? (size_t)(name - by) : strlen(by);
@@ -139,7 +139,7 @@ static int handle_marked_spans_reply(struct query *q, struct machine_share *p,
 /* To be called when all slaves have answered. Calls t->after, or fails the
  * question if no machine has a request of the kind that the question asks for.
  */
-static void on_all_reported(struct query *q)
+static void check_and_finish_reported_requests(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     const struct reported_requests *t = d->reported;
@@ -176,7 +176,8 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
         return;
     }
     t->after = after;
-    query_open_round(q, handle_marked_spans_reply, on_all_reported);
+    query_open_round(q, handle_marked_spans_reply,
+                     check_and_finish_reported_requests);
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__BracketsAsk ask = IPS__BRACKETS_ASK__INIT;
@@ -205,8 +206,9 @@ static int compare_rows_by_service_and_chain(const void *a, const void *b)
 
 /* Makes a served end for each thread of each service. Fills told[] with the
  * marked requests, each with the end of its thread. */
-static int make_ends(struct query *q, struct ips_marked_request *told,
-                     struct ips_err *err)
+static int make_ends_and_marked_requests(struct query *q,
+                                         struct ips_marked_request *told,
+                                         struct ips_err *err)
 {
     struct requests_data *d = requests_data_of(q);
     const struct ips_graph *g = &d->path.merged;
@@ -259,7 +261,7 @@ int requests_solve_reported(struct query *q,
     d->ends = NULL;
     d->end_process = NULL;
     d->end_count = 0;
-    int rc = told ? make_ends(q, told, err)
+    int rc = told ? make_ends_and_marked_requests(q, told, err)
                   : ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     if (rc == 0)
         rc = ips_requests_find_marked(&d->path.merged, scenario, &d->path.est,

@@ -11,8 +11,8 @@
 
 /* Parses the value of --by into d->reported_by and related fields.
  * IPS_E_USAGE: unknown value. */
-int requests_parse_by(struct requests_data *d, const char *by,
-                      struct ips_err *err) IPS_MUST_USE;
+int requests_parse_by_option(struct requests_data *d, const char *by,
+                             struct ips_err *err) IPS_MUST_USE;
 /* Asks all slaves for their marked requests, then calls `after`. */
 void requests_fetch_reported(struct query *q, void (*after)(struct query *q));
 /* In the worker, instead of ips_requests_find: sets d->ends and d->result from

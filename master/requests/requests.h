@@ -113,8 +113,8 @@ static inline uint32_t requests_percentile_index(uint32_t count,
 
 /* Whether `ns` lies between the first arrival and the last end of the requests
  * of the busiest service. */
-static inline bool requests_contain_time(const struct requests_data *d,
-                                         uint64_t ns)
+static inline bool requests_span_contains_time(const struct requests_data *d,
+                                               uint64_t ns)
 {
     return ns >= d->first_ns && ns <= d->last_ns;
 }
@@ -132,7 +132,7 @@ bool requests_find_services(struct query *q);
  * machine whose data was wrong. */
 void requests_solve(struct query *q);
 /* In the loop: sends the reply. */
-void requests_answer(struct query *q);
+void requests_send_answer(struct query *q);
 /* requests/stations.c, in the worker: finds the busiest service, and what
  * threads did before its first request and after its last. */
 int requests_find_busiest_and_outside(struct query *q,

@@ -104,8 +104,8 @@ static void add_services_and_ends(struct requests_data *d,
     }
 }
 
-static bool count_processes(struct requests_data *d,
-                            const struct machine_share *p)
+static bool count_service_processes(struct requests_data *d,
+                                    const struct machine_share *p)
 {
     for (uint32_t s = 0; s < d->service_count; s++) {
         bool *seen = calloc((size_t)p->t.proc_count + 1, 1);
@@ -145,7 +145,7 @@ bool requests_find_services(struct query *q)
             qsort(p->t.channels, p->t.channel_count, sizeof(*p->t.channels),
                   compare_channel_rows);
         add_services_and_ends(d, p);
-        if (!count_processes(d, p))
+        if (!count_service_processes(d, p))
             return false;
     }
     return true;
@@ -207,8 +207,8 @@ static int merge_wall_graph_and_find_path(struct query *q)
     int rc = weighting_merge_views(q, IPS_WEIGH_WALL);
     if (rc < 0)
         return rc;
-    struct ips_scenario scenario =
-        weighting_scenario_of_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    struct ips_scenario scenario = weighting_scenario_with_merged_goal(
+        q, &d->scenarios[SCENARIO_MAIN].scenario);
     return ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err);
 }
 
@@ -277,7 +277,7 @@ static int find_lock_holds_of_requests(struct query *q)
             lock[e->base + i] =
                 e->g.xkind[i] == IPS_X_RESOURCE &&
                 e->g.xlen[i] == IPS_THING_LOCK &&
-                requests_contain_time(d, d->path.est.est[e->base + i]);
+                requests_span_contains_time(d, d->path.est.est[e->base + i]);
         /* Locks of different machines are distinct. */
         const struct waits_rows *r = &d->waits.machine[p];
         for (uint64_t i = 0; i < r->lock_count; i++) {
@@ -300,7 +300,7 @@ void requests_solve(struct query *q)
     int rc = merge_wall_graph_and_find_path(q);
     if (rc < 0)
         return;
-    struct ips_scenario scenario = weighting_scenario_of_merged(
+    struct ips_scenario scenario = weighting_scenario_with_merged_goal(
         q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (d->reported)
         rc = requests_solve_reported(q, &scenario, err);

@@ -57,7 +57,7 @@ static uint64_t ns_outside_requests(const struct requests_data *d, uint64_t ns,
 {
     uint64_t end = ips_add_sat(begin, length);
     if (length == 0)
-        return requests_contain_time(d, begin) ? 0 : ns;
+        return requests_span_contains_time(d, begin) ? 0 : ns;
     uint64_t in = ips_sub_sat(ips_min_u64(end, d->last_ns),
                               ips_max_u64(begin, d->first_ns));
     return ns - (uint64_t)((ips_u128)ns * in / length);
@@ -74,8 +74,8 @@ static uint32_t first_chain_of(const struct requests_data *d,
     return c;
 }
 
-static void sum_outside_of_machine(struct requests_data *d,
-                                   const struct machine_share *p)
+static void sum_time_outside_requests(struct requests_data *d,
+                                      const struct machine_share *p)
 {
     const struct ips_graph *g = &d->path.merged;
     const struct engine_machine *e = engine_machine_of(p);
@@ -118,7 +118,7 @@ int requests_find_busiest_and_outside(struct query *q, struct ips_err *err)
         return 0;
     find_span_of_busiest_service(d);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        sum_outside_of_machine(d, q->gather.active[i]);
+        sum_time_outside_requests(d, q->gather.active[i]);
     return 0;
 }
 

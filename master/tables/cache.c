@@ -57,9 +57,9 @@ static bool all_machines_connected(const struct master *m,
 /* Makes `to` a machine share of the question that borrows the cached tables of
  * `from`. `matched`: the question wants joined ends. Otherwise its certificate
  * must not count joins that another question asked for. */
-static void borrow_tables(struct query *q, bool matched,
-                          struct machine_share *to,
-                          const struct machine_share *from)
+static void borrow_cached_tables_of_machine(struct query *q, bool matched,
+                                            struct machine_share *to,
+                                            const struct machine_share *from)
 {
     *to = (struct machine_share){.state = MACHINE_ACTIVE,
                                  .slave =
@@ -76,7 +76,8 @@ static void borrow_tables(struct query *q, bool matched,
     snprintf(to->machine, sizeof(to->machine), "%s", from->machine);
 }
 
-static bool lend_tables(struct query *q, struct cached_tables *k, bool matched)
+static bool lend_cached_tables_to_query(struct query *q,
+                                        struct cached_tables *k, bool matched)
 {
     struct machine_share *parts = calloc((size_t)k->count + 1, sizeof(*parts));
     struct machine_share **active =
@@ -89,7 +90,7 @@ static bool lend_tables(struct query *q, struct cached_tables *k, bool matched)
     machine_shares_release(q);
     gather_release(q);
     for (uint32_t i = 0; i < k->count; i++) {
-        borrow_tables(q, matched, &parts[i], &k->machines[i]);
+        borrow_cached_tables_of_machine(q, matched, &parts[i], &k->machines[i]);
         active[i] = &parts[i];
     }
     q->machines = parts;
@@ -105,7 +106,7 @@ static bool lend_tables(struct query *q, struct cached_tables *k, bool matched)
     return true;
 }
 
-bool table_cache_use(struct query *q, unsigned want)
+bool table_cache_lend_if_current(struct query *q, unsigned want)
 {
     struct cached_tables *k = q->m->table_cache;
     struct catalogue_run_sum known = {0};
@@ -116,7 +117,7 @@ bool table_cache_use(struct query *q, unsigned want)
         catalogue_sum_run(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open || known.events != k->events ||
         known.created_real_ns != k->created_real_ns ||
-        !lend_tables(q, k, want & GATHER_PEERS))
+        !lend_cached_tables_to_query(q, k, want & GATHER_PEERS))
         return false;
     q->from_cache = true;
     return true;
@@ -125,7 +126,7 @@ bool table_cache_use(struct query *q, unsigned want)
 void table_cache_or_gather(struct query *q, unsigned want,
                            void (*after)(struct query *q))
 {
-    if (!table_cache_use(q, want)) {
+    if (!table_cache_lend_if_current(q, want)) {
         gather_start(q, want, after);
         return;
     }
@@ -210,7 +211,7 @@ void table_cache_store(struct query *q)
 
 struct tables *table_cache_acquire_tables(struct query *q)
 {
-    if (!q->table_cache || !tables_fit(q))
+    if (!q->table_cache || !tables_have_few_enough_objects(q))
         return tables_new();
     if (!q->table_cache->tables)
         q->table_cache->tables = tables_new();

@@ -21,7 +21,7 @@ struct tables;
 
 /* Gives the question the cached tables, as if it had gathered them with `want`
  * (gather.h). Returns false if the cache has none that match. */
-bool table_cache_use(struct query *q, unsigned want);
+bool table_cache_lend_if_current(struct query *q, unsigned want);
 /* Like gather_start. If the tables are cached, `after` is called at once, but
  * q->from_cache stays unset, because the question asks the slaves for more. */
 void table_cache_or_gather(struct query *q, unsigned want,

@@ -320,17 +320,18 @@ static void add_row(struct metrics_maker *k, const char *object,
 
 /* Whether `object` is the requested object or below it. If so, remembers that
  * the requested object exists. */
-static bool is_within(struct metrics_maker *k, const char *object)
+static bool note_if_within_requested_object(struct metrics_maker *k,
+                                            const char *object)
 {
     bool in = ips_object_matches(k->object, object);
     k->is_found = k->is_found || in;
     return in;
 }
 
-static bool is_wanted(struct metrics_maker *k, const char *object,
-                      enum object_level level)
+static bool is_row_requested(struct metrics_maker *k, const char *object,
+                             enum object_level level)
 {
-    return is_within(k, object) && k->at_level[level];
+    return note_if_within_requested_object(k, object) && k->at_level[level];
 }
 
 static void add_thread_row(struct metrics_maker *k,
@@ -343,7 +344,7 @@ static void add_thread_row(struct metrics_maker *k,
                      .alive_max = IPS_UNMEASURED,
                      .machines = IPS_UNMEASURED};
     snprintf(object, sizeof(object), "%s/%u", process, t->tid);
-    if (t->outside || !is_wanted(k, object, LEVEL_THREAD))
+    if (t->outside || !is_row_requested(k, object, LEVEL_THREAD))
         return;
     add_thread_to_sums(&s, t, last);
     s.elapsed_ns = lifetime_until_ns(t->start_ns, t->end_ns, last);
@@ -382,7 +383,7 @@ static struct sums add_process_row(struct metrics_maker *k,
         s.rusage_own_ns = s.cpu_ns;
         s.rusage_processes = 1;
     }
-    if (is_wanted(k, object, LEVEL_PROCESS)) {
+    if (is_row_requested(k, object, LEVEL_PROCESS)) {
         struct sums shown = s;
         shown.alive_max = shown.machines = IPS_UNMEASURED;
         add_row(k, object, LEVEL_PROCESS, &shown);
@@ -400,7 +401,7 @@ static int add_machine_rows(struct metrics_maker *k,
 {
     char object[ROSTER_NAME_BYTES + 2];
     uint64_t last = last_recorded_ns(p), first = UINT64_MAX;
-    uint32_t at = 0, *order = machine_share_order_threads(p);
+    uint32_t at = 0, *order = machine_share_sort_threads_by_process(p);
     if (!order)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     memset(s, 0, sizeof(*s));
@@ -408,7 +409,7 @@ static int add_machine_rows(struct metrics_maker *k,
     /* The machine's row comes before those of its processes but is filled in
      * later. */
     Ips__MetricsRow *row =
-        is_wanted(k, object, LEVEL_MACHINE) ? add_empty_row(k) : NULL;
+        is_row_requested(k, object, LEVEL_MACHINE) ? add_empty_row(k) : NULL;
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
         struct sums one = add_process_row(k, p, i, order, &at, last);
         add_sums(s, &one);
@@ -452,7 +453,7 @@ static int add_run_rows(struct metrics_maker *k, struct ips_err *err)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     int rc = 0;
     Ips__MetricsRow *row =
-        is_wanted(k, "", LEVEL_RUN) ? add_empty_row(k) : NULL;
+        is_row_requested(k, "", LEVEL_RUN) ? add_empty_row(k) : NULL;
     for (uint32_t i = 0; i < k->count && rc == 0; i++) {
         rc = add_machine_rows(k, k->shares[i], &machine[i], err);
         add_sums(&all, &machine[i]);

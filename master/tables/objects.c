@@ -112,7 +112,7 @@ static uint64_t add_machine(struct tree *t, const struct machine_share *p)
     char object[ROSTER_NAME_BYTES + 2];
     struct extent e = compute_extent(p, query_wants_windowed_tables(t->q));
     uint64_t cpu = 0;
-    uint32_t at = 0, *order = machine_share_order_threads(p);
+    uint32_t at = 0, *order = machine_share_sort_threads_by_process(p);
     if (!order) {
         t->a->failed = true;
         return 0;

@@ -160,7 +160,8 @@ void procs_add_up_totals(Ips__ProcedureTotals *sum,
     sum->exact_threads = ips_add_sat(sum->exact_threads, more->exact_threads);
 }
 
-void procs_write_none_reason(uint64_t sample_ns, char out[PROCS_NONE_BYTES])
+void procs_explain_missing_procedures(uint64_t sample_ns,
+                                      char out[PROCS_NONE_BYTES])
 {
     unsigned ms = (unsigned)(sample_ns / 1000000);
     if (sample_ns == 0)

@@ -34,6 +34,7 @@ void procs_wilson_interval(double p, double n, double *low, double *high);
 #define PROCS_NONE_BYTES 160
 /* Writes why no procedure is known, and what helps. sample_ns: CPU time between
  * two samples; 0: no samples were taken. */
-void procs_write_none_reason(uint64_t sample_ns, char out[PROCS_NONE_BYTES]);
+void procs_explain_missing_procedures(uint64_t sample_ns,
+                                      char out[PROCS_NONE_BYTES]);
 
 #endif

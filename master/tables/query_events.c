@@ -47,7 +47,7 @@ static int relay_events_reply(struct query *q, struct machine_share *p,
         onward.events = reply->events;
         query_send(q, &onward);
     }
-    r->waiting = !reply->last && query_client_full(q);
+    r->waiting = !reply->last && query_is_client_backlogged(q);
     if (!reply->last && !r->waiting)
         query_widen_reply_window(q, p);
     return 0;
@@ -96,7 +96,7 @@ static void send_last_events_reply(struct query *q)
     struct ips_err err = {0};
     char missing[800];
     const char *object = q->request->events->object;
-    gather_missing_text(q, missing, sizeof(missing));
+    gather_write_missing_machines(q, missing, sizeof(missing));
     if (*missing && machine_share_matches_object("", object)) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "events of these machines are missing: %s", missing);
@@ -126,7 +126,7 @@ static void relay_next_machine(struct query *q)
                               asked->limit ? asked->limit - r->sent : 0);
 }
 
-static void events_gathered(struct query *q)
+static void on_events_gathered(struct query *q)
 {
     const char *object = q->request->events->object;
     struct ips_err err = {0};
@@ -141,7 +141,7 @@ static void events_gathered(struct query *q)
     query_fail(q, &err);
 }
 
-static void events_pump(struct query *q)
+static void events_continue_relay(struct query *q)
 {
     struct relay *r = q->data;
     if (!r->waiting || r->at >= q->gather.count)
@@ -163,7 +163,7 @@ static void events_start(struct query *q)
     }
     q->data = r;
     bool below = ips_object_count_parts(q->request->events->object) > 1;
-    gather_start(q, below ? GATHER_TABLE : 0, events_gathered);
+    gather_start(q, below ? GATHER_TABLE : 0, on_events_gathered);
 }
 
 static void events_release(struct query *q)
@@ -177,4 +177,4 @@ const struct query_kind query_events = {.name = "events",
                                         .exclusive = true,
                                         .start = events_start,
                                         .release = events_release,
-                                        .pump = events_pump};
+                                        .pump = events_continue_relay};

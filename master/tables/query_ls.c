@@ -20,10 +20,10 @@ static void send_object_rows(struct query *q, struct arena *a,
 {
     struct certificate c;
     certificate_fill(q, a, &c);
-    certificate_set_category(q, a, &c, 2, "the slaves' tables");
+    certificate_set_category_and_plan(q, a, &c, 2, "the slaves' tables");
     if (query_wants_windowed_tables(q))
-        certificate_set_category(q, a, &c, 3,
-                                 "the slaves' graphs, in a window");
+        certificate_set_category_and_plan(q, a, &c, 3,
+                                          "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
     while (answer.n_rows > ROWS_A_REPLY &&
            ips__ls_answer__get_packed_size(&answer) > QUERY_REPLY_BYTES) {
@@ -73,7 +73,7 @@ static int choose_object_rows(const Ips__LsAsk *ask, const struct tables *t,
     return a->failed ? IPS_E_NO_MEMORY : 0;
 }
 
-static void ls_ready(struct query *q)
+static void on_ls_tables_ready(struct query *q)
 {
     const Ips__LsAsk *ask = q->request->ls;
     Ips__LsAnswer answer = IPS__LS_ANSWER__INIT;
@@ -99,15 +99,15 @@ static void ls_ready(struct query *q)
 
 static bool ls_answer_from_cache(struct query *q)
 {
-    if (!table_cache_use(q, GATHER_TABLE))
+    if (!table_cache_lend_if_current(q, GATHER_TABLE))
         return false;
-    ls_ready(q);
+    on_ls_tables_ready(q);
     return true;
 }
 
 static void ls_start(struct query *q)
 {
-    gather_start(q, GATHER_TABLE, ls_ready);
+    gather_start(q, GATHER_TABLE, on_ls_tables_ready);
 }
 
 const struct query_kind query_ls = {.name = "ls",

@@ -60,7 +60,7 @@ static bool asks_for_summary(const struct query *q)
            *ask->level == '\0';
 }
 
-static void answer_summary(struct query *q)
+static void answer_and_store_summary(struct query *q)
 {
     struct ips_err err = {0}, db = {0};
     struct summary s;
@@ -70,8 +70,8 @@ static void answer_summary(struct query *q)
     if (rc == 0 && summary_store(q, &s, &db) < 0)
         ips_log_warn("%s", db.msg);
     if (rc == 0) {
-        certificate_set_category(q, &s.a, &s.certificate, 2,
-                                 "the slaves' tables");
+        certificate_set_category_and_plan(q, &s.a, &s.certificate, 2,
+                                          "the slaves' tables");
         send_answer(q, &s.answer);
     } else {
         query_fail(q, &err);
@@ -88,7 +88,7 @@ static int make_answer(struct query *q, struct tables *t, struct arena *a,
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
     const struct gather *g = &q->gather;
-    if (!tables_fit(q) && !query_wants_windowed_tables(q))
+    if (!tables_have_few_enough_objects(q) && !query_wants_windowed_tables(q))
         return metrics_make(g->active, g->count, query_is_incomplete(q),
                             ask->object, ask->level, a, answer, cut, err);
     int rc = tables_make_metrics(t, q, err);
@@ -101,7 +101,7 @@ static int make_answer(struct query *q, struct tables *t, struct arena *a,
     return a->failed ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory") : 0;
 }
 
-static void answer_rows(struct query *q, struct tables *t)
+static void answer_with_metrics_rows(struct query *q, struct tables *t)
 {
     struct arena a = {0};
     struct ips_err err = {0};
@@ -118,36 +118,36 @@ static void answer_rows(struct query *q, struct tables *t)
         return;
     }
     certificate_fill(q, &a, &c);
-    certificate_set_category(q, &a, &c, 2, "the slaves' tables");
+    certificate_set_category_and_plan(q, &a, &c, 2, "the slaves' tables");
     if (query_wants_windowed_tables(q))
-        certificate_set_category(q, &a, &c, 3,
-                                 "the slaves' graphs, in a window");
+        certificate_set_category_and_plan(q, &a, &c, 3,
+                                          "the slaves' graphs, in a window");
     else
         self_check_metrics(&a, &c, &answer);
     answer.certificate = &c.msg;
     if (cut > 0) {
-        certificate_gap(&a, &c,
-                        arena_printf(&a,
-                                     "%" PRIu64 " rows were left out: ask "
-                                     "about one machine or process",
-                                     cut));
+        certificate_add_gap(&a, &c,
+                            arena_printf(&a,
+                                         "%" PRIu64 " rows were left out: ask "
+                                         "about one machine or process",
+                                         cut));
     }
     send_answer(q, &answer);
     arena_release(&a);
 }
 
-static void metrics_ready(struct query *q)
+static void on_metrics_tables_ready(struct query *q)
 {
     struct ips_err err = {0};
     if (asks_for_summary(q)) {
-        answer_summary(q);
+        answer_and_store_summary(q);
         table_cache_store(q);
         return;
     }
     table_cache_store(q);
     struct tables *t = table_cache_acquire_tables(q);
     if (t) {
-        answer_rows(q, t);
+        answer_with_metrics_rows(q, t);
     } else {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
         query_fail(q, &err);
@@ -166,22 +166,22 @@ static void send_stored_results(struct query *q, const Ips__MetricsAnswer *kept,
     c.msg.notes = c.msg.details = c.msg.gaps = NULL;
     c.msg.n_notes = c.msg.n_details = c.msg.n_gaps = 0;
     for (size_t i = 0; i < kept->certificate->n_gaps; i++)
-        certificate_gap(&a, &c, kept->certificate->gaps[i]);
+        certificate_add_gap(&a, &c, kept->certificate->gaps[i]);
     for (size_t i = 0; i < kept->certificate->n_notes; i++)
-        certificate_note(&a, &c, kept->certificate->notes[i]);
+        certificate_add_note(&a, &c, kept->certificate->notes[i]);
     for (size_t i = 0; i < kept->certificate->n_details; i++)
-        certificate_detail(&a, &c, kept->certificate->details[i]);
-    certificate_set_category(q, &a, &c, 1, "the master's own table");
+        certificate_add_detail(&a, &c, kept->certificate->details[i]);
+    certificate_set_category_and_plan(q, &a, &c, 1, "the master's own table");
     if (nobody) {
-        certificate_gap(&a, &c,
-                        "no slave of this run is connected, and more was "
-                        "recorded since this was computed");
+        certificate_add_gap(&a, &c,
+                            "no slave of this run is connected, and more was "
+                            "recorded since this was computed");
     } else if (k->open) {
-        certificate_note(&a, &c,
-                         arena_printf(&a,
-                                      "the run goes on: as of %" PRIu64
-                                      " of %" PRIu64 " events",
-                                      events, k->events));
+        certificate_add_note(&a, &c,
+                             arena_printf(&a,
+                                          "the run goes on: as of %" PRIu64
+                                          " of %" PRIu64 " events",
+                                          events, k->events));
     }
     answer.certificate = &c.msg;
     send_answer(q, &answer);
@@ -191,7 +191,7 @@ static void send_stored_results(struct query *q, const Ips__MetricsAnswer *kept,
 /* Answers from the master's own table if that is up to date. `nobody`: no slave
  * of the run is connected, so any table is better than none. Returns whether it
  * has answered. */
-static bool answer_from_own_table(struct query *q, bool nobody)
+static bool answer_from_stored_results(struct query *q, bool nobody)
 {
     struct catalogue_run_sum k = {0};
     uint64_t events = 0;
@@ -200,7 +200,7 @@ static bool answer_from_own_table(struct query *q, bool nobody)
         catalogue_sum_run(q->m->catalogue, q->run, &k, &err) < 0)
         return false;
     Ips__MetricsAnswer *kept =
-        catalogue_get_results(q->m->catalogue, q->run, &events);
+        catalogue_load_metrics_answer(q->m->catalogue, q->run, &events);
     if (!kept)
         return false;
     bool usable = kept->certificate != NULL;
@@ -216,18 +216,19 @@ static bool answer_from_own_table(struct query *q, bool nobody)
 
 static bool metrics_answer_from_cache(struct query *q)
 {
-    if (answer_from_own_table(q, false))
+    if (answer_from_stored_results(q, false))
         return true;
-    if (!table_cache_use(q, GATHER_TABLE | GATHER_PEERS))
+    if (!table_cache_lend_if_current(q, GATHER_TABLE | GATHER_PEERS))
         return false;
-    metrics_ready(q);
+    on_metrics_tables_ready(q);
     return true;
 }
 
 static void metrics_start(struct query *q)
 {
-    if (query_count_active(q) > 0 || !answer_from_own_table(q, true))
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_ready);
+    if (query_count_active_machines(q) > 0 ||
+        !answer_from_stored_results(q, true))
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, on_metrics_tables_ready);
 }
 
 const struct query_kind query_metrics = {.name = "metrics",

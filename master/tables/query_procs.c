@@ -65,7 +65,7 @@ static void add_sample_notes(const struct query *q, struct arena *a,
     const Ips__ProcedureTotals *t =
         &((struct procedures_data *)q->data)->totals;
     if (t->samples > 0)
-        certificate_detail(
+        certificate_add_detail(
             a, c,
             arena_printf(
                 a,
@@ -76,7 +76,7 @@ static void add_sample_notes(const struct query *q, struct arena *a,
                     (double)t->samples,
                 (double)t->asked_ns / 1e6 / (double)t->samples));
     if (t->unsampled_ns > 0 && t->cpu_ns > 0)
-        certificate_detail(
+        certificate_add_detail(
             a, c,
             arena_printf(a, "%.1f%% of the CPU time has no sample: [unsampled]",
                          100.0 * (double)t->unsampled_ns / (double)t->cpu_ns));
@@ -92,7 +92,8 @@ static void send_procedure_rows(struct query *q, struct arena *arena,
     Ips__ProceduresAnswer answer = IPS__PROCEDURES_ANSWER__INIT;
     certificate_fill(q, arena, &c);
     add_sample_notes(q, arena, &c);
-    certificate_set_category(q, arena, &c, 2, "the slaves' procedures");
+    certificate_set_category_and_plan(q, arena, &c, 2,
+                                      "the slaves' procedures");
     answer.certificate = &c.msg;
     answer.totals = &a->totals;
     answer.rows = rows;
@@ -118,7 +119,7 @@ static void send_procedure_rows(struct query *q, struct arena *arena,
 
 /* If there is nothing to show, fails the question with the reason and what to
  * do, and returns true. Returns false if there are rows. */
-static bool refuse_empty(struct query *q)
+static bool fail_if_no_procedures(struct query *q)
 {
     const struct procedures_data *a = q->data;
     const Ips__ProceduresAsk *ask = q->request->procedures;
@@ -127,8 +128,8 @@ static bool refuse_empty(struct query *q)
     char missing[800], none[PROCS_NONE_BYTES];
     bool whole = *object == '\0' || strcmp(object, "/") == 0;
     struct ips_err err = {0};
-    gather_missing_text(q, missing, sizeof(missing));
-    procs_write_none_reason(gather_sample_ns(q), none);
+    gather_write_missing_machines(q, missing, sizeof(missing));
+    procs_explain_missing_procedures(gather_max_sample_period_ns(q), none);
     if (a->totals.threads == 0)
         gather_set_no_object_error(q, object, &err);
     else if (a->count == 0)
@@ -168,7 +169,7 @@ static void answer_procs(struct query *q)
     size_t count = 0;
     bool by_process = strcmp(ask->by, "process") == 0;
     bool by_machine = strcmp(ask->by, "machine") == 0;
-    if (refuse_empty(q))
+    if (fail_if_no_procedures(q))
         return;
     Ips__ProcedureRow **rows =
         arena_alloc(&arena, (a->count + 1) * sizeof(*rows));
@@ -222,8 +223,8 @@ static int handle_procedures_reply(struct query *q, struct machine_share *p,
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "procedure row %zu names no process", i);
     if (!query_keep_message(q, p) ||
-        !machine_share_append(&t->rows, &t->count, (void *const *)r->rows,
-                              r->n_rows))
+        !machine_share_append_rows(&t->rows, &t->count, (void *const *)r->rows,
+                                   r->n_rows))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     if (reply->last)
         t->totals = r->totals;

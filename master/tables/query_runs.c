@@ -41,7 +41,7 @@ static void add_tags(struct listing *l, Ips__RunRow *row, const char *tags)
     }
 }
 
-static Ips__RunRow *new_row(struct listing *l, const char *run)
+static Ips__RunRow *add_run_row(struct listing *l, const char *run)
 {
     Ips__RunsAnswer *m = &l->answer;
     if (m->n_runs == MAX_ROWS ||
@@ -63,7 +63,7 @@ static void add_catalogue_row(const struct catalogue_row *r, void *arg)
     Ips__RunsAnswer *m = &l->answer;
     Ips__RunRow *row = m->n_runs ? m->runs[m->n_runs - 1] : NULL;
     if (!row || strcmp(row->run, r->run) != 0)
-        row = new_row(l, r->run);
+        row = add_run_row(l, r->run);
     if (!row) {
         m->left_out += strcmp(l->left_out, r->run) != 0;
         snprintf(l->left_out, sizeof(l->left_out), "%s", r->run);

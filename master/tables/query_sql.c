@@ -51,8 +51,8 @@ static int handle_sql_reply(struct query *q, struct machine_share *p,
                                "a row has %zu values for %zu columns",
                                s->rows[i]->n_values, columns);
     if (!query_keep_message(q, p) ||
-        !machine_share_append(&a->piece, &a->count, (void *const *)&reply->sql,
-                              1))
+        !machine_share_append_rows(&a->piece, &a->count,
+                                   (void *const *)&reply->sql, 1))
         return ips_err_set(err, IPS_E_LIMIT, "its rows are too many");
     return 0;
 }
@@ -120,11 +120,13 @@ static void send_sql_answer(struct query *q)
         send_rows_of_machine(q, p);
         if (a->count == 0 || !*a->piece[a->count - 1]->cut)
             continue;
-        certificate_gap(&arena, &c,
-                        arena_printf(&arena, "machine %s: rows are missing: %s",
-                                     p->machine, a->piece[a->count - 1]->cut));
+        certificate_add_gap(
+            &arena, &c,
+            arena_printf(&arena, "machine %s: rows are missing: %s", p->machine,
+                         a->piece[a->count - 1]->cut));
     }
-    certificate_set_category(q, &arena, &c, 2, "the slaves' tables, in SQL");
+    certificate_set_category_and_plan(q, &arena, &c, 2,
+                                      "the slaves' tables, in SQL");
     answer.certificate = &c.msg;
     reply.answer_case = IPS__REPLY__ANSWER_SQL;
     reply.sql = &answer;

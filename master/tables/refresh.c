@@ -47,7 +47,8 @@ static void add_refresh(struct master *m, const char *run)
     m->refreshes = r;
 }
 
-void refresh_note_report(struct master *m, const Ips__Report *report)
+void refresh_add_open_runs_of_report(struct master *m,
+                                     const Ips__Report *report)
 {
     for (size_t i = 0; m->refresh_ns && i < report->n_runs; i++) {
         const Ips__RunState *s = report->runs[i];
@@ -65,7 +66,7 @@ static void cache_tables_and_rows(struct query *q)
 {
     struct ips_err err = {0};
     table_cache_store(q);
-    if (!q->table_cache || !tables_fit(q))
+    if (!q->table_cache || !tables_have_few_enough_objects(q))
         return;
     struct tables *t = table_cache_acquire_tables(q);
     if (t && (tables_make_objects(t, q, &err) < 0 ||
@@ -74,7 +75,7 @@ static void cache_tables_and_rows(struct query *q)
     table_cache_return_tables(q, t);
 }
 
-static void on_ready(struct query *q)
+static void on_refresh_tables_ready(struct query *q)
 {
     struct ips_err err = {0};
     struct summary s;
@@ -99,7 +100,7 @@ static void start_refresh(struct query *q)
     struct refresh *r = find_refresh(q->m, q->run);
     if (r)
         r->begun_ns = master_now_ns();
-    gather_start(q, GATHER_TABLE | GATHER_PEERS, on_ready);
+    gather_start(q, GATHER_TABLE | GATHER_PEERS, on_refresh_tables_ready);
 }
 
 static void release_refresh(struct query *q)
@@ -156,7 +157,7 @@ void refresh_tick(struct master *m)
         bool done = r->events == k.events && r->was_open == k.open;
         if ((done || large) && !k.open) {
             *at = r->next;
-            answer_cache_precompute(m, r->run);
+            answer_cache_start_precomputation(m, r->run);
             free(r);
             return;
         }

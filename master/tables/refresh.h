@@ -25,7 +25,8 @@
 
 /* To be called when a slave has sent a report: the open runs that it names are
  * refreshed from now on. */
-void refresh_note_report(struct master *m, const Ips__Report *report);
+void refresh_add_open_runs_of_report(struct master *m,
+                                     const Ips__Report *report);
 /* Called every second: starts a refresh that is due. A closed run whose tables
  * are up to date, or that is too large to refresh, is removed from the list,
  * and its path is precomputed (query/answer_cache.h). */

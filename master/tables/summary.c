@@ -35,7 +35,7 @@ static void cut_process_rows(struct summary *s)
         qsort(a->process_matrix, pairs, sizeof(*a->process_matrix),
               compare_cells_by_bytes);
         a->n_process_matrix = SUMMARY_PAIRS;
-        certificate_detail(
+        certificate_add_detail(
             &s->a, &s->certificate,
             arena_printf(
                 &s->a,
@@ -72,8 +72,8 @@ int summary_store(struct query *q, const struct summary *s, struct ips_err *err)
 {
     if (query_is_incomplete(q))
         return 0;
-    return catalogue_put_results(q->m->catalogue, q->run,
-                                 s->certificate.msg.events, &s->answer, err);
+    return catalogue_store_metrics_answer(
+        q->m->catalogue, q->run, s->certificate.msg.events, &s->answer, err);
 }
 
 void summary_release(struct summary *s)

@@ -23,7 +23,7 @@ void tables_free(struct tables *t)
     free(t);
 }
 
-bool tables_fit(const struct query *q)
+bool tables_have_few_enough_objects(const struct query *q)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
@@ -43,7 +43,7 @@ static size_t count_waits(const Ips__MetricsAnswer *m)
 }
 
 /* Lists the waits of all rows as rows of their own. */
-static void add_waits(struct tables *t)
+static void list_waits_as_rows(struct tables *t)
 {
     Ips__MetricsAnswer *m = &t->metrics;
     size_t n = count_waits(m);
@@ -97,7 +97,7 @@ int tables_make_metrics(struct tables *t, const struct query *q,
     if (rc == 0 && query_wants_windowed_tables(q))
         mark_unmeasured_in_window(&t->metrics);
     if (rc == 0)
-        add_waits(t);
+        list_waits_as_rows(t);
     if (rc == 0 && t->a.failed)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     t->has_metrics = rc == 0;
@@ -166,9 +166,9 @@ int tables_select_metrics(const struct tables *t, const char *object,
 /* Reduces one of the answer's lists other than the rows to the `top` entries
  * with the largest `field`, which are those that the client shows. Changes
  * `list` and `count`, and returns the number of omitted entries. */
-static uint64_t cut_list(const Ips__Select *ask, struct arena *a,
-                         const ProtobufCMessageDescriptor *row,
-                         const char *field, void *list, size_t *count)
+static uint64_t cut_list_to_top(const Ips__Select *ask, struct arena *a,
+                                const ProtobufCMessageDescriptor *row,
+                                const char *field, void *list, size_t *count)
 {
     Ips__Select most = IPS__SELECT__INIT;
     uint64_t left[SELECT_LEVELS] = {0};
@@ -200,20 +200,20 @@ void tables_cut_metrics_to_top(const Ips__Select *ask, struct arena *a,
     m->rows = (Ips__MetricsRow **)chosen;
     left->rows = rows;
     left->n_rows = 1;
-    left->waits = cut_list(ask, a, &ips__wait_row__descriptor, "ns", &m->waits,
-                           &m->n_waits);
+    left->waits = cut_list_to_top(ask, a, &ips__wait_row__descriptor, "ns",
+                                  &m->waits, &m->n_waits);
     left->machine_matrix =
-        cut_list(ask, a, &ips__matrix_cell__descriptor, "bytes",
-                 &m->machine_matrix, &m->n_machine_matrix);
+        cut_list_to_top(ask, a, &ips__matrix_cell__descriptor, "bytes",
+                        &m->machine_matrix, &m->n_machine_matrix);
     left->process_matrix =
-        cut_list(ask, a, &ips__matrix_cell__descriptor, "bytes",
-                 &m->process_matrix, &m->n_process_matrix);
+        cut_list_to_top(ask, a, &ips__matrix_cell__descriptor, "bytes",
+                        &m->process_matrix, &m->n_process_matrix);
     left->machine_totals =
-        cut_list(ask, a, &ips__matrix_total__descriptor, "bytes_out",
-                 &m->machine_totals, &m->n_machine_totals);
+        cut_list_to_top(ask, a, &ips__matrix_total__descriptor, "bytes_out",
+                        &m->machine_totals, &m->n_machine_totals);
     left->process_totals =
-        cut_list(ask, a, &ips__matrix_total__descriptor, "bytes_out",
-                 &m->process_totals, &m->n_process_totals);
+        cut_list_to_top(ask, a, &ips__matrix_total__descriptor, "bytes_out",
+                        &m->process_totals, &m->n_process_totals);
     m->left_out = left;
 }
 

@@ -31,7 +31,7 @@ struct tables *tables_new(void);
 void tables_free(struct tables *t);
 
 /* Whether the gathered tables are small enough to be cached with their rows. */
-bool tables_fit(const struct query *q);
+bool tables_have_few_enough_objects(const struct query *q);
 /* Makes t->objects, unless they exist already. The rows borrow strings of the
  * gathered tables. */
 int tables_make_objects(struct tables *t, const struct query *q,

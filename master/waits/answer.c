@@ -31,7 +31,7 @@ struct filling {
 
 /* ---- names of objects --------------------------------------------------- */
 
-static char *process_object(const struct filling *f, uint32_t process)
+static char *process_object_name(const struct filling *f, uint32_t process)
 {
     const struct waits *w = &f->d->w;
     uint32_t part = 0;
@@ -45,9 +45,10 @@ static char *process_object(const struct filling *f, uint32_t process)
     return arena_printf(f->a, "%s", object);
 }
 
-static char *waiter_name(const struct filling *f, const struct waits_group *g)
+static char *waiter_name(const struct filling *f,
+                         const struct waits_make_groups *g)
 {
-    char *process = process_object(f, g->process);
+    char *process = process_object_name(f, g->process);
     if (g->chain == WAITS_NONE)
         return process;
     return arena_printf(f->a, "%s/%u", process,
@@ -67,7 +68,7 @@ static void fill_blame(const struct filling *f, const struct waits_blame *b,
     const struct waits *w = &f->d->w;
     ips__blame_row__init(to);
     to->kind = ips_unconst_text(kinds[b->kind]);
-    to->object = process_object(f, b->process);
+    to->object = process_object_name(f, b->process);
     to->ns = b->ns;
     if (b->kind == IPS_BLAME_COMPUTE && b->what < w->symbol_count) {
         to->procedure = ips_unconst_text(w->symbol[b->what].name);
@@ -77,8 +78,8 @@ static void fill_blame(const struct filling *f, const struct waits_blame *b,
         to->cause = cause_name(w, b->what);
 }
 
-static void fill_blames(const struct filling *f, const struct waits_group *g,
-                        Ips__WaitGroup *to)
+static void fill_blames(const struct filling *f,
+                        const struct waits_make_groups *g, Ips__WaitGroup *to)
 {
     const struct waits_blame *b = &f->d->groups.blame[g->first];
     uint32_t n = g->blame_count < BLAME_ROWS ? g->blame_count : BLAME_ROWS;
@@ -99,8 +100,8 @@ static void fill_blames(const struct filling *f, const struct waits_group *g,
 }
 
 /* Adds the call stack of the group's longest wait, from the slave's table. */
-static void fill_stack(const struct filling *f, const struct waits_group *g,
-                       Ips__WaitGroup *to)
+static void fill_stack(const struct filling *f,
+                       const struct waits_make_groups *g, Ips__WaitGroup *to)
 {
     const struct waits *w = &f->d->w;
     uint64_t number = g->longest_wait;
@@ -113,8 +114,8 @@ static void fill_stack(const struct filling *f, const struct waits_group *g,
     to->n_stack = p->n_stack;
 }
 
-static void fill_group(const struct filling *f, const struct waits_group *g,
-                       Ips__WaitGroup *to)
+static void fill_group(const struct filling *f,
+                       const struct waits_make_groups *g, Ips__WaitGroup *to)
 {
     const struct waits *w = &f->d->w;
     ips__wait_group__init(to);
@@ -127,7 +128,7 @@ static void fill_group(const struct filling *f, const struct waits_group *g,
         to->line = p->source_line;
     }
     to->cause = cause_name(w, g->cause);
-    to->peer = process_object(f, g->peer);
+    to->peer = process_object_name(f, g->peer);
     to->late = ips_unconst_text(g->late == IPS_LATE_SENDER     ? "sender"
                                 : g->late == IPS_LATE_RECEIVER ? "receiver"
                                                                : "");
@@ -215,8 +216,9 @@ static void add_note(const struct filling *f, struct certificate *c)
         procedures |= d->w.arc_profile[i].count > 0;
     if (!procedures) {
         char none[PROCS_NONE_BYTES];
-        procs_write_none_reason(gather_sample_ns(f->q), none);
-        certificate_note(
+        procs_explain_missing_procedures(gather_max_sample_period_ns(f->q),
+                                         none);
+        certificate_add_note(
             f->a, c,
             arena_printf(
                 f->a,
@@ -225,9 +227,10 @@ static void add_note(const struct filling *f, struct certificate *c)
                 none));
     }
     if (d->groups.cut_ns)
-        certificate_note(f->a, c,
-                         "too many chains of waits to follow: ask about less "
-                         "(--object, --from, --to)");
+        certificate_add_note(
+            f->a, c,
+            "too many chains of waits to follow: ask about less "
+            "(--object, --from, --to)");
 }
 
 /* Sends the groups, in replies of their own. */
@@ -256,7 +259,7 @@ static void send_groups(const struct filling *f, size_t shown)
     }
 }
 
-void waits_answer(struct query *q)
+void waits_send_answer(struct query *q)
 {
     struct waits_data *d = waits_data_of(q);
     const Ips__WaitsAsk *ask = q->request->waits;
@@ -282,7 +285,8 @@ void waits_answer(struct query *q)
     answer.category = ips_unconst_text("3");
     answer.open = certificate_run_is_open(q);
     answer.certificate = &c.msg;
-    certificate_set_category(q, &a, &c, 3, "the slaves' graphs and waits");
+    certificate_set_category_and_plan(q, &a, &c, 3,
+                                      "the slaves' graphs and waits");
     answer.took_ns = c.msg.took_ns;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");

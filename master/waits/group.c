@@ -32,8 +32,8 @@ void waits_groups_release(struct waits_groups *g)
 
 /* Returns the number of the pair (a, b); a new pair gets the number `next`.
  * Returns WAITS_NONE if memory runs out. */
-static uint32_t find_or_number_pair(struct ips_idmap *m, uint32_t a, uint32_t b,
-                                    uint32_t next)
+static uint32_t find_or_add_pair_number(struct ips_idmap *m, uint32_t a,
+                                        uint32_t b, uint32_t next)
 {
     uint64_t key = (uint64_t)a << 32 | b;
     if (!ips_idmap_reserve(m))
@@ -45,7 +45,7 @@ static uint32_t find_or_number_pair(struct ips_idmap *m, uint32_t a, uint32_t b,
     return next;
 }
 
-static uint32_t count_of(const struct ips_idmap *m)
+static uint32_t idmap_entry_count(const struct ips_idmap *m)
 {
     return (uint32_t)m->count;
 }
@@ -64,16 +64,16 @@ static uint32_t peer_process_of_wait(const struct waits *w,
     return waits_process_of_chain(w, ips_chain_of(w->g, u));
 }
 
-static struct waits_group group_key_of_wait(const struct grouping *k,
-                                            uint64_t number, uint32_t chain)
+static struct waits_make_groups
+group_key_of_wait(const struct grouping *k, uint64_t number, uint32_t chain)
 {
     const struct waits *w = k->w;
     const struct ips_wait *x = &w->wait[number];
-    struct waits_group g = {.process = WAITS_NONE,
-                            .chain = WAITS_NONE,
-                            .call_site = WAITS_NONE,
-                            .cause = WAITS_NONE,
-                            .peer = WAITS_NONE};
+    struct waits_make_groups g = {.process = WAITS_NONE,
+                                  .chain = WAITS_NONE,
+                                  .call_site = WAITS_NONE,
+                                  .cause = WAITS_NONE,
+                                  .peer = WAITS_NONE};
     switch (k->c->by) {
     case WAITS_BY_PLACE:
         g.process = waits_process_of_chain(w, chain);
@@ -99,8 +99,8 @@ static struct waits_group group_key_of_wait(const struct grouping *k,
     return g;
 }
 
-static struct waits_group *find_or_add_wait_group(struct grouping *k,
-                                                  struct waits_group key)
+static struct waits_make_groups *
+find_or_add_wait_group(struct grouping *k, struct waits_make_groups key)
 {
     struct waits_groups *o = k->out;
     uint32_t waiter = key.chain == WAITS_NONE ? key.process : key.chain;
@@ -109,12 +109,12 @@ static struct waits_group *find_or_add_wait_group(struct grouping *k,
      * its own. */
     if (waiter == WAITS_NONE)
         waiter = 0;
-    uint32_t a = find_or_number_pair(&k->call_sites, waiter, key.call_site,
-                                     count_of(&k->call_sites));
-    uint32_t b = find_or_number_pair(
+    uint32_t a = find_or_add_pair_number(&k->call_sites, waiter, key.call_site,
+                                         idmap_entry_count(&k->call_sites));
+    uint32_t b = find_or_add_pair_number(
         &k->causes, a, (key.cause & 0xffffu) | (uint32_t)key.late << 16,
-        count_of(&k->causes));
-    uint32_t at = find_or_number_pair(&k->groups, b, key.peer, o->count);
+        idmap_entry_count(&k->causes));
+    uint32_t at = find_or_add_pair_number(&k->groups, b, key.peer, o->count);
     k->failed |= a == WAITS_NONE || b == WAITS_NONE || at == WAITS_NONE;
     if (k->failed)
         return NULL;
@@ -143,13 +143,13 @@ static void add_blame(struct grouping *k, enum ips_blame_kind kind,
     struct waits_groups *o = k->out;
     if (ns == 0)
         return;
-    uint32_t doer = find_or_number_pair(
+    uint32_t doer = find_or_add_pair_number(
         &k->doers, process, (uint32_t)kind << 28 | (what & 0xfffffffu),
-        count_of(&k->doers));
+        idmap_entry_count(&k->doers));
     uint32_t at = doer == WAITS_NONE
                       ? WAITS_NONE
-                      : find_or_number_pair(&k->blames, k->group, doer,
-                                            (uint32_t)o->blame_count);
+                      : find_or_add_pair_number(&k->blames, k->group, doer,
+                                                (uint32_t)o->blame_count);
     if (at != WAITS_NONE && at == o->blame_count) {
         if (o->blame_count == k->blame_capacity) {
             uint64_t room = k->blame_capacity * 2 + 256;
@@ -186,8 +186,9 @@ static uint64_t first_arc_share(const struct arc_profile *p, uint32_t own)
 
 /* Distributes `ns` of the arc into `node` over procedures, in proportion to
  * the arc's profile. */
-static void blame_computing(struct grouping *k, uint32_t part, uint32_t process,
-                            uint32_t node, uint64_t ns)
+static void distribute_blame_over_procedures(struct grouping *k, uint32_t part,
+                                             uint32_t process, uint32_t node,
+                                             uint64_t ns)
 {
     const struct waits *w = k->w;
     const struct arc_profile *p = &w->arc_profile[part];
@@ -212,7 +213,8 @@ static void add_blame_part(void *arg, const struct ips_blame *b)
     if (b->kind == IPS_BLAME_CUT)
         k->out->cut_ns += b->ns;
     if (b->kind == IPS_BLAME_COMPUTE)
-        blame_computing(k, c->machine, process, b->node, b->ns);
+        distribute_blame_over_procedures(k, c->machine, process, b->node,
+                                         b->ns);
     else
         add_blame(k, b->kind, process,
                   b->kind == IPS_BLAME_WAITED && b->cause < k->w->cause_count
@@ -223,8 +225,8 @@ static void add_blame_part(void *arg, const struct ips_blame *b)
 
 /* ---- grouping all waits ------------------------------------------------- */
 
-static bool is_chosen(const struct waits_choice *c, uint32_t chain,
-                      uint32_t place)
+static bool is_wait_chosen(const struct waits_choice *c, uint32_t chain,
+                           uint32_t place)
 {
     return (!c->chain || c->chain[chain]) &&
            (!c->call_site || c->call_site[place]);
@@ -240,7 +242,7 @@ static int add_wait_to_group(struct grouping *k, struct ips_blamer *b,
     uint64_t end = x->of_node ? k->w->laid.at[x->arc] : x->to;
     if (!whole && (x->from >= to || end < from))
         return 0;
-    struct waits_group *g =
+    struct waits_make_groups *g =
         find_or_add_wait_group(k, group_key_of_wait(k, number, chain));
     uint64_t ns;
     if (!g)
@@ -286,14 +288,14 @@ static void sort_blame_and_set_ranges(struct waits_groups *o)
         qsort(o->blame, o->blame_count, sizeof(*o->blame),
               compare_blame_by_group_and_ns);
     for (uint64_t i = 0; i < o->blame_count; i++) {
-        struct waits_group *g = &o->group[o->blame[i].group];
+        struct waits_make_groups *g = &o->group[o->blame[i].group];
         if (g->blame_count++ == 0)
             g->first = (uint32_t)i;
     }
 }
 
-int waits_group(const struct waits *w, const struct waits_choice *choice,
-                struct waits_groups *out, struct ips_err *err)
+int waits_make_groups(const struct waits *w, const struct waits_choice *choice,
+                      struct waits_groups *out, struct ips_err *err)
 {
     struct grouping k = {.w = w, .c = choice, .out = out};
     struct ips_blamer b = {
@@ -307,7 +309,7 @@ int waits_group(const struct waits *w, const struct waits_choice *choice,
         const struct ips_chain *c = &w->g->chains[chain];
         if (w->wait[i].arc - c->first >= c->count)
             chain = ips_chain_of(w->g, w->wait[i].arc);
-        if (is_chosen(choice, chain, w->call_site_of[i]))
+        if (is_wait_chosen(choice, chain, w->call_site_of[i]))
             rc = add_wait_to_group(&k, &b, i, chain, from, to, err);
     }
     ips_blamer_release(&b);

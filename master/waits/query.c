@@ -17,7 +17,7 @@
 #include "master/query/gather.h"
 #include "master/query/machine_share.h"
 
-static void no_memory(struct query *q)
+static void fail_waits_no_memory(struct query *q)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
@@ -115,9 +115,9 @@ static bool thread_matches_pattern(const struct machine_share *p,
     return false;
 }
 
-static int choose_waits(struct query *q, const struct waits *w,
-                        const char *object, bool *chain, bool *place,
-                        struct ips_err *err)
+static int select_chains_and_call_sites(struct query *q, const struct waits *w,
+                                        const char *object, bool *chain,
+                                        bool *place, struct ips_err *err)
 {
     struct pattern o;
     bool some = false;
@@ -151,12 +151,13 @@ static int choose_waits(struct query *q, const struct waits *w,
 /* ---- sorting the groups ------------------------------------------------- */
 
 struct ordering {
-    const struct waits_group *group;
+    const struct waits_make_groups *group;
     uint32_t by; /* index of the sort key in `orders` */
     bool turned; /* whether the smallest values come first */
 };
 
-static uint64_t sort_key_of_group(const struct waits_group *g, uint32_t by)
+static uint64_t sort_key_of_group(const struct waits_make_groups *g,
+                                  uint32_t by)
 {
     switch (by) {
     case 1:
@@ -215,9 +216,10 @@ static int make_groups(struct query *q, struct ips_err *err)
     if (!chain || !place)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
-        rc = choose_waits(q, &d->w, ask->object, chain, place, err);
+        rc = select_chains_and_call_sites(q, &d->w, ask->object, chain, place,
+                                          err);
     if (rc == 0)
-        rc = waits_group(&d->w, &c, &d->groups, err);
+        rc = waits_make_groups(&d->w, &c, &d->groups, err);
     free(chain);
     free(place);
     return rc;
@@ -285,7 +287,7 @@ static void on_computed(struct query *q)
     if (path_data_of(q)->err.code)
         engine_handle_failure(q);
     else
-        waits_answer(q);
+        waits_send_answer(q);
 }
 
 /* ---- rounds of requests to the slaves ----------------------------------- */
@@ -320,7 +322,7 @@ static void on_gathered(struct query *q)
 {
     struct waits_data *d = waits_data_of(q);
     struct ips_err err = {0};
-    int rc = engine_number_nodes(q, "waits", &err);
+    int rc = engine_assign_node_numbers(q, "waits", &err);
     if (rc == 0)
         rc =
             path_check_master_memory(q, d->path.nodes * WAITS_NODE_BYTES, &err);
@@ -335,7 +337,7 @@ static void start_waits(struct query *q)
     struct ips_err err = {0};
     struct waits_data *d = calloc(1, sizeof(*d));
     if (!d) {
-        no_memory(q);
+        fail_waits_no_memory(q);
         return;
     }
     q->data = d;

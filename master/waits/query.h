@@ -20,6 +20,6 @@ static inline struct waits_data *waits_data_of(struct query *q)
 }
 
 /* Sends the replies. Runs in the event loop's thread. */
-void waits_answer(struct query *q);
+void waits_send_answer(struct query *q);
 
 #endif

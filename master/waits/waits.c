@@ -196,10 +196,10 @@ static int store_wait_rows(struct query *q, struct waits *w,
     int rc = store_causes(w, r, a, err);
     if (rc < 0)
         return rc;
-    if (!machine_share_append(&r->call_site, &r->call_site_count,
-                              (void *const *)a->places, a->n_places) ||
-        !machine_share_append(&r->blocked, &r->blocked_count,
-                              (void *const *)a->blocked, a->n_blocked) ||
+    if (!machine_share_append_rows(&r->call_site, &r->call_site_count,
+                                   (void *const *)a->places, a->n_places) ||
+        !machine_share_append_rows(&r->blocked, &r->blocked_count,
+                                   (void *const *)a->blocked, a->n_blocked) ||
         !reserve_rows(r, n))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     for (size_t i = 0; i < n && rc == 0; i++)
@@ -284,7 +284,7 @@ struct named {
     uint32_t *number;
 };
 
-static int by_name(const void *va, const void *vb)
+static int compare_call_sites_by_name(const void *va, const void *vb)
 {
     const struct waits_call_site *a = &((const struct named *)va)->p,
                                  *b = &((const struct named *)vb)->p;
@@ -300,20 +300,20 @@ static int by_name(const void *va, const void *vb)
 
 /* Sorts `all` by name, copies each distinct call site to `out`, and stores its
  * index there through the `number` of each entry. */
-static void number_distinct_call_sites(struct named *all, size_t n,
-                                       struct waits_call_site *out,
-                                       uint32_t *count)
+static void assign_distinct_call_site_numbers(struct named *all, size_t n,
+                                              struct waits_call_site *out,
+                                              uint32_t *count)
 {
     if (n > 0)
-        qsort(all, n, sizeof(*all), by_name);
+        qsort(all, n, sizeof(*all), compare_call_sites_by_name);
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || by_name(&all[i - 1], &all[i]) != 0)
+        if (i == 0 || compare_call_sites_by_name(&all[i - 1], &all[i]) != 0)
             out[(*count)++] = all[i].p;
         *all[i].number = *count - 1;
     }
 }
 
-static bool number_call_sites(struct waits *w)
+static bool assign_call_site_numbers(struct waits *w)
 {
     size_t total = 0, n = 0;
     w->call_site_number =
@@ -335,12 +335,13 @@ static bool number_call_sites(struct waits *w)
                 &w->call_site_number[i][k]};
     }
     if (fine)
-        number_distinct_call_sites(all, n, w->call_site, &w->call_site_count);
+        assign_distinct_call_site_numbers(all, n, w->call_site,
+                                          &w->call_site_count);
     free(all);
     return fine;
 }
 
-static bool number_symbols(struct waits *w)
+static bool assign_symbol_numbers(struct waits *w)
 {
     size_t total = 0, n = 0;
     w->symbol_number = calloc((size_t)w->machine_count + 1, sizeof(uint32_t *));
@@ -361,7 +362,7 @@ static bool number_symbols(struct waits *w)
                 &w->symbol_number[i][k]};
     }
     if (fine)
-        number_distinct_call_sites(all, n, names, &w->symbol_count);
+        assign_distinct_call_site_numbers(all, n, names, &w->symbol_count);
     for (uint32_t i = 0; fine && i < w->symbol_count; i++)
         w->symbol[i] = (struct entity_symbol){
             names[i].procedure, names[i].module, names[i].file, 0};
@@ -427,7 +428,7 @@ static bool merge_rows_of_machines(struct query *q, struct waits *w)
     return true;
 }
 
-static bool number_processes(const struct query *q, struct waits *w)
+static bool assign_process_numbers(const struct query *q, struct waits *w)
 {
     w->process_base =
         calloc((size_t)w->machine_count + 1, sizeof(*w->process_base));
@@ -437,8 +438,8 @@ static bool number_processes(const struct query *q, struct waits *w)
     return w->process_base != NULL;
 }
 
-static int check_chains(struct query *q, const struct waits *w,
-                        struct ips_err *err)
+static int check_processes_of_chains(struct query *q, const struct waits *w,
+                                     struct ips_err *err)
 {
     for (uint32_t c = 0; c < w->g->chain_count; c++) {
         const struct ips_chain *ch = &w->g->chains[c];
@@ -459,15 +460,15 @@ int waits_place_on_graph(struct query *q, struct waits *w, struct ips_err *err)
     struct ips_graph *g = &d->merged;
     w->g = g;
     w->node_base = d->node_base;
-    int rc = check_chains(q, w, err);
+    int rc = check_processes_of_chains(q, w, err);
     if (rc == 0 && g->node_count && !g->at)
         rc = ips_err_set(err, IPS_E_PROTOCOL,
                          "run %s: a slave sent a graph without times", q->run);
     if (rc < 0)
         return rc;
     convert_times_to_one_scale(q, w, g);
-    if (!number_call_sites(w) || !number_symbols(w) ||
-        !number_processes(q, w) || !merge_rows_of_machines(q, w))
+    if (!assign_call_site_numbers(w) || !assign_symbol_numbers(w) ||
+        !assign_process_numbers(q, w) || !merge_rows_of_machines(q, w))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     rc = ips_waits_place_on_clock(g, w->wait, w->count, &w->laid, err);
     if (rc < 0)

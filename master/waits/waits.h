@@ -9,7 +9,7 @@
  *  - with SCENARIO_MAIN's weighting `cpu`: engine_fetch_subgraphs with detail,
  *    then waits_fetch (WaitRowsAsk and PortionsAsk to every part);
  *  - in the worker engine_make_graphs, engine_merge, waits_place_on_graph, and
- *    waits_group as often as needed;
+ *    waits_make_groups as often as needed;
  *  - waits_release in any case.
  *
  * Memory: WAITS_NODE_BYTES per node, WAITS_ROW_BYTES per wait, plus the arc
@@ -134,7 +134,7 @@ struct waits_choice {
 /* A group of waits. Processes are numbered over all machines (process_base).
  * WAITS_NONE in a member: the waits are not grouped by it; in `peer` also: no
  * recorded thread ended the waits. */
-struct waits_group {
+struct waits_make_groups {
     uint32_t process, chain, call_site, cause, peer;
     enum ips_lateness late;
     uint64_t count, total_ns, longest_ns;
@@ -151,7 +151,7 @@ struct waits_blame {
     uint64_t ns;
 };
 struct waits_groups {
-    struct waits_group *group; /* groups in order of first appearance */
+    struct waits_make_groups *group; /* groups in order of first appearance */
     uint32_t count;
     struct waits_blame *blame; /* the causes of all groups, ordered by group */
     uint64_t blame_count;
@@ -160,8 +160,9 @@ struct waits_groups {
     uint64_t late_sender_ns, late_receiver_ns, cut_ns;
 };
 /* Groups the chosen waits. The blame of each group adds up to its total_ns. */
-int waits_group(const struct waits *w, const struct waits_choice *choice,
-                struct waits_groups *out, struct ips_err *err) IPS_MUST_USE;
+int waits_make_groups(const struct waits *w, const struct waits_choice *choice,
+                      struct waits_groups *out,
+                      struct ips_err *err) IPS_MUST_USE;
 void waits_groups_release(struct waits_groups *g);
 
 static inline uint32_t waits_process_of_chain(const struct waits *w,

@@ -130,14 +130,15 @@ static void fill_slacks(const struct filling *f, Ips__WhatifAnswer *out)
     }
     out->near_ns = d->near_ns;
     if (d->slack_left)
-        certificate_detail(f->a, f->c,
-                           arena_printf(f->a,
-                                        "%zu objects with more slack are left "
-                                        "out",
-                                        d->slack_left));
+        certificate_add_detail(
+            f->a, f->c,
+            arena_printf(f->a,
+                         "%zu objects with more slack are left "
+                         "out",
+                         d->slack_left));
 }
 
-static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
+static void fill_next_paths(const struct filling *f, Ips__WhatifAnswer *out)
 {
     const struct ips_next_paths *next = &f->d->next;
     Ips__NextPath *rows =
@@ -164,7 +165,7 @@ static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
     }
     out->next_complete = next->complete;
     if (!next->complete)
-        certificate_note(
+        certificate_add_note(
             f->a, f->c,
             arena_printf(
                 f->a,
@@ -183,7 +184,7 @@ static void note_caveats(const struct filling *f)
     for (size_t i = 0; i < d->ranking_count; i++)
         any = ips_max_u64(any, d->ranking[i].r.resources);
     if (any > 0)
-        certificate_note(
+        certificate_add_note(
             f->a, f->c,
             arena_printf(f->a,
                          "gains assume that locks are taken in the recorded "
@@ -194,7 +195,7 @@ static void note_caveats(const struct filling *f)
         if (d->oversubscription[i].beyond_ns < d->t_max_ns / CROWD_PARTS ||
             d->oversubscription[i].beyond_ns == 0)
             continue;
-        certificate_note(
+        certificate_add_note(
             f->a, f->c,
             arena_printf(
                 f->a,
@@ -207,17 +208,17 @@ static void note_caveats(const struct filling *f)
     }
 }
 
-static void note_procedures(const struct filling *f)
+static void note_if_no_procedures(const struct filling *f)
 {
     const Ips__WhatifAsk *ask = f->d->ask;
     if (f->d->procedures || (!ask->rank && !ask->slack && !ask->by_procedure))
         return;
     char none[PROCS_NONE_BYTES];
-    procs_write_none_reason(gather_sample_ns(f->q), none);
-    certificate_note(f->a, f->c, none);
+    procs_explain_missing_procedures(gather_max_sample_period_ns(f->q), none);
+    certificate_add_note(f->a, f->c, none);
 }
 
-void whatif_answer(struct query *q)
+void whatif_send_answer(struct query *q)
 {
     struct whatif_data *d = whatif_data_of(q);
     const Ips__WhatifAsk *ask = d->ask;
@@ -229,7 +230,7 @@ void whatif_answer(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->path.unmatched;
     c.msg.any_on_path = d->resources;
-    certificate_set_category(q, &a, &c, 3, "the slaves' graphs");
+    certificate_set_category_and_plan(q, &a, &c, 3, "the slaves' graphs");
     c.msg.engine =
         ips_unconst_text("central (what-if: all events at the master)");
     c.msg.message_times =
@@ -251,12 +252,13 @@ void whatif_answer(struct query *q)
     if (ask->slack)
         fill_slacks(&f, &answer);
     if (ask->next)
-        fill_next(&f, &answer);
+        fill_next_paths(&f, &answer);
     if (d->path.window.is_set)
-        certificate_note(&a, &c,
-                         "what is edited lies in the window; gains are of the "
-                         "whole run's path");
-    note_procedures(&f);
+        certificate_add_note(
+            &a, &c,
+            "what is edited lies in the window; gains are of the "
+            "whole run's path");
+    note_if_no_procedures(&f);
     note_caveats(&f);
     if (!a.failed)
         self_check_whatif(&a, &c, &answer);

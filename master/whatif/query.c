@@ -172,7 +172,7 @@ static void on_gathered(struct query *q)
         fail_no_memory(q);
         return;
     }
-    int rc = engine_number_nodes(q, "path", &err);
+    int rc = engine_assign_node_numbers(q, "path", &err);
     if (rc == 0)
         rc = path_check_master_memory(q, d->path.nodes * d->node_bytes, &err);
     if (rc == 0)
@@ -183,7 +183,7 @@ static void on_gathered(struct query *q)
         weighting_align_clocks(q, set_window_and_fetch_graphs);
 }
 
-void whatif_begin(struct query *q)
+void whatif_check_ask_and_gather(struct query *q)
 {
     struct whatif_data *d = whatif_data_of(q);
     struct ips_err err = {0};
@@ -208,8 +208,8 @@ static void start_whatif(struct query *q)
     d->ask = q->request->whatif;
     d->node_bytes = WHATIF_NODE_BYTES;
     d->solve = whatif_solve;
-    d->answer = whatif_answer;
-    whatif_begin(q);
+    d->answer = whatif_send_answer;
+    whatif_check_ask_and_gather(q);
 }
 
 void whatif_release(struct query *q)

@@ -39,8 +39,8 @@ static int merge_graph_and_find_path(struct whatif_solving *s)
         return s->err->code;
     if (!s->d->raw && !engine_merge(q))
         return s->err->code;
-    s->scenario =
-        weighting_scenario_of_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    s->scenario = weighting_scenario_with_merged_goal(
+        q, &d->scenarios[SCENARIO_MAIN].scenario);
     int rc = s->d->remake ? s->d->remake(s) : 0;
     if (rc == 0)
         rc = ips_longest_path(&d->merged, &s->scenario, NULL, &d->est, s->err);
@@ -132,15 +132,15 @@ static int set_no_match_error(struct whatif_solving *s,
     const char *run = s->q->run;
     char none[PROCS_NONE_BYTES];
     struct ips_nearest near;
-    procs_write_none_reason(gather_sample_ns(s->q), none);
+    procs_explain_missing_procedures(gather_max_sample_period_ns(s->q), none);
     if (*e->procedure && !s->d->procedures)
         return ips_err_set(s->err, IPS_E_NOT_FOUND,
                            "no procedures in run %s: %s", run, none);
     ips_nearest_begin(&near, e->procedure);
-    entities_offer_procedures(&s->d->t, &near);
+    entities_offer_nearest_procedures(&s->d->t, &near);
     if (!*ips_nearest_suggestion(&near)) {
         ips_nearest_begin(&near, e->process);
-        entities_offer_processes(&s->d->t, e->process, &near);
+        entities_offer_nearest_processes(&s->d->t, e->process, &near);
     }
     return ips_err_set(
         s->err, IPS_E_NOT_FOUND,
@@ -156,8 +156,9 @@ static int set_no_match_error(struct whatif_solving *s,
         run);
 }
 
-static int select_edit(struct whatif_solving *s, const Ips__WhatifEdit *e,
-                       struct ips_edit **edits, uint32_t *count)
+static int select_features_of_edit(struct whatif_solving *s,
+                                   const Ips__WhatifEdit *e,
+                                   struct ips_edit **edits, uint32_t *count)
 {
     struct entity_selector sel = {e->procedure, e->process, e->message,
                                   e->object};
@@ -212,7 +213,8 @@ static int solve_edits(struct whatif_solving *s)
     d->edits = calloc(n + 1, sizeof(*d->edits));
     int rc = change && edits && out && d->edits ? 0 : set_err_no_memory(s);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        rc = select_edit(s, s->ask->edits[i], &edits[i], &change[i].count);
+        rc = select_features_of_edit(s, s->ask->edits[i], &edits[i],
+                                     &change[i].count);
         change[i].edit = edits[i];
         total += change[i].count;
     }
@@ -369,7 +371,8 @@ static uint32_t *label_nodes(const struct whatif_solving *s)
     uint32_t *label = malloc(((size_t)s->g->node_count + 1) * sizeof(*label));
     for (uint32_t i = 0; label && i < s->g->node_count; i++) {
         uint64_t count, most = 0;
-        const struct ips_arc_share *p = ips_arc_shares(&s->d->t.f, i, &count);
+        const struct ips_arc_share *p =
+            ips_feature_shares_of_chain_arc(&s->d->t.f, i, &count);
         label[i] = IPS_NO_LABEL;
         for (uint64_t k = 0; k < count; k++) {
             if (p[k].ns > most) {
@@ -417,7 +420,7 @@ static int find_oversubscription(struct whatif_solving *s)
     return rc;
 }
 
-int whatif_prepare(struct query *q, struct whatif_solving *s)
+int whatif_prepare_graph_and_shares(struct query *q, struct whatif_solving *s)
 {
     struct whatif_data *d = whatif_data_of(q);
     *s = (struct whatif_solving){.q = q,
@@ -442,7 +445,7 @@ void whatif_release_solving(struct whatif_solving *s)
 void whatif_solve(struct query *q)
 {
     struct whatif_solving s;
-    int rc = whatif_prepare(q, &s);
+    int rc = whatif_prepare_graph_and_shares(q, &s);
     if (rc == 0 && s.ask->n_edits)
         rc = solve_edits(&s);
     if (rc == 0 && s.ask->rank)

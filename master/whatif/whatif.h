@@ -88,7 +88,7 @@ static inline struct whatif_data *whatif_data_of(struct query *q)
 
 /* Gathers what d->ask needs, calls d->solve in the worker and then d->answer.
  * The caller must zero the fields of whatif_data that it does not set. */
-void whatif_begin(struct query *q);
+void whatif_check_ask_and_gather(struct query *q);
 /* Frees whatif_data and everything in it. */
 void whatif_release(struct query *q);
 
@@ -112,11 +112,12 @@ struct whatif_solving {
 /* The steps with which every computation starts: merges the graph and makes
  * entities and shares (d->path.est, d->t). whatif_release_solving() must
  * follow, also after a failure. */
-int whatif_prepare(struct query *q, struct whatif_solving *s) IPS_MUST_USE;
+int whatif_prepare_graph_and_shares(struct query *q,
+                                    struct whatif_solving *s) IPS_MUST_USE;
 void whatif_release_solving(struct whatif_solving *s);
 /* Limits the features to their time inside the window; sets d->window_ns. */
 int whatif_limit_to_window(struct whatif_solving *s) IPS_MUST_USE;
 /* In the loop: sends the reply. */
-void whatif_answer(struct query *q);
+void whatif_send_answer(struct query *q);
 
 #endif

@@ -148,8 +148,9 @@ static int add_vote_for_call_site(const struct why_solving *y,
     return 0;
 }
 
-int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
-                  uint32_t node, uint64_t ns)
+int why_vote_for_wait_call_site(const struct why_solving *y,
+                                struct why_ballot *b, uint32_t node,
+                                uint64_t ns)
 {
     return add_vote_for_call_site(y, b, node, ns, false);
 }

@@ -23,7 +23,7 @@ struct time_under_caller {
     double ns, steps;
 };
 
-static int no_memory(struct why_solving *y)
+static int set_why_no_memory_error(struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
@@ -168,7 +168,7 @@ static int fill_gain_of_common_caller(struct why_solving *y,
     struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
     uint64_t *votes = calloc((size_t)y->processes + 1, sizeof(*votes));
     uint32_t n = 0;
-    int rc = edit && votes ? 0 : no_memory(y);
+    int rc = edit && votes ? 0 : set_why_no_memory_error(y);
     for (uint32_t k = 0; rc == 0 && k < t->f.count; k++) {
         const struct entity_feature *x = &t->feature[k];
         if (x->kind != ENTITY_PROCEDURE || path[x->procedure] == 0)
@@ -207,7 +207,7 @@ int why_find_common_caller(struct why_solving *y)
     uint64_t *path = calloc(n, sizeof(*path));
     double *seen = calloc(n, sizeof(*seen));
     struct time_under_caller *under = calloc(n, sizeof(*under));
-    int rc = path && seen && under ? 0 : no_memory(y);
+    int rc = path && seen && under ? 0 : set_why_no_memory_error(y);
     if (rc == 0) {
         uint64_t sampled = sum_path_by_procedure(y, path);
         sum_callers_of_path(y, path, ENTITY_NONE, seen, under);

@@ -174,17 +174,17 @@ static inline uint64_t why_cpu_regardless_of_window(const struct why_solving *y,
 {
     return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
 }
-/* why/path.c: why_replace_by_quiet_graph() fills the columns above and the sums
- * of the wall path, then replaces the merged graph by the quiet one;
+/* why/path.c: why_remove_run_delays_from_graph() fills the columns above and
+ * the sums of the wall path, then replaces the merged graph by the quiet one;
  * why_evaluate_messages() evaluates the messages on the quiet path. */
-int why_replace_by_quiet_graph(struct whatif_solving *s) IPS_MUST_USE;
+int why_remove_run_delays_from_graph(struct whatif_solving *s) IPS_MUST_USE;
 /* why/roles.c: why_find_roles() sets role, worker and serves;
- * why_mark_shared_waits() turns waits for a thread of the same role into waits
- * for a lock; why_find_sequential_children() looks at the moments in which only
- * one process works, and keeps those in which a process starts similar children
- * one after another. */
+ * why_mark_waits_within_role() turns waits for a thread of the same role into
+ * waits for a lock; why_find_sequential_children() looks at the moments in
+ * which only one process works, and keeps those in which a process starts
+ * similar children one after another. */
 int why_find_roles(struct why_solving *y) IPS_MUST_USE;
-void why_mark_shared_waits(struct why_solving *y);
+void why_mark_waits_within_role(struct why_solving *y);
 int why_find_sequential_children(struct why_solving *y) IPS_MUST_USE;
 int why_evaluate_messages(struct why_solving *y) IPS_MUST_USE;
 /* Distributes `ns` over the procedures of the arc into `node`, in proportion to
@@ -234,8 +234,9 @@ uint64_t why_outside_sleep_ns(const struct why_solving *y, uint32_t node);
 uint64_t why_untraced_sleep_ns(const struct why_solving *y, uint32_t node);
 /* Adds `ns` to the ballot, for the call site and cause of the wait in the arc
  * into `node`. */
-int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
-                  uint32_t node, uint64_t ns) IPS_MUST_USE;
+int why_vote_for_wait_call_site(const struct why_solving *y,
+                                struct why_ballot *b, uint32_t node,
+                                uint64_t ns) IPS_MUST_USE;
 /* Adds `ns` to the ballot, for the call site that released the lock for which
  * the thread waited in the arc into `node`. */
 int why_vote_lock_releaser(const struct why_solving *y, struct why_ballot *b,

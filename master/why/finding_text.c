@@ -348,7 +348,7 @@ struct cause {
     const char *name, *text, *json;
 };
 
-static struct cause find_cause(const char *name)
+static struct cause find_cause_wording(const char *name)
 {
     static const struct cause known[] = {
         {"peer", "a program or machine that is not recorded",
@@ -376,7 +376,7 @@ static struct cause find_cause(const char *name)
 static void write_external_wait_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
-    struct cause found = find_cause(s->m->cause);
+    struct cause found = find_cause_wording(s->m->cause);
     const char *cause = found.text;
     x->other = found.json ? found.json : *cause ? cause : NULL;
     x->text =
@@ -487,7 +487,8 @@ static void write_spread_text(const struct text_writer *s)
         s->run);
 }
 
-const char *why_run_and_window(const struct why_facts *f, struct arena *a)
+const char *why_run_and_window_options(const struct why_facts *f,
+                                       struct arena *a)
 {
     if (!f->windowed)
         return f->run;
@@ -528,7 +529,7 @@ void why_write_finding_texts(const struct why_facts *f, struct arena *a,
         .share = percent_text(a, x->ns, why_ideal_time_ns(f)),
         .where = in_procedure_text(a, &x->location),
         .waits = in_procedure_text(a, &x->wait_at),
-        .run = why_run_and_window(f, a)};
+        .run = why_run_and_window_options(f, a)};
     say[x->kind](&s);
 }
 
@@ -540,8 +541,9 @@ struct doubt {
     const char *text;
 };
 
-static void add_doubt(struct doubt *d, enum why_confidence at_most,
-                      const char *text)
+static void lower_confidence_with_doubt(struct doubt *d,
+                                        enum why_confidence at_most,
+                                        const char *text)
 {
     d->sure = at_most < d->sure ? at_most : d->sure;
     d->text = *d->text ? arena_printf(d->a, "%s; %s", d->text, text) : text;
@@ -568,37 +570,40 @@ static void add_doubt_of_procedures(const struct why_facts *f, struct doubt *d)
         (f->sample_ns &&
          why_share_ppm(f->path_cpu_ns, f->t_max_wall_ns) < WHY_HOT_PPM))
         return;
-    procs_write_none_reason(f->sample_ns, none);
-    add_doubt(d, WHY_FAIR, arena_printf(d->a, "%s", none));
+    procs_explain_missing_procedures(f->sample_ns, none);
+    lower_confidence_with_doubt(d, WHY_FAIR, arena_printf(d->a, "%s", none));
 }
 
 /* Adds the doubts that apply to all findings of a run. */
 static void add_doubts_of_run(const struct why_facts *f, struct doubt *d)
 {
     if (f->missing_machines)
-        add_doubt(d, WHY_LOW, "machines are missing");
+        lower_confidence_with_doubt(d, WHY_LOW, "machines are missing");
     if (f->open)
-        add_doubt(d, WHY_FAIR, "the run is still going on");
+        lower_confidence_with_doubt(d, WHY_FAIR, "the run is still going on");
     if (f->lost)
-        add_doubt(d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
-                  arena_printf(d->a, "%" PRIu64 " events were lost%s", f->lost,
-                               f->lost_for_space
-                                   ? " (record with ipsrun --on-full=block)"
-                                   : ""));
+        lower_confidence_with_doubt(
+            d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
+            arena_printf(d->a, "%" PRIu64 " events were lost%s", f->lost,
+                         f->lost_for_space
+                             ? " (record with ipsrun --on-full=block)"
+                             : ""));
     if (f->t_max_wall_ns < WHY_SURE_NS)
-        add_doubt(d, WHY_LOW,
-                  f->windowed ? "the window is shorter than 100 ms"
-                              : "the run is shorter than 100 ms");
+        lower_confidence_with_doubt(d, WHY_LOW,
+                                    f->windowed
+                                        ? "the window is shorter than 100 ms"
+                                        : "the run is shorter than 100 ms");
     uint64_t slower = overhead_ppm(f);
     if (slower > WHY_OVERHEAD_PPM)
-        add_doubt(d, WHY_FAIR,
-                  arena_printf(d->a, "recording made the path %.0f%% longer",
-                               (double)slower / 1e4));
+        lower_confidence_with_doubt(
+            d, WHY_FAIR,
+            arena_printf(d->a, "recording made the path %.0f%% longer",
+                         (double)slower / 1e4));
     if (f->untraced)
-        add_doubt(d, WHY_FAIR,
-                  arena_printf(d->a, "%" PRIu64 " process%s not recorded",
-                               f->untraced,
-                               f->untraced == 1 ? " was" : "es were"));
+        lower_confidence_with_doubt(
+            d, WHY_FAIR,
+            arena_printf(d->a, "%" PRIu64 " process%s not recorded",
+                         f->untraced, f->untraced == 1 ? " was" : "es were"));
 }
 
 /* Whether some thread spins: a core for it may end its wait no sooner. */
@@ -624,7 +629,8 @@ enum why_confidence why_rate_confidence(const struct why_facts *f,
     struct doubt d = {a, WHY_HIGH, ""};
     if (x && x->kind == WHY_HANG) {
         if (!f->hang.circle)
-            add_doubt(&d, WHY_FAIR, "a time limit may end one of the waits");
+            lower_confidence_with_doubt(
+                &d, WHY_FAIR, "a time limit may end one of the waits");
         *because = d.text;
         return d.sure;
     }
@@ -632,7 +638,7 @@ enum why_confidence why_rate_confidence(const struct why_facts *f,
     uint64_t unknown_ns = ips_max_u64(f->path_other_ns, f->unended_ns);
     if (!x &&
         why_share_ppm(unknown_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)
-        add_doubt(
+        lower_confidence_with_doubt(
             &d, WHY_FAIR,
             arena_printf(a,
                          "%s of the path are unattributed: what ended these "
@@ -643,29 +649,34 @@ enum why_confidence why_rate_confidence(const struct why_facts *f,
     bool sampled = x && (is_found_by_samples(x->kind) ||
                          (x->kind == WHY_LOCK && amount->samples > 0));
     if (sampled && !f->exact && amount->samples < WHY_SURE_SAMPLES)
-        add_doubt(
+        lower_confidence_with_doubt(
             &d, WHY_LOW,
             arena_printf(a, "only about %" PRIu64 " samples", amount->samples));
     if (x && f->clock_bound_ns > x->gain_ns / 2)
-        add_doubt(&d, WHY_LOW, "the error of the machines' clocks is as large");
+        lower_confidence_with_doubt(
+            &d, WHY_LOW, "the error of the machines' clocks is as large");
     if (x && f->unended_ns > x->gain_ns / 2)
-        add_doubt(&d, WHY_FAIR,
-                  arena_printf(
-                      a, "what ended %s of waits on the path was not recorded",
-                      why_format_ns(a, f->unended_ns)));
+        lower_confidence_with_doubt(
+            &d, WHY_FAIR,
+            arena_printf(a,
+                         "what ended %s of waits on the path was not recorded",
+                         why_format_ns(a, f->unended_ns)));
     if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
         f->delay_unknown_ns > x->ns)
-        add_doubt(&d, WHY_FAIR,
-                  "threads were off the CPU for longer without a known reason");
+        lower_confidence_with_doubt(
+            &d, WHY_FAIR,
+            "threads were off the CPU for longer without a known reason");
     if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
         has_spinning_thread(f))
-        add_doubt(&d, WHY_FAIR,
-                  "a thread spins, and what it waits for may "
-                  "come no sooner with a core for it");
+        lower_confidence_with_doubt(&d, WHY_FAIR,
+                                    "a thread spins, and what it waits for may "
+                                    "come no sooner with a core for it");
     if (amount && (amount->yields || amount->reads_memory))
-        add_doubt(&d, WHY_FAIR, "what it waits for is not recorded");
+        lower_confidence_with_doubt(&d, WHY_FAIR,
+                                    "what it waits for is not recorded");
     if (x && x->kind == WHY_LOCK)
-        add_doubt(&d, WHY_FAIR, "threads may take the lock in another order");
+        lower_confidence_with_doubt(
+            &d, WHY_FAIR, "threads may take the lock in another order");
     *because = d.text;
     return d.sure;
 }

@@ -57,8 +57,8 @@ static bool was_running_or_killed(const Ips__ProcessRow *p)
            strcmp(p->end, "unknown") == 0;
 }
 
-static const Ips__ThreadRow *thread_of(const struct machine_share *p,
-                                       uint32_t chain)
+static const Ips__ThreadRow *
+find_thread_row_of_chain(const struct machine_share *p, uint32_t chain)
 {
     for (uint32_t i = 0; i < p->t.thread_count; i++)
         if (p->t.threads[i]->chain == chain)
@@ -74,11 +74,11 @@ static uint64_t run_start_on_machine(const struct machine_share *p)
     return start;
 }
 
-static void add_blocked(struct hang *h, const struct machine_share *p,
-                        const struct waits_rows *rows,
-                        const Ips__BlockedCall *c)
+static void add_blocked_thread(struct hang *h, const struct machine_share *p,
+                               const struct waits_rows *rows,
+                               const Ips__BlockedCall *c)
 {
-    const Ips__ThreadRow *t = thread_of(p, c->chain);
+    const Ips__ThreadRow *t = find_thread_row_of_chain(p, c->chain);
     if (!t || t->process >= p->t.proc_count ||
         c->place >= rows->call_site_count)
         return;
@@ -98,7 +98,7 @@ static void add_blocked(struct hang *h, const struct machine_share *p,
     h->n++;
 }
 
-static void count_going_on(struct hang *h, const struct machine_share *p)
+static void count_unended_threads(struct hang *h, const struct machine_share *p)
 {
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
         const Ips__ThreadRow *t = p->t.threads[i];
@@ -138,7 +138,7 @@ static bool find_wait_cycle(struct hang *h, size_t *out)
 
 /* ---- describing a hang in words ----------------------------------------- */
 
-static const char *name_of(struct hang *h, const struct blocked *b)
+static const char *blocked_thread_name(struct hang *h, const struct blocked *b)
 {
     return arena_printf(&h->d->a, "/%s/%s/%u", b->p->machine, b->process->name,
                         b->thread->tid);
@@ -160,7 +160,7 @@ static const char *wait_text(struct hang *h, const struct blocked *b)
 {
     struct arena *a = &h->d->a;
     const Ips__ThreadRow *by =
-        b->call->by ? thread_of(b->p, b->call->by - 1) : NULL;
+        b->call->by ? find_thread_row_of_chain(b->p, b->call->by - 1) : NULL;
     const bool lock = strncmp(b->call->what, "the end", 7) != 0;
     const char *of = "";
     if (by == b->thread)
@@ -173,12 +173,13 @@ static const char *wait_text(struct hang *h, const struct blocked *b)
         of = arena_printf(a, " (%s)",
                           machine_share_process_name(b->p, by->process));
     return arena_printf(
-        a, "%s%s waits for %s%s since %s", name_of(h, b), call_site_text(h, b),
-        b->call->what, of,
+        a, "%s%s waits for %s%s since %s", blocked_thread_name(h, b),
+        call_site_text(h, b), b->call->what, of,
         why_format_ns(a, ips_sub_sat(b->call->since_ns, b->start_ns)));
 }
 
-static const char *join_texts(struct hang *h, const size_t *which, size_t n)
+static const char *join_blocked_thread_texts(struct hang *h,
+                                             const size_t *which, size_t n)
 {
     const char *all = "";
     for (size_t i = 0; i < n && i < NAMED; i++)
@@ -207,7 +208,7 @@ static void set_hang_facts(struct hang *h, const size_t *which, size_t n,
         .threads = (uint32_t)n,
         .circle = circle,
         .alive = first->process->open,
-        .waits = join_texts(h, which, n),
+        .waits = join_blocked_thread_texts(h, which, n),
         .location = {.object =
                          arena_printf(&h->d->a, "/%s/%s", first->p->machine,
                                       first->process->name),
@@ -215,7 +216,8 @@ static void set_hang_facts(struct hang *h, const size_t *which, size_t n,
                      .module = first->call_site->module,
                      .file = first->call_site->file,
                      .source_line = first->call_site->line},
-        .other = n > 1 ? name_of(h, &h->v[which[1]]) : name_of(h, first)};
+        .other = n > 1 ? blocked_thread_name(h, &h->v[which[1]])
+                       : blocked_thread_name(h, first)};
     const bool is_long =
         circle ? x->ns >= LEAST_NS
                : why_share_ppm(x->ns, f->elapsed_ns) >= STILL_PPM &&
@@ -280,9 +282,9 @@ void why_find_hang(struct query *q)
     for (uint32_t i = 0; i < q->gather.count && i < w->machine_count; i++) {
         const struct waits_rows *rows = &w->machine[i];
         const struct machine_share *p = q->gather.active[i];
-        count_going_on(&h, p);
+        count_unended_threads(&h, p);
         for (uint32_t k = 0; k < rows->blocked_count; k++)
-            add_blocked(&h, p, rows, rows->blocked[k]);
+            add_blocked_thread(&h, p, rows, rows->blocked[k]);
     }
     if (h.n == 0 || h.d->a.failed)
         return;

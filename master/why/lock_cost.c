@@ -35,7 +35,7 @@ struct lock_times {
     size_t count;
 };
 
-static int no_memory(const struct why_solving *y)
+static int set_why_no_memory_error(const struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
@@ -48,14 +48,14 @@ static int compare_symbols(const struct entity_symbol *p,
     return c ? c : strcmp(p->file, q->file);
 }
 
-static int by_site(const void *a, const void *b)
+static int compare_lock_times_by_site(const void *a, const void *b)
 {
     const struct lock_time *p = a, *q = b;
     int c = compare_symbols(p->site, q->site);
     return c ? c : compare_symbols(p->caller, q->caller);
 }
 
-static int by_caller(const void *a, const void *b)
+static int compare_lock_times_by_caller(const void *a, const void *b)
 {
     const struct lock_time *p = a, *q = b;
     return compare_symbols(p->caller, q->caller);
@@ -72,7 +72,7 @@ static int list_lock_times(struct why_solving *y, struct lock_times *u)
         n += y->d->w.arc_profile[p].locks;
     u->v = calloc(n + 1, sizeof(*u->v));
     if (!u->v)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (uint32_t p = 0; p < t->machine_count; p++) {
         const struct arc_profile *w = &y->d->w.arc_profile[p];
         for (uint64_t i = 0; i < w->locks; i++) {
@@ -93,7 +93,7 @@ static int list_lock_times(struct why_solving *y, struct lock_times *u)
         }
     }
     if (u->count)
-        qsort(u->v, u->count, sizeof(*u->v), by_site);
+        qsort(u->v, u->count, sizeof(*u->v), compare_lock_times_by_site);
     return 0;
 }
 
@@ -142,7 +142,7 @@ static int find_callers_of_yields(struct why_solving *y,
         }
         if (!most || !y->yields) {
             free(most);
-            return no_memory(y);
+            return set_why_no_memory_error(y);
         }
         const struct entity_symbol *own = &y->d->w.t.procedure[x->leaf];
         bool known = compare_symbols(x->site, own) != 0;
@@ -157,11 +157,12 @@ static int find_callers_of_yields(struct why_solving *y,
 
 /* Sets y->reads_memory: the procedures that spend at least half of their
  * samples in a loop which reads memory until it changes. */
-static int find_memory_loops(struct why_solving *y, const uint64_t *seen)
+static int find_memory_polling_procedures(struct why_solving *y,
+                                          const uint64_t *seen)
 {
     y->reads_memory = calloc((size_t)y->procedures + 1, sizeof(bool));
     if (!y->reads_memory)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     /* a single thread waits for no other */
     for (uint32_t p = 0; p < y->procedures && y->s.g->chain_count > 1; p++)
         y->reads_memory[p] =
@@ -200,8 +201,8 @@ static void mark_contended_sites(const struct why_solving *y,
 
 /* Sets *out to the symbol. `ns` is a sum of times from a slave's answer, so it
  * may be too large for an integer. */
-static void put_symbol(const struct entity_symbol *s, double ns,
-                       struct why_location *out)
+static void set_location_to_symbol(const struct entity_symbol *s, double ns,
+                                   struct why_location *out)
 {
     out->procedure = s->name;
     out->module = s->module;
@@ -231,7 +232,7 @@ static void set_locations_of_cost(struct lock_times *u,
         }
         if (given > most_given) {
             most_given = given;
-            put_symbol(u->v[i].site, given, &cost->giver);
+            set_location_to_symbol(u->v[i].site, given, &cost->giver);
         }
         if (ns <= most)
             continue;
@@ -239,16 +240,17 @@ static void set_locations_of_cost(struct lock_times *u,
         best = i;
         best_end = end;
         cost->library = u->v[i].how & OF_LIBRARY;
-        put_symbol(u->v[i].site, ns, &cost->site);
+        set_location_to_symbol(u->v[i].site, ns, &cost->site);
     }
     for (size_t i = best, end; i < best_end; i = end) {
         double ns = 0;
-        for (end = i; end < best_end && by_caller(&u->v[i], &u->v[end]) == 0;
+        for (end = i; end < best_end &&
+                      compare_lock_times_by_caller(&u->v[i], &u->v[end]) == 0;
              end++)
             ns += u->v[end].counts ? u->v[end].path_ns : 0;
         if (ns > most_caller) {
             most_caller = ns;
-            put_symbol(u->v[i].caller, ns, &cost->caller);
+            set_location_to_symbol(u->v[i].caller, ns, &cost->caller);
         }
     }
 }
@@ -267,13 +269,13 @@ static bool arc_has_contended_lock(const struct why_solving *y, uint32_t node)
  * a wait for the lock. It counts only up to the time for which other threads of
  * the process may have held such a lock: the CPU time of their arcs with such
  * locks. The rest of the sleep has another reason. */
-static int sum_library_waits(const struct why_solving *y,
-                             struct why_lock_cost *cost)
+static int estimate_library_lock_waits(const struct why_solving *y,
+                                       struct why_lock_cost *cost)
 {
     const struct ips_graph *g = y->s.g;
     uint64_t *cpu = calloc((size_t)g->chain_count + 1, sizeof(*cpu));
     uint64_t *of_process = calloc((size_t)y->processes + 1, sizeof(*cpu));
-    int rc = cpu && of_process ? 0 : no_memory(y);
+    int rc = cpu && of_process ? 0 : set_why_no_memory_error(y);
     for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count;
         for (uint32_t i = g->chains[c].first; i < end; i++)
@@ -304,10 +306,11 @@ static int set_lock_cpu_of_arcs(struct why_solving *y)
     const struct ips_graph *g = y->s.g;
     y->lock_cpu = calloc((size_t)g->node_count + 1, sizeof(*y->lock_cpu));
     if (!y->lock_cpu)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (uint32_t i = 0; i < g->node_count; i++) {
         uint64_t count, ns = 0;
-        const struct ips_arc_share *p = ips_arc_shares(&t->f, i, &count);
+        const struct ips_arc_share *p =
+            ips_feature_shares_of_chain_arc(&t->f, i, &count);
         for (uint64_t k = 0; k < count; k++) {
             const struct entity_feature *x = &t->feature[p[k].feature];
             if (x->kind == ENTITY_PROCEDURE)
@@ -326,7 +329,7 @@ static int fill_cost(struct why_solving *y, struct lock_times *u,
     struct why_lock_cost *cost = arena_alloc(&y->d->a, sizeof(*cost));
     y->lock_ppm = calloc((size_t)y->procedures + 1, sizeof(*y->lock_ppm));
     if (!cost || !y->lock_ppm)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     memset(cost, 0, sizeof(*cost));
     for (uint32_t k = 0; k < t->f.count; k++) {
         const struct entity_feature *x = &t->feature[k];
@@ -349,7 +352,7 @@ static int fill_cost(struct why_solving *y, struct lock_times *u,
     cost->samples = every ? (cost->ns + every / 2) / every : 0;
     y->d->facts.amount[WHY_LOCK].lock = cost;
     int rc = set_lock_cpu_of_arcs(y);
-    return rc == 0 && cost->library ? sum_library_waits(y, cost) : rc;
+    return rc == 0 && cost->library ? estimate_library_lock_waits(y, cost) : rc;
 }
 
 int why_estimate_lock_cost(struct why_solving *y)
@@ -361,13 +364,13 @@ int why_estimate_lock_cost(struct why_solving *y)
     uint64_t *counted = calloc(n, sizeof(*counted));
     y->spins = calloc(n, sizeof(*y->spins));
     int rc = path && seen && counted && y->spins ? list_lock_times(y, &u)
-                                                 : no_memory(y);
+                                                 : set_why_no_memory_error(y);
     if (rc == 0) {
         sum_samples_by_procedure(y, seen);
         rc = find_callers_of_yields(y, &u);
     }
     if (rc == 0)
-        rc = find_memory_loops(y, seen);
+        rc = find_memory_polling_procedures(y, seen);
     if (rc == 0 && u.count) {
         bool any = false;
         mark_contended_sites(y, &u, counted);

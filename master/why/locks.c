@@ -7,7 +7,7 @@
 #include "master/query/machine_share.h"
 #include "master/why/facts.h"
 
-static int no_memory(struct why_solving *y)
+static int set_why_no_memory_error(struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
@@ -20,7 +20,7 @@ static uint64_t lock_cpu_ns_of_arc(const struct why_solving *y, uint32_t node)
 
 /* Returns a lower limit of the run's length without lock contention: the
  * largest, over the machines, of CPU time divided by cores. */
-static uint64_t lower_bound_of_run_ns(const struct why_solving *y)
+static uint64_t run_lower_bound_without_locks_ns(const struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     uint64_t least = 0;
@@ -50,7 +50,7 @@ static int path_length_without_locks(struct why_solving *y, uint64_t *t_max)
     cut.xpred = malloc(n * sizeof(*cut.xpred));
     cut.xkind = malloc(n);
     cut.w = malloc(n * sizeof(*cut.w));
-    int rc = cut.xpred && cut.xkind && cut.w ? 0 : no_memory(y);
+    int rc = cut.xpred && cut.xkind && cut.w ? 0 : set_why_no_memory_error(y);
     for (uint32_t i = 0; rc == 0 && i < g->node_count; i++) {
         bool lock = y->resource_kind[i] == IPS_THING_LOCK;
         cut.xpred[i] = lock ? IPS_NO_NODE : g->xpred[i];
@@ -102,8 +102,8 @@ static bool arc_is_within_hold(const struct why_solving *y, uint32_t release,
  * `got`. If the arc into `release` is within the hold, the arc's samples show
  * where the lock was held. Otherwise only the end of the arc is part of the
  * hold, and it is not known which samples belong to it; or the holder slept. */
-static int vote_for_lock_holder(struct why_solving *y, uint32_t release,
-                                uint32_t got, struct holds *h)
+static int vote_for_code_holding_lock(struct why_solving *y, uint32_t release,
+                                      uint32_t got, struct holds *h)
 {
     uint64_t wait = y->s.g->wait[got];
     if (arc_is_within_hold(y, release, got) &&
@@ -137,11 +137,11 @@ static int count_lock_waits(struct why_solving *y, struct why_amount *a,
             v->process[y->process_of[holder]] += g->wait[i];
             v->waiter[y->process_of[c]] += g->wait[i];
             if (rc == 0 && g->xpred[i] != g->chains[holder].first)
-                rc = vote_for_lock_holder(y, g->xpred[i], i, h);
+                rc = vote_for_code_holding_lock(y, g->xpred[i], i, h);
             a->count++;
             a->other_ns = ips_add_sat(a->other_ns, g->wait[i]);
             if (rc == 0)
-                rc = why_vote_wait(y, &ballot, i, g->wait[i]);
+                rc = why_vote_for_wait_call_site(y, &ballot, i, g->wait[i]);
         }
     }
     a->cause = why_set_most_voted_wait(y, &ballot, &a->wait_at);
@@ -173,7 +173,8 @@ static void set_location_of_hold(struct why_solving *y, struct why_amount *a,
 
 /* Sets the locations for a lock inside the C library. Only its cost is known,
  * from samples. */
-static void set_location_in_library(struct why_solving *y, struct why_amount *a)
+static void set_location_of_library_lock(struct why_solving *y,
+                                         struct why_amount *a)
 {
     const struct entities *t = &y->d->w.t;
     uint64_t *votes = y->votes[WHY_F_LOCK].process;
@@ -214,7 +215,7 @@ int why_fill_lock_amount(struct why_solving *y)
     a->ns = ips_add_sat(y->ns[WHY_F_LOCK], cost);
     if (a->lock &&
         (a->count == 0 || (a->lock->library && cost > y->ns[WHY_F_LOCK]))) {
-        set_location_in_library(y, a);
+        set_location_of_library_lock(y, a);
         a->count = 0;
     } else {
         set_location_of_hold(y, a, &holds);
@@ -224,8 +225,9 @@ int why_fill_lock_amount(struct why_solving *y)
     free(holds.giver.wait);
     rc = path_length_without_locks(y, &without);
     uint64_t cut = ips_sub_sat(t_max, without);
-    a->gain_ns = ips_min_u64(ips_max_u64(cut, gain),
-                             ips_sub_sat(own, lower_bound_of_run_ns(y)));
+    a->gain_ns =
+        ips_min_u64(ips_max_u64(cut, gain),
+                    ips_sub_sat(own, run_lower_bound_without_locks_ns(y)));
     a->bound_ns = ips_max_u64(cut, a->gain_ns);
     /* The path runs through what threads do while they have the lock, which may
      * be a sleep. So it rests on the lock for at least as long as it gets

@@ -8,7 +8,7 @@
 #include "master/query/machine_share.h"
 #include "master/why/facts.h"
 
-static int no_memory(struct why_solving *y)
+static int set_why_no_memory_error(struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
@@ -19,7 +19,8 @@ static int no_memory(struct why_solving *y)
  * into node i, returns the ns of that sleep, else 0. (At a send, a sleep
  * without a cross arc is preemption, not a wait; at a lock, such a sleep counts
  * as unmatched.) */
-static uint64_t sleep_ended_by_unrecorded(const struct ips_graph *g, uint32_t i)
+static uint64_t sleep_ns_ended_by_unrecorded(const struct ips_graph *g,
+                                             uint32_t i)
 {
     bool can = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN ||
                g->kind[i] == IPS_NODE_POLL;
@@ -38,7 +39,7 @@ static void fill_columns_of_machine(struct why_solving *y, uint32_t part)
         y->cpu[to] = raw->w[i];
         y->delay[to] = raw->delay ? raw->delay[i] : 0;
         y->bytes[to] = raw->xkind[i] == IPS_X_DATA ? len[i] : 0;
-        y->outside[to] = sleep_ended_by_unrecorded(raw, i);
+        y->outside[to] = sleep_ns_ended_by_unrecorded(raw, i);
         if (resource && raw->xlen[i] <= IPS_THING_LAST)
             y->resource_kind[to] = (uint8_t)raw->xlen[i];
     }
@@ -64,7 +65,7 @@ static int make_graph_columns(struct why_solving *y)
     y->process_base = calloc((size_t)parts + 1, sizeof(*y->process_base));
     if (!y->resource_kind || !y->cpu || !y->delay || !y->bytes || !y->outside ||
         !y->unknown || !y->process_of || !y->process_base)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (uint32_t i = 0; i < parts; i++) {
         y->process_base[i] = y->processes;
         y->processes += y->s.q->gather.active[i]->t.proc_count;
@@ -145,7 +146,8 @@ static uint64_t transit_ns(const struct why_solving *y,
     return ips_sub_sat(g->xlen[i], y->delay[i + 1]);
 }
 
-static void make_quiet_graph(struct why_solving *y, struct ips_graph *g)
+static void make_graph_without_run_delays(struct why_solving *y,
+                                          struct ips_graph *g)
 {
     for (uint32_t i = 0; i < y->s.q->gather.count; i++) {
         const struct ips_graph *raw =
@@ -175,7 +177,7 @@ static void make_quiet_graph(struct why_solving *y, struct ips_graph *g)
     y->s.scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
 }
 
-int why_replace_by_quiet_graph(struct whatif_solving *s)
+int why_remove_run_delays_from_graph(struct whatif_solving *s)
 {
     struct why_solving *y = (struct why_solving *)s;
     struct ips_graph *g = &y->d->w.path.merged;
@@ -187,7 +189,7 @@ int why_replace_by_quiet_graph(struct whatif_solving *s)
     uint64_t **delayed = &y->votes[WHY_F_DELAY].process;
     *delayed = calloc((size_t)y->processes + 1, sizeof(**delayed));
     if (rc == 0 && !*delayed)
-        rc = no_memory(y);
+        rc = set_why_no_memory_error(y);
     y->wall = wall;
     if (rc == 0 && y->d->w.path.window.is_set)
         rc = why_cut_to_window(y);
@@ -197,7 +199,7 @@ int why_replace_by_quiet_graph(struct whatif_solving *s)
         f->t_max_wall_ns = wall.t_max;
         if (y->d->w.path.window.is_set)
             rc = why_set_window_sums(y);
-        make_quiet_graph(y, g);
+        make_graph_without_run_delays(y, g);
     }
     return rc;
 }
@@ -209,7 +211,7 @@ struct pair { /* messages between two processes, in either direction */
     uint64_t count, bytes, ns;
 };
 
-static int by_pair(const void *va, const void *vb)
+static int compare_process_pairs(const void *va, const void *vb)
 {
     const struct pair *p = va, *q = vb;
     if (p->a != q->a)
@@ -247,9 +249,9 @@ static uint32_t previous_node_on_path(const struct why_solving *y, uint32_t i,
 static size_t merge_pairs(struct pair *pair, size_t count)
 {
     size_t kept = 0;
-    qsort(pair, count, sizeof(*pair), by_pair);
+    qsort(pair, count, sizeof(*pair), compare_process_pairs);
     for (size_t i = 0; i < count; i++) {
-        if (kept && by_pair(&pair[kept - 1], &pair[i]) == 0) {
+        if (kept && compare_process_pairs(&pair[kept - 1], &pair[i]) == 0) {
             pair[kept - 1].count += pair[i].count;
             pair[kept - 1].bytes += pair[i].bytes;
             pair[kept - 1].ns += pair[i].ns;
@@ -283,14 +285,14 @@ bool why_is_io_function(const char *name)
     return false;
 }
 
-static int fill_transit(struct why_solving *y, const struct pair *p)
+static int fill_transit_amount(struct why_solving *y, const struct pair *p)
 {
     const struct entities *t = &y->d->w.t;
     struct why_amount *a = &y->d->facts.amount[WHY_TRANSIT];
     struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
     uint32_t n = 0;
     if (!edit)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (uint32_t f = 0; f < t->f.count; f++) {
         const struct entity_feature *x = &t->feature[f];
         if (x->kind != ENTITY_MESSAGE ||
@@ -314,14 +316,14 @@ static int fill_transit(struct why_solving *y, const struct pair *p)
 /* Fills the amount CHATTY: the cost of messages among processes that exchange
  * small ones, which is the transit of the messages and the calls that send and
  * receive them. Also sums the time of the whole path in these processes. */
-static int fill_chatty(struct why_solving *y)
+static int fill_chatty_amount(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;
     struct why_amount *a = &y->d->facts.amount[WHY_CHATTY];
     struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
     uint32_t n = 0;
     if (!edit)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (uint32_t f = 0; f < t->f.count; f++) {
         const struct entity_feature *x = &t->feature[f];
         bool message = x->kind == ENTITY_MESSAGE;
@@ -367,7 +369,7 @@ static int fill_message_amounts(struct why_solving *y, const struct pair *pair,
     int rc = 0;
     y->chatty = calloc((size_t)y->processes + 1, sizeof(*y->chatty));
     if (!y->chatty)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (size_t i = 0; i < count; i++) {
         if (pair[i].a == pair[i].b)
             continue;
@@ -384,13 +386,13 @@ static int fill_message_amounts(struct why_solving *y, const struct pair *pair,
     if (most) {
         chat->location.object = why_process_name(y, most->a);
         chat->other = why_process_name(y, most->b);
-        rc = fill_chatty(y);
+        rc = fill_chatty_amount(y);
         y->chats = f->chatty_path_ns / chat->count <= WHY_CHATTY_HOP_NS &&
                    why_share_ppm(chat->gain_ns, y->d->w.path.est.t_max) >=
                        WHY_CHATTY_PPM;
     }
     const struct pair *slow = slowest_pair(y, pair, count);
-    return rc == 0 && slow ? fill_transit(y, slow) : rc;
+    return rc == 0 && slow ? fill_transit_amount(y, slow) : rc;
 }
 
 int why_evaluate_messages(struct why_solving *y)
@@ -412,7 +414,7 @@ int why_evaluate_messages(struct why_solving *y)
                 room = room * 2 + 1024;
                 struct pair *more = realloc(pair, room * sizeof(*more));
                 if (!more) {
-                    rc = no_memory(y);
+                    rc = set_why_no_memory_error(y);
                     break;
                 }
                 pair = more;

@@ -25,7 +25,7 @@ struct phase_search {
     uint64_t cores;
 };
 
-static int no_memory(struct why_solving *y)
+static int set_why_no_memory_error(struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
@@ -52,7 +52,8 @@ static uint64_t begin_of_phase(const struct phase_search *l, uint32_t phase)
 
 /* Spreads `ns` evenly over [from, to), and returns the part of it before
  * `at`. */
-static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
+static uint64_t spread_ns_before(uint64_t ns, uint64_t from, uint64_t to,
+                                 uint64_t at)
 {
     if (at <= from)
         return 0;
@@ -61,15 +62,16 @@ static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
 
 /* Spreads `ns` evenly over [from, to), and returns the part of it in
  * `phase`. */
-static uint64_t ns_inside(const struct phase_search *l, uint32_t phase,
-                          uint64_t ns, uint64_t from, uint64_t to)
+static uint64_t spread_ns_in_phase(const struct phase_search *l, uint32_t phase,
+                                   uint64_t ns, uint64_t from, uint64_t to)
 {
     why_clip_to_window(l->y, &from, &to);
     if (to <= from)
         return phase_at(l, from) == phase ? ns : 0;
     uint64_t end = phase + 1 == l->count ? UINT64_MAX : l->end[phase];
-    uint64_t upto = ns_before(ns, from, to, end);
-    return upto - ns_before(ns, from, to, phase ? begin_of_phase(l, phase) : 0);
+    uint64_t upto = spread_ns_before(ns, from, to, end);
+    return upto -
+           spread_ns_before(ns, from, to, phase ? begin_of_phase(l, phase) : 0);
 }
 
 /* An arc: its begin and end by the wall clock, and how many of its ns are on
@@ -83,9 +85,9 @@ static void add_arc_to_phases(const struct phase_search *l, const struct arc *a)
     uint32_t last = phase_at(l, a->to > a->from ? a->to - 1 : a->from);
     for (uint32_t p = phase_at(l, a->from); p <= last; p++) {
         struct sums *s = &l->s[p];
-        s->path += ns_inside(l, p, a->path, a->from, a->to);
-        s->cpu += ns_inside(l, p, a->cpu, a->from, a->to);
-        s->outside += ns_inside(l, p, a->outside, a->from, a->to);
+        s->path += spread_ns_in_phase(l, p, a->path, a->from, a->to);
+        s->cpu += spread_ns_in_phase(l, p, a->cpu, a->from, a->to);
+        s->outside += spread_ns_in_phase(l, p, a->outside, a->from, a->to);
     }
 }
 
@@ -108,8 +110,8 @@ static void sum_cpu_by_phase(const struct phase_search *l)
 
 /* Stores in *a the arc of the path into `node`. Returns the previous node and
  * sets *chain to its chain. At the path's start returns IPS_NO_NODE. */
-static uint32_t path_arc(const struct why_solving *y, uint32_t node,
-                         uint32_t *chain, struct arc *a)
+static uint32_t step_back_along_path(const struct why_solving *y, uint32_t node,
+                                     uint32_t *chain, struct arc *a)
 {
     const struct ips_graph *g = y->s.g;
     bool present, crossed = y->d->w.path.est.crossed[node];
@@ -133,7 +135,7 @@ static void sum_path_by_phase(const struct phase_search *l)
     uint32_t node = l->y->d->w.path.est.end, next;
     uint32_t chain = ips_chain_of(l->y->s.g, node);
     struct arc a;
-    for (; (next = path_arc(l->y, node, &chain, &a)) != IPS_NO_NODE;
+    for (; (next = step_back_along_path(l->y, node, &chain, &a)) != IPS_NO_NODE;
          node = next)
         add_arc_to_phases(l, &a);
 }
@@ -232,12 +234,12 @@ static void vote_for_phase(const struct phase_search *l, uint32_t phase,
     uint32_t node = y->d->w.path.est.end, next;
     uint32_t chain = ips_chain_of(y->s.g, node);
     struct arc a;
-    while ((next = path_arc(y, node, &chain, &a)) != IPS_NO_NODE) {
+    while ((next = step_back_along_path(y, node, &chain, &a)) != IPS_NO_NODE) {
         bool crossed = y->d->w.path.est.crossed[node];
         /* At this point `chain` is the chain in which the arc starts. */
         uint32_t to = y->process_of[ips_chain_of(y->s.g, node)];
-        uint64_t ns = ns_inside(l, phase, a.path, a.from, a.to);
-        uint64_t out = ns_inside(l, phase, a.outside, a.from, a.to);
+        uint64_t ns = spread_ns_in_phase(l, phase, a.path, a.from, a.to);
+        uint64_t out = spread_ns_in_phase(l, phase, a.outside, a.from, a.to);
         uint32_t process = y->process_of[chain];
         named[WHY_OUTSIDE] += out;
         if (y->chats && y->chatty[process] && y->chatty[to])
@@ -251,16 +253,16 @@ static void vote_for_phase(const struct phase_search *l, uint32_t phase,
     }
     for (size_t i = 0; i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        named[finding_kind_of_class(p->of)] += ns_inside(
+        named[finding_kind_of_class(p->of)] += spread_ns_in_phase(
             l, phase, p->ns, y->wall.est[p->node - 1], y->wall.est[p->node]);
     }
 }
 
-static int make_votes(struct why_solving *y, struct why_votes *v)
+static int allocate_votes(struct why_solving *y, struct why_votes *v)
 {
     v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
     v->procedure = calloc((size_t)y->procedures + 1, sizeof(*v->procedure));
-    return v->process && v->procedure ? 0 : no_memory(y);
+    return v->process && v->procedure ? 0 : set_why_no_memory_error(y);
 }
 
 /* ---- gain of a phase ---------------------------------------------------- */
@@ -276,15 +278,15 @@ static int make_feature_of_phase(const struct phase_search *l, uint32_t phase,
     uint32_t node = y->d->w.path.est.end, next;
     uint32_t chain = ips_chain_of(y->s.g, node);
     struct arc a;
-    while ((next = path_arc(y, node, &chain, &a)) != IPS_NO_NODE) {
+    while ((next = step_back_along_path(y, node, &chain, &a)) != IPS_NO_NODE) {
         if (!y->d->w.path.est.crossed[node])
-            first[node] = ns_inside(l, phase, a.path, a.from, a.to);
+            first[node] = spread_ns_in_phase(l, phase, a.path, a.from, a.to);
         count += first[node] > 0;
         node = next;
     }
     *portion = malloc(((size_t)count + 1) * sizeof(**portion));
     if (!*portion)
-        return no_memory(l->y);
+        return set_why_no_memory_error(l->y);
     count = 0;
     for (uint32_t i = 0; i < nodes; i++) {
         uint64_t ns = first[i];
@@ -304,8 +306,8 @@ static int phase_gain(const struct phase_search *l, uint32_t phase,
     struct ips_arc_share *portion = NULL;
     uint64_t *first = calloc((size_t)g->node_count + 1, sizeof(*first));
     uint64_t share = 0;
-    int rc =
-        first ? make_feature_of_phase(l, phase, first, &portion) : no_memory(y);
+    int rc = first ? make_feature_of_phase(l, phase, first, &portion)
+                   : set_why_no_memory_error(y);
     struct ips_features f = {.count = 1,
                              .chain = y->chain_none,
                              .first = first,
@@ -331,7 +333,7 @@ static int phase_gain(const struct phase_search *l, uint32_t phase,
 static int fill_phase(const struct phase_search *l, struct why_phase *p,
                       struct why_votes *v)
 {
-    int rc = make_votes(l->y, v);
+    int rc = allocate_votes(l->y, v);
     if (rc < 0)
         return rc;
     vote_for_phase(l, p->number - 1, p->named_ns, v);
@@ -347,14 +349,14 @@ int why_examine_phases(struct why_solving *y)
     struct phase_search l = {
         .y = y, .end = q->phase_ends, .count = q->phase_count};
     if (!p)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     if (l.count < 2)
         return 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
         l.cores += ips_max_u64(q->gather.active[i]->sync->cores, 1);
     l.s = calloc(l.count, sizeof(*l.s));
     if (!l.s)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     sum_cpu_by_phase(&l);
     sum_path_by_phase(&l);
     size_t count = choose_phases(&l, p);

@@ -7,7 +7,7 @@
 
 #define PROCEDURES_KEPT 16u
 
-static int no_memory(struct why_solving *y)
+static int set_why_no_memory_error(struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
@@ -36,7 +36,7 @@ static void fill_procedure_amount(struct why_solving *y,
         a->named_ns = ips_add_sat(a->named_ns, y->votes[k].procedure[number]);
 }
 
-static int ns_descending(const void *a, const void *b)
+static int compare_ns_descending(const void *a, const void *b)
 {
     uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
     return (p < q) - (p > q);
@@ -51,13 +51,13 @@ static int set_procedure_spread(struct why_solving *y)
     size_t n = y->procedures;
     uint64_t *ns = calloc(n + 1, sizeof(*ns));
     if (!ns)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (uint32_t k = 0; k < t->f.count; k++) {
         const struct entity_feature *x = &t->feature[k];
         if (x->kind == ENTITY_PROCEDURE)
             ns[x->procedure] += y->s.share[k];
     }
-    qsort(ns, n, sizeof(*ns), ns_descending);
+    qsort(ns, n, sizeof(*ns), compare_ns_descending);
     for (size_t i = 0; i < n; i++) {
         f->sampled_ns += ns[i];
         f->top_ns += i < WHY_SPREAD_TOP ? ns[i] : 0;
@@ -73,7 +73,7 @@ static int set_procedure_spread(struct why_solving *y)
     return 0;
 }
 
-static uint32_t procedure_of(const struct why_solving *y, uint32_t thing)
+static uint32_t procedure_of_entity(const struct why_solving *y, uint32_t thing)
 {
     const struct entities *t = &y->d->w.t;
     return t->feature[t->member[t->entity[thing].first]].procedure;
@@ -81,9 +81,9 @@ static uint32_t procedure_of(const struct why_solving *y, uint32_t thing)
 
 /* Whether threads spin in this procedure, by reading memory or by calling
  * sched_yield(). */
-static bool is_spinning(const struct why_solving *y, uint32_t thing)
+static bool is_procedure_spinning(const struct why_solving *y, uint32_t thing)
 {
-    uint32_t procedure = procedure_of(y, thing);
+    uint32_t procedure = procedure_of_entity(y, thing);
     return (y->reads_memory && y->reads_memory[procedure]) ||
            (y->yields && y->yields[procedure]);
 }
@@ -101,14 +101,14 @@ static bool is_on_path(const struct why_solving *y, uint32_t thing)
 /* Adds to order[*kept] the procedures on the path in which threads spin, if
  * they are missing. They are missing because removing the spin alone gains
  * nothing: the work for which they wait runs at the same time. */
-static void keep_spinning_procedures(const struct why_solving *y,
-                                     const uint32_t *thing, size_t n,
-                                     uint32_t *order, size_t *kept)
+static void add_missing_spinning_procedures(const struct why_solving *y,
+                                            const uint32_t *thing, size_t n,
+                                            uint32_t *order, size_t *kept)
 {
     size_t last = *kept;
     for (size_t i = 0; i < n; i++) {
         size_t at = 0;
-        if (!is_spinning(y, thing[i]) || !is_on_path(y, thing[i]))
+        if (!is_procedure_spinning(y, thing[i]) || !is_on_path(y, thing[i]))
             continue;
         while (at < *kept && order[at] != i)
             at++;
@@ -118,28 +118,28 @@ static void keep_spinning_procedures(const struct why_solving *y,
             order[(*kept)++] = (uint32_t)i;
             continue;
         }
-        while (last > 0 && is_spinning(y, thing[order[last - 1]]))
+        while (last > 0 && is_procedure_spinning(y, thing[order[last - 1]]))
             last--;
         if (last > 0)
             order[--last] = (uint32_t)i;
     }
 }
 
-static int keep_procedures(struct why_solving *y, const uint32_t *thing,
-                           const struct ips_whatif *out, const uint32_t *order,
-                           size_t kept)
+static int store_procedure_amounts(struct why_solving *y, const uint32_t *thing,
+                                   const struct ips_whatif *out,
+                                   const uint32_t *order, size_t kept)
 {
     struct why_facts *f = &y->d->facts;
     struct why_amount *a = arena_alloc(&y->d->a, (kept + 1) * sizeof(*a));
     if (!a)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (size_t i = 0; i < kept; i++) {
         a[i].gain_ns = out[order[i]].gain;
         a[i].bound_ns = out[order[i]].bound;
         fill_procedure_amount(y, &y->d->w.t.entity[thing[order[i]]], &a[i]);
         a[i].samples = f->sample_ns ? a[i].ns / f->sample_ns : 0;
-        uint32_t number = procedure_of(y, thing[order[i]]);
-        if (is_spinning(y, thing[order[i]]))
+        uint32_t number = procedure_of_entity(y, thing[order[i]]);
+        if (is_procedure_spinning(y, thing[order[i]]))
             a[i].gain_ns = a[i].bound_ns = a[i].ns / 2;
         a[i].lock_code = y->lock_ppm && y->lock_ppm[number] >= WHY_NAMED_PPM;
         a[i].reads_memory = y->reads_memory && y->reads_memory[number];
@@ -170,7 +170,9 @@ static int rank_procedures(struct why_solving *y)
     struct ips_whatif *out = calloc((size_t)t->entity_count + 1, sizeof(*out));
     uint32_t *order = calloc((size_t)t->entity_count + 1, sizeof(*order));
     uint32_t *thing = calloc((size_t)t->entity_count + 1, sizeof(*thing));
-    int rc = edit && change && out && order && thing ? 0 : no_memory(y);
+    int rc = edit && change && out && order && thing
+                 ? 0
+                 : set_why_no_memory_error(y);
     for (uint32_t i = 0; rc == 0 && i < t->entity_count; i++) {
         const struct entity *x = &t->entity[i];
         if (x->kind != ENTITY_PROCEDURE ||
@@ -186,9 +188,9 @@ static int rank_procedures(struct why_solving *y)
         rc = ips_whatif_rank(&y->s.base, change, n, PROCEDURES_KEPT, out, order,
                              &kept, y->s.err);
     if (rc == 0 && n)
-        keep_spinning_procedures(y, thing, n, order, &kept);
+        add_missing_spinning_procedures(y, thing, n, order, &kept);
     if (rc == 0)
-        rc = keep_procedures(y, thing, out, order, kept);
+        rc = store_procedure_amounts(y, thing, out, order, kept);
     free(edit);
     free(change);
     free(out);

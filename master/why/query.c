@@ -25,7 +25,7 @@ static void set_facts_from_sync_answers(const struct query *q,
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
         f->accepted += s->accepted;
     }
-    f->sample_ns = gather_sample_ns(q);
+    f->sample_ns = gather_max_sample_period_ns(q);
 }
 
 /* Sets the facts about the accepted connections and their clients. */
@@ -76,7 +76,7 @@ static void set_facts_from_certificate(struct filling *x)
     f->events = c->events;
     f->untraced = c->untraced_processes;
     f->clock_bound_ns = x->d->w.path.clock_bound_ns;
-    f->delay_unknown_ns = weighting_unattributed_ns(x->q);
+    f->delay_unknown_ns = weighting_unattributed_delay_ns(x->q);
     f->open = certificate_has_live_process(x->q);
     f->missing_machines = query_is_incomplete(x->q);
     f->elapsed_ns = path_command_elapsed_ns(x->q);
@@ -90,7 +90,7 @@ static void set_facts_from_certificate(struct filling *x)
 
 /* Sets the amount HANG. The gain is at most the hang's part of the path; in an
  * open run the path extends to the last event. */
-static void set_hang_amount(struct filling *x)
+static void find_hang_and_set_amount(struct filling *x)
 {
     struct why_facts *f = &x->d->facts;
     if (f->windowed)
@@ -169,9 +169,9 @@ static void fill_certificate(struct filling *x)
     certificate_fill(x->q, &x->d->a, &x->c);
     x->c.msg.unmatched += d->unmatched;
     x->c.msg.any_on_path = x->d->w.resources;
-    x->c.msg.run_delay_unknown_ns = weighting_unattributed_ns(x->q);
-    certificate_report_unended(&x->d->a, &x->c, x->d->facts.unended_ns,
-                               x->d->facts.t_max_wall_ns, true);
+    x->c.msg.run_delay_unknown_ns = weighting_unattributed_delay_ns(x->q);
+    certificate_report_unended_waits(&x->d->a, &x->c, x->d->facts.unended_ns,
+                                     x->d->facts.t_max_wall_ns, true);
     x->c.msg.engine =
         ips_unconst_text("central (why: all events at the master)");
     x->c.msg.message_times =
@@ -180,12 +180,12 @@ static void fill_certificate(struct filling *x)
         x->c.msg.clock = ips_unconst_text(weighting_clock_text(d));
     if (!x->d->w.procedures) {
         char none[PROCS_NONE_BYTES];
-        procs_write_none_reason(x->d->facts.sample_ns, none);
-        certificate_note(&x->d->a, &x->c, none);
+        procs_explain_missing_procedures(x->d->facts.sample_ns, none);
+        certificate_add_note(&x->d->a, &x->c, none);
     }
 }
 
-static void fill_common(struct filling *x)
+static void fill_common_caller(struct filling *x)
 {
     const struct why_common *c = &x->d->facts.common;
     Ips__WhyCommon *to = arena_alloc(&x->d->a, sizeof(*to));
@@ -241,13 +241,14 @@ static void fill_sums(struct filling *x)
     a->crossing_ns = f->path_message_ns;
     a->other_ns = f->path_other_ns;
     a->open = f->open;
-    fill_common(x);
+    fill_common_caller(x);
     a->from_ns = f->from_ns;
     a->to_ns = f->to_ns;
     a->goal = ips_unconst_text(x->d->w.path.goal_text);
     a->category = ips_unconst_text("3");
     a->certificate = &x->c.msg;
-    certificate_set_category(x->q, &x->d->a, &x->c, 3, "the slaves' graphs");
+    certificate_set_category_and_plan(x->q, &x->d->a, &x->c, 3,
+                                      "the slaves' graphs");
     a->took_ns = x->c.msg.took_ns;
     lower_confidence_if_inconsistent(x);
 }
@@ -271,7 +272,7 @@ static void answer_why(struct query *q)
     struct ips_err err = {0};
     fill_certificate(&x);
     set_facts_from_certificate(&x);
-    set_hang_amount(&x);
+    find_hang_and_set_amount(&x);
     bool fine = why_apply_rules(&x.d->facts, &x.d->a, &x.result);
     fill_rows(&x);
     fill_sums(&x);
@@ -297,7 +298,8 @@ static bool answer_at_once_if_service(struct query *q)
         !why_is_service(&x.d->facts))
         return false;
     certificate_fill(q, &x.d->a, &x.c);
-    certificate_set_category(q, &x.d->a, &x.c, 2, "the slaves' tables");
+    certificate_set_category_and_plan(q, &x.d->a, &x.c, 2,
+                                      "the slaves' tables");
     x.answer.shape = ips_unconst_text("service");
     x.answer.certificate = &x.c.msg;
     x.answer.took_ns = x.c.msg.took_ns;
@@ -346,7 +348,7 @@ static void start_why(struct query *q)
     d->w.gathered = answer_at_once_if_service;
     d->w.solve = solve_why;
     d->w.answer = answer_why;
-    whatif_begin(q);
+    whatif_check_ask_and_gather(q);
 }
 
 static void release_why(struct query *q)

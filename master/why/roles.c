@@ -9,7 +9,7 @@
 #include "master/query/machine_share.h"
 #include "master/why/facts.h"
 
-static int no_memory(struct why_solving *y)
+static int set_why_no_memory_error(struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
@@ -52,7 +52,7 @@ static void append_program_name(char *out, size_t room, const char *name,
  * to the pipe from which it reads, or -1. A process that reads from such a pipe
  * is the next stage of a pipeline and does different work (`gzip -9 | gzip
  * -d`). Returns NULL if memory runs out. */
-static int64_t *stages_before(const struct machine_share *p)
+static int64_t *find_previous_pipeline_stages(const struct machine_share *p)
 {
     int64_t *before = calloc((size_t)p->t.proc_count + 1, sizeof(*before));
     for (uint32_t i = 0; before && i < p->t.proc_count; i++)
@@ -72,7 +72,8 @@ static int64_t *stages_before(const struct machine_share *p)
 
 /* Returns the number of pipeline stages before the process. Two processes that
  * answer each other are not a pipeline. */
-static unsigned stage_of(const int64_t *before, int64_t process)
+static unsigned pipeline_stage_of_process(const int64_t *before,
+                                          int64_t process)
 {
     unsigned n = 0;
     while (before[process] >= 0 && before[before[process]] != process &&
@@ -87,8 +88,9 @@ static unsigned stage_of(const int64_t *before, int64_t process)
  * process and its ancestors are equal (for the topmost ancestor the whole
  * command), and the threads match too: a main thread matches main threads,
  * other threads match by name. */
-static void role_text(const struct machine_share *p, const Ips__ThreadRow *t,
-                      bool main, unsigned stage, char out[ROLE_BYTES])
+static void write_role_text(const struct machine_share *p,
+                            const Ips__ThreadRow *t, bool main, unsigned stage,
+                            char out[ROLE_BYTES])
 {
     int64_t k = t->process;
     /* The thread and the stage come first, because the text may be
@@ -118,7 +120,7 @@ static int mark_serving_chains(struct why_solving *y)
     const struct ips_graph *g = y->s.g;
     bool *serves = calloc((size_t)y->processes + 1, sizeof(*serves));
     y->serves = calloc((size_t)g->chain_count + 1, sizeof(*y->serves));
-    int rc = serves && y->serves ? 0 : no_memory(y);
+    int rc = serves && y->serves ? 0 : set_why_no_memory_error(y);
     for (uint32_t i = 0; rc == 0 && i < y->s.q->gather.count; i++) {
         const struct machine_tables *t = &y->s.q->gather.active[i]->t;
         for (uint32_t k = 0; k < t->channel_count; k++) {
@@ -133,7 +135,7 @@ static int mark_serving_chains(struct why_solving *y)
     return rc;
 }
 
-static int role_texts(struct why_solving *y, struct role *role)
+static int write_role_texts_of_chains(struct why_solving *y, struct role *role)
 {
     const struct ips_graph *g = y->s.g;
     int64_t *before = NULL;
@@ -144,17 +146,18 @@ static int role_texts(struct why_solving *y, struct role *role)
         if (!before || g->chains[c - 1].machine != chain->machine) {
             in_part = 0;
             free(before);
-            before = stages_before(p);
+            before = find_previous_pipeline_stages(p);
             if (!before)
-                return no_memory(y);
+                return set_why_no_memory_error(y);
         }
         role[c].chain = c;
         if (in_part < p->t.thread_count) {
             const Ips__ThreadRow *t = p->t.threads[in_part];
-            role_text(
-                p, t, chain->thread == 0,
-                t->process < p->t.proc_count ? stage_of(before, t->process) : 0,
-                role[c].text);
+            write_role_text(p, t, chain->thread == 0,
+                            t->process < p->t.proc_count
+                                ? pipeline_stage_of_process(before, t->process)
+                                : 0,
+                            role[c].text);
         }
         in_part++;
     }
@@ -171,9 +174,11 @@ int why_find_roles(struct why_solving *y)
     uint64_t *most = calloc(chains, sizeof(*most));
     y->role = calloc(chains, sizeof(*y->role));
     y->worker = calloc(chains, sizeof(*y->worker));
-    int rc = role && cpu && most && y->role && y->worker ? 0 : no_memory(y);
+    int rc = role && cpu && most && y->role && y->worker
+                 ? 0
+                 : set_why_no_memory_error(y);
     if (rc == 0)
-        rc = role_texts(y, role);
+        rc = write_role_texts_of_chains(y, role);
     if (rc == 0)
         qsort(role, g->chain_count, sizeof(*role), compare_roles_by_text);
     for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++) {
@@ -204,7 +209,7 @@ int why_find_roles(struct why_solving *y)
 /* If a thread waits for a signal or a semaphore that a thread of the same role
  * gives, both queue for a shared resource. So the wait counts as a wait for a
  * lock. */
-void why_mark_shared_waits(struct why_solving *y)
+void why_mark_waits_within_role(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -235,7 +240,7 @@ struct sequential_child {
     uint64_t ns;
 };
 
-static int by_parent(const void *a, const void *b)
+static int compare_children_by_parent(const void *a, const void *b)
 {
     const struct sequential_child *p = a, *q = b;
     if (p->parent != q->parent)
@@ -285,12 +290,12 @@ static size_t list_children_with_time(const struct why_solving *y,
  * among those with at least WHY_SERIAL_CHILDREN children, and sets *children to
  * their number. If there is no such group, .parent is UINT32_MAX. */
 static struct sequential_child
-children_with_most_time(struct sequential_child *b, size_t n,
-                        uint32_t *children)
+find_child_group_with_most_time(struct sequential_child *b, size_t n,
+                                uint32_t *children)
 {
     struct sequential_child best = {.parent = UINT32_MAX};
     if (n)
-        qsort(b, n, sizeof(*b), by_parent);
+        qsort(b, n, sizeof(*b), compare_children_by_parent);
     for (size_t i = 0; i < n;) {
         struct sequential_child sum = {
             .parent = b[i].parent, .role = b[i].role, .child = b[i].child};
@@ -311,8 +316,9 @@ children_with_most_time(struct sequential_child *b, size_t n,
 }
 
 /* Whether p or one of its ancestors has the parent and role of `of`. */
-static bool descends_from(const struct why_solving *y, const uint32_t *role,
-                          uint32_t p, const struct sequential_child *of)
+static bool descends_from_child_of_group(const struct why_solving *y,
+                                         const uint32_t *role, uint32_t p,
+                                         const struct sequential_child *of)
 {
     for (int depth = 0; depth < ROLE_DEPTH; depth++) {
         uint32_t parent = parent_of(y, p);
@@ -344,7 +350,7 @@ static uint64_t children_path_ns(const struct why_solving *y,
         }
         if (asked != y->process_of[c]) {
             asked = y->process_of[c];
-            in = descends_from(y, role, asked, of);
+            in = descends_from_child_of_group(y, role, asked, of);
         }
         ns = ips_add_sat(ns, in ? g->w[i] : 0);
         i--;
@@ -359,7 +365,7 @@ int why_find_sequential_children(struct why_solving *y)
     uint32_t *role = calloc((size_t)y->processes + 1, sizeof(*role));
     struct sequential_child *begun = NULL, most = {.parent = UINT32_MAX};
     size_t n = 0, kept = 0;
-    int rc = ns && role ? 0 : no_memory(y);
+    int rc = ns && role ? 0 : set_why_no_memory_error(y);
     for (uint32_t c = g->chain_count; rc == 0 && c-- > 0;)
         role[y->process_of[c]] = y->role[c];
     for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
@@ -370,11 +376,11 @@ int why_find_sequential_children(struct why_solving *y)
     if (rc == 0) {
         n = list_children_with_time(y, ns, role, NULL);
         begun = calloc(n + 1, sizeof(*begun));
-        rc = begun ? 0 : no_memory(y);
+        rc = begun ? 0 : set_why_no_memory_error(y);
     }
     if (rc == 0) {
         (void)list_children_with_time(y, ns, role, begun);
-        most = children_with_most_time(begun, n, &y->children);
+        most = find_child_group_with_most_time(begun, n, &y->children);
         y->begins = most.parent;
         y->begun = most.child;
         /* Below this limit the children usually run in parallel. */
@@ -387,7 +393,8 @@ int why_find_sequential_children(struct why_solving *y)
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
         if (p->of != IPS_BESIDE_ALONE || /* keep the shares of other classes */
             (most.parent != UINT32_MAX &&
-             descends_from(y, role, y->process_of[p->chain], &most)))
+             descends_from_child_of_group(y, role, y->process_of[p->chain],
+                                          &most)))
             y->concurrent.share[kept++] = *p;
     }
     if (rc == 0)

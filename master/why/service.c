@@ -31,8 +31,8 @@ static Ips__WhyRow *add_finding(struct service_explanation *y, const char *kind,
     return row;
 }
 
-static char *finding_command(const struct service_explanation *y,
-                             const char *what)
+static char *format_ipsq_command(const struct service_explanation *y,
+                                 const char *what)
 {
     return arena_printf(y->a, "ipsq %s %s", what, y->run);
 }
@@ -161,14 +161,14 @@ static void add_findings_of_parts(struct service_explanation *y)
         row->command =
             i == OWN ? arena_printf(y->a, "ipsq procedures %s --object %s",
                                     y->run, y->s->process)
-                     : finding_command(y, "requests");
+                     : format_ipsq_command(y, "requests");
     }
 }
 
 /* Returns "; 98 ms more than the median waiting (timer) in f (a.c:3)", or ""
  * if it is not known. */
-static const char *set_more_site_and_text(struct service_explanation *y,
-                                          Ips__WhyRow *row)
+static const char *
+set_site_and_text_of_difference(struct service_explanation *y, Ips__WhyRow *row)
 {
     if (y->s->n_more == 0)
         return "";
@@ -216,7 +216,7 @@ static void add_finding_about_slowest(struct service_explanation *y)
     if (!row)
         return;
     row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
-                                 set_more_site_and_text(y, row));
+                                 set_site_and_text_of_difference(y, row));
     row->supposes = ips_unconst_text("they take as long as the median");
     /* The gain per mean request: only the slowest 1% get faster. */
     row->gain_ns = row->bound_ns =
@@ -229,7 +229,7 @@ static void add_finding_about_slowest(struct service_explanation *y)
                                 slow->requests);
 }
 
-static int by_gain(const void *a, const void *b)
+static int compare_service_findings_by_gain(const void *a, const void *b)
 {
     const Ips__WhyRow *x = *(Ips__WhyRow *const *)a;
     const Ips__WhyRow *y = *(Ips__WhyRow *const *)b;
@@ -244,7 +244,7 @@ static void add_latency_findings(struct service_explanation *y)
     add_finding_about_slowest(y);
     if (y->to->n_findings)
         qsort(y->to->findings, y->to->n_findings, sizeof(*y->to->findings),
-              by_gain);
+              compare_service_findings_by_gain);
 }
 
 /* ---- throughput ------------------------------------------------------- */
@@ -289,7 +289,7 @@ static void add_throughput_findings(struct service_explanation *y,
         why_format_ns(y->a, first->busy_ns), y->s->requests, y->s->rate,
         100 * first->use, limit);
     row->object = first->station;
-    row->command = finding_command(y, "bottleneck");
+    row->command = format_ipsq_command(y, "bottleneck");
     if (!client || client->demand_ns <= first->demand_ns)
         return;
     row = add_finding(
@@ -305,7 +305,7 @@ static void add_throughput_findings(struct service_explanation *y,
     row->evidence =
         arena_printf(y->a, "busy %s", why_format_ns(y->a, client->busy_ns));
     row->object = client->station;
-    row->command = finding_command(y, "bottleneck");
+    row->command = format_ipsq_command(y, "bottleneck");
 }
 
 /* ---- the whole answer --------------------------------------------------- */

@@ -10,25 +10,25 @@
 #include "master/query/machine_share.h"
 #include "master/why/facts.h"
 
-static int no_memory(struct why_solving *y)
+static int set_why_no_memory_error(struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
 /* ---- counting votes for locations --------------------------------------- */
 
-static int make_votes(struct why_solving *y)
+static int allocate_votes_of_features(struct why_solving *y)
 {
     y->procedures = y->d->w.t.procedure_count;
     for (int k = 0; k < WHY_FEATURES; k++) {
         struct why_votes *v = &y->votes[k];
-        if (!v->process) /* why_replace_by_quiet_graph() has allocated that of
-                            WHY_F_DELAY */
+        if (!v->process) /* why_remove_run_delays_from_graph() has allocated
+                            that of WHY_F_DELAY */
             v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
         v->waiter = calloc((size_t)y->processes + 1, sizeof(*v->waiter));
         v->procedure = calloc((size_t)y->procedures + 1, sizeof(*v->procedure));
         if (!v->process || !v->waiter || !v->procedure)
-            return no_memory(y);
+            return set_why_no_memory_error(y);
     }
     return 0;
 }
@@ -38,7 +38,8 @@ void why_vote_procedures(const struct why_solving *y, uint32_t node,
 {
     const struct entities *t = &y->d->w.t;
     uint64_t count, w = y->s.g->w[node];
-    const struct ips_arc_share *p = ips_arc_shares(&t->f, node, &count);
+    const struct ips_arc_share *p =
+        ips_feature_shares_of_chain_arc(&t->f, node, &count);
     for (uint64_t k = 0; k < count && w; k++) {
         const struct entity_feature *x = &t->feature[p[k].feature];
         if (x->kind == ENTITY_PROCEDURE)
@@ -141,7 +142,7 @@ static int find_concurrent_activity(struct why_solving *y)
     uint32_t n = y->s.q->gather.count;
     uint32_t *cores = calloc((size_t)n + 1, sizeof(*cores));
     if (!cores)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t c = y->s.q->gather.active[i]->sync->cores;
         cores[i] = c && c < UINT32_MAX / 2 ? (uint32_t)c : 1;
@@ -191,7 +192,7 @@ static void append_feature_share(struct filling *f, enum why_feature of,
     y->arc_share[f->count++] = (struct ips_arc_share){(uint32_t)of, ns};
 }
 
-static int by_node(const void *a, const void *b)
+static int compare_shares_by_node(const void *a, const void *b)
 {
     const struct ips_concurrent_share *p = a, *q = b;
     if (p->node != q->node)
@@ -221,12 +222,12 @@ static int make_features(struct why_solving *y)
     y->cross = malloc(nodes * sizeof(*y->cross));
     y->chain_none = malloc(((size_t)g->chain_count + 1) * sizeof(uint32_t));
     if (!y->first || !y->cross || !y->chain_none)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     for (uint32_t c = 0; c < g->chain_count; c++)
         y->chain_none[c] = IPS_NO_FEATURE;
     if (y->concurrent.count)
         qsort(y->concurrent.share, y->concurrent.count,
-              sizeof(*y->concurrent.share), by_node);
+              sizeof(*y->concurrent.share), compare_shares_by_node);
     uint32_t c = 0;
     for (uint32_t i = 0; i < g->node_count; i++) {
         while (i >= g->chains[c].first + g->chains[c].count)
@@ -244,7 +245,7 @@ static int make_features(struct why_solving *y)
     }
     y->first[g->node_count] = f.count;
     if (f.failed)
-        return no_memory(y);
+        return set_why_no_memory_error(y);
     y->f = (struct ips_features){.count = WHY_FEATURES,
                                  .chain = y->chain_none,
                                  .first = y->first,
@@ -275,7 +276,7 @@ static int vote_for_external_waits(struct why_solving *y)
             ns = ips_cross_arc_weight(g, i, &y->s.scenario, &present);
         votes[y->process_of[c]] += ns;
         if (ns)
-            rc = why_vote_wait(y, &ballot, i, ns);
+            rc = why_vote_for_wait_call_site(y, &ballot, i, ns);
         i = e->crossed[i] ? g->xpred[i] : i - 1;
         c = ips_chain_of(g, i);
     }
@@ -301,7 +302,7 @@ static void drop_chatty_waits(struct why_solving *y)
     y->concurrent.count = kept;
 }
 
-static void vote_for_concurrent(struct why_solving *y)
+static void vote_for_concurrent_activity(struct why_solving *y)
 {
     for (size_t i = 0; i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
@@ -414,7 +415,7 @@ static int fill_features(struct why_solving *y)
 /* Divides the time by which the run exceeds the quiet path into
  * oversubscription by its own threads (CORES) and the rest of the run delay,
  * which other programs caused (BUSY). */
-static void fill_cores(struct why_solving *y)
+static void fill_cores_and_busy_amounts(struct why_solving *y)
 {
     struct why_facts *f = &y->d->facts;
     struct why_amount *own = &f->amount[WHY_CORES];
@@ -486,15 +487,15 @@ static void release_solving(struct why_solving *y)
 void why_compute_facts(struct query *q)
 {
     struct why_solving y = {.d = why_data_of(q)};
-    y.d->w.remake = why_replace_by_quiet_graph;
+    y.d->w.remake = why_remove_run_delays_from_graph;
     y.d->facts.t_max_cpu_ns = y.d->facts.t_max_sched_ns = UINT64_MAX;
-    int rc = whatif_prepare(q, &y.s);
+    int rc = whatif_prepare_graph_and_shares(q, &y.s);
     if (rc == 0)
-        rc = make_votes(&y);
+        rc = allocate_votes_of_features(&y);
     if (rc == 0)
         rc = why_find_roles(&y);
     if (rc == 0)
-        why_mark_shared_waits(&y);
+        why_mark_waits_within_role(&y);
     if (rc == 0)
         rc = why_evaluate_messages(&y);
     if (rc == 0)
@@ -506,15 +507,16 @@ void why_compute_facts(struct query *q)
     if (rc == 0)
         rc = make_features(&y);
     if (rc == 0) {
-        vote_for_concurrent(&y);
+        vote_for_concurrent_activity(&y);
         rc = vote_for_external_waits(&y);
     }
     if (rc == 0) {
         rc = fill_features(&y);
     }
     if (rc == 0) {
-        y.d->facts.quiet_ns = why_limit_to_window(&y.d->facts, y.d->w.t_max_ns);
-        fill_cores(&y);
+        y.d->facts.quiet_ns =
+            why_limit_ns_to_path_in_window(&y.d->facts, y.d->w.t_max_ns);
+        fill_cores_and_busy_amounts(&y);
         rc = why_examine_phases(&y);
     }
     if (rc == 0)

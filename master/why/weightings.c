@@ -5,7 +5,7 @@
 #include "master/query/machine_share.h"
 #include "master/why/facts.h"
 
-static int no_memory(struct why_solving *y)
+static int set_why_no_memory_error(struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
@@ -28,7 +28,7 @@ int why_compute_other_weightings(struct why_solving *y)
     struct ips_view sched = {0};
     struct ips_est est = {0};
     uint64_t unmatched;
-    int rc = parts && base ? 0 : no_memory(y);
+    int rc = parts && base ? 0 : set_why_no_memory_error(y);
     ips_graph_init(&g);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         const struct machine_share *p = q->gather.active[i];

@@ -40,7 +40,7 @@ uint64_t why_ideal_time_ns(const struct why_facts *f)
                        ips_min_u64(f->oversubscription_ns, beyond));
 }
 
-uint64_t why_limit_to_window(const struct why_facts *f, uint64_t ns)
+uint64_t why_limit_ns_to_path_in_window(const struct why_facts *f, uint64_t ns)
 {
     return f->windowed ? ips_min_u64(ns, f->t_max_wall_ns) : ns;
 }
@@ -129,7 +129,7 @@ static bool is_each_request_expensive(const struct why_facts *f)
            why_share_ppm(c->amount.ns, why_ideal_time_ns(f)) >= WHY_HOT_PPM;
 }
 
-static bool is_spread(const struct why_facts *f)
+static bool is_time_spread_over_procedures(const struct why_facts *f)
 {
     uint64_t first = 0, own = why_ideal_time_ns(f);
     for (size_t i = 0; i < f->procedures; i++)
@@ -169,7 +169,7 @@ static void add_candidate(struct list *l, enum why_kind kind,
 }
 
 /* Sorts candidates by gain, greatest first. */
-static int by_gain(const void *a, const void *b)
+static int compare_candidates_by_gain(const void *a, const void *b)
 {
     const struct candidate *p = a, *q = b;
     if (p->gain_ppm != q->gain_ppm)
@@ -220,14 +220,14 @@ static struct why_finding finding_of_candidate(const struct list *l,
                                                const struct candidate *c)
 {
     const struct why_amount *a = c->amount;
-    uint64_t gain_ns = why_limit_to_window(l->f, a->gain_ns);
-    uint64_t bound_ns = why_limit_to_window(l->f, a->bound_ns);
+    uint64_t gain_ns = why_limit_ns_to_path_in_window(l->f, a->gain_ns);
+    uint64_t bound_ns = why_limit_ns_to_path_in_window(l->f, a->bound_ns);
     struct why_finding x = {.kind = c->kind,
                             .location = a->location,
                             .wait_at = a->wait_at,
                             .other = a->other,
                             .awaits_space = a->awaits_space,
-                            .ns = why_limit_to_window(l->f, a->ns),
+                            .ns = why_limit_ns_to_path_in_window(l->f, a->ns),
                             .gain_ns = gain_ns,
                             .bound_ns = ips_max_u64(bound_ns, gain_ns),
                             .gain_ppm =
@@ -242,7 +242,8 @@ static struct why_finding finding_of_candidate(const struct list *l,
     return x;
 }
 
-static void update_nearest(struct candidate *nearest, struct candidate c)
+static void keep_candidate_with_larger_gain(struct candidate *nearest,
+                                            struct candidate c)
 {
     if (!nearest->amount || c.gain_ppm > nearest->gain_ppm)
         *nearest = c;
@@ -256,7 +257,7 @@ static void add_candidate_or_nearest(struct list *l, enum why_kind k,
     if (gain_ppm(l->f, k, a) >= least)
         add_candidate(l, k, a);
     else
-        update_nearest(nearest, make_candidate(l->f, k, a));
+        keep_candidate_with_larger_gain(nearest, make_candidate(l->f, k, a));
 }
 
 static void choose_procedures(struct list *l, bool chatty,
@@ -274,9 +275,11 @@ static void choose_procedures(struct list *l, bool chatty,
             why_share_ppm(a->ns, why_ideal_time_ns(f)) >= WHY_HOT_PPM)
             add_candidate(l, WHY_PROCEDURE, a);
         else
-            update_nearest(nearest, make_candidate(f, WHY_PROCEDURE, a));
+            keep_candidate_with_larger_gain(
+                nearest, make_candidate(f, WHY_PROCEDURE, a));
     }
-    if (!hot && !is_spread(f) && is_each_request_expensive(f))
+    if (!hot && !is_time_spread_over_procedures(f) &&
+        is_each_request_expensive(f))
         add_candidate_or_nearest(l, WHY_PROCEDURE, &f->common.amount, nearest);
 }
 
@@ -367,8 +370,8 @@ bool why_apply_rules(const struct why_facts *f, struct arena *a,
     if (!l.count && gain_ppm(f, WHY_PROCEDURE, &f->spinning) >= WHY_LEAST_PPM)
         add_candidate(&l, WHY_PROCEDURE, &f->spinning);
     if (l.count)
-        qsort(l.item, l.count, sizeof(*l.item), by_gain);
-    if (is_spread(f))
+        qsort(l.item, l.count, sizeof(*l.item), compare_candidates_by_gain);
+    if (is_time_spread_over_procedures(f))
         add_candidate(&l, WHY_SPREAD, &f->amount[WHY_SPREAD]);
     for (size_t i = 0; i < l.count && i < WHY_TOP; i++)
         out->finding[out->count++] = finding_of_candidate(&l, &l.item[i]);

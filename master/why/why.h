@@ -326,7 +326,7 @@ struct why_findings {
  * borders the placement of an arc's CPU time is approximate, so that a sum may
  * come out a little longer. For a whole run a longer sum is an error, which
  * self_check_why() reports. */
-uint64_t why_limit_to_window(const struct why_facts *f, uint64_t ns);
+uint64_t why_limit_ns_to_path_in_window(const struct why_facts *f, uint64_t ns);
 
 /* Whether the program serves clients that are not part of the run. Such a
  * program runs until it is stopped, so a breakdown of its elapsed time is not
@@ -351,7 +351,8 @@ enum why_confidence why_rate_confidence(const struct why_facts *f,
 /* Returns a text such as "1.23 s". */
 const char *why_format_ns(struct arena *a, uint64_t ns);
 /* Returns arguments for commands: the run and, if there is one, the window. */
-const char *why_run_and_window(const struct why_facts *f, struct arena *a);
+const char *why_run_and_window_options(const struct why_facts *f,
+                                       struct arena *a);
 /* Returns a text such as "phase 2, 1.20 s to 3.00 s after the run's start". */
 const char *why_window_text(const struct why_facts *f, struct arena *a);
 /* Returns `text` quoted for a shell. */

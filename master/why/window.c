@@ -19,7 +19,7 @@
 #include "master/query/machine_share.h"
 #include "master/why/facts.h"
 
-static int no_memory(struct why_solving *y)
+static int set_why_no_memory_error(struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory for a window");
 }
@@ -112,7 +112,7 @@ int why_cut_to_window(struct why_solving *y)
     size_t n = (size_t)g->node_count + 1;
     uint64_t *in = calloc(n, sizeof(*in));
     y->all_cpu = malloc(n * sizeof(*y->all_cpu));
-    int rc = in && y->all_cpu ? 0 : no_memory(y);
+    int rc = in && y->all_cpu ? 0 : set_why_no_memory_error(y);
     if (rc == 0)
         memcpy(y->all_cpu, y->cpu, n * sizeof(*y->cpu));
     for (uint32_t i = 0; rc == 0 && i < y->s.q->gather.count; i++) {

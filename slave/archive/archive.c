@@ -121,7 +121,7 @@ static int stage_block(struct slave_archive *a, const struct slave_packed *p,
 
 /* Returns the size of as many whole frames as fit into one block, but at least
  * one. */
-static size_t bytes_for_one_block(const uint8_t *p, size_t len)
+static size_t measure_frames_that_fit_block(const uint8_t *p, size_t len)
 {
     size_t at = 0;
     while (at < len) {
@@ -144,7 +144,7 @@ int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
     int rc = 0;
     for (size_t n = 0; rc == 0 && len > 0; len -= n, p += n) {
         struct slave_packed packed;
-        n = bytes_for_one_block(p, len);
+        n = measure_frames_that_fit_block(p, len);
         rc = slave_pack_encode(pack, p, n, mult_q32, &packed, err);
         if (rc == 0)
             rc = stage_block(a, &packed, err);
@@ -174,7 +174,8 @@ int slave_archive_sync(struct slave_archive *a, struct ips_err *err)
 
 /* ---- reading ---- */
 
-static int report_damage(size_t at, uint64_t length, struct ips_err *err)
+static int set_archive_damage_error(size_t at, uint64_t length,
+                                    struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_CORRUPT,
                        "archive is damaged at byte %zu of %llu", at,
@@ -200,7 +201,7 @@ static int verify_block_at(const uint8_t *data, size_t len, size_t at,
             block_checksum(b, data + at + sizeof(*b)) == b->check)
             return 0;
     }
-    return report_damage(at, len, err);
+    return set_archive_damage_error(at, len, err);
 }
 
 int slave_archive_read_block(const struct slave_archive *a, uint64_t at,
@@ -215,7 +216,7 @@ int slave_archive_read_block(const struct slave_archive *a, uint64_t at,
         pread(a->fd, to, b.bytes, (off_t)(at + sizeof(b))) !=
             (ssize_t)b.bytes ||
         block_checksum(&b, to) != b.check)
-        return report_damage(at, a->length, err);
+        return set_archive_damage_error(at, a->length, err);
     *out = (struct slave_packed){to, b.bytes, b.plain_bytes, b.raw_bytes};
     return 0;
 }
@@ -228,8 +229,9 @@ struct unpacking {
     void *arg;
 };
 
-static int call_seen_for_frames(const struct unpacking *u, const uint8_t *data,
-                                size_t len, struct ips_err *err)
+static int call_callback_for_each_frame(const struct unpacking *u,
+                                        const uint8_t *data, size_t len,
+                                        struct ips_err *err)
 {
     const struct slave_unpacked_archive m = {data, len};
     const struct slave_frame *f;
@@ -251,9 +253,9 @@ static int unpack_checked_blocks(const struct unpacking *u, uint8_t *out,
         const struct slave_packed packed = {u->data + at + sizeof(b), b.bytes,
                                             b.plain_bytes, b.raw_bytes};
         if (slave_pack_decode(pack, &packed, out, NULL) < 0)
-            rc = report_damage(at, u->len, err);
+            rc = set_archive_damage_error(at, u->len, err);
         else if (u->seen)
-            rc = call_seen_for_frames(u, out, b.raw_bytes, err);
+            rc = call_callback_for_each_frame(u, out, b.raw_bytes, err);
         out += b.raw_bytes;
     }
     slave_pack_free(pack);
@@ -299,11 +301,11 @@ int slave_archive_open_for_reading(const char *dir)
     return fd < 0 ? -1 : fd;
 }
 
-int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
-                              uint64_t committed,
-                              struct slave_unpacked_archive *out,
-                              slave_frame_seen *seen, void *arg,
-                              struct ips_err *err)
+int slave_archive_unpack_from_offset(const char *dir, int fd, uint64_t from,
+                                     uint64_t committed,
+                                     struct slave_unpacked_archive *out,
+                                     slave_frame_seen *seen, void *arg,
+                                     struct ips_err *err)
 {
     struct stat st;
     *out = (struct slave_unpacked_archive){0};
@@ -345,8 +347,8 @@ int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
                          struct slave_unpacked_archive *out,
                          struct ips_err *err)
 {
-    return slave_archive_unpack_from(dir, fd, 0, committed, out, NULL, NULL,
-                                     err);
+    return slave_archive_unpack_from_offset(dir, fd, 0, committed, out, NULL,
+                                            NULL, err);
 }
 
 void slave_archive_free_unpacked(struct slave_unpacked_archive *m)

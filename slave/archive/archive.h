@@ -9,8 +9,8 @@
  *    the cursors (store.h). Bytes after it are an incomplete append and are cut
  *    off at the next start. So records and cursors change together.
  *  - a block holds SLAVE_PACK_RAW_MAX bytes of frames at most.
- *  - frames given to readers hold complete, checked records (ips_rec_check) at
- *    multiples of 8 bytes.
+ *  - frames given to readers hold complete, checked records
+ * (ips_rec_check_and_get_length) at multiples of 8 bytes.
  *
  * Thread: one appender (the event loop's); any number of readers of the
  * committed length, each with its own mapping.
@@ -94,7 +94,7 @@ void slave_repack_free(struct slave_repack *r); /* also removes archive.new */
 int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
                       struct slave_pack *pack, uint64_t mult_q32,
                       struct ips_err *err) IPS_MUST_USE;
-uint64_t slave_repack_length(const struct slave_repack *r);
+uint64_t slave_repack_new_archive_bytes(const struct slave_repack *r);
 /* Call after the new length was committed. Renames archive.new to archive, and
  * makes `a` the new archive. If the rename fails, `a` does not change and
  * archive.new stays, for slave_repack_recover(). Frees `r` in any case. */
@@ -119,18 +119,18 @@ struct slave_unpacked_archive {
 int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
                          struct slave_unpacked_archive *out,
                          struct ips_err *err) IPS_MUST_USE;
-/* slave_archive_unpack_from() calls such a function for each frame right after
- * it unpacked the frame, while the frame is in the CPU's cache. A negative
- * result ends the unpacking with that error. */
+/* slave_archive_unpack_from_offset() calls such a function for each frame right
+ * after it unpacked the frame, while the frame is in the CPU's cache. A
+ * negative result ends the unpacking with that error. */
 typedef int slave_frame_seen(void *arg, const struct slave_frame *f,
                              struct ips_err *err);
 /* Unpacks like slave_archive_unpack(), but only the bytes [from, committed);
  * a block must begin at `from`. `seen` may be NULL. */
-int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
-                              uint64_t committed,
-                              struct slave_unpacked_archive *out,
-                              slave_frame_seen *seen, void *arg,
-                              struct ips_err *err) IPS_MUST_USE;
+int slave_archive_unpack_from_offset(const char *dir, int fd, uint64_t from,
+                                     uint64_t committed,
+                                     struct slave_unpacked_archive *out,
+                                     slave_frame_seen *seen, void *arg,
+                                     struct ips_err *err) IPS_MUST_USE;
 void slave_archive_free_unpacked(struct slave_unpacked_archive *m);
 
 /* Opens DIR/archive for reading. Returns the descriptor, which the caller

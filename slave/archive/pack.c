@@ -154,7 +154,8 @@ static size_t put_raw_zstd_frame(ZSTD_outBuffer *out, const uint8_t *data,
 
 /* Whether the bytes of column `b` do not compress, as is usual for the low bits
  * of clocks; tested on the middle of the column. */
-static bool is_noise(struct slave_pack *p, const struct pack_bytes *b)
+static bool is_column_incompressible(struct slave_pack *p,
+                                     const struct pack_bytes *b)
 {
     uint8_t to[NOISE_BYTES + 256];
     if (b->len < NOISE_OF_BYTES)
@@ -178,7 +179,7 @@ static int compress_columns(struct slave_pack *p, struct slave_packed *out,
         plain += c->column[i].len;
     }
     plain += head.len;
-    bool noise = is_noise(p, &c->column[PACK_BITS]);
+    bool noise = is_column_incompressible(p, &c->column[PACK_BITS]);
     ZSTD_CCtx_reset(p->cctx, ZSTD_reset_session_only);
     size_t rc = feed_zstd(p, &to, sizes, head.len, ZSTD_e_continue);
     for (int i = 0; i < PACK_COLUMNS && !ZSTD_isError(rc); i++) {
@@ -219,7 +220,7 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
     for (int i = 0; i < PACK_COLUMNS; i++)
         p->coder.column[i] =
             (struct pack_bytes){.data = p->columns + (size_t)i * COLUMN_BYTES};
-    pack_start_block(&p->coder, mult_q32);
+    pack_reset_coder_for_block(&p->coder, mult_q32);
     encode_ordered_frames(p, count, &out->raw_bytes);
     pack_flush_bits(&p->coder);
     return compress_columns(p, out, err);
@@ -235,7 +236,7 @@ static int locate_columns(struct slave_pack *p, size_t plain)
     struct pack_bytes head = {.data = p->plain, .len = plain};
     bool bad = false;
     size_t left = plain;
-    pack_start_block(c, pack_get_number(&head, &bad));
+    pack_reset_coder_for_block(c, pack_get_number(&head, &bad));
     for (int i = 0; i < PACK_COLUMNS; i++) {
         size_t len = pack_get_number(&head, &bad);
         if (len > left)
@@ -271,7 +272,7 @@ static int decode_one_frame(struct pack_coder *c, uint8_t *out, size_t room,
     size_t at = sizeof(f), end = sizeof(f) + f.bytes;
     for (; records && at < end; records--) {
         size_t n = pack_decode_record(c, out + at, end - at);
-        if (n == 0 || ips_rec_check(out + at, n) != n)
+        if (n == 0 || ips_rec_check_and_get_length(out + at, n) != n)
             return IPS_E_CORRUPT;
         at += n;
     }

@@ -37,7 +37,7 @@
 #define SLAVE_PACK_OUT_MAX (SLAVE_PACK_PLAIN_MAX + (64u << 10))
 
 /* Header of a frame. `bytes` bytes of records follow it: records of one stream,
- * complete and checked (ips_rec_check). */
+ * complete and checked (ips_rec_check_and_get_length). */
 struct slave_frame {
     uint32_t stream; /* number of the stream within the run */
     uint32_t bytes;  /* bytes of records, a multiple of 8 */

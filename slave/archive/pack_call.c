@@ -19,8 +19,8 @@ struct split_number {
     uint8_t byte;
 };
 
-static inline struct split_number split_number_by_size(uint64_t v,
-                                                       unsigned flag)
+static inline struct split_number split_number_into_size_and_bits(uint64_t v,
+                                                                  unsigned flag)
 {
     unsigned lows = 63 - (unsigned)__builtin_clzll(v | 1);
     return (struct split_number){
@@ -29,16 +29,16 @@ static inline struct split_number split_number_by_size(uint64_t v,
         .byte = (uint8_t)(lows + (v != 0) + (flag ? 0x80 : 0))};
 }
 
-static inline struct split_number split_predicted_cpu(uint64_t now,
-                                                      uint64_t before,
-                                                      uint64_t ticks,
-                                                      uint64_t mult_q32)
+static inline struct split_number split_cpu_prediction_error(uint64_t now,
+                                                             uint64_t before,
+                                                             uint64_t ticks,
+                                                             uint64_t mult_q32)
 {
     uint64_t ran = (uint64_t)((ips_u128)ticks * mult_q32 >> 32);
     uint64_t if_ran = pack_zigzag(now - before - ran),
              if_not = pack_zigzag(now - before);
     bool not = if_not < if_ran;
-    return split_number_by_size(not ? if_not : if_ran, not );
+    return split_number_into_size_and_bits(not ? if_not : if_ran, not );
 }
 
 /* Coder state while consecutive calls are encoded. Only inlined functions take
@@ -159,7 +159,7 @@ encode_record_head(struct run *r, struct pack_coder *c, uint32_t type,
     uint32_t likely = *then ? (uint32_t)(*then - 1) : r->link;
     *then = (uint64_t)a + 1;
     *r->kind++ = (uint8_t)k;
-    r->a = append_varint(r->a, pack_half_difference(a, likely));
+    r->a = append_varint(r->a, pack_low_half_difference(a, likely));
     r->type = type;
 }
 
@@ -187,13 +187,14 @@ encode_call_record(struct run *r, struct pack_coder *c, const uint64_t *w,
     uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
     encode_record_head(r, c, type, a, k);
     const struct split_number
-        t = split_number_by_size(pack_zigzag(w[1] - r->last_t), 0),
-        t_ret = split_number_by_size(pack_zigzag(w[2] - w[1]), 0),
-        x = split_predicted_cpu(w[3], r->cpu_now, w[1] - r->cpu_t, c->mult_q32),
-        y = split_predicted_cpu(w[4], w[3], w[2] - w[1], c->mult_q32);
+        t = split_number_into_size_and_bits(pack_zigzag(w[1] - r->last_t), 0),
+        t_ret = split_number_into_size_and_bits(pack_zigzag(w[2] - w[1]), 0),
+        x = split_cpu_prediction_error(w[3], r->cpu_now, w[1] - r->cpu_t,
+                                       c->mult_q32),
+        y = split_cpu_prediction_error(w[4], w[3], w[2] - w[1], c->mult_q32);
     uint64_t five = pack_zigzag(w[5] - last[5]);
-    uint32_t low = pack_half_difference(w[7], last[7]),
-             high = pack_half_difference(w[7] >> 32, last[7] >> 32);
+    uint32_t low = pack_low_half_difference(w[7], last[7]),
+             high = pack_low_half_difference(w[7] >> 32, last[7] >> 32);
     memcpy(last + 1, w + 1, 7 * sizeof(*w));
     *r->t++ = t.byte;
     *r->t_ret++ = t_ret.byte;
@@ -219,9 +220,9 @@ encode_short_message(struct run *r, struct pack_coder *c, const uint64_t *w,
     uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
     encode_record_head(r, c, type, a, k);
     const struct split_number t =
-        split_number_by_size(pack_zigzag(w[1] - r->last_t), 0);
-    uint32_t low = pack_half_difference(w[2], last[2]),
-             high = pack_half_difference(w[2] >> 32, last[2] >> 32);
+        split_number_into_size_and_bits(pack_zigzag(w[1] - r->last_t), 0);
+    uint32_t low = pack_low_half_difference(w[2], last[2]),
+             high = pack_low_half_difference(w[2] >> 32, last[2] >> 32);
     memcpy(last + 1, w + 1, (SHORT_WORDS - 1) * sizeof(*w));
     *r->t++ = t.byte;
     unsigned first = t.lows > 32 ? 32 : t.lows;
@@ -243,7 +244,7 @@ size_t pack_encode_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes)
         uint64_t w[CALL_WORDS];
         uint32_t word, k;
         memcpy(&word, rec + at, sizeof(word));
-        k = c->hint[pack_hint_of(word)];
+        k = c->hint[pack_hint_index_of_word(word)];
         if (k >= c->kinds || c->kind[k] != word)
             break;
         uint32_t type = word & 0xffu, count = word >> 8 & 0xffu;

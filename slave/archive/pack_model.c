@@ -260,7 +260,7 @@ ALWAYS_INLINE void encode_or_decode_halves(struct pack_coder *c, bool enc,
     for (unsigned shift = 0; shift < 64; shift += 32) {
         if (enc)
             append_number(c, col,
-                          pack_half_difference(*w >> shift, from >> shift));
+                          pack_low_half_difference(*w >> shift, from >> shift));
         else
             v |= (((uint32_t)decode_zigzag(read_number_of_column(c, col)) +
                    (from >> shift)) &
@@ -323,7 +323,7 @@ ALWAYS_INLINE void encode_or_decode_call_words(struct pack_coder *c, bool enc,
 
 /* Sets c->sure: for how many consecutive calls the columns have enough
  * bytes. */
-static void count_calls_that_surely_fit(struct pack_coder *c)
+static void count_calls_decodable_unchecked(struct pack_coder *c)
 {
     static const uint8_t columns[] = {
         PACK_T,    PACK_T_RET,    PACK_CPU,      PACK_CPU_RET,
@@ -340,9 +340,9 @@ static void count_calls_that_surely_fit(struct pack_coder *c)
     c->sure = (uint32_t)sure;
 }
 
-ALWAYS_INLINE uint64_t get_sized_unchecked(struct pack_coder *c,
-                                           enum pack_column column,
-                                           unsigned *flag, bool *bad)
+ALWAYS_INLINE uint64_t read_sized_number_unchecked(struct pack_coder *c,
+                                                   enum pack_column column,
+                                                   unsigned *flag, bool *bad)
 {
     struct pack_bytes *b = &c->column[column];
     uint8_t byte = b->data[b->at++];
@@ -380,7 +380,8 @@ ALWAYS_INLINE uint64_t decode_cpu_unchecked(struct pack_coder *c,
 {
     uint64_t ran = (uint64_t)((ips_u128)(t - c->cpu_t) * c->mult_q32 >> 32);
     unsigned flag;
-    uint64_t v = decode_zigzag(get_sized_unchecked(c, column, &flag, bad));
+    uint64_t v =
+        decode_zigzag(read_sized_number_unchecked(c, column, &flag, bad));
     c->cpu_t = t;
     return c->cpu += (flag ? 0 : ran) + v;
 }
@@ -408,13 +409,15 @@ static uint64_t decode_halves_unchecked(struct pack_coder *c,
 
 /* Decodes a short send or receive like encode_or_decode_words(), without checks
  * for the columns' ends. */
-static void decode_short_unchecked(struct pack_coder *c, uint64_t *w,
-                                   uint32_t type, uint32_t a, uint64_t *last)
+static void decode_short_message_unchecked(struct pack_coder *c, uint64_t *w,
+                                           uint32_t type, uint32_t a,
+                                           uint64_t *last)
 {
     unsigned flag;
     bool bad = false;
     uint64_t t =
-        c->last_t + decode_zigzag(get_sized_unchecked(c, PACK_T, &flag, &bad));
+        c->last_t +
+        decode_zigzag(read_sized_number_unchecked(c, PACK_T, &flag, &bad));
     c->record_t = c->last_t = w[1] = last[1] = t;
     w[2] = last[2] = decode_halves_unchecked(
         c, (enum pack_column)(PACK_WORD + 2), last[2], &bad);
@@ -432,9 +435,11 @@ static void decode_call_unchecked(struct pack_coder *c, uint64_t *w,
     unsigned flag;
     bool bad = false;
     uint64_t t =
-        c->last_t + decode_zigzag(get_sized_unchecked(c, PACK_T, &flag, &bad));
+        c->last_t +
+        decode_zigzag(read_sized_number_unchecked(c, PACK_T, &flag, &bad));
     uint64_t t_ret =
-        t + decode_zigzag(get_sized_unchecked(c, PACK_T_RET, &flag, &bad));
+        t +
+        decode_zigzag(read_sized_number_unchecked(c, PACK_T_RET, &flag, &bad));
     c->record_t = w[1] = last[1] = t;
     c->last_t = w[2] = last[2] = t_ret;
     w[3] = last[3] = decode_cpu_unchecked(c, PACK_CPU, t, &bad);
@@ -458,7 +463,7 @@ ALWAYS_INLINE void encode_or_decode_words(struct pack_coder *c, bool enc,
         c->context[pack_hash(type, by_a ? a : 0, 0) % PACK_CONTEXTS];
     if (role == call_roles && count == CALL_WORDS) {
         if (!enc && c->sure == 0)
-            count_calls_that_surely_fit(c);
+            count_calls_decodable_unchecked(c);
         if (enc || c->sure == 0) {
             encode_or_decode_call_words(c, enc, w, type, a, last);
         } else {
@@ -469,9 +474,9 @@ ALWAYS_INLINE void encode_or_decode_words(struct pack_coder *c, bool enc,
     }
     if (!enc && role == short_roles && count == SHORT_WORDS) {
         if (c->sure == 0)
-            count_calls_that_surely_fit(c);
+            count_calls_decodable_unchecked(c);
         if (c->sure) {
-            decode_short_unchecked(c, w, type, a, last);
+            decode_short_message_unchecked(c, w, type, a, last);
             c->sure--;
             return;
         }
@@ -534,7 +539,7 @@ ALWAYS_INLINE void encode_or_decode_head(struct pack_coder *c, bool enc,
     uint32_t word = (uint32_t)*w;
     struct pack_bytes *b = &c->column[PACK_KIND];
     if (enc) {
-        uint8_t *hint = &c->hint[pack_hint_of(word)];
+        uint8_t *hint = &c->hint[pack_hint_index_of_word(word)];
         uint32_t k = *hint;
         if (k >= c->kinds || c->kind[k] != word)
             for (k = 0; k < c->kinds && c->kind[k] != word;)
@@ -613,7 +618,7 @@ size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room)
     return count * sizeof(*w);
 }
 
-void pack_start_block(struct pack_coder *c, uint64_t mult_q32)
+void pack_reset_coder_for_block(struct pack_coder *c, uint64_t mult_q32)
 {
     memset(&c->last_t, 0, sizeof(*c) - offsetof(struct pack_coder, last_t));
     c->acc = c->bit = 0;

@@ -85,12 +85,12 @@ static inline uint64_t pack_zigzag(uint64_t v)
 
 /* Returns the difference of the low halves of two words, as an unsigned number
  * that is small if the difference is small (zigzag). */
-static inline uint32_t pack_half_difference(uint64_t now, uint64_t from)
+static inline uint32_t pack_low_half_difference(uint64_t now, uint64_t from)
 {
     int32_t step = (int32_t)((uint32_t)now - (uint32_t)from);
     return (uint32_t)pack_zigzag((uint64_t)(int64_t)step);
 }
-static inline uint32_t pack_hint_of(uint32_t word)
+static inline uint32_t pack_hint_index_of_word(uint32_t word)
 {
     return (word ^ word >> 8 ^ word >> 16) & 0xff;
 }
@@ -115,7 +115,7 @@ static inline bool pack_is_call(uint32_t type)
 size_t pack_encode_calls(struct pack_coder *c, const uint8_t *rec,
                          size_t bytes);
 
-void pack_start_block(struct pack_coder *c, uint64_t mult_q32);
+void pack_reset_coder_for_block(struct pack_coder *c, uint64_t mult_q32);
 /* Encodes one record of `bytes` bytes, a multiple of 8 and at least 16. */
 void pack_encode_record(struct pack_coder *c, const uint8_t *rec, size_t bytes);
 /* Decodes one record. Returns its size in bytes; 0: the input is invalid, or

@@ -119,7 +119,7 @@ void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-void slave_record_queue_seal(struct slave_record_queue *h)
+void slave_record_queue_seal_last_batch(struct slave_record_queue *h)
 {
     (void)pthread_mutex_lock(&h->lock);
     if (h->last)
@@ -161,8 +161,8 @@ struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
     return taken;
 }
 
-void slave_record_queue_give_back(struct slave_record_queue *h,
-                                  struct slave_batch *b)
+void slave_record_queue_recycle_batches(struct slave_record_queue *h,
+                                        struct slave_batch *b)
 {
     (void)pthread_mutex_lock(&h->lock);
     while (b) {

@@ -52,7 +52,7 @@ void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
 void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length);
 /* Call when a snapshot of the run is made: seals the last batch, so that the
  * batch ends where the snapshot ends. */
-void slave_record_queue_seal(struct slave_record_queue *h);
+void slave_record_queue_seal_last_batch(struct slave_record_queue *h);
 /* Empties the queue and frees its buffers. Call when the live tables change to
  * another run, or when nothing will read the queue. */
 void slave_record_queue_clear(struct slave_record_queue *h);
@@ -62,7 +62,7 @@ void slave_record_queue_clear(struct slave_record_queue *h);
  * are removed from the queue. */
 struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
                                             uint64_t from, uint64_t until);
-void slave_record_queue_give_back(struct slave_record_queue *h,
-                                  struct slave_batch *b);
+void slave_record_queue_recycle_batches(struct slave_record_queue *h,
+                                        struct slave_batch *b);
 
 #endif

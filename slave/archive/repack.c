@@ -107,7 +107,7 @@ int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
     return rc < 0 ? rc : 1;
 }
 
-uint64_t slave_repack_length(const struct slave_repack *r)
+uint64_t slave_repack_new_archive_bytes(const struct slave_repack *r)
 {
     return r->to.length;
 }

@@ -44,8 +44,8 @@ static inline void slave_wordhash_add_word(uint64_t *h, const unsigned char *p)
 /* A checksum like slave_wordhash for long data: four independent hashes, each
  * over every fourth word, so that it runs nearly at memory speed. The value
  * differs from slave_wordhash's. */
-static inline uint64_t slave_wordhash_long(uint64_t seed, const void *data,
-                                           size_t len)
+static inline uint64_t slave_wordhash_of_long_data(uint64_t seed,
+                                                   const void *data, size_t len)
 {
     const unsigned char *p = (const unsigned char *)data;
     uint64_t a = seed, b = seed + 1, c = seed + 2, d = seed + 3;

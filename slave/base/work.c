@@ -187,7 +187,7 @@ void slave_work_enqueue_release(struct slave_work *w, struct slave_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
-uint64_t slave_work_running_request(struct slave_work *w)
+uint64_t slave_work_get_running_request_id(struct slave_work *w)
 {
     pthread_mutex_lock(&w->lock);
     uint64_t id = w->at;

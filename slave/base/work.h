@@ -74,7 +74,7 @@ void slave_work_stop(struct slave_work *w);
 void slave_work_enqueue(struct slave_work *w, struct slave_job *job);
 void slave_work_enqueue_release(struct slave_work *w, struct slave_job *job);
 /* Returns the id of the request whose step is running; 0: none. */
-uint64_t slave_work_running_request(struct slave_work *w);
+uint64_t slave_work_get_running_request_id(struct slave_work *w);
 /* Returns a job whose step has finished, which belongs to the loop again, or
  * NULL. */
 struct slave_job *slave_work_take_finished(struct slave_work *w);

@@ -44,7 +44,7 @@ int b_run_passes(struct build *b)
         rc = b_list_untraced(b);
     b->careful = b->out->untraced_count > 0;
     if (rc == 0)
-        rc = b_make_ends(b);
+        rc = b_make_channel_ends(b);
     if (rc == 0)
         rc = b_join_local_peers(b);
     if (rc == 0)
@@ -66,7 +66,7 @@ int b_run_passes(struct build *b)
         rc = b_match_datagrams(b);
     if (rc < 0)
         return rc;
-    b_make_event_arcs(b);
+    b_make_eof_and_accept_arcs(b);
     rc = b_make_poll_arcs(b);
     if (rc < 0)
         return rc;
@@ -87,11 +87,11 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b->incremental ? 0 : b_break_cycles(b);
     if (rc == 0)
-        rc = b_order_times_and_waits(b);
+        rc = b_make_times_consistent(b);
     if (rc == 0)
         rc = b_make_tables(b);
     if (rc == 0)
-        rc = b_list_unended_waits(b);
+        rc = b_list_waits_without_waker(b);
     b_set_progress(b, B_BUILT_ALL);
     /* an incremental build calls ips_built_set_peers() for each copy of its
      * result */
@@ -167,7 +167,7 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     if (rc == 0)
         rc = b_run_passes(&b);
     if (rc == 0)
-        rc = b_finish_wait_rows(&b);
+        rc = b_sort_wait_rows(&b);
     if (rc == 0 && in->waits)
         rc = b_make_lock_rows(&b);
     b_free_build(&b);

@@ -22,7 +22,8 @@
 /* ---- input ---------------------------------------------------------- */
 
 struct ips_chunk {
-    const uint8_t *data; /* complete records, checked by ips_rec_check() */
+    const uint8_t
+        *data; /* complete records, checked by ips_rec_check_and_get_length() */
     size_t len;
 };
 #define IPS_DEAD_KNOWN 0x10000u
@@ -259,7 +260,8 @@ struct ips_build_counts {
                                  another order of the threads */
     /* waits for a resource whose release was not recorded */
     uint64_t any_unmatched;
-    uint64_t unended_ns; /* ips_unended_ns() summed over all arcs */
+    uint64_t unended_ns; /* ips_sum_ns_without_recorded_waker() summed over all
+                            arcs */
     /* chains of tasks; the program itself reported their times */
     uint64_t tasks;
     uint64_t spin_ns; /* CPU burnt by spinning waits */
@@ -320,11 +322,12 @@ void ips_built_release(struct ips_built *b);
 /* Returns how long the thread slept without a recorded waker, ns: the sum of
  * struct ips_unended over the chain arcs into the nodes from + 1 to `to`. All
  * these nodes belong to one chain. */
-uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to);
+uint64_t ips_sum_ns_without_recorded_waker(const struct ips_built *b,
+                                           uint32_t from, uint32_t to);
 /* Returns, for each node, the ns of struct ips_unended in the arc into it: an
  * array [g.node_count], freed by ips_free_large(). NULL: out of memory. */
-uint64_t *ips_unended_by_node(const struct ips_built *b,
-                              struct ips_err *err) IPS_MUST_USE;
+uint64_t *ips_make_ns_without_waker_by_node(const struct ips_built *b,
+                                            struct ips_err *err) IPS_MUST_USE;
 /* Returns the latest known moment of the machine, ns of CLOCK_MONOTONIC_RAW.
  * Processes and threads without a recorded end count as alive up to this
  * moment. */

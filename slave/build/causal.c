@@ -59,7 +59,7 @@ static bool is_arc_between_threads(const struct ips_graph *g, uint32_t v)
 /* Whether the coordinate of the source of v's arc may be lowered. That of a
  * send may, and that of a lock release: both wake the waiter within their
  * call. */
-static bool is_arc_source_movable(const struct ips_graph *g, uint32_t v)
+static bool can_lower_arc_source_coord(const struct ips_graph *g, uint32_t v)
 {
     uint32_t u = g->xpred[v];
     return g->kind[u] == IPS_NODE_SEND ||
@@ -70,7 +70,7 @@ static void limit_source_coord(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t u = g->xpred[v];
-    if (!is_arc_between_threads(g, v) || !is_arc_source_movable(g, v))
+    if (!is_arc_between_threads(g, v) || !can_lower_arc_source_coord(g, v))
         return;
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
     uint64_t room = ips_sub_sat(arc_time_ns(g, v), after);

@@ -86,7 +86,7 @@ slave_sort_streams_by_chain(const struct ips_build_input *in,
     }
     for (uint32_t i = 0; p && i < in->stream_count; i++) {
         const struct ips_segment_header *h = &in->streams[i].head;
-        uint64_t begin = b_clock_ns(&h->clock, h->stream_stamp);
+        uint64_t begin = b_ticks_to_ns(&h->clock, h->stream_stamp);
         p[i] = (struct slave_stream_with_chain){
             slave_chain_of_stream(b, index, h, begin), i, begin};
     }
@@ -96,7 +96,7 @@ slave_sort_streams_by_chain(const struct ips_build_input *in,
     return p;
 }
 
-bool slave_chain_is_in(const struct ips_built *b, const char *machine,
+bool slave_is_chain_in(const struct ips_built *b, const char *machine,
                        const char *object, uint32_t chain)
 {
     char own[256];

@@ -268,7 +268,7 @@ static int make_socket_end(struct build *b, const struct identity *id,
     return 0;
 }
 
-int b_make_ends(struct build *b)
+int b_make_channel_ends(struct build *b)
 {
     sort_chans(b);
     uint32_t n = b->chans.n;

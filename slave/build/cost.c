@@ -139,8 +139,9 @@ static struct span decode_call_span(const struct b_stream *s, uint32_t type,
 
 /* Whether, by its rule, the agent read the CPU clock at this call. Updates the
  * state of the rule in `s`, so it must see every call once, in order. */
-static bool simulate_clock_reading(const struct build *b, struct b_stream *s,
-                                   const struct span *v)
+static bool simulate_decision_to_read_cpu_clock(const struct build *b,
+                                                struct b_stream *s,
+                                                const struct span *v)
 {
     uint32_t most =
         s->blocks_unread_ns < READ_BLOCKS_NS ? READ_BLOCKS : B_READ_BLOCKS_MIN;
@@ -169,7 +170,7 @@ static uint64_t add_call_costs_ps(const struct build *b, struct b_stream *s,
         ps = ips_add_sat(ps, ips_probe_cost_ps(c, IPS_PROBE_BLOCK));
     if (v->is && b_check_cold_call(s, v->t, v->t_ret))
         ps = ips_add_sat(ps, ips_probe_cost_ps(c, IPS_PROBE_COLD));
-    if (v->is && simulate_clock_reading(b, s, v))
+    if (v->is && simulate_decision_to_read_cpu_clock(b, s, v))
         ps = ips_add_sat(ps, ips_probe_cost_ps(c, IPS_PROBE_READ));
     return ps;
 }
@@ -245,8 +246,8 @@ void b_limit_probe_costs(struct build *b)
 
 /* ---- guessed CPU ---- */
 
-static void add_guessed(struct ips_build_counts *sum,
-                        const struct ips_rec_guessed *r)
+static void add_guessed_cpu_time(struct ips_build_counts *sum,
+                                 const struct ips_rec_guessed *r)
 {
     sum->guessed_ns = ips_add_sat(sum->guessed_ns, r->guessed_ns);
     sum->guess_corrected = ips_add_sat(sum->guess_corrected, r->h.a);
@@ -255,7 +256,7 @@ static void add_guessed(struct ips_build_counts *sum,
 }
 
 /* Adds up the totals of all streams: guessed CPU time, lost records. */
-void b_sum_guesses_and_losses(struct build *b)
+void b_sum_guesses_and_lost_records(struct build *b)
 {
     struct ips_build_counts *n = &b->out->counts;
     n->guessed_ns = n->guess_corrected = n->guess_off_ns = 0;
@@ -263,7 +264,7 @@ void b_sum_guesses_and_losses(struct build *b)
     for (int i = 0; i < IPS_LOST_COUNT; i++)
         n->lost[i] = b->in->control ? b->in->control->lost[i] : 0;
     for (uint32_t s = 0; s < b->in->stream_count; s++) {
-        add_guessed(n, &b->streams[s].guessed);
+        add_guessed_cpu_time(n, &b->streams[s].guessed);
         for (int i = 0; i < IPS_LOST_COUNT; i++)
             n->lost[i] = ips_add_sat(n->lost[i], b->streams[s].in->lost[i]);
     }

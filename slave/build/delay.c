@@ -117,8 +117,9 @@ static void add_unknown_gaps(struct build *b, uint32_t c, uint32_t from,
 /* Processes the nodes after the last reading, which was at t. `left`, the delay
  * that is not distributed yet, belongs to the gap that contains the reading;
  * the delay after the reading is not known. */
-static void process_last_window(struct build *b, uint32_t c, uint32_t from,
-                                uint32_t end, uint64_t t, uint64_t left)
+static void distribute_delay_after_last_reading(struct build *b, uint32_t c,
+                                                uint32_t from, uint32_t end,
+                                                uint64_t t, uint64_t left)
 {
     uint32_t first = b->out->g.chains[c].first;
     if (from == end || left == 0) {
@@ -166,7 +167,8 @@ struct b_delay_span b_first_delay_window(const struct build *b, uint32_t c)
 
 /* Returns the first window to process of a chain. In an incremental build,
  * first restores the sums that the earlier windows added. */
-static struct b_delay_span resume_first_window(struct build *b, uint32_t c)
+static struct b_delay_span restore_first_open_delay_window(struct build *b,
+                                                           uint32_t c)
 {
     if (!b->from)
         return b_first_delay_window(b, c);
@@ -198,7 +200,7 @@ static void distribute_delays_of_chain(struct build *b, uint32_t c)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    struct b_delay_span w = resume_first_window(b, c);
+    struct b_delay_span w = restore_first_open_delay_window(b, c);
     const struct b_delay *d = next_delay_reading(b, &w);
     uint32_t i = w.node;
     b->chains[c].read_delays = d || w.read;
@@ -226,7 +228,7 @@ static void distribute_delays_of_chain(struct build *b, uint32_t c)
             save_window_state(b, c, &w, b->out->counts.delay_ns - before);
     }
     uint64_t before = b->out->counts.delay_ns;
-    process_last_window(b, c, i, end, w.last_t, w.left);
+    distribute_delay_after_last_reading(b, c, i, end, w.last_t, w.left);
     w.node = end; /* an ended chain gets no more readings */
     w.left = 0;
     if (b->incremental)

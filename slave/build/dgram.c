@@ -100,7 +100,7 @@ struct datagram_ref {
     uint32_t index;
 };
 
-static int cmp_ref(const void *va, const void *vb)
+static int compare_datagram_refs_by_key(const void *va, const void *vb)
 {
     const struct datagram_ref *a = va, *b = vb;
     CMP3(a->key, b->key);
@@ -179,13 +179,14 @@ static bool is_sent_to_many(const struct b_dgram *d)
 
 /* Returns the end of the socket that `end` belongs to: `end` may be one of the
  * socket's flows. */
-static uint32_t whole_socket_end(const struct build *b, uint32_t end)
+static uint32_t get_socket_end_of_flow(const struct build *b, uint32_t end)
 {
     return b->ends[end].socket == IPS_NONE ? end : b->ends[end].socket;
 }
 
-static void join_datagram(struct build *b, struct b_dgram *s, struct b_dgram *r,
-                          uint32_t s_index, uint32_t r_index)
+static void link_datagram_send_to_receive(struct build *b, struct b_dgram *s,
+                                          struct b_dgram *r, uint32_t s_index,
+                                          uint32_t r_index)
 {
     s->twin = r_index;
     r->twin = s_index;
@@ -214,13 +215,14 @@ struct match {
 };
 
 /* Whether the socket of `r` has received `s` already. */
-static bool already_received(const struct match *m, const struct b_dgram *s,
-                             const struct b_dgram *r)
+static bool has_socket_received_datagram(const struct match *m,
+                                         const struct b_dgram *s,
+                                         const struct b_dgram *r)
 {
     const struct build *b = m->b;
-    uint32_t to = whole_socket_end(b, r->end);
+    uint32_t to = get_socket_end_of_flow(b, r->end);
     for (uint32_t i = s->twin; i != IPS_NONE; i = m->next[i])
-        if (whole_socket_end(b, b->dgrams.v[i].end) == to)
+        if (get_socket_end_of_flow(b, b->dgrams.v[i].end) == to)
             return true;
     return false;
 }
@@ -245,13 +247,14 @@ static bool was_lost_before(const struct build *b, const struct b_dgram *s,
 /* Sets empty_t of every receive to the last time before its call at which a
  * receive of its socket began to sleep. `ref`: the receives; sorted anew here.
  */
-static void extend_empty_times(struct build *b, struct datagram_ref *ref,
-                               uint32_t n)
+static void set_socket_empty_time_of_receives(struct build *b,
+                                              struct datagram_ref *ref,
+                                              uint32_t n)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < n; i++)
-        ref[i].key = whole_socket_end(b, b->dgrams.v[ref[i].index].end);
-    qsort(ref, n, sizeof(*ref), cmp_ref);
+        ref[i].key = get_socket_end_of_flow(b, b->dgrams.v[ref[i].index].end);
+    qsort(ref, n, sizeof(*ref), compare_datagram_refs_by_key);
     for (uint32_t i = 0; i < n; i++) {
         struct b_dgram *r = &b->dgrams.v[ref[i].index];
         last = i && ref[i].key == ref[i - 1].key ? last : 0;
@@ -274,7 +277,7 @@ static bool match_multicast_receive(const struct match *m, uint32_t k,
          k++) {
         const struct b_dgram *s = &b->dgrams.v[m->send[k].index];
         if (!is_sent_to_many(s) || !may_match(b, s, r) ||
-            already_received(m, s, r))
+            has_socket_received_datagram(m, s, r))
             continue;
         tried++;
         if (best == IPS_NONE)
@@ -287,7 +290,8 @@ static bool match_multicast_receive(const struct match *m, uint32_t k,
     if (best == IPS_NONE)
         return false;
     uint32_t before = b->dgrams.v[best].twin;
-    join_datagram(b, &b->dgrams.v[best], r, best, m->recv[recv].index);
+    link_datagram_send_to_receive(b, &b->dgrams.v[best], r, best,
+                                  m->recv[recv].index);
     m->next[m->recv[recv].index] = before;
     return true;
 }
@@ -304,7 +308,7 @@ static uint32_t find_first_send_after_empty(const struct match *m,
     uint32_t to = m->sends;
     while (from < to) {
         uint32_t mid = from + (to - from) / 2;
-        if (cmp_ref(&m->send[mid], &after) < 0)
+        if (compare_datagram_refs_by_key(&m->send[mid], &after) < 0)
             from = mid + 1;
         else
             to = mid;
@@ -328,7 +332,8 @@ static bool match_receive(const struct match *m, uint32_t k, uint32_t recv,
         tried++;
         if ((!lost && was_lost_before(b, s, r)) || !may_match(b, s, r))
             continue;
-        join_datagram(b, s, r, m->send[k].index, m->recv[recv].index);
+        link_datagram_send_to_receive(b, s, r, m->send[k].index,
+                                      m->recv[recv].index);
         return true;
     }
     return false;
@@ -336,7 +341,8 @@ static bool match_receive(const struct match *m, uint32_t k, uint32_t recv,
 
 /* Whether more datagrams with the key of receive `recv` were sent, from send
  * `k` on, than are received, from `recv` on. */
-static bool are_some_lost(const struct match *m, uint32_t k, uint32_t recv)
+static bool has_key_more_sends_than_receives(const struct match *m, uint32_t k,
+                                             uint32_t recv)
 {
     uint64_t key = m->recv[recv].key;
     while (k < m->sends && m->send[k].key == key && recv < m->recvs &&
@@ -358,7 +364,7 @@ static void match_whole_datagrams(const struct match *m)
         while (group < m->sends && m->send[group].key < key)
             group++;
         if (i == 0 || m->recv[i - 1].key != key)
-            lost = are_some_lost(m, group, i);
+            lost = has_key_more_sends_than_receives(m, group, i);
         while (head < m->sends &&
                (m->send[head].key < key ||
                 (m->send[head].key == key &&
@@ -410,7 +416,7 @@ static bool may_be_truncated_receive(const struct build *b,
     return !is_sent_to_many(s) && may_be_same_datagram(b, s, r);
 }
 
-static int cmp_time(const void *va, const void *vb)
+static int compare_datagram_refs_by_time(const void *va, const void *vb)
 {
     const struct datagram_ref *a = va, *b = vb;
     CMP3(a->t, b->t);
@@ -439,8 +445,8 @@ static void match_truncated_datagrams(const struct match *m,
     }
     if (!recvs || !sends)
         return;
-    qsort(send, sends, sizeof(*send), cmp_time);
-    qsort(recv, recvs, sizeof(*recv), cmp_time);
+    qsort(send, sends, sizeof(*send), compare_datagram_refs_by_time);
+    qsort(recv, recvs, sizeof(*recv), compare_datagram_refs_by_time);
     uint32_t head = 0;
     for (uint32_t i = 0; i < recvs; i++) {
         struct b_dgram *r = &b->dgrams.v[recv[i].index];
@@ -462,7 +468,8 @@ static void match_truncated_datagrams(const struct match *m,
             break;
         }
         if (best != IPS_NONE)
-            join_datagram(b, &b->dgrams.v[best], r, best, recv[i].index);
+            link_datagram_send_to_receive(b, &b->dgrams.v[best], r, best,
+                                          recv[i].index);
     }
 }
 
@@ -499,7 +506,7 @@ static int set_datagram_positions(struct build *b)
                       p->hash == d->hash
                   ? nth + 1
                   : 0;
-        d->pos = ips_pos_datagram(d->len, d->hash, nth);
+        d->pos = ips_compute_datagram_position(d->len, d->hash, nth);
         if (d->dir == B_RECV && d->ext != IPS_NONE)
             b->exts.v[d->ext].pos = d->pos;
     }
@@ -540,11 +547,11 @@ int b_match_datagrams(struct build *b)
         else
             recv[recvs++] = (struct datagram_ref){0, d->t_ret, i};
     }
-    extend_empty_times(b, recv, recvs);
+    set_socket_empty_time_of_receives(b, recv, recvs);
     for (uint32_t i = 0; i < recvs; i++)
         recv[i].key = datagram_match_key(b, &b->dgrams.v[recv[i].index]);
-    qsort(send, sends, sizeof(*send), cmp_ref);
-    qsort(recv, recvs, sizeof(*recv), cmp_ref);
+    qsort(send, sends, sizeof(*send), compare_datagram_refs_by_key);
+    qsort(recv, recvs, sizeof(*recv), compare_datagram_refs_by_key);
     struct match m = {b, send, recv, sends, recvs, next};
     match_whole_datagrams(&m);
     match_truncated_datagrams(&m, send, recv);

@@ -85,7 +85,7 @@ static int find_or_add_holding(struct hold_replay *p, uint32_t proc,
     return 0;
 }
 
-static void hold_end(struct hold_replay *p, uint32_t at)
+static void mark_end_held(struct hold_replay *p, uint32_t at)
 {
     struct holding *h = &p->all.v[at];
     if (h->is_held)
@@ -99,8 +99,8 @@ static void hold_end(struct hold_replay *p, uint32_t at)
     }
 }
 
-static int release_end(struct hold_replay *p, struct holding *h, uint64_t t,
-                       uint32_t node)
+static int release_held_end(struct hold_replay *p, struct holding *h,
+                            uint64_t t, uint32_t node)
 {
     struct build *b = p->b;
     int rc = B_MORE(b->releases, b->err);
@@ -124,7 +124,8 @@ static bool is_chan_without_cloexec(const struct b_chan *c)
     return !(r.flags & IPS_CHAN_CLOEXEC);
 }
 
-static int hold_named_ends(struct hold_replay *p, const struct b_hold_event *e)
+static int hold_ends_of_opened_channel(struct hold_replay *p,
+                                       const struct b_hold_event *e)
 {
     struct b_chan *c = &p->b->chans.v[e->arg];
     uint32_t ends[2] = {c->end_recv,
@@ -137,7 +138,7 @@ static int hold_named_ends(struct hold_replay *p, const struct b_hold_event *e)
         int rc = find_or_add_holding(p, e->proc, ends[i], &at);
         if (rc < 0)
             return rc;
-        hold_end(p, at);
+        mark_end_held(p, at);
         p->all.v[at].named++;
         p->all.v[at].plain += is_chan_without_cloexec(c);
     }
@@ -186,7 +187,7 @@ static int handle_close(struct hold_replay *p, const struct b_hold_event *e)
         if (h->named == 0 && h->last_op <= e->t) {
             if (b->incremental && h->traffic)
                 b_incremental_mark_traffic_released(b, h->traffic - 1);
-            rc = release_end(p, h, e->t, e->node);
+            rc = release_held_end(p, h, e->t, e->node);
         }
         if (rc < 0)
             return rc;
@@ -205,7 +206,7 @@ static int inherit_ends_at_fork(struct hold_replay *p,
         int rc = find_or_add_holding(p, child, end, &at);
         if (rc < 0)
             return rc;
-        hold_end(p, at);
+        mark_end_held(p, at);
         /* assume that the child's descriptor stays open at an exec: it has no
          * CHAN */
         p->all.v[at].plain++;
@@ -229,7 +230,7 @@ static int release_ends_at_exec_or_exit(struct hold_replay *p,
                                 may have inherited the end */
             continue;
         }
-        int rc = h->is_held ? release_end(p, h, e->t, e->node) : 0;
+        int rc = h->is_held ? release_held_end(p, h, e->t, e->node) : 0;
         if (rc < 0)
             return rc;
         h->listed = false;
@@ -251,7 +252,7 @@ static int append_hold_event(struct build *b, const struct b_hold_event *e)
     return 0;
 }
 
-static bool is_stream_end(const struct build *b, uint32_t end)
+static bool is_end_of_stream_channel(const struct build *b, uint32_t end)
 {
     return end != IPS_NONE && !b->ends[end].datagram && !b->ends[end].listen;
 }
@@ -261,7 +262,8 @@ static int add_hold_events(struct build *b)
     int rc = 0;
     for (uint32_t i = 0; i < b->chans.n && rc == 0; i++) {
         const struct b_chan *c = &b->chans.v[i];
-        if (is_stream_end(b, c->end_recv) || is_stream_end(b, c->end_send))
+        if (is_end_of_stream_channel(b, c->end_recv) ||
+            is_end_of_stream_channel(b, c->end_send))
             rc = append_hold_event(
                 b, &(struct b_hold_event){.t = c->t,
                                           .proc = b->images[c->image].proc,
@@ -292,7 +294,7 @@ static int add_hold_events(struct build *b)
     return rc;
 }
 
-static int cmp_hold(const void *va, const void *vb)
+static int compare_hold_events_by_time(const void *va, const void *vb)
 {
     const struct b_hold_event *a = va, *b = vb;
     CMP3(a->t, b->t);
@@ -301,7 +303,7 @@ static int cmp_hold(const void *va, const void *vb)
     return 0;
 }
 
-static int cmp_release(const void *va, const void *vb)
+static int compare_releases_by_end_and_time(const void *va, const void *vb)
 {
     const struct b_release_event *a = va, *b = vb;
     CMP3(a->end, b->end);
@@ -327,7 +329,7 @@ static int replay_hold_events(struct hold_replay *p)
         const struct b_hold_event *e = &b->holds.v[i];
         switch ((enum b_hold_kind)e->kind) {
         case B_HOLD_CHAN:
-            rc = hold_named_ends(p, e);
+            rc = hold_ends_of_opened_channel(p, e);
             break;
         case B_HOLD_CLOSE:
             rc = handle_close(p, e);
@@ -348,7 +350,7 @@ static void index_releases_and_set_closed(struct build *b)
 {
     if (b->releases.n)
         qsort(b->releases.v, b->releases.n, sizeof(*b->releases.v),
-              cmp_release);
+              compare_releases_by_end_and_time);
     for (uint32_t i = 0; i < b->releases.n; i++) {
         struct b_end *e = &b->ends[b->releases.v[i].end];
         if (e->release_count++ == 0)
@@ -366,7 +368,8 @@ int b_find_end_releases(struct build *b)
     if (rc < 0)
         return rc;
     if (b->holds.n)
-        qsort(b->holds.v, b->holds.n, sizeof(*b->holds.v), cmp_hold);
+        qsort(b->holds.v, b->holds.n, sizeof(*b->holds.v),
+              compare_hold_events_by_time);
     p.list = b_calloc(b->out->proc_count, sizeof(*p.list), b->err);
     rc = p.list ? 0 : IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < b->out->proc_count; i++)
@@ -381,8 +384,8 @@ int b_find_end_releases(struct build *b)
     return rc;
 }
 
-uint32_t b_find_release_before(const struct build *b, uint32_t end,
-                               uint64_t t_ns, uint32_t sleeper, bool eof)
+uint32_t b_find_close_of_end_before(const struct build *b, uint32_t end,
+                                    uint64_t t_ns, uint32_t sleeper, bool eof)
 {
     const struct b_end *e = &b->ends[end];
     const struct b_release_event *v = b->releases.v + e->first_release;

@@ -141,7 +141,7 @@ static inline const uint8_t *b_next_record(struct b_walk *w, uint32_t *type,
 }
 
 static inline __attribute__((always_inline)) uint64_t
-b_clock_ns(const struct ips_clock *c, uint64_t stamp)
+b_ticks_to_ns(const struct ips_clock *c, uint64_t stamp)
 {
     if (c->kind == IPS_CLOCK_RAW)
         return stamp;
@@ -154,7 +154,7 @@ b_clock_ns(const struct ips_clock *c, uint64_t stamp)
 static inline __attribute__((always_inline)) uint64_t
 b_stamp_to_ns(const struct ips_clock *c, uint32_t word, uint64_t stamp)
 {
-    return word >> 16 & IPS_REC_F_NS ? stamp : b_clock_ns(c, stamp);
+    return word >> 16 & IPS_REC_F_NS ? stamp : b_ticks_to_ns(c, stamp);
 }
 /* The time that a call slept: (t_ret - t) - (cpu_ret - cpu), never negative. */
 static inline uint64_t b_blocked_ns(uint64_t t, uint64_t t_ret, uint64_t cpu,
@@ -304,26 +304,26 @@ struct b_send_cursor {
     uint32_t position, block; /* slot of the send (b_send_at); the next block */
     uint32_t now;             /* the block of `op` */
 };
-void b_next_block(const struct build *b, struct b_send_cursor *s);
+void b_move_to_next_send_block(const struct build *b, struct b_send_cursor *s);
 static inline struct b_send_cursor b_first_send(const struct build *b,
                                                 const struct b_end *e)
 {
     struct b_send_cursor s = {.block = e->sends.first};
-    b_next_block(b, &s);
+    b_move_to_next_send_block(b, &s);
     return s;
 }
 static inline void b_next_send(const struct build *b, struct b_send_cursor *s)
 {
     s->position++;
     if (++s->op == s->end)
-        b_next_block(b, s);
+        b_move_to_next_send_block(b, s);
 }
 /* Makes room for a send of `e`. b_add_send() adds one and sets *op to it. */
-int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
+int b_add_send_block(struct build *b, struct b_end *e) IPS_MUST_USE;
 static inline int b_add_send(struct build *b, struct b_end *e,
                              struct b_send **op)
 {
-    int rc = e->sends.capacity ? 0 : b_more_sends(b, e);
+    int rc = e->sends.capacity ? 0 : b_add_send_block(b, e);
     if (rc < 0)
         return rc;
     struct b_block *k = &b->blocks.v[e->sends.last];
@@ -341,9 +341,9 @@ int b_run_passes(struct build *b) IPS_MUST_USE;
  * before. Sets b->broken if a record is of a kind that cannot be added later
  * (build/incremental/grow.h) or the stream has ended. Adds new readings of the
  * run delay to b->delays. */
-int b_scan_new(struct build *b, uint32_t stream,
-               struct b_walk *walk) IPS_MUST_USE;
-void b_sum_guesses_and_losses(struct build *b); /* build/cost.c */
+int b_scan_new_records(struct build *b, uint32_t stream,
+                       struct b_walk *walk) IPS_MUST_USE;
+void b_sum_guesses_and_lost_records(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
 /* build/incremental/tables.c: whether an incremental build can add this record:
@@ -359,7 +359,7 @@ int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
 void b_incremental_save_arcs(struct build *b, bool done);
 void b_incremental_add_window(struct build *b, uint32_t chain,
                               const struct b_delay_span *w);
-void b_incremental_add_bent_node(struct build *b, uint32_t node, uint32_t by);
+void b_incremental_add_lowered(struct build *b, uint32_t node, uint32_t by);
 void b_incremental_mark_traffic_released(struct build *b, uint32_t traffic);
 void b_incremental_add_preempted(struct build *b, const struct b_send *send,
                                  uint64_t slept);
@@ -384,7 +384,7 @@ int b_collect_channel_uses(struct build *b, uint32_t stream) IPS_MUST_USE;
 int b_init_early_match(struct build *b) IPS_MUST_USE; /* before pass `node` */
 /* Returns the sends that the receives of chain `c` at end `to` are matched with
  * while their nodes are made; NULL if pass `match` has to match them. */
-struct match_cursor *b_early_inflow(struct build *b, uint32_t to, uint32_t c);
+struct match_cursor *b_early_cursor(struct build *b, uint32_t to, uint32_t c);
 /* From now on, receives at end `to` are left to pass `match`. */
 void b_stop_early_match(struct build *b, uint32_t to);
 
@@ -399,7 +399,7 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_awaited_files(struct build *b) IPS_MUST_USE; /* before `node` */
 void b_make_awaited_file_arcs(struct build *b);
-void b_scan_retried_join(struct build *b, const struct b_stream *s, uint64_t t);
+void b_set_retried_join(struct build *b, const struct b_stream *s, uint64_t t);
 int b_scan_retry_acquire(struct build *b, const struct b_stream *s,
                          const struct ips_rec_sync *r, uint64_t t,
                          uint64_t t_ret) IPS_MUST_USE;
@@ -428,7 +428,7 @@ int b_scan_module(struct build *b, uint32_t stream, uint64_t t,
                   const uint8_t *p, uint32_t len) IPS_MUST_USE;
 /* Returns the name of the runtime of a MODULE record; NULL: no such runtime. */
 const char *b_runtime_of_module(const uint8_t *p, uint32_t len);
-int b_make_ends(struct build *b) IPS_MUST_USE;          /* build/channel.c */
+int b_make_channel_ends(struct build *b) IPS_MUST_USE;  /* build/channel.c */
 int b_join_local_peers(struct build *b) IPS_MUST_USE;   /* build/peer.c */
 int b_match_sync_records(struct build *b) IPS_MUST_USE; /* build/sync.c */
 int b_make_nodes(struct build *b) IPS_MUST_USE;         /* build/node.c */
@@ -464,8 +464,8 @@ static inline bool b_check_cold_call(struct b_stream *s, uint64_t t,
     s->cost_ret_ns = t_ret;
     return cold;
 }
-void b_limit_probe_costs(struct build *b); /* build/cost.c */
-void b_make_event_arcs(struct build *b);   /* build/match.c */
+void b_limit_probe_costs(struct build *b);        /* build/cost.c */
+void b_make_eof_and_accept_arcs(struct build *b); /* build/match.c */
 /* For node `node`, which read an end-of-file at end `end`: returns true if this
  * side had shut down receiving there before node `other` closed the peer's end
  * (IPS_NO_NODE: no node closed it). Then also makes the arc from the shutdown,
@@ -483,10 +483,10 @@ int b_make_weights(struct build *b) IPS_MUST_USE;    /* build/weights.c */
  * (CPU times with spinning, lengths of cross arcs) is too large for the path
  * algorithms, clamps the weights; an incremental build sets b->broken. */
 void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum);
-int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE;  /* build/sync_node.c */
-int b_list_unended_waits(struct build *b) IPS_MUST_USE; /* build/spin.c */
-int b_break_cycles(struct build *b) IPS_MUST_USE;       /* build/order.c */
-int b_order_times_and_waits(struct build *b) IPS_MUST_USE; /* build/wall.c */
+int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE; /* build/sync_node.c */
+int b_list_waits_without_waker(struct build *b) IPS_MUST_USE; /* build/spin.c */
+int b_break_cycles(struct build *b) IPS_MUST_USE;          /* build/order.c */
+int b_make_times_consistent(struct build *b) IPS_MUST_USE; /* build/wall.c */
 void b_distribute_run_delays(struct build *b);             /* build/delay.c */
 struct b_delay_span b_first_delay_window(const struct build *b, uint32_t chain);
 int b_make_tables(struct build *b) IPS_MUST_USE;   /* build/table.c */
@@ -494,11 +494,11 @@ int b_mark_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: fills out->more; copies the data that an incremental build
  * still needs itself. */
 int b_store_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
-/* build/waits.c; b_drop_wait_rows() needs b->notes (rows are wanted). */
+/* build/waits.c; b_mark_wait_rows_dropped() needs b->notes. */
 int b_init_wait_rows(struct build *b) IPS_MUST_USE;
 int b_make_lock_rows(struct build *b) IPS_MUST_USE; /* build/locks.c */
-int b_finish_wait_rows(struct build *b) IPS_MUST_USE;
-void b_drop_wait_rows(struct build *b, uint32_t arc);
+int b_sort_wait_rows(struct build *b) IPS_MUST_USE;
+void b_mark_wait_rows_dropped(struct build *b, uint32_t arc);
 
 /* ---- shared helpers ---- */
 
@@ -618,9 +618,9 @@ static inline uint32_t b_add_node(struct build *b, enum ips_node_kind kind,
 }
 /* Like b_add_node(), for a node at the call of an operation that then slept
  * `slept` ns: that sleep belongs to the next node. */
-static inline uint32_t b_node_at_call(struct build *b, enum ips_node_kind kind,
-                                      uint64_t coord, uint64_t t_ns,
-                                      uint64_t slept, uint32_t site)
+static inline uint32_t b_add_call_node(struct build *b, enum ips_node_kind kind,
+                                       uint64_t coord, uint64_t t_ns,
+                                       uint64_t slept, uint32_t site)
 {
     b->off_ns = ips_sub_sat(b->off_ns, slept);
     uint32_t i = b_add_node(b, kind, coord, t_ns, coord, site);
@@ -694,7 +694,7 @@ static inline uint32_t b_get_end_node(const struct build *b, uint32_t chain)
  * t_ns, or IPS_NO_NODE. `sleeper`: the chain that slept until then; IPS_NONE if
  * the thread did not sleep. `eof`: a shutdown of `end` counts as its release,
  * too. */
-uint32_t b_find_release_before(const struct build *b, uint32_t end,
-                               uint64_t t_ns, uint32_t sleeper, bool eof);
+uint32_t b_find_close_of_end_before(const struct build *b, uint32_t end,
+                                    uint64_t t_ns, uint32_t sleeper, bool eof);
 
 #endif

@@ -35,7 +35,7 @@ static inline int count_traffic(struct maker *m, const struct interval *v,
     return 0;
 }
 
-static inline void note_end_times(struct maker *m, const struct interval *v)
+static inline void extend_end_times(struct maker *m, const struct interval *v)
 {
     struct ips_end *end = &m->b->out->ends[v->end];
     end->first_ns = ips_min_u64(end->first_ns, v->t);
@@ -54,8 +54,8 @@ void b_end_pending_wait(struct maker *m)
                                 spun */
         return;
     m->b->out->counts.idle++;
-    b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
-    b_add_unended_wait(m, m->wait.arc, m->wait.blocked_ns, false);
+    b_add_wait_to_sums(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
+    b_add_wait_without_waker(m, m->wait.arc, m->wait.blocked_ns, false);
     if (m->b->notes)
         b_waits_add_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
@@ -241,16 +241,16 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
     if ((r->err && r->err != EINPROGRESS) || v->end == IPS_NONE ||
         m->b->ends[v->end].datagram || m->b->ends[v->end].listen)
         return 0;
-    note_end_times(m, v);
-    uint32_t node = b_node_at_call(m->b, IPS_NODE_SEND, v->cpu, v->t,
-                                   v->blocked ? v->blocked_ns : 0, v->end);
+    extend_end_times(m, v);
+    uint32_t node = b_add_call_node(m->b, IPS_NODE_SEND, v->cpu, v->t,
+                                    v->blocked ? v->blocked_ns : 0, v->end);
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
         m->b->ends[v->end].connect_node = node;
     set_last_send_of_end(m, v, node);
     /* it waited for room in the listener's queue (by TCP, for the network) */
     if (v->blocked_ns >= CONNECT_WAIT_NS && !v->by_signal &&
         m->b->out->ends[v->end].kind == IPS_CHAN_UNIX)
-        b_add_unended_wait(m, m->b->nodes, v->blocked_ns, false);
+        b_add_wait_without_waker(m, m->b->nodes, v->blocked_ns, false);
     return 0;
 }
 
@@ -273,12 +273,12 @@ int b_on_send(struct maker *m, const uint8_t *p)
     decode_io_interval(m, &r, true, &v);
     struct build *b = m->b;
     if (v.blocked)
-        b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_PEER,
-                     v.blocked_ns);
+        b_record_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_PEER,
+                      v.blocked_ns);
     if (r.op == IPS_OP_CONNECT)
         return on_connect(m, &r, &v);
     if (r.err || r.result < 0)
-        b_add_unended_call(m, &v, r.err);
+        b_add_call_without_waker(m, &v, r.err);
     if (r.err == EPIPE || r.err == ECONNRESET)
         return add_broken_channel_node(m, &v);
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
@@ -292,7 +292,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     uint32_t node;
     if (v.blocked) {
         node =
-            b_node_at_call(b, IPS_NODE_SEND, v.cpu, v.t, v.blocked_ns, v.end);
+            b_add_call_node(b, IPS_NODE_SEND, v.cpu, v.t, v.blocked_ns, v.end);
         uint32_t z =
             b_add_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
         b->out->g.wait[z] = v.blocked_ns;
@@ -311,9 +311,9 @@ int b_on_send(struct maker *m, const uint8_t *p)
     return add_send(m, &r, &v, node);
 }
 
-static inline int add_bytes_receive(struct maker *m, const struct ips_rec_io *r,
-                                    const struct interval *v, uint32_t node,
-                                    uint64_t slept)
+static inline int add_data_receive(struct maker *m, const struct ips_rec_io *r,
+                                   const struct interval *v, uint32_t node,
+                                   uint64_t slept)
 {
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
@@ -351,9 +351,9 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
     uint64_t slept = v.blocked ? v.blocked_ns : 0;
     if (v.blocked)
-        b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
+        b_record_wait(m, IPS_WAIT_PEER, v.blocked_ns);
     if (r.result < 0 || r.err) {
-        b_add_unended_call(m, &v, r.err);
+        b_add_call_without_waker(m, &v, r.err);
         return 0;
     }
     struct spin spin = {0};
@@ -382,8 +382,8 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         return 0;
     }
     if ((r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram)
-        return add_bytes_receive(m, &r, &v, node, slept);
-    note_end_times(m, &v);
+        return add_data_receive(m, &r, &v, node, slept);
+    extend_end_times(m, &v);
     return add_empty_receive(m, &r, &v, node, slept);
 }
 
@@ -394,9 +394,9 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
     struct interval v;
     decode_io_interval(m, &r, false, &v);
     if (v.blocked) /* if a signal handler ended the wait, it was not idle */
-        b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
-                     v.blocked_ns);
-    b_add_unended_call(m, &v, r.err);
+        b_record_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
+                      v.blocked_ns);
+    b_add_call_without_waker(m, &v, r.err);
     b_end_pending_wait(m);
     return r.err == ECONNRESET || r.err == EPIPE
                ? add_broken_channel_node(m, &v)
@@ -410,8 +410,8 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 static int make_external_wait_nodes(struct maker *m, const struct interval *v,
                                     enum ips_wait_cause cause)
 {
-    uint32_t a = b_node_at_call(m->b, IPS_NODE_AUX, v->cpu, v->t, v->blocked_ns,
-                                IPS_NONE);
+    uint32_t a = b_add_call_node(m->b, IPS_NODE_AUX, v->cpu, v->t,
+                                 v->blocked_ns, IPS_NONE);
     uint64_t asleep = b_sleep_ns_with_job_stop(m, v);
     int rc = b_add_job_stop_within(m);
     if (rc < 0)
@@ -421,7 +421,7 @@ static int make_external_wait_nodes(struct maker *m, const struct interval *v,
     m->b->out->g.wait[z] = v->blocked_ns;
     b_set_cross(m->b, z, a, IPS_X_EXTERNAL, asleep);
     m->b->out->counts.external++;
-    b_count_wait(m, cause, v->blocked_ns);
+    b_record_wait(m, cause, v->blocked_ns);
     return 0;
 }
 
@@ -433,7 +433,7 @@ static int on_sleep(struct maker *m, const struct ips_rec_io *r,
     /* A signal ended the sleep: sleep() returns the rest of the time, other
      * calls fail with EINTR. */
     if (v->by_signal && (r->err == EINTR || r->result > 0)) {
-        b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+        b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         return 0;
     }
     return b_count_if_nap(m, v)
@@ -450,7 +450,7 @@ static int on_disk(struct maker *m, const struct interval *v)
 
 /* Counts a choice if another channel ended this poll than the previous poll at
  * the same call site, or if several channels were ready. */
-static void count_choice(struct maker *m, const struct ips_rec_io *r)
+static void count_poll_choice(struct maker *m, const struct ips_rec_io *r)
 {
     struct last_poll_choice *c = NULL;
     if (r->result <= 0 || r->err || r->ready == 0)
@@ -470,7 +470,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
 {
     struct b_signal_taken *y;
     struct spin spin = b_pop_spin_before(m, v);
-    count_choice(m, r);
+    count_poll_choice(m, r);
     /* The outer epoll reported that an inner epoll is ready; this poll of the
      * inner epoll shows which channel is ready. */
     if (b_is_nested_epoll_pending(m) && r->result > 0) {
@@ -483,7 +483,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
             return 0;
         }
         if (v->blocked)
-            b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
+            b_record_wait(m, IPS_WAIT_PEER, v->blocked_ns);
         w->ready = r->ready;
         w->t_ret = v->t_ret;
         w->cpu_ret = v->cpu_ret;
@@ -500,32 +500,32 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         return 0;
     if (r->err == ECONNRESET) { /* only a receive with MSG_PEEK, recorded as a
                                    poll, fails with this error */
-        b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
+        b_record_wait(m, IPS_WAIT_PEER, v->blocked_ns);
         v->chan = b_find_chan(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;
-        b_add_unended_call(m, v, r->err);
+        b_add_call_without_waker(m, v, r->err);
         return add_broken_channel_node(m, v);
     }
     if (r->err || r->result < 0) {
-        b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
-        b_add_unended_call(m, v, r->err);
+        b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+        b_add_call_without_waker(m, v, r->err);
     } else if (r->result == 0) {
         m->row->empty_polls++;
         if (v->blocked && b_count_if_nap(m, v))
             return 0;
         m->b->out->counts.idle++;
-        b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+        b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if ((y = b_pop_polled_signal(m, r))) {
         b_on_polled_signal(m, v, y);
     } else if (r->ready == IPS_READY_TIMERFD) {
-        b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+        b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
         /* The node of the SIGNAL record that follows gets this sleep. */
         m->sigwait_ret = v->t_ret;
         m->sigwait_cpu = v->cpu;
         m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
         if (v->blocked)
-            b_count_wait(m, IPS_WAIT_CHILD, v->blocked_ns);
+            b_record_wait(m, IPS_WAIT_CHILD, v->blocked_ns);
     } else {
         m->wait = (struct pending){.pending = true,
                                    .fresh = true,
@@ -542,7 +542,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-enum ips_wait_cause b_cause_of_op(uint32_t op)
+enum ips_wait_cause b_get_wait_cause_of_op(uint32_t op)
 {
     switch (op) {
     case IPS_OP_SIGWAIT:
@@ -566,15 +566,15 @@ enum ips_wait_cause b_cause_of_op(uint32_t op)
 /* Handles a read of a descriptor that is not a channel (signalfd, timerfd,
  * terminal): counts its wait, and takes over the pending wait of a poll for it.
  */
-static void on_other_read(struct maker *m, const struct ips_rec_io *r,
-                          struct interval *v, enum ips_wait_cause cause)
+static void on_non_channel_read(struct maker *m, const struct ips_rec_io *r,
+                                struct interval *v, enum ips_wait_cause cause)
 {
     struct spin spin = b_pop_spin_before(m, v);
     uint64_t slept = v->blocked ? v->blocked_ns : 0;
     if (v->blocked)
-        b_count_wait(m, cause, v->blocked_ns);
+        b_record_wait(m, cause, v->blocked_ns);
     if (r->err || r->result < 0) {
-        b_add_unended_call(m, v, r->err);
+        b_add_call_without_waker(m, v, r->err);
         b_end_pending_wait(m);
     } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a ||
                                    (ips_ready_is_signalfd(m->wait.ready) &&
@@ -595,10 +595,10 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
 {
     struct build *b = m->b;
     if (v->blocked)
-        b_count_wait(m, r->err == ECHILD ? IPS_WAIT_CHILD : IPS_WAIT_SIGNAL,
-                     v->blocked_ns);
+        b_record_wait(m, r->err == ECHILD ? IPS_WAIT_CHILD : IPS_WAIT_SIGNAL,
+                      v->blocked_ns);
     if (r->err != ECHILD)
-        b_add_unended_call(m, v, r->err);
+        b_add_call_without_waker(m, v, r->err);
     if (!v->blocked || r->err != ECHILD)
         return 0;
     /* Only a whole build makes the arcs of such failed waits, so the run has to
@@ -647,14 +647,14 @@ int b_on_block(struct maker *m, const uint8_t *p)
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_sync *object = pop_polled_sync(m, &r);
     if (object) {
-        count_choice(m, &r);
+        count_poll_choice(m, &r);
         if (v.blocked && !b_is_nested_epoll_pending(m))
             /* not after a nested epoll: this poll shows why the outer epoll
              * returned, so the pending wait continues */
             b_end_pending_wait(m);
         return b_on_event_wait(m, object, &v);
     }
-    enum ips_wait_cause cause = b_cause_of_op(r.op);
+    enum ips_wait_cause cause = b_get_wait_cause_of_op(r.op);
     switch (r.op) {
     case IPS_OP_SLEEP:
         return on_sleep(m, &r, &v);
@@ -671,7 +671,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
     case IPS_OP_TIMERFD:
     case IPS_OP_SIGNALFD:
     case IPS_OP_TERMINAL:
-        on_other_read(m, &r, &v, cause);
+        on_non_channel_read(m, &r, &v, cause);
         return 0;
     case IPS_OP_SIGWAIT:
         m->sigwait_ret = v.t_ret;
@@ -680,7 +680,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
         /* if sigwait succeeded, the SIGNAL record that follows has the
          * sender */
         if (r.result < 0)
-            b_add_unended_call(m, &v, r.err);
+            b_add_call_without_waker(m, &v, r.err);
         break;
     case IPS_OP_CHILD:
         return on_failed_child_wait(m, &r, &v);
@@ -691,10 +691,10 @@ int b_on_block(struct maker *m, const uint8_t *p)
         if (r.result > 0 && !m->wait.ready) /* the poll waited for what this
                                                call read, not for a channel */
             b_end_pending_wait(m);
-        b_add_unended_call(m, &v, r.err);
+        b_add_call_without_waker(m, &v, r.err);
         break;
     }
     if (v.blocked)
-        b_count_wait(m, cause, v.blocked_ns);
+        b_record_wait(m, cause, v.blocked_ns);
     return 0;
 }

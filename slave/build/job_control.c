@@ -123,7 +123,8 @@ static void mark_process_stopped(struct sweep *s, uint32_t proc, uint64_t t)
 
 /* Adds a b_job_stop for the stop of stopped_process[k], which `c` ended, and
  * removes the process from the list. */
-static int end_stop(struct sweep *s, uint32_t k, const struct change *c)
+static int append_ended_job_stop(struct sweep *s, uint32_t k,
+                                 const struct change *c)
 {
     struct build *b = s->b;
     uint32_t proc = s->stopped_process[k];
@@ -147,7 +148,7 @@ static int end_stops_by_sigcont(struct sweep *s, const struct change *c)
             continue;
         s->state[proc].cont = c->which;
         s->state[proc].stop_kill = IPS_NONE;
-        rc = end_stop(s, k, c);
+        rc = append_ended_job_stop(s, k, c);
     }
     return rc;
 }
@@ -335,7 +336,7 @@ static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
         (struct b_job_stopped){node, stop->kill};
     if (ns == 0)
         return 0;
-    b_add_wait(m, IPS_WAIT_SIGNAL, ns);
+    b_add_wait_to_sums(m, IPS_WAIT_SIGNAL, ns);
     if (!b->notes)
         return 0;
     /* signal_node belongs to the current call, not to the stop */

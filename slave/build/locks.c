@@ -63,7 +63,7 @@ struct locks {
 
 #define UNITS_MAX (1u << 30)
 
-static uint32_t chain_of(const struct build *b, const struct b_sync *s)
+static uint32_t chain_of_sync(const struct build *b, const struct b_sync *s)
 {
     return b->streams[s->stream].chain;
 }
@@ -83,7 +83,7 @@ static int compare_syncs_by_object(const void *va, const void *vb, void *arg)
     int c = b_compare_sync_objects(x, y);
     if (c)
         return c;
-    CMP3(chain_of(b, x), chain_of(b, y));
+    CMP3(chain_of_sync(b, x), chain_of_sync(b, y));
     CMP3(time_of_acquire_or_release(x), time_of_acquire_or_release(y));
     CMP3(i, k);
     return 0;
@@ -131,7 +131,7 @@ static int put_row_within_arc(struct locks *l, const struct b_sync *s,
                               uint32_t units)
 {
     const struct ips_graph *g = &l->b->out->g;
-    const struct ips_chain *c = &g->chains[chain_of(l->b, s)];
+    const struct ips_chain *c = &g->chains[chain_of_sync(l->b, s)];
     /* A chain begins with START and ends with END. The row must be between
      * them, even if records are damaged. */
     uint32_t last = c->first + c->count - 1;
@@ -255,7 +255,7 @@ static int add_holder_rows_of_chain(struct locks *l, const uint32_t *order,
         } else if (s->used) {
             uint64_t asked = ips_min_u64(l->asked[order[k]], s->t);
             rc = append_estimated_hold_start(
-                l, chain_of(l->b, s), estimate_hold_start(l, asked, s->t),
+                l, chain_of_sync(l->b, s), estimate_hold_start(l, asked, s->t),
                 asked);
         }
         if (rc == 0 && (had || s->used))
@@ -278,13 +278,13 @@ static bool is_file_lock(const struct b_sync *s)
 
 /* Returns the index after the records from order[k] on that belong to one
  * chain. */
-static uint32_t end_of_chain_records(const struct locks *l,
-                                     const uint32_t *order, uint32_t k,
-                                     uint32_t n)
+static uint32_t find_index_after_chain_records(const struct locks *l,
+                                               const uint32_t *order,
+                                               uint32_t k, uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
-    uint32_t c = chain_of(l->b, &v[order[k]]);
-    while (k < n && chain_of(l->b, &v[order[k]]) == c)
+    uint32_t c = chain_of_sync(l->b, &v[order[k]]);
+    while (k < n && chain_of_sync(l->b, &v[order[k]]) == c)
         k++;
     return k;
 }
@@ -299,7 +299,7 @@ static int add_single_holder_rows(struct locks *l, const uint32_t *order,
             return 0;
     list_release_times(l, order, n);
     for (uint32_t k = 0, next; k < n && rc == 0; k = next) {
-        next = end_of_chain_records(l, order, k, n);
+        next = find_index_after_chain_records(l, order, k, n);
         l->chain_begin = l->out->lock_count;
         rc = add_holder_rows_of_chain(l, order + k, next - k);
     }
@@ -320,8 +320,9 @@ static int compare_syncs_by_moment(const void *va, const void *vb, void *arg)
 
 /* Returns the least number of units that were free at the start: those that
  * were taken before there were posts for them. */
-static uint32_t count_units_at_begin(const struct locks *l,
-                                     const uint32_t *order, uint32_t n)
+static uint32_t count_free_semaphore_units_at_start(const struct locks *l,
+                                                    const uint32_t *order,
+                                                    uint32_t n)
 {
     struct b_sync *v = l->b->syncs.v;
     uint32_t *sorted = l->sorted, units = 0, have = 0;
@@ -346,11 +347,12 @@ static int add_all_semaphore_rows(struct locks *l, const uint32_t *order,
                                   uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
-    uint32_t units = count_units_at_begin(l, order, n);
+    uint32_t units = count_free_semaphore_units_at_start(l, order, n);
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         const struct b_sync *s = &v[order[k]];
-        if (!k || chain_of(l->b, s) != chain_of(l->b, &v[order[k - 1]]))
+        if (!k ||
+            chain_of_sync(l->b, s) != chain_of_sync(l->b, &v[order[k - 1]]))
             l->chain_begin = l->out->lock_count;
         if (!s->release &&
             (!b_has_obtained_lock(s) || s->polled || s->notified))
@@ -406,9 +408,9 @@ static uint32_t count_readers_at_once(const struct locks *l,
     uint32_t threads = 0, now = 0, most = 0, last = IPS_NONE;
     for (uint32_t k = 0; k < n; k++) {
         const struct b_sync *s = &v[order[k]];
-        if (!is_read_lock(s) || s->release || chain_of(l->b, s) == last)
+        if (!is_read_lock(s) || s->release || chain_of_sync(l->b, s) == last)
             continue;
-        last = chain_of(l->b, s);
+        last = chain_of_sync(l->b, s);
         threads++;
     }
     memcpy(l->sorted, order, (size_t)n * sizeof(*l->sorted));
@@ -424,8 +426,8 @@ static uint32_t count_readers_at_once(const struct locks *l,
 }
 
 /* Adds a row directly after the previous one. */
-static int put_following_row(struct locks *l, uint64_t t, bool gives,
-                             uint32_t units)
+static int append_lock_row_after_previous(struct locks *l, uint64_t t,
+                                          bool gives, uint32_t units)
 {
     const struct ips_lock_row *last = &l->out->lock[l->out->lock_count - 1];
     bool at_node = last->w == IPS_LOCK_AT_NODE;
@@ -442,10 +444,10 @@ static int put_rwlock_rows(struct locks *l, const struct b_sync *s,
     int rc = put_record_row(l, s, s->release ? readers : 1);
     l->lock_number = UNITS;
     for (uint32_t i = s->release; i < count && rc == 0; i++)
-        rc = put_following_row(l, t, s->release, readers);
+        rc = append_lock_row_after_previous(l, t, s->release, readers);
     l->lock_number = GATE;
     if (rc == 0 && !s->release)
-        rc = put_following_row(l, t, true, 1);
+        rc = append_lock_row_after_previous(l, t, true, 1);
     return rc;
 }
 
@@ -484,7 +486,7 @@ static int add_rwlock_rows(struct locks *l, const uint32_t *order, uint32_t n)
     int rc = 0;
     for (uint32_t k = 0, next;
          k < n && rc == 0 && readers <= READERS_MAX && l->all; k = next) {
-        next = end_of_chain_records(l, order, k, n);
+        next = find_index_after_chain_records(l, order, k, n);
         l->chain_begin = l->out->lock_count;
         rc = add_rwlock_rows_of_chain(l, order + k, next - k, readers);
     }
@@ -495,7 +497,7 @@ static int add_rwlock_rows(struct locks *l, const uint32_t *order, uint32_t n)
 
 /* Whether several chains use the object. If only one does, no thread waits for
  * another, and the rows of the object are dropped. */
-static bool is_contended(const struct locks *l)
+static bool is_lock_used_by_several_chains(const struct locks *l)
 {
     const struct ips_wait_rows *o = l->out;
     for (uint32_t k = l->begin + 1; k < o->lock_count; k++)
@@ -517,7 +519,7 @@ static int add_rows_of_object(struct locks *l, const uint32_t *order,
         rc = add_semaphore_rows(l, order, n);
     else if (first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK)
         rc = add_rwlock_rows(l, order, n);
-    if (is_contended(l))
+    if (is_lock_used_by_several_chains(l))
         l->lock +=
             first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK
                 ? 2

@@ -14,7 +14,7 @@ static int compare_sends_by_return(const void *va, const void *vb)
     return 0;
 }
 
-void b_next_block(const struct build *b, struct b_send_cursor *s)
+void b_move_to_next_send_block(const struct build *b, struct b_send_cursor *s)
 {
     s->op = s->end = NULL;
     if (s->block == IPS_NONE)
@@ -49,7 +49,7 @@ static int allocate_send_slab(struct build *b)
     return 0;
 }
 
-int b_more_sends(struct build *b, struct b_end *e)
+int b_add_send_block(struct build *b, struct b_end *e)
 {
     struct b_sends *s = &e->sends;
     uint32_t ops = s->n < 4 ? 4 : s->n < B_BLOCK_OPS ? s->n : B_BLOCK_OPS;
@@ -119,8 +119,8 @@ struct pipe_users {
     bool not_one;
 };
 
-static void add_one_byte_user(const struct build *b, struct pipe_users *u,
-                              uint32_t chain, uint64_t len)
+static void add_token_pipe_user(const struct build *b, struct pipe_users *u,
+                                uint32_t chain, uint64_t len)
 {
     uint32_t p = b->out->g.chains[chain].process, k = 0;
     u->not_one |= len != 1;
@@ -143,7 +143,7 @@ static uint32_t find_token_writers(const struct build *b, uint32_t from,
     struct pipe_users u = {.procs = procs, .max = USERS_MAX};
     struct b_send_cursor s = b_first_send(b, e);
     for (bool first = true; s.op && !u.not_one; first = false) {
-        add_one_byte_user(b, &u, s.op->chain, first ? 1 : s.op->len);
+        add_token_pipe_user(b, &u, s.op->chain, first ? 1 : s.op->len);
         b_next_send(b, &s);
     }
     return u.not_one ? 0 : u.n;
@@ -166,7 +166,7 @@ bool b_does_pipe_carry_tokens(const struct build *b, uint32_t from, uint32_t to)
     uint32_t givers = find_token_writers(b, from, give);
     for (uint32_t i = 0; i < e->read_count && givers > 1 && !u.not_one; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
-        add_one_byte_user(b, &u, r->chain, r->len);
+        add_token_pipe_user(b, &u, r->chain, r->len);
     }
     for (uint32_t i = 0; i < givers && !u.not_one; i++)
         for (uint32_t k = 0; k < u.n; k++)
@@ -304,8 +304,8 @@ static int set_ext_positions(struct build *b)
 
 /* ---- one direction of a local channel ---- */
 
-static struct match_cursor resume_inflow_of_end(const struct build *b,
-                                                uint32_t to)
+static struct match_cursor resume_match_cursor_of_end(const struct build *b,
+                                                      uint32_t to)
 {
     struct match_cursor f = b_init_match_cursor(b, to);
     if (to < b->early_count && b->early[to].early)
@@ -317,7 +317,7 @@ static struct match_cursor resume_inflow_of_end(const struct build *b,
 
 static int match_listed_receives(struct build *b, uint32_t to)
 {
-    struct match_cursor f = resume_inflow_of_end(b, to);
+    struct match_cursor f = resume_match_cursor_of_end(b, to);
     const struct b_end *e = &b->ends[to];
     const struct b_read *before = NULL;
     const struct b_send *before_send = NULL;
@@ -444,7 +444,7 @@ static int match_all_receives(struct build *b)
         if (b->ends[to].listed)
             rc = match_listed_receives(b, to);
         else if (b->ends[to].read_count)
-            flows[to] = resume_inflow_of_end(b, to);
+            flows[to] = resume_match_cursor_of_end(b, to);
         any |= flows[to].open;
     }
     if (any && rc == 0)
@@ -465,7 +465,7 @@ static void mark_send_preempted(struct build *b, struct b_send *send)
         ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
     row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
     if (b->notes)
-        b_drop_wait_rows(b, send->node + 1);
+        b_mark_wait_rows_dropped(b, send->node + 1);
     if (b->incremental)
         b_incremental_add_preempted(b, send, slept);
     g->w[send->node] = g->w[send->node + 1];
@@ -612,9 +612,9 @@ static void make_eof_or_accept_arc(struct build *b, const struct b_event *e)
         break;
     case B_EOF:
     case B_BROKEN:
-        node = b_find_release_before(b, from, e->t_ret,
-                                     chain_if_node_slept(b, e->node),
-                                     e->kind == B_EOF);
+        node = b_find_close_of_end_before(b, from, e->t_ret,
+                                          chain_if_node_slept(b, e->node),
+                                          e->kind == B_EOF);
         if (e->kind == B_EOF &&
             b_link_own_shutdown(b, e->node, e->end, e->t_ret, node))
             return;
@@ -635,7 +635,7 @@ static void make_eof_or_accept_arc(struct build *b, const struct b_event *e)
     }
 }
 
-void b_make_event_arcs(struct build *b)
+void b_make_eof_and_accept_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->events.n; i++)
         make_eof_or_accept_arc(b, &b->events.v[i]);
@@ -663,8 +663,8 @@ static void link_fork_and_exec(struct build *b, const struct b_fork *f)
 
 /* Makes the arc of a wait for children that failed with ECHILD: from the child
  * that ended last before the wait returned. */
-static void link_failed_wait(struct build *b,
-                             const struct b_failed_child_wait *x)
+static void link_failed_child_wait(struct build *b,
+                                   const struct b_failed_child_wait *x)
 {
     uint32_t last = IPS_NONE;
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
@@ -684,7 +684,7 @@ static void link_failed_wait(struct build *b,
 void b_make_lifetime_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->vains.n; i++)
-        link_failed_wait(b, &b->vains.v[i]);
+        link_failed_child_wait(b, &b->vains.v[i]);
     for (uint32_t i = 0; i < b->forks.n; i++)
         link_fork_and_exec(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < b->joins.n; i++) {

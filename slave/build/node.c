@@ -102,7 +102,7 @@ static void on_fork(struct maker *m)
     if (is_parent_blocked_in_fork(f->kind)) {
         uint64_t slept = b_blocked_ns(f->t, f->t_ret, f->cpu, f->cpu_ret);
         if (slept >= B_BLOCKED_NS)
-            b_count_wait(m, IPS_WAIT_CHILD, slept);
+            b_record_wait(m, IPS_WAIT_CHILD, slept);
         f->node = b_add_node(b, IPS_NODE_FORK, f->cpu, f->t, f->cpu, IPS_NONE);
         b->off_ns = slept;
         uint32_t z = b_add_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret,
@@ -129,7 +129,7 @@ static void on_join(struct maker *m, const uint8_t *p)
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_join *j = &m->b->joins.v[m->next_join++];
     if (v.blocked)
-        b_count_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
+        b_record_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
     j->node =
         b_add_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
     m->b->out->g.wait[j->node] = v.blocked ? v.blocked_ns : 0;
@@ -162,8 +162,8 @@ static bool is_wake_without_arc(const struct build *b,
 
 /* If `y` is the signal of mq_notify: advances m->next_sync past its b_sync, and
  * returns that b_sync if the RELEASE of its message is known. Else NULL. */
-static struct b_sync *pop_matched_notice(struct maker *m,
-                                         const struct b_signal_taken *y)
+static struct b_sync *pop_matched_mq_notify_sync(struct maker *m,
+                                                 const struct b_signal_taken *y)
 {
     if (!b_is_mq_notify_signal(y->code, y->value))
         return NULL;
@@ -178,8 +178,8 @@ static uint32_t make_signal_node(struct maker *m,
                                  uint64_t slept)
 {
     struct build *b = m->b;
-    struct b_sync *notice = pop_matched_notice(m, y);
-    if (b_is_ready_signal(y))
+    struct b_sync *notice = pop_matched_mq_notify_sync(m, y);
+    if (b_is_descriptor_ready_signal(y))
         return b_make_signal_poll_node(m, y, coord, slept);
     if (y->kill == IPS_NONE && y->child == IPS_NONE && !notice)
         return IPS_NO_NODE;
@@ -203,7 +203,7 @@ static void on_signal(struct maker *m)
         /* nothing to add: the cross arc of y->node says what the thread waited
          * for */
     } else if (y->t == m->sigwait_ret && !is_wake_without_arc(m->b, y)) {
-        b_add_unended_wait(m, m->b->nodes, m->sigwait_slept, false);
+        b_add_wait_without_waker(m, m->b->nodes, m->sigwait_slept, false);
     }
     if (m->taken_count == TAKEN_KEPT) /* drop the oldest */
         memmove(m->taken_signal, m->taken_signal + 1,
@@ -233,9 +233,9 @@ void b_on_polled_signal(struct maker *m, const struct interval *v,
                         struct b_signal_taken *y)
 {
     struct build *b = m->b;
-    b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+    b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
     if (y->kill == IPS_NONE && y->child == IPS_NONE) {
-        b_add_unended_wait(m, b->nodes, v->blocked_ns, false);
+        b_add_wait_without_waker(m, b->nodes, v->blocked_ns, false);
         return;
     }
     y->node =
@@ -255,7 +255,7 @@ static bool rules_out_receive(uint32_t type)
            type == IPS_REC_ACQUIRE || type == IPS_REC_RELEASE;
 }
 
-static void on_dgram(struct maker *m, const uint8_t *p, uint32_t len)
+static void store_dgram_record(struct maker *m, const uint8_t *p, uint32_t len)
 {
     struct ips_rec_dgram d;
     memcpy(&d, p, sizeof(d));
@@ -270,7 +270,7 @@ static void on_dgram(struct maker *m, const uint8_t *p, uint32_t len)
     m->have_dgram = true;
 }
 
-static void on_lost(struct maker *m, const uint8_t *p)
+static void store_time_of_lost_records(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_head h;
     memcpy(&h, p, sizeof(h));
@@ -353,7 +353,7 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     b->out->g.wait[ret] = slept;
     b_set_cross(b, ret, call, IPS_X_EXTERNAL, slept);
     b->out->counts.external++;
-    b_add_wait(m, IPS_WAIT_DISK, slept);
+    b_add_wait_to_sums(m, IPS_WAIT_DISK, slept);
     if (b->notes)
         b_waits_add_row(m, IPS_WAIT_DISK, slept, t);
 }
@@ -405,13 +405,13 @@ static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
         b_on_short_sync(m, p);
         return 0;
     case IPS_REC_LOST:
-        on_lost(m, p);
+        store_time_of_lost_records(m, p);
         return 0;
     case IPS_REC_PAGEFAULT:
         on_page_faults(m, p);
         return 0;
     case IPS_REC_DGRAM:
-        on_dgram(m, p, len);
+        store_dgram_record(m, p, len);
         return 0;
     default:
         return 0;
@@ -475,8 +475,8 @@ int b_make_stream_nodes(struct maker *m, struct b_walk *walk)
     return 0;
 }
 
-static int make_nodes_of_stream(struct maker *m, uint32_t stream,
-                                struct b_walk *walk)
+static int begin_stream_and_make_nodes(struct maker *m, uint32_t stream,
+                                       struct b_walk *walk)
 {
     struct b_stream *s = &m->b->streams[stream];
     walk->in = s->in;
@@ -512,7 +512,7 @@ int b_make_chain_nodes(struct maker *m, struct b_walk *walk)
     make_start_nodes(m);
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
         memset(walk, 0, sizeof(*walk));
-        int rc = make_nodes_of_stream(m, i, walk);
+        int rc = begin_stream_and_make_nodes(m, i, walk);
         if (rc == 0 && b->streams[i].next != IPS_NONE)
             rc = finish_pending_wait(m);
         if (rc == 0 && b->streams[i].next != IPS_NONE)

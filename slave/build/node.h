@@ -147,22 +147,22 @@ void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
                          uint64_t ns, bool taken);
 /* Notes the call site `site` at which the thread released a lock that another
  * thread waited for. */
-void b_waits_add_release(struct maker *m, uint32_t node, uint64_t site,
-                         uint64_t t_ns);
+void b_add_lock_release_row(struct maker *m, uint32_t node, uint64_t site,
+                            uint64_t t_ns);
 void b_init_wait_rows_of_stream(struct maker *m);
 int b_complete_wait_rows(struct maker *m, uint32_t type, const uint8_t *p,
                          uint32_t len, uint32_t nodes_before) IPS_MUST_USE;
 
-static inline void b_add_wait(struct maker *m, enum ips_wait_cause cause,
-                              uint64_t ns)
+static inline void b_add_wait_to_sums(struct maker *m,
+                                      enum ips_wait_cause cause, uint64_t ns)
 {
     m->row->wait_ns[cause] += ns;
     m->row->wait_count[cause]++;
 }
-static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
-                                uint64_t ns)
+static inline void b_record_wait(struct maker *m, enum ips_wait_cause cause,
+                                 uint64_t ns)
 {
-    b_add_wait(m, cause, ns);
+    b_add_wait_to_sums(m, cause, ns);
     if (m->b->notes)
         b_waits_add_row(m, cause, ns, m->last_ret);
 }
@@ -275,20 +275,20 @@ uint32_t b_make_signal_poll_node(struct maker *m,
                                  const struct b_signal_taken *y, uint64_t coord,
                                  uint64_t slept);
 /* Whether the kernel sent the signal because a descriptor was ready. */
-static inline bool b_is_ready_signal(const struct b_signal_taken *y)
+static inline bool b_is_descriptor_ready_signal(const struct b_signal_taken *y)
 {
     return y->value && ((y->code >= POLL_IN && y->code <= POLL_HUP) ||
                         y->code == SI_KERNEL);
 }
 /* build/spin.c: notes that the thread slept `ns` in the arc into node `arc` and
  * that the event that woke it left no arc; see struct ips_unended. */
-void b_add_unended_wait(struct maker *m, uint32_t arc, uint64_t ns,
-                        bool by_node);
-/* Adds the sleep of call `v` like b_add_unended_wait(), unless a signal from a
- * recorded sender, from a timer or from outside of the run, or the call's own
- * timeout, ended it. `err`: error of the call; 0: none. */
-void b_add_unended_call(struct maker *m, const struct interval *v,
-                        uint32_t err);
+void b_add_wait_without_waker(struct maker *m, uint32_t arc, uint64_t ns,
+                              bool by_node);
+/* Adds the sleep of call `v` like b_add_wait_without_waker(), unless a
+ * signal from a recorded sender, from a timer or from outside of the run, or
+ * the call's own timeout, ended it. `err`: error of the call; 0: none. */
+void b_add_call_without_waker(struct maker *m, const struct interval *v,
+                              uint32_t err);
 /* Ends the pending wait, if there is one. The poll's node keeps the wait;
  * without a node, the wait counts as a poll after which nothing was read. */
 void b_end_pending_wait(struct maker *m);
@@ -338,8 +338,8 @@ int b_add_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
 
 /* build/io.c, build/sync_node.c: return the cause of the wait of a BLOCK with
  * this op, or of an ACQUIRE of this kind. */
-enum ips_wait_cause b_cause_of_op(uint32_t op);
-enum ips_wait_cause b_cause_of_sync(uint32_t kind);
+enum ips_wait_cause b_get_wait_cause_of_op(uint32_t op);
+enum ips_wait_cause b_get_wait_cause_of_sync(uint32_t kind);
 
 /* Functions of build/sync_node.c. */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;

@@ -106,7 +106,7 @@ void b_end_wait_at_poll_node(struct maker *m)
         return;
     w->pending = false;
     if (w->blocked_ns)
-        b_add_wait(m, IPS_WAIT_PEER, w->blocked_ns);
+        b_add_wait_to_sums(m, IPS_WAIT_PEER, w->blocked_ns);
     if (m->b->notes)
         b_waits_add_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
     m->b->poll_failed |= b_subtract_spin_at_node(m, w->node, &w->spin) < 0 ||
@@ -276,8 +276,8 @@ static void link_close_to_poll(struct build *b, const struct b_poll *p)
     bool local = b->ends[p->end].local;
     bool hung_up = p->why & (IPS_READY_HUP | IPS_READY_ERR);
     if (local && (hung_up || had_stream_ended(b, from, p->t_ret)))
-        node = b_find_release_before(b, from, p->t_ret,
-                                     ips_chain_of(&b->out->g, p->node), true);
+        node = b_find_close_of_end_before(
+            b, from, p->t_ret, ips_chain_of(&b->out->g, p->node), true);
     /* The stream was open at the call, so a close stamped before the call did
      * not end the poll. But an exec or the end of a process may have ended it,
      * because they close descriptors some time after their record. */
@@ -297,7 +297,8 @@ struct poll_room {
     uint32_t at, last;
 };
 
-static struct poll_room init_poll_room(const struct pollings *k, uint32_t end)
+static struct poll_room init_send_space_cursor_of_end(const struct pollings *k,
+                                                      uint32_t end)
 {
     const struct build *b = k->b;
     const uint32_t to = b->out->ends[end].peer_end;
@@ -367,7 +368,7 @@ static uint32_t make_poll_arcs_of_end(const struct pollings *k, uint32_t i,
     struct poll_room room = {0};
     if (local) {
         f = b_init_match_cursor(b, end);
-        room = init_poll_room(k, end);
+        room = init_send_space_cursor_of_end(k, end);
         tokens = b->ends[end].listed &&
                  b_does_pipe_carry_tokens(b, b->out->ends[end].peer_end, end);
     }

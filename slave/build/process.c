@@ -256,8 +256,8 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
     if (b->node_capacity >= IPS_NO_NODE)
         return ips_err_set(b->err, IPS_E_LIMIT, "%llu nodes in one run here",
                            (unsigned long long)b->node_capacity);
-    int rc = ips_graph_alloc_bare(&b->out->g, (uint32_t)b->node_capacity, count,
-                                  b->err);
+    int rc = ips_graph_alloc_uncleared(&b->out->g, (uint32_t)b->node_capacity,
+                                       count, b->err);
     if (rc < 0)
         return rc;
     for (uint32_t c = 0; c < count; c++) {

@@ -5,8 +5,8 @@
 
 /* ---- data kept for ips_built_set_peers ---- */
 
-static int append_remote_out(struct build *b, uint32_t node, uint32_t end,
-                             uint64_t pos, uint64_t len)
+static int append_outgoing_event(struct build *b, uint32_t node, uint32_t end,
+                                 uint64_t pos, uint64_t len)
 {
     if (node == IPS_NO_NODE)
         return 0;
@@ -31,19 +31,20 @@ static uint32_t find_last_close_node(const struct build *b, uint32_t end)
     return b->releases.v[e->first_release + e->release_count - 1].node;
 }
 
-static int add_outs_of_end(struct build *b, uint32_t end)
+static int add_outgoing_events_of_end(struct build *b, uint32_t end)
 {
     const struct b_end *e = &b->ends[end];
-    int rc = append_remote_out(b, e->connect_node, end, IPS_POS_SYN, 0);
+    int rc = append_outgoing_event(b, e->connect_node, end, IPS_POS_SYN, 0);
     uint64_t pos = e->sent_before;
     struct b_send_cursor s = b_first_send(b, e);
     for (; s.op && rc == 0; b_next_send(b, &s)) {
         pos = ips_add_sat(pos, s.op->len);
-        rc = append_remote_out(b, s.op->node, end, b_clamp_pos(pos), s.op->len);
+        rc = append_outgoing_event(b, s.op->node, end, b_clamp_pos(pos),
+                                   s.op->len);
     }
     return rc < 0 ? rc
-                  : append_remote_out(b, find_last_close_node(b, end), end,
-                                      IPS_POS_EOF, 0);
+                  : append_outgoing_event(b, find_last_close_node(b, end), end,
+                                          IPS_POS_EOF, 0);
 }
 
 static int cmp_out(const void *va, const void *vb)
@@ -55,19 +56,19 @@ static int cmp_out(const void *va, const void *vb)
     return 0;
 }
 
-static int add_all_outs(struct build *b)
+static int add_all_outgoing_events(struct build *b)
 {
     int rc = 0;
     bool datagrams = false;
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++)
         if (b->out->ends[i].peer == IPS_PEER_UNKNOWN && !b->ends[i].datagram)
-            rc = add_outs_of_end(b, i);
+            rc = add_outgoing_events_of_end(b, i);
     for (uint32_t i = 0; i < b->dgrams.n && rc == 0; i++) {
         const struct b_dgram *d = &b->dgrams.v[i];
         if (d->dir != B_SEND || b->out->ends[d->end].peer != IPS_PEER_UNKNOWN)
             continue;
         datagrams = true;
-        rc = append_remote_out(b, d->node, d->end, d->pos, d->len);
+        rc = append_outgoing_event(b, d->node, d->end, d->pos, d->len);
     }
     if (rc == 0 && datagrams)
         qsort(b->outs.v, b->outs.n, sizeof(*b->outs.v), cmp_out);
@@ -98,7 +99,7 @@ int b_store_peer_data(struct build *b, struct ips_built *out)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < out->end_count; i++)
         m->base_peer[i] = (uint8_t)out->ends[i].peer;
-    int rc = add_all_outs(b);
+    int rc = add_all_outgoing_events(b);
     if (rc < 0)
         return rc;
     m->ext_count = b->exts.n;
@@ -237,9 +238,10 @@ int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
     b->counts.unended_ns = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first;
-        b->counts.unended_ns = ips_add_sat(
-            b->counts.unended_ns,
-            ips_unended_ns(b, first, first + g->chains[c].count - 1));
+        b->counts.unended_ns =
+            ips_add_sat(b->counts.unended_ns,
+                        ips_sum_ns_without_recorded_waker(
+                            b, first, first + g->chains[c].count - 1));
     }
 out:
     ips_free_large(peers);

@@ -46,8 +46,8 @@ static int add_retry(struct build *b, const struct b_stream *s, uint64_t t,
     return 0;
 }
 
-static int add_made_file(struct build *b, const struct b_stream *s,
-                         const struct ips_rec_io *r, uint64_t t)
+static int append_created_file(struct build *b, const struct b_stream *s,
+                               const struct ips_rec_io *r, uint64_t t)
 {
     int rc = b->nodes ? 0 : B_MORE(b->mades, b->err);
     if (rc < 0 || b->nodes) /* b->nodes is not 0: an incremental build adds
@@ -63,9 +63,9 @@ static int add_made_file(struct build *b, const struct b_stream *s,
     return 0;
 }
 
-static int add_found_file(struct build *b, const struct b_stream *s,
-                          const struct ips_rec_io *r, uint64_t t,
-                          uint64_t t_ret)
+static int add_retry_of_found_file(struct build *b, const struct b_stream *s,
+                                   const struct ips_rec_io *r, uint64_t t,
+                                   uint64_t t_ret)
 {
     struct b_retry *made;
     int rc = add_retry(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
@@ -109,9 +109,9 @@ int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_RETRY)
         return add_retry(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_MADE)
-        return add_made_file(b, s, r, t);
+        return append_created_file(b, s, r, t);
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_FOUND)
-        return add_found_file(b, s, r, t, t_ret);
+        return add_retry_of_found_file(b, s, r, t, t_ret);
     if (type == IPS_REC_RECVCALL && r->err == EAGAIN) {
         add_tries(s->tries, &s->try_count, &y);
         return 0;
@@ -142,7 +142,7 @@ static struct b_retry *find_last_retry(const struct build *b,
                : NULL;
 }
 
-void b_scan_retried_join(struct build *b, const struct b_stream *s, uint64_t t)
+void b_set_retried_join(struct build *b, const struct b_stream *s, uint64_t t)
 {
     struct b_retry *made = find_last_retry(b, s, t);
     if (made)
@@ -380,7 +380,8 @@ int b_match_awaited_files(struct build *b)
 
 /* ---- second reading ---- */
 
-static uint32_t make_tries_node(struct maker *m, uint64_t t, uint64_t cpu)
+static uint32_t append_file_event_node(struct maker *m, uint64_t t,
+                                       uint64_t cpu)
 {
     m->last_ret = ips_max_u64(t, m->last_ret);
     return b_add_node(m->b, IPS_NODE_AUX, cpu, m->last_ret, cpu, IPS_NONE);
@@ -392,10 +393,10 @@ static void make_file_created_node(struct maker *m)
     struct b_created_file *x = &b->mades.v[m->next_made];
     if (m->next_made >= b->mades.n || x->stream != m->s - b->streams)
         return; /* an incremental build does not store later MADEs
-                   (add_made_file) */
+                   (append_created_file) */
     m->next_made++;
     if (x->used)
-        x->node = make_tries_node(m, x->t, x->cpu);
+        x->node = append_file_event_node(m, x->t, x->cpu);
 }
 
 static void make_file_found_node(struct maker *m, uint64_t t_ret, uint64_t cpu)
@@ -407,7 +408,7 @@ static void make_file_found_node(struct maker *m, uint64_t t_ret, uint64_t cpu)
         if (y->stream != m->s - b->streams)
             return;
         if (y->of_file && y->to == t_ret && y->made != IPS_NONE)
-            y->node = make_tries_node(m, t_ret, cpu);
+            y->node = append_file_event_node(m, t_ret, cpu);
     }
 }
 
@@ -491,13 +492,13 @@ static bool count_nap_of_retry(struct maker *m, const struct interval *v)
         if (y->whole) /* the ACQUIRE's wait contains the nap */
             b->off_ns = ips_sub_sat(b->off_ns, v->blocked_ns);
         else
-            b_count_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
+            b_record_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
         b->out->counts.idle += !y->whole;
         return true;
     }
     if (!is_nap_child_of_parent(b, m->proc))
         return false;
-    b_count_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
+    b_record_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
     b->out->counts.idle++;
     return true;
 }
@@ -548,8 +549,8 @@ bool b_count_if_nap(struct maker *m, const struct interval *v)
         return true;
     if (!advance_to_nap_run(m, v))
         return false;
-    b_add_unended_wait(m, m->b->nodes, v->blocked_ns, false);
-    b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    b_add_wait_without_waker(m, m->b->nodes, v->blocked_ns, false);
+    b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     m->b->out->counts.idle++;
     return true;
 }

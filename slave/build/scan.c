@@ -214,7 +214,7 @@ static int scan_join(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
-    b_scan_retried_join(c->b, c->s, c->t);
+    b_set_retried_join(c->b, c->s, c->t);
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     extend_stream_times(c->s, c->t, t_ret);
     extend_stream_cpu(c->s, r.cpu_ret);
@@ -341,7 +341,8 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
     extend_stream_cpu(c->s, r.cpu_ret);
     c->call_t = c->t;
     c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
-    if (type == IPS_REC_RELEASE && b_is_common_release(r.h.a) && c->b->nodes)
+    if (type == IPS_REC_RELEASE && b_is_release_mostly_without_waiter(r.h.a) &&
+        c->b->nodes)
         return 0; /* an incremental build has no wait that this record could end
                    */
     int rc = type == IPS_REC_ACQUIRE
@@ -425,7 +426,7 @@ static int scan_run_delay(struct scan *c, const uint8_t *p)
 }
 
 /* Each GUESSED record has the totals so far, so the last one is kept. */
-static void scan_guessed(struct scan *c, const uint8_t *p)
+static void scan_guessed_cpu(struct scan *c, const uint8_t *p)
 {
     memcpy(&c->s->guessed, p, sizeof(c->s->guessed));
 }
@@ -522,7 +523,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_RUNDELAY:
         return scan_run_delay(c, p);
     case IPS_REC_GUESSED:
-        scan_guessed(c, p);
+        scan_guessed_cpu(c, p);
         return 0;
     case IPS_REC_UNSEEN:
         extend_stream_times(c->s, c->t, c->t);
@@ -601,7 +602,7 @@ static int scan_stream(struct build *b, uint32_t index)
     return b_collect_channel_uses(b, index);
 }
 
-int b_scan_new(struct build *b, uint32_t index, struct b_walk *walk)
+int b_scan_new_records(struct build *b, uint32_t index, struct b_walk *walk)
 {
     struct b_stream *s = &b->streams[index];
     struct scan c = {.b = b, .s = s, .index = index};
@@ -645,7 +646,7 @@ int b_scan_new(struct build *b, uint32_t index, struct b_walk *walk)
 
 /* Orders streams by image. Within an image, the main thread's stream comes
  * first and tasks come last. */
-static int order_streams_by_image(const void *va, const void *vb)
+static int compare_streams_by_image_and_thread(const void *va, const void *vb)
 {
     const struct b_stream *a = va, *b = vb;
     const struct ips_segment_header *x = &a->in->head, *y = &b->in->head;
@@ -674,17 +675,18 @@ int b_scan_all_streams(struct build *b)
         s->clock = s->in->head.clock;
         s->task = s->in->head.flags & IPS_SEGMENT_TASK;
         b->out->counts.tasks += s->task;
-        s->image_ns = b_clock_ns(&s->clock, s->in->head.image_stamp);
-        s->stream_ns = b_clock_ns(&s->clock, s->in->head.stream_stamp);
+        s->image_ns = b_ticks_to_ns(&s->clock, s->in->head.image_stamp);
+        s->stream_ns = b_ticks_to_ns(&s->clock, s->in->head.stream_stamp);
         s->next = IPS_NONE;
         s->chain = IPS_NONE;
     }
-    qsort(b->streams, n, sizeof(*b->streams), order_streams_by_image);
+    qsort(b->streams, n, sizeof(*b->streams),
+          compare_streams_by_image_and_thread);
     for (uint32_t i = 0; i < n; i++) {
         int rc = scan_stream(b, i);
         if (rc < 0)
             return rc;
     }
-    b_sum_guesses_and_losses(b);
+    b_sum_guesses_and_lost_records(b);
     return 0;
 }

@@ -86,7 +86,8 @@ static int compare_kill_with_taking(const struct build *b, uint32_t i,
     return k->t > y->t ? 1 : 0;
 }
 
-static uint32_t find_kill(const struct index *x, const struct b_signal_taken *y)
+static uint32_t find_kill_of_taken_signal(const struct index *x,
+                                          const struct b_signal_taken *y)
 {
     const struct build *b = x->b;
     uint32_t low = 0, high = b->kills.n;
@@ -324,7 +325,7 @@ int b_find_signal_causes(struct build *b)
         if (y->from != 0 && is_child_end_signal(y))
             y->child = find_child_of_sigchld(&x, y);
         else if (y->from != 0 && was_signal_sent_by_process(y))
-            y->kill = find_kill(&x, y);
+            y->kill = find_kill_of_taken_signal(&x, y);
         y->outside =
             y->kill == IPS_NONE && !y->polled && is_sender_outside_run(&x, y);
         if (y->kill != IPS_NONE)

@@ -37,7 +37,7 @@ struct spin b_pop_spin_before(struct maker *m, struct interval *v)
     if (!s.elapsed_ns || s.ended != v->t)
         return (struct spin){0};
     m->row->empty_polls++;
-    b_add_wait(m, IPS_WAIT_SPIN, s.elapsed_ns);
+    b_add_wait_to_sums(m, IPS_WAIT_SPIN, s.elapsed_ns);
     if (m->b->notes)
         b_waits_add_row(m, IPS_WAIT_SPIN, s.elapsed_ns, s.ended);
     v->cpu = ips_min_u64(v->cpu, s.cpu);
@@ -55,7 +55,7 @@ void b_take_over_pending_wait(struct maker *m, struct interval *v,
     if (w->blocked_ns && !v->empty_t)
         v->empty_t = w->t;
     if (w->blocked_ns)
-        b_add_wait(m, cause, w->blocked_ns);
+        b_add_wait_to_sums(m, cause, w->blocked_ns);
     if (m->b->notes)
         b_waits_add_pending(m, cause, w->blocked_ns, true);
     spin->burnt = ips_add_sat(spin->burnt, w->spin.burnt);
@@ -75,8 +75,8 @@ int b_subtract_spin_at_node(struct maker *m, uint32_t node,
 
 /* ---- waits whose end left no arc ---- */
 
-void b_add_unended_wait(struct maker *m, uint32_t arc, uint64_t ns,
-                        bool by_node)
+void b_add_wait_without_waker(struct maker *m, uint32_t arc, uint64_t ns,
+                              bool by_node)
 {
     struct build *b = m->b;
     if (ns == 0 || b->tables || b->unended_failed)
@@ -86,13 +86,14 @@ void b_add_unended_wait(struct maker *m, uint32_t arc, uint64_t ns,
         b->unended.v[b->unended.n++] = (struct ips_unended){ns, arc, by_node};
 }
 
-void b_add_unended_call(struct maker *m, const struct interval *v, uint32_t err)
+void b_add_call_without_waker(struct maker *m, const struct interval *v,
+                              uint32_t err)
 {
     bool limit = err == EAGAIN || err == ETIMEDOUT || err == ETIME;
     bool broken = err == EPIPE || err == ECONNRESET;
     bool explained = v->by_signal || v->by_timer_or_outside || limit;
     if (v->blocked && !explained)
-        b_add_unended_wait(m, m->b->nodes, v->blocked_ns, broken);
+        b_add_wait_without_waker(m, m->b->nodes, v->blocked_ns, broken);
 }
 
 static int compare_unended_by_node(const void *va, const void *vb)
@@ -119,8 +120,8 @@ static bool is_return_of_preempted_send(const struct ips_built *b, uint32_t i)
 }
 
 /* Whether the thread slept for node i, and the node has no cross arc.
- * ips_built_set_peers() may make an arc later, so unended_ns_now() tests this
- * again. */
+ * ips_built_set_peers() may make an arc later, so
+ * get_ns_still_without_recorded_waker() tests this again. */
 static bool slept_without_arc(const struct ips_built *b, uint32_t i)
 {
     return b->g.wait[i] && b->g.xkind[i] == IPS_X_NONE &&
@@ -138,7 +139,7 @@ static uint32_t count_sleeps_without_arc(const struct ips_built *b)
     return n;
 }
 
-int b_list_unended_waits(struct build *b)
+int b_list_waits_without_waker(struct build *b)
 {
     struct ips_built *o = b->out;
     uint32_t n = b->unended.n, room = n + count_sleeps_without_arc(o);
@@ -162,13 +163,14 @@ int b_list_unended_waits(struct build *b)
     return 0;
 }
 
-static uint64_t unended_ns_now(const struct ips_built *b,
-                               const struct ips_unended *u)
+static uint64_t get_ns_still_without_recorded_waker(const struct ips_built *b,
+                                                    const struct ips_unended *u)
 {
     return u->by_node && b->g.xkind[u->node] != IPS_X_NONE ? 0 : u->ns;
 }
 
-uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
+uint64_t ips_sum_ns_without_recorded_waker(const struct ips_built *b,
+                                           uint32_t from, uint32_t to)
 {
     uint32_t low = 0, high = b->unended_count;
     uint64_t ns = 0;
@@ -180,13 +182,14 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
             high = mid;
     }
     for (; low < b->unended_count && b->unended[low].node <= to; low++)
-        ns = ips_add_sat(ns, unended_ns_now(b, &b->unended[low]));
+        ns = ips_add_sat(
+            ns, get_ns_still_without_recorded_waker(b, &b->unended[low]));
     return ns;
 }
 
 /* For damaged records: limits the values so that the path algorithms can add
  * them, as in build/weights.c. */
-static void bound_unended_sums(uint64_t *ns, uint32_t n)
+static void clamp_sums_without_recorded_waker(uint64_t *ns, uint32_t n)
 {
     uint64_t cap = UINT64_MAX;
     for (ips_u128 sum = (ips_u128)1 << 127; sum >= (ips_u128)1 << 58;
@@ -197,7 +200,8 @@ static void bound_unended_sums(uint64_t *ns, uint32_t n)
     }
 }
 
-uint64_t *ips_unended_by_node(const struct ips_built *b, struct ips_err *err)
+uint64_t *ips_make_ns_without_waker_by_node(const struct ips_built *b,
+                                            struct ips_err *err)
 {
     const struct ips_graph *g = &b->g;
     uint64_t *out = b_calloc((size_t)g->node_count + 1, sizeof(*out), err);
@@ -205,8 +209,9 @@ uint64_t *ips_unended_by_node(const struct ips_built *b, struct ips_err *err)
         return out;
     for (uint32_t k = 0; k < b->unended_count; k++) {
         uint64_t *to = &out[b->unended[k].node];
-        *to = ips_add_sat(*to, unended_ns_now(b, &b->unended[k]));
+        *to = ips_add_sat(
+            *to, get_ns_still_without_recorded_waker(b, &b->unended[k]));
     }
-    bound_unended_sums(out, g->node_count);
+    clamp_sums_without_recorded_waker(out, g->node_count);
     return out;
 }

@@ -65,7 +65,7 @@ bool b_is_mutex_after_cond_wait(const struct b_sync *s)
            s->value == VALUE_AFTER_COND;
 }
 
-static uint32_t chain_of(const struct build *b, const struct b_sync *s)
+static uint32_t chain_of_sync(const struct build *b, const struct b_sync *s)
 {
     return b->streams[s->stream].chain;
 }
@@ -119,7 +119,7 @@ struct object {
 
 /* Whether the release can end another wait. Releases of some kinds can end at
  * most `left` more waits, those of other kinds any number. */
-static bool can_release_another(const struct b_sync *r)
+static bool can_release_end_another_wait(const struct b_sync *r)
 {
     bool counts = r->kind == IPS_SYNC_SEMAPHORE || r->kind == IPS_SYNC_COND ||
                   r->kind == IPS_SYNC_FUTEX;
@@ -142,8 +142,8 @@ static bool overlaps_adjacent_release(const struct object *o, uint32_t at,
     const struct b_sync *v = o->b->syncs.v, *r = &v[o->release[at]];
     for (uint32_t k = at ? at - 1 : 0; k <= at + 1 && k < o->releases; k++) {
         const struct b_sync *x = &v[o->release[k]];
-        uint32_t c = chain_of(o->b, x);
-        if (k != at && c != chain_of(o->b, r) && c != acquirer &&
+        uint32_t c = chain_of_sync(o->b, x);
+        if (k != at && c != chain_of_sync(o->b, r) && c != acquirer &&
             x->t < r->t_ret && r->t < x->t_ret)
             return true;
     }
@@ -172,14 +172,15 @@ static uint32_t find_release_that_ended_wait(const struct object *o,
                                              uint64_t earliest, bool *doubtful)
 {
     struct b_sync *v = o->b->syncs.v;
-    uint32_t low = count_releases_until(o, a->t_ret), mine = chain_of(o->b, a);
+    uint32_t low = count_releases_until(o, a->t_ret),
+             mine = chain_of_sync(o->b, a);
     uint32_t found = IPS_NONE;
     for (uint32_t n = 0; low > 0 && n < LOOK_BACK; n++) {
         const struct b_sync *r = &v[o->release[--low]];
         if (r->t < earliest)
             break;
-        if (chain_of(o->b, r) == mine || r->t_ret < a->t ||
-            (consumes_semaphore_unit(a) && !can_release_another(r)))
+        if (chain_of_sync(o->b, r) == mine || r->t_ret < a->t ||
+            (consumes_semaphore_unit(a) && !can_release_end_another_wait(r)))
             continue;
         if (found != IPS_NONE && r->t < a->t)
             break;
@@ -241,8 +242,9 @@ static bool waits_again_now(const struct build *b, uint32_t index)
 
 /* Whether a thread may have ended this wait although the wait timed out. If so,
  * sets *earliest to the earliest time of the release that may have done so. */
-static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
-                                        uint64_t *earliest)
+static bool may_wait_have_ended_before_timeout(const struct build *b,
+                                               uint32_t index,
+                                               uint64_t *earliest)
 {
     const struct b_sync *a = &b->syncs.v[index];
     if (!is_condition_retested(a) || a->err != ETIMEDOUT ||
@@ -268,7 +270,7 @@ static void match_timed_out(const struct object *o, struct b_sync *a,
         struct b_sync *r = &v[o->release[k]];
         if (r->t < earliest)
             break;
-        if (chain_of(o->b, r) == chain_of(o->b, a) ||
+        if (chain_of_sync(o->b, r) == chain_of_sync(o->b, a) ||
             (r->t < just && r->left <= 0))
             continue;
         a->cause = o->release[k];
@@ -293,7 +295,7 @@ static uint32_t find_dead_owner_chain(const struct build *b,
         if (s->in->head.tid != (uint32_t)a->value || s->task ||
             (a->image != IPS_NONE && s->image != a->image) ||
             s->first_ns > a->t_ret || s->first_ns < begun ||
-            s->chain == chain_of(b, a))
+            s->chain == chain_of_sync(b, a))
             continue;
         begun = s->first_ns;
         best = s->chain;
@@ -324,7 +326,8 @@ static void match_acquire(const struct object *o, uint32_t index, bool after)
     }
     a->cause = find_release_that_ended_wait(o, a, earliest, &doubtful);
     if (a->cause == IPS_NONE) {
-        b->out->counts.any_unmatched += !after && !b_may_lack_release(a->kind);
+        b->out->counts.any_unmatched +=
+            !after && !b_may_wait_lack_release(a->kind);
         return;
     }
     struct b_sync *r = &b->syncs.v[a->cause];
@@ -387,7 +390,7 @@ static void match_object(struct object *o, bool after)
      * the releases. */
     for (uint32_t i = 0; i < o->acquires && !after; i++) {
         uint64_t earliest;
-        if (may_have_ended_before_limit(o->b, o->acquire[i], &earliest))
+        if (may_wait_have_ended_before_timeout(o->b, o->acquire[i], &earliest))
             match_timed_out(o, &o->b->syncs.v[o->acquire[i]], earliest);
     }
 }

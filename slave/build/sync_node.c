@@ -15,7 +15,7 @@ static bool has_spun(const struct b_sync *s)
             s->kind != IPS_SYNC_BARRIER && s->kind != IPS_SYNC_COND);
 }
 
-enum ips_wait_cause b_cause_of_sync(uint32_t kind)
+enum ips_wait_cause b_get_wait_cause_of_sync(uint32_t kind)
 {
     bool file = kind == IPS_SYNC_FLOCK || kind == IPS_SYNC_RECORD_LOCK;
     return file                        ? IPS_WAIT_FILE_LOCK
@@ -36,14 +36,14 @@ int b_on_event_wait(struct maker *m, struct b_sync *s, struct interval *v)
     bool terminal = s->kind == IPS_SYNC_TERMINAL;
     enum ips_wait_cause cause = terminal ? IPS_WAIT_TERMINAL : IPS_WAIT_EVENT;
     if (v->blocked)
-        b_count_wait(m, cause, v->blocked_ns);
+        b_record_wait(m, cause, v->blocked_ns);
     if (m->wait.pending && (!m->wait.ready || b_is_nested_epoll_pending(m))) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_take_over_pending_wait(m, v, cause, &spin);
     }
     if (s->cause == IPS_NONE) {
         if (!terminal || !b_is_terminal_input(s->ino))
-            b_add_unended_wait(m, m->b->nodes, slept, false);
+            b_add_wait_without_waker(m, m->b->nodes, slept, false);
         return 0;
     }
     s->node =
@@ -64,16 +64,16 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     if (!got && s->err == ETIMEDOUT && v->blocked && b_count_if_nap(m, v))
         return 0;
     if (waited >= B_BLOCKED_NS && !second)
-        b_count_wait(m,
-                     got               ? b_cause_of_sync(s->kind)
-                     : s->err == EINTR ? IPS_WAIT_SIGNAL
-                                       : IPS_WAIT_TIMER,
-                     waited);
+        b_record_wait(m,
+                      got               ? b_get_wait_cause_of_sync(s->kind)
+                      : s->err == EINTR ? IPS_WAIT_SIGNAL
+                                        : IPS_WAIT_TIMER,
+                      waited);
     if (!got && !second && s->cause == IPS_NONE)
         b->out->counts.idle++;
     if (s->kind == IPS_SYNC_BARRIER) {
-        s->node = b_node_at_call(b, IPS_NODE_AUX, v->cpu, v->t,
-                                 v->blocked ? v->blocked_ns : 0, IPS_NONE);
+        s->node = b_add_call_node(b, IPS_NODE_AUX, v->cpu, v->t,
+                                  v->blocked ? v->blocked_ns : 0, IPS_NONE);
         uint32_t z =
             b_add_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
         /* The last thread to arrive waits for no other: if it was off the CPU,
@@ -84,7 +84,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     }
     if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !has_spun(s)) {
         if (!second)
-            b_add_unended_call(m, v, s->err == EOWNERDEAD ? 0 : s->err);
+            b_add_call_without_waker(m, v, s->err == EOWNERDEAD ? 0 : s->err);
         return 0;
     }
     if (has_spun(s) && waited >= B_BLOCKED_NS)
@@ -113,7 +113,7 @@ static void count_blocked_release(struct maker *m, const struct ips_rec_sync *r,
                                   const struct interval *v)
 {
     if (v->blocked && r->h.a == IPS_SYNC_TERMINAL)
-        b_count_wait(m, IPS_WAIT_TERMINAL, v->blocked_ns);
+        b_record_wait(m, IPS_WAIT_TERMINAL, v->blocked_ns);
 }
 
 int b_on_sync(struct maker *m, const uint8_t *p)
@@ -143,13 +143,13 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     else if (s->used)
         s->node =
             v.blocked && s->kind == IPS_SYNC_TERMINAL
-                ? b_node_at_call(b, IPS_NODE_AUX, v.cpu, v.t, v.blocked_ns,
-                                 IPS_NONE)
+                ? b_add_call_node(b, IPS_NODE_AUX, v.cpu, v.t, v.blocked_ns,
+                                  IPS_NONE)
                 : b_add_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     if (s->release)
         count_blocked_release(m, &r, &v);
     if (s->release && s->used && r.site && b->notes)
-        b_waits_add_release(m, s->node, r.site, v.t);
+        b_add_lock_release_row(m, s->node, r.site, v.t);
     s->next = b->nodes;
     return rc;
 }

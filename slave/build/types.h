@@ -87,7 +87,7 @@ struct b_stream {
     uint32_t first_delay, delay_count; /* the stream's readings of the run
                                           delay: a range in delays */
     /* index in b->delays, and number, of the readings of the run delay that the
-     * last b_scan_new() added */
+     * last b_scan_new_records() added */
     uint32_t first_fresh, fresh;
     struct ips_rec_guessed guessed; /* the last GUESSED record */
 };
@@ -208,13 +208,13 @@ static inline bool b_is_terminal_input(uint64_t ino)
 }
 /* Whether programs make releases of this kind all the time, mostly without a
  * waiter. */
-static inline bool b_is_common_release(uint32_t kind)
+static inline bool b_is_release_mostly_without_waiter(uint32_t kind)
 {
     return kind == IPS_SYNC_WATCH || kind == IPS_SYNC_TERMINAL;
 }
 /* Whether a wait of this kind often has no RELEASE, although no record is
  * missing. */
-static inline bool b_may_lack_release(uint32_t kind)
+static inline bool b_may_wait_lack_release(uint32_t kind)
 {
     return kind == IPS_SYNC_LISTEN || kind == IPS_SYNC_TERMINAL;
 }

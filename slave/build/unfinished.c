@@ -14,14 +14,15 @@ static enum ips_wait_cause wait_cause_of_begun_call(uint64_t what)
     const uint32_t op = IPS_BEGUN_OP(what);
     switch (IPS_BEGUN_TYPE(what)) {
     case IPS_REC_ACQUIRE:
-        return b_cause_of_sync(number);
+        return b_get_wait_cause_of_sync(number);
     case IPS_REC_JOIN:
         return IPS_WAIT_CHILD;
     case IPS_REC_BLOCK:
-        return op == IPS_OP_SLEEP                        ? IPS_WAIT_TIMER
-               : op == IPS_OP_DISK                       ? IPS_WAIT_DISK
-               : op >= IPS_OP_POLL && op <= IPS_OP_EPOLL ? IPS_WAIT_IDLE
-                                                         : b_cause_of_op(op);
+        return op == IPS_OP_SLEEP  ? IPS_WAIT_TIMER
+               : op == IPS_OP_DISK ? IPS_WAIT_DISK
+               : op >= IPS_OP_POLL && op <= IPS_OP_EPOLL
+                   ? IPS_WAIT_IDLE
+                   : b_get_wait_cause_of_op(op);
     default:
         return IPS_WAIT_PEER;
     }
@@ -224,7 +225,7 @@ int b_add_unfinished_call(struct maker *m, uint32_t stream)
     const uint32_t before = b->nodes;
     m->last_ret = ips_max_u64(m->last_ret, end);
     b->off_ns = ips_add_sat(b->off_ns, end - t);
-    b_count_wait(m, wait_cause_of_begun_call(begun->what), end - t);
+    b_record_wait(m, wait_cause_of_begun_call(begun->what), end - t);
     s->last_ns = end;
     s->last_cpu = ips_max_u64(s->last_cpu, begun->cpu);
     return b->notes

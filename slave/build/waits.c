@@ -125,7 +125,7 @@ void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
         n->spin_row = IPS_NONE;
 }
 
-void b_drop_wait_rows(struct build *b, uint32_t arc)
+void b_mark_wait_rows_dropped(struct build *b, uint32_t arc)
 {
     struct b_wait_notes *n = b->notes;
     struct ips_wait_rows *o = n->out;
@@ -137,8 +137,8 @@ void b_drop_wait_rows(struct build *b, uint32_t arc)
         o->dropped[o->dropped_count++] = arc;
 }
 
-void b_waits_add_release(struct maker *m, uint32_t node, uint64_t site,
-                         uint64_t t_ns)
+void b_add_lock_release_row(struct maker *m, uint32_t node, uint64_t site,
+                            uint64_t t_ns)
 {
     struct b_wait_notes *n = m->b->notes;
     struct ips_wait_rows *o = n->out;
@@ -416,7 +416,7 @@ static bool is_wait_row_dropped(const struct ips_wait_rows *o,
                    compare_dropped_nodes);
 }
 
-int b_finish_wait_rows(struct build *b)
+int b_sort_wait_rows(struct build *b)
 {
     struct b_wait_notes *n = b->notes;
     if (!n)

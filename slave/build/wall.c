@@ -22,7 +22,7 @@
 /* Node v is the join of a thread. END of that thread may have CPU that was used
  * after its record: moves the time of END forwards by that CPU, but not past v.
  */
-static void shift_end_of_joined(struct build *b, uint32_t v)
+static void shift_end_time_of_joined_thread(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t u = g->xpred[v];
@@ -41,9 +41,9 @@ static int compare_join_nodes(const void *va, const void *vb)
     return 0;
 }
 
-/* Applies shift_end_of_joined() to all joins, in the order of their nodes:
- * several may join one thread. */
-static int shift_ends_of_joined(struct build *b)
+/* Applies shift_end_time_of_joined_thread() to all joins, in the order of their
+ * nodes: several may join one thread. */
+static int shift_end_times_of_joined_threads(struct build *b)
 {
     uint32_t n = 0, *nodes;
     if (!b->joins.n)
@@ -57,7 +57,7 @@ static int shift_ends_of_joined(struct build *b)
             nodes[n++] = b->joins.v[i].node;
     qsort(nodes, n, sizeof(*nodes), compare_join_nodes);
     for (uint32_t i = 0; i < n; i++)
-        shift_end_of_joined(b, nodes[i]);
+        shift_end_time_of_joined_thread(b, nodes[i]);
     ips_free_large(nodes);
     return 0;
 }
@@ -70,7 +70,7 @@ static bool lower_node_time(struct build *b, uint32_t u, uint32_t i)
     if (g->at[u] <= g->at[i])
         return false;
     if (b->incremental)
-        b_incremental_add_bent_node(b, u, i);
+        b_incremental_add_lowered(b, u, i);
     b->broken |= b_is_final_node(b, u);
     g->at[u] = g->at[i];
     return true;
@@ -174,7 +174,7 @@ static void limit_waits_and_delays(struct build *b, uint32_t c)
     }
 }
 
-int b_order_times_and_waits(struct build *b)
+int b_make_times_consistent(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     size_t room = (size_t)g->node_count + 1, size = sizeof(*g->delay);
@@ -185,7 +185,7 @@ int b_order_times_and_waits(struct build *b)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "delays of %zu nodes",
                            room);
     b_distribute_run_delays(b);
-    int rc = shift_ends_of_joined(b);
+    int rc = shift_end_times_of_joined_threads(b);
     bool bent = has_backward_arc(b);
     if (!bent) {
         correct_remaining_waits(b);

@@ -82,8 +82,8 @@ static int parse_address(const char *text, struct sockaddr_storage *to,
 
 /* Connects within CONNECT_MS, because an address may be unreachable. Returns 0
  * or an errno. */
-static int connect_within(int fd, const struct sockaddr_storage *to,
-                          socklen_t len)
+static int connect_with_timeout(int fd, const struct sockaddr_storage *to,
+                                socklen_t len)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     int flags = fcntl(fd, F_GETFL), failed = 0;
@@ -103,8 +103,8 @@ static int connect_within(int fd, const struct sockaddr_storage *to,
     return failed;
 }
 
-static int send_key(struct slave_trip *t, const uint8_t *key,
-                    struct ips_err *err)
+static int send_key_and_check_reply(struct slave_trip *t, const uint8_t *key,
+                                    struct ips_err *err)
 {
     uint8_t yes = 0;
     int rc =
@@ -125,14 +125,14 @@ static int try_connect_address(struct slave_trip *t, const uint8_t *key,
         return ips_err_set(err, IPS_E_USAGE, "%.120s is not an address",
                            address);
     t->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int failed = t->fd < 0 ? errno : connect_within(t->fd, &to, len);
+    int failed = t->fd < 0 ? errno : connect_with_timeout(t->fd, &to, len);
     int rc = 0;
     if (failed)
         rc = ips_err_set(err, IPS_E_UNREACHABLE, "%s", strerror(failed));
     if (rc == 0)
         slave_wire_set_socket_options(t->fd);
     if (rc == 0)
-        rc = send_key(t, key, err);
+        rc = send_key_and_check_reply(t, key, err);
     if (rc == 0)
         return 0;
     slave_trip_close(t);
@@ -194,12 +194,12 @@ static int measure_trip_batch(struct slave_trip *t, uint64_t bytes,
         rc = slave_wire_recv(t->fd, head, 1, t->stopping, err);
     uint64_t delay = slave_wire_run_delay_ns();
     for (uint32_t i = 0; i < count && rc == 0; i++) {
-        uint64_t cpu_ns = slave_wire_cpu_ns(), at = slave_wire_now_ns();
+        uint64_t cpu_ns = slave_wire_thread_cpu_ns(), at = slave_wire_now_ns();
         rc = slave_wire_send(t->fd, t->buffer, bytes, t->stopping, err);
         if (rc == 0)
             rc = slave_wire_recv(t->fd, t->buffer, bytes, t->stopping, err);
         r->trip[r->count + i] = slave_wire_now_ns() - at;
-        r->near[r->count + i] = slave_wire_cpu_ns() - cpu_ns;
+        r->near[r->count + i] = slave_wire_thread_cpu_ns() - cpu_ns;
     }
     r->delay_ns += slave_wire_run_delay_ns() - delay;
     if (rc == 0)

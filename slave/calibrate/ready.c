@@ -35,9 +35,9 @@ static void *run_sender(void *arg)
     const struct timespec a_while = {0, SLEEP_NS};
     while (s->done < s->count && !atomic_load(s->stopping)) {
         (void)nanosleep(&a_while, NULL);
-        uint64_t before = slave_wire_cpu_ns();
+        uint64_t before = slave_wire_thread_cpu_ns();
         ssize_t n = send(s->fd, "w", 1, MSG_NOSIGNAL);
-        s->cost_ns[s->done] = slave_wire_cpu_ns() - before;
+        s->cost_ns[s->done] = slave_wire_thread_cpu_ns() - before;
         if (n != 1)
             break;
         s->done++;
@@ -57,8 +57,8 @@ static void *run_receiver(void *arg)
     return NULL;
 }
 
-static int start_thread(pthread_t *thread, int processor, void *(*run)(void *),
-                        void *arg)
+static int start_thread_on_processor(pthread_t *thread, int processor,
+                                     void *(*run)(void *), void *arg)
 {
     pthread_attr_t attr;
     cpu_set_t set;
@@ -84,9 +84,10 @@ static int measure_wake_cost_batch(int from, int to, uint32_t count,
         return ips_err_errno(err, "a socket pair to measure waking");
     struct sender s = {
         .fd = fd[0], .count = count, .stopping = stop, .cost_ns = cost_ns};
-    int failed = start_thread(&receiving, to, run_receiver, &fd[1]);
+    int failed =
+        start_thread_on_processor(&receiving, to, run_receiver, &fd[1]);
     if (!failed) {
-        failed = start_thread(&sending, from, run_sender, &s);
+        failed = start_thread_on_processor(&sending, from, run_sender, &s);
         if (failed)
             (void)shutdown(fd[0], SHUT_WR);
         else
@@ -167,8 +168,8 @@ static uint32_t read_load_average_milli(void)
     return (uint32_t)(whole * 1000 + part * 10);
 }
 
-int slave_ready_measure(uint32_t rounds, const atomic_bool *stop,
-                        struct slave_ready *out, struct ips_err *err)
+int slave_ready_measure_machine(uint32_t rounds, const atomic_bool *stop,
+                                struct slave_ready *out, struct ips_err *err)
 {
     if (rounds == 0 || rounds > SLAVE_READY_ROUNDS_MAX)
         return ips_err_set(err, IPS_E_PROTOCOL, "%u rounds of waking", rounds);

@@ -25,7 +25,7 @@ uint64_t slave_wire_now_ns(void)
     return read_clock(CLOCK_MONOTONIC_RAW);
 }
 
-uint64_t slave_wire_cpu_ns(void)
+uint64_t slave_wire_thread_cpu_ns(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
@@ -50,10 +50,10 @@ uint64_t slave_wire_measure_clock_cost(void)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 32; i++) {
-        uint64_t before = slave_wire_cpu_ns();
+        uint64_t before = slave_wire_thread_cpu_ns();
         (void)slave_wire_now_ns(); /* the same clock reads as around a round */
         (void)slave_wire_now_ns();
-        least = ips_min_u64(least, slave_wire_cpu_ns() - before);
+        least = ips_min_u64(least, slave_wire_thread_cpu_ns() - before);
     }
     return least;
 }
@@ -84,8 +84,9 @@ void slave_wire_set_socket_options(int fd)
 
 /* Handles a send or receive that moved no bytes. Returns 0 to try again, or an
  * error code. */
-static int check_stalled_call(ssize_t n, const char *what, uint64_t *since,
-                              const atomic_bool *stop, struct ips_err *err)
+static int retry_or_fail_stalled_call(ssize_t n, const char *what,
+                                      uint64_t *since, const atomic_bool *stop,
+                                      struct ips_err *err)
 {
     if (n == 0)
         return ips_err_set(err, IPS_E_UNREACHABLE,
@@ -117,7 +118,8 @@ int slave_wire_send(int fd, const void *data, size_t len,
             since = 0;
             continue;
         }
-        int rc = check_stalled_call(n < 0 ? n : -1, "send", &since, stop, err);
+        int rc = retry_or_fail_stalled_call(n < 0 ? n : -1, "send", &since,
+                                            stop, err);
         if (rc < 0)
             return rc;
     }
@@ -137,7 +139,7 @@ int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
             since = 0;
             continue;
         }
-        int rc = check_stalled_call(n, "receive", &since, stop, err);
+        int rc = retry_or_fail_stalled_call(n, "receive", &since, stop, err);
         if (rc < 0)
             return rc;
     }

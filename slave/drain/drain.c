@@ -77,7 +77,7 @@ static uint32_t raise_descriptor_limit(void)
 
 /* Removes run directories without a row in the database: an earlier slave was
  * removing these runs. */
-static void remove_orphans(struct slave_drain *d)
+static void remove_orphaned_run_directories(struct slave_drain *d)
 {
     char runs[IPS_PATH_BYTES + 8], path[IPS_PATH_BYTES + 300];
     snprintf(runs, sizeof(runs), "%s/runs", d->state);
@@ -135,7 +135,7 @@ int slave_drain_open(struct slave_drain *d,
     if (rc == 0)
         rc = slave_run_restore_all(d, err);
     if (rc == 0) {
-        remove_orphans(d);
+        remove_orphaned_run_directories(d);
         rc = slave_watch_open(d, err);
     }
     if (rc < 0)
@@ -213,7 +213,7 @@ static int ingest_run(struct slave_drain *d, struct slave_run *run,
     d->frames_len = 0;
     if (run->want_sync || run->scan_now ||
         (run->churns && now_ns >= run->list_ns))
-        (void)slave_watch_list_run(d, run, now_ns);
+        (void)slave_watch_scan_run_directory(d, run, now_ns);
     slave_spare_segments_turn(d, run, now_ns);
     if (run->want_sync)
         slave_run_refresh_control(run);
@@ -296,7 +296,7 @@ static void finish_commit_of_run(struct slave_drain *d, struct slave_run *run)
         if (s->state == SLAVE_SEG_GONE && (s->drop_row || !s->stored)) {
             *p = s->next;
             slave_hashmap_remove(&run->segment_map, &s->link);
-            slave_segment_close_fd(d, s);
+            slave_segment_close_fd_and_mapping(d, s);
             free(s);
             continue;
         }
@@ -382,13 +382,13 @@ static void scan_pool_and_processes(struct slave_drain *d, uint64_t now_ns)
     slave_liveness_handle_events(d, now_ns);
     slave_liveness_check(d, now_ns);
     slave_unrecorded_scan(d, now_ns);
-    slave_load_measure_runs(d, now_ns);
+    slave_load_sample_for_live_runs(d, now_ns);
     if (d->scan_now || now_ns >= d->next_scan_ns) {
         bool periodic = now_ns >= d->next_scan_ns;
         d->scan_now = false;
         d->next_scan_ns =
             now_ns + (d->pool_watch >= 0 ? SCAN_NS : SCAN_BLIND_NS);
-        slave_watch_list_pool(d);
+        slave_watch_scan_pool_directory(d);
         for (struct slave_run *r = d->runs; periodic && r; r = r->next)
             r->scan_now = true;
     }
@@ -396,7 +396,7 @@ static void scan_pool_and_processes(struct slave_drain *d, uint64_t now_ns)
         d->next_control_ns = now_ns + CONTROL_NS;
         for (struct slave_run *r = d->runs; r; r = r->next)
             if (r->in_pool) {
-                slave_run_store_uncounted_bytes(d, r);
+                slave_run_flush_byte_counts_to_control(d, r);
                 slave_run_refresh_control(r);
             }
     }
@@ -404,7 +404,8 @@ static void scan_pool_and_processes(struct slave_drain *d, uint64_t now_ns)
 
 static uint64_t ns_until_next_turn(const struct slave_drain *d, uint64_t now_ns)
 {
-    uint64_t next = ips_min_u64(now_ns + TURN_IDLE_NS, slave_load_next_ns(d));
+    uint64_t next =
+        ips_min_u64(now_ns + TURN_IDLE_NS, slave_load_next_measurement_ns(d));
     if (d->moved_bytes || d->more_to_close)
         return TURN_BUSY_NS;
     for (const struct slave_run *r = d->runs; r; r = r->next) {
@@ -477,7 +478,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     return ns_until_next_turn(d, now_ns);
 }
 
-unsigned slave_drain_highest_fill(const struct slave_drain *d)
+unsigned slave_drain_highest_fill_permille(const struct slave_drain *d)
 {
     unsigned most = 0;
     for (const struct slave_run *r = d->runs; r; r = r->next) {

@@ -309,7 +309,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 
 /* Returns the highest fill (used bytes / quota) of the runs in the pool, in
  * thousandths. */
-unsigned slave_drain_highest_fill(const struct slave_drain *d);
+unsigned slave_drain_highest_fill_permille(const struct slave_drain *d);
 /* Returns the number of runs in the pool, i.e. not closed. */
 unsigned slave_drain_count_open_runs(const struct slave_drain *d);
 struct slave_run *slave_drain_find_run(const struct slave_drain *d,
@@ -347,7 +347,7 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
                                             const char *file);
 /* Whether all processes of the run that were seen have ended; false if none was
  * seen. */
-bool slave_run_all_dead(const struct slave_run *run);
+bool slave_run_are_all_processes_dead(const struct slave_run *run);
 /* slave_run_try_close() closes the run if it is over. All closes of a turn
  * share pool.lock; slave_run_release_pool_lock() releases it at the end of the
  * turn. */
@@ -362,17 +362,18 @@ void slave_run_enforce_limits(struct slave_drain *d);
 void slave_run_free_dead_processes(struct slave_drain *d, struct slave_run *run,
                                    uint64_t now_ns);
 void slave_run_free(struct slave_drain *d, struct slave_run *run);
-void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
+void slave_segment_close_fd_and_mapping(struct slave_drain *d,
+                                        struct slave_segment *seg);
 
 /* Functions of watch.c: */
 int slave_watch_open(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
 void slave_watch_handle_events(struct slave_drain *d, uint64_t now_ns);
-void slave_watch_list_pool(struct slave_drain *d);
+void slave_watch_scan_pool_directory(struct slave_drain *d);
 /* Lists the run's directory in the pool: adds new segments, and marks those
  * that have vanished as gone. Returns the number of new segments, or < 0 on
  * failure. */
-int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
-                         uint64_t now_ns);
+int slave_watch_scan_run_directory(struct slave_drain *d, struct slave_run *run,
+                                   uint64_t now_ns);
 void slave_watch_stop_watching_run(struct slave_drain *d,
                                    struct slave_run *run);
 
@@ -381,8 +382,9 @@ void slave_watch_stop_watching_run(struct slave_drain *d,
 struct slave_spare_segments;
 /* Takes over the spare segment `name`, which an earlier slave left in the
  * directory of the run. */
-void slave_spare_segments_take_over(struct slave_drain *d,
-                                    struct slave_run *run, const char *name);
+void slave_spare_segments_reopen_existing(struct slave_drain *d,
+                                          struct slave_run *run,
+                                          const char *name);
 /* Does nothing before the time is due. Adopts the spare segments that processes
  * have taken, and makes new ones; removes all of them if none was taken for
  * long. */
@@ -408,7 +410,8 @@ void slave_liveness_close_pidfd(struct slave_image *image);
 /* Whether some process on this machine has the run in its environment. Also
  * true if memory is short. Checked before a run is closed. Reads /proc at most
  * once in 50 ms for all runs; costs 10 us a process. */
-bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run);
+bool slave_liveness_is_run_in_environments(struct slave_drain *d,
+                                           const char *run);
 
 /* Functions of ingest.c: */
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
@@ -439,8 +442,8 @@ bool slave_ingest_admit_ring_segment(struct slave_run *run,
 
 /* drain/reclaim.c: adds uncounted_released and uncounted_spare to the run's
  * control file. If that fails, a call about a second later adds them. */
-void slave_run_store_uncounted_bytes(const struct slave_drain *d,
-                                     struct slave_run *run);
+void slave_run_flush_byte_counts_to_control(const struct slave_drain *d,
+                                            struct slave_run *run);
 
 /* drain/reclaim.c: hands back or removes a segment that is committed. If its
  * writer has used it again meanwhile, starts to read it anew. */

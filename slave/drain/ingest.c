@@ -25,7 +25,8 @@
 #define GAP_NS (2 * SLAVE_SECOND_NS)
 #define NEW_NS (5 * SLAVE_SECOND_NS)
 
-void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg)
+void slave_segment_close_fd_and_mapping(struct slave_drain *d,
+                                        struct slave_segment *seg)
 {
     slave_guarded_close(&seg->mapping);
     if (seg->fd >= 0) {
@@ -117,7 +118,8 @@ static void resume_segment(struct slave_run *run, struct slave_segment *seg,
  * wrote its segments: a program of root's may have become another user, or
  * another user may have planted a segment. Sets the stream's uid
  * accordingly. */
-static void lower_trust_of_stream(struct slave_stream *stream, uint32_t uid)
+static void set_least_trusted_uid_of_stream(struct slave_stream *stream,
+                                            uint32_t uid)
 {
     uint32_t *own = &stream->row.head.uid;
     if (uid == *own || uid == 0)
@@ -191,8 +193,9 @@ static void handle_missing_header(struct slave_run *run,
 
 /* Whether the header belongs to the thread that the name of the file states
  * (PID.TID.STAMP.seg). The name of a spare segment states no thread. */
-static bool is_header_of_named_thread(const struct slave_segment *seg,
-                                      const struct ips_segment_header *head)
+static bool
+is_header_of_thread_in_file_name(const struct slave_segment *seg,
+                                 const struct ips_segment_header *head)
 {
     unsigned pid, tid;
     unsigned long long stamp;
@@ -225,7 +228,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
         seg->drop_row = seg->stored;
         return;
     }
-    if (rc == 0 && !is_header_of_named_thread(seg, &head))
+    if (rc == 0 && !is_header_of_thread_in_file_name(seg, &head))
         rc = ips_err_set(&err, IPS_E_CORRUPT,
                          "its header is not that of its thread");
     if (rc < 0) {
@@ -240,7 +243,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
     struct slave_stream *stream = slave_run_find_or_add_stream(run, &head);
     if (!stream)
         return; /* out of memory: the segment is tried again later */
-    lower_trust_of_stream(stream, st.st_uid);
+    set_least_trusted_uid_of_stream(stream, st.st_uid);
     seg->stream = stream;
     seg->since_ns = 0;
     seg->next_poll_ns = 0;
@@ -385,15 +388,15 @@ static void skip_reservation(struct slave_run *run, struct slave_segment *seg,
 /* Skips an unpublished reservation at the cursor if its writer is dead, or if
  * the reservation stayed unpublished too long (PENDING_CLOSED_NS,
  * PENDING_OPEN_NS). Returns true if it was skipped. */
-static bool skip_pending_reservation(struct slave_run *run,
-                                     struct slave_segment *seg, bool closed,
-                                     bool gone, uint64_t now_ns)
+static bool skip_reservation_if_overdue(struct slave_run *run,
+                                        struct slave_segment *seg, bool closed,
+                                        bool gone, uint64_t now_ns)
 {
     uint8_t head[IPS_REC_MAX_BYTES + 8] = {0};
     ssize_t n =
         slave_pread_without_eintr(seg->fd, head, sizeof(head), seg->row.at);
-    uint32_t word = n >= 4 ? slave_load_record_word(head) : 0;
-    size_t bytes = record_bytes_of_word(word);
+    uint32_t word = n >= 4 ? slave_read_record_head_word(head) : 0;
+    size_t bytes = record_bytes_from_head_word(word);
     if ((word & 0xffu) != IPS_REC_RESERVED || bytes < sizeof(uint64_t) * 2 ||
         bytes > seg->size - seg->row.at)
         /* the reservation was published in the meantime, or is incomplete: the
@@ -402,8 +405,8 @@ static bool skip_pending_reservation(struct slave_run *run,
     if (!seg->since_ns)
         seg->since_ns = now_ns;
     uint64_t age = ips_sub_sat(now_ns, seg->since_ns);
-    bool later =
-        bytes + 4 <= (size_t)n && slave_load_record_word(head + bytes) != 0;
+    bool later = bytes + 4 <= (size_t)n &&
+                 slave_read_record_head_word(head + bytes) != 0;
     if (!gone && !(closed && age > PENDING_CLOSED_NS) &&
         !(later && age > PENDING_OPEN_NS))
         return false;
@@ -423,9 +426,9 @@ static bool skip_unmarked_hole(struct slave_run *run, struct slave_segment *seg)
     for (size_t at = 8; n > 0 && at + 8 <= (size_t)n &&
                         at <= IPS_REC_MAX_BYTES && seg->row.at + at < seg->size;
          at += 8) {
-        if (slave_load_record_word(buffer + at) == 0)
+        if (slave_read_record_head_word(buffer + at) == 0)
             continue;
-        if (ips_rec_check(buffer + at, (size_t)n - at) == 0)
+        if (ips_rec_check_and_get_length(buffer + at, (size_t)n - at) == 0)
             return false;
         skip_reservation(run, seg, (uint32_t)at);
         return true;
@@ -455,8 +458,8 @@ static void add_lost_counts(struct slave_run *run, struct slave_segment *seg,
 
 /* Makes the next turn poll the handed-back segments of seg's stream: before the
  * writer closed `seg`, it began its next segment, perhaps in one of these. */
-static void schedule_drained_polls(const struct slave_run *run,
-                                   const struct slave_segment *seg)
+static void schedule_polls_of_drained_segments(const struct slave_run *run,
+                                               const struct slave_segment *seg)
 {
     for (struct slave_segment *s = run->segments; s; s = s->next)
         if (s->stream == seg->stream && s->state == SLAVE_SEG_DRAINED)
@@ -492,7 +495,7 @@ static void note_call_in_progress(struct slave_run *run,
 static void mark_segment_done(const struct slave_run *run,
                               struct slave_segment *seg)
 {
-    schedule_drained_polls(run, seg);
+    schedule_polls_of_drained_segments(run, seg);
     slave_segment_mark_dirty(seg);
     slave_stream_mark_dirty(seg->stream);
     seg->row.done = true;
@@ -511,7 +514,7 @@ static int read_records(struct slave_drain *d, struct slave_run *run,
     *finished = false;
     while (budget > 0) {
         bool wrong = false;
-        int rc = slave_segment_reader_find_published(d, seg, &look, err);
+        int rc = slave_segment_reader_find_published_end(d, seg, &look, err);
         if (rc < 0)
             return rc;
         if (look.extent > 0) {
@@ -530,7 +533,7 @@ static int read_records(struct slave_drain *d, struct slave_run *run,
         if (look.stop_reason == SLAVE_STOP_MORE)
             continue;
         if (look.stop_reason == SLAVE_STOP_PENDING) {
-            if (!skip_pending_reservation(run, seg, closed, gone, now_ns))
+            if (!skip_reservation_if_overdue(run, seg, closed, gone, now_ns))
                 return 0;
             continue;
         }
@@ -650,5 +653,5 @@ void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
     if (seg->state == SLAVE_SEG_READING && !seg->row.done)
         read_and_finish_segment(d, run, seg, now_ns, err);
     if (d->open_fds > d->max_fds)
-        slave_segment_close_fd(d, seg);
+        slave_segment_close_fd_and_mapping(d, seg);
 }

@@ -1,7 +1,7 @@
 /*
  * Decides which processes are alive. A pidfd for each image reports a death at
  * once, and a reused pid cannot mislead it, unless the pid was reused before
- * the slave opened it. process_is_younger() detects that case by two
+ * the slave opened it. is_pid_reused_since_image() detects that case by two
  * independent signs, because either may be wrong (stamps of a test clock; a
  * clock that was set in between).
  *
@@ -58,7 +58,7 @@ void slave_liveness_read_namespace(struct slave_drain *d)
 
 /* Returns this machine's clock as the agent's stamps show it: test options
  * shift the agent's stamps, so the same shift is applied here. */
-static uint64_t agent_clock_ns(const struct ips_control *c)
+static uint64_t now_on_agent_clock_ns(const struct ips_control *c)
 {
     int64_t since =
         (int64_t)(clock_ns(CLOCK_MONOTONIC_RAW) - c->created_raw_ns);
@@ -76,7 +76,7 @@ static void mark_image_ended(struct slave_image *image,
     image->state = state;
     image->next_look_ns = 0;
     if (state == SLAVE_IMAGE_DEAD)
-        image->dead_t_ns = agent_clock_ns(&image->run->row.control);
+        image->dead_t_ns = now_on_agent_clock_ns(&image->run->row.control);
     image->run->changed_ns = slave_now_ns();
     for (struct slave_segment *s = image->run->segments; s; s = s->next)
         if (s->stream && s->stream->image == image)
@@ -121,16 +121,17 @@ static uint64_t process_start_boot_ns(uint32_t pid)
 /* Whether the process that has the pid now started after the segment was made,
  * so that the pid was reused. Both the image's stamp and the file's time (0:
  * there is no file) must say so, by more than 2 s. */
-static bool process_is_younger(const struct slave_image *image, uint32_t pid,
-                               const struct ips_clock *clock,
-                               uint64_t mtime_real_ns)
+static bool is_pid_reused_since_image(const struct slave_image *image,
+                                      uint32_t pid,
+                                      const struct ips_clock *clock,
+                                      uint64_t mtime_real_ns)
 {
     uint64_t start = process_start_boot_ns(pid);
     if (start == 0)
         return false;
     uint64_t age = ips_sub_sat(clock_ns(CLOCK_BOOTTIME), start);
     uint64_t slack = 2 * SLAVE_SECOND_NS;
-    uint64_t now = agent_clock_ns(&image->run->row.control);
+    uint64_t now = now_on_agent_clock_ns(&image->run->row.control);
     uint64_t image_age = ips_sub_sat(now, ips_clock_to_ns(clock, image->stamp));
     uint64_t file_age = mtime_real_ns
                             ? ips_sub_sat(slave_real_ns(), mtime_real_ns)
@@ -252,8 +253,8 @@ void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
         d->next_proc_scan_ns = 0;
         return;
     }
-    if (st && process_is_younger(image, image->pid, &st->row.head.clock,
-                                 mtime_real_ns)) {
+    if (st && is_pid_reused_since_image(image, image->pid, &st->row.head.clock,
+                                        mtime_real_ns)) {
         mark_process_dead(image);
         return;
     }
@@ -352,8 +353,8 @@ static bool watch_images_of_proc_entry(const char *pid, void *arg)
     return false;
 }
 
-static void mark_dead_if_idle(struct slave_drain *d, struct slave_image *i,
-                              uint64_t now_ns)
+static void mark_image_dead_if_idle(struct slave_drain *d,
+                                    struct slave_image *i, uint64_t now_ns)
 {
     uint64_t idle = ips_sub_sat(now_ns, i->last_ns);
     if (d->pidns_initial || (i->ended && idle > IDLE_ENDED_NS) ||
@@ -383,7 +384,7 @@ void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
     for (struct slave_run *r = d->runs; r; r = r->next)
         for (struct slave_image *i = r->images; i; i = i->next)
             if (i->state == SLAVE_IMAGE_UNSEEN)
-                mark_dead_if_idle(d, i, now_ns);
+                mark_image_dead_if_idle(d, i, now_ns);
 }
 
 /* ---- before a run is closed ---- */
@@ -460,7 +461,8 @@ static bool collect_run_of_process(const char *pid, void *arg)
     return failed;
 }
 
-bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run)
+bool slave_liveness_is_run_in_environments(struct slave_drain *d,
+                                           const char *run)
 {
     uint64_t now_ns = slave_now_ns();
     if (!d->carried_ns || now_ns >= d->carried_ns + ENVIRONMENT_NS) {
@@ -474,7 +476,7 @@ bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run)
     return !d->carried_ns || is_run_in_environments(d, run);
 }
 
-bool slave_run_all_dead(const struct slave_run *run)
+bool slave_run_are_all_processes_dead(const struct slave_run *run)
 {
     /* Only the last image of a process counts, not those that an exec
      * replaced. */

@@ -71,8 +71,8 @@ static bool has_living_process(const struct slave_run *r)
     return i != NULL;
 }
 
-static void add_load(struct slave_drain *d, struct slave_run *r,
-                     const struct slave_load *load, uint64_t now_ns)
+static void store_load_sample(struct slave_drain *d, struct slave_run *r,
+                              const struct slave_load *load, uint64_t now_ns)
 {
     struct ips_err err = {0};
     uint64_t since = r->load_ns ? now_ns - r->load_ns : OFTEN_NS;
@@ -89,7 +89,7 @@ static void add_load(struct slave_drain *d, struct slave_run *r,
     r->load_looks++;
 }
 
-uint64_t slave_load_next_ns(const struct slave_drain *d)
+uint64_t slave_load_next_measurement_ns(const struct slave_drain *d)
 {
     for (const struct slave_run *r = d->runs; r; r = r->next)
         if (has_living_process(r))
@@ -97,7 +97,7 @@ uint64_t slave_load_next_ns(const struct slave_drain *d)
     return UINT64_MAX;
 }
 
-void slave_load_measure_runs(struct slave_drain *d, uint64_t now_ns)
+void slave_load_sample_for_live_runs(struct slave_drain *d, uint64_t now_ns)
 {
     struct slave_load load;
     bool known = false, often = false;
@@ -112,7 +112,7 @@ void slave_load_measure_runs(struct slave_drain *d, uint64_t now_ns)
             return;
         }
         known = true;
-        add_load(d, r, &load, now_ns);
+        store_load_sample(d, r, &load, now_ns);
         often |= r->load_looks < OFTEN;
     }
     if (known)

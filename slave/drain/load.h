@@ -28,9 +28,9 @@ bool slave_load_parse(const char *text, struct slave_load *out);
 
 /* Does nothing before the time is due. Measures the load and stores it for all
  * runs with a living process. */
-void slave_load_measure_runs(struct slave_drain *d, uint64_t now_ns);
+void slave_load_sample_for_live_runs(struct slave_drain *d, uint64_t now_ns);
 /* Returns the monotonic time of the next measurement; UINT64_MAX: no run has a
  * living process. */
-uint64_t slave_load_next_ns(const struct slave_drain *d);
+uint64_t slave_load_next_measurement_ns(const struct slave_drain *d);
 
 #endif

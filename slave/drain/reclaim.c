@@ -13,8 +13,8 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/segment_reader.h"
 
-void slave_run_store_uncounted_bytes(const struct slave_drain *d,
-                                     struct slave_run *run)
+void slave_run_flush_byte_counts_to_control(const struct slave_drain *d,
+                                            struct slave_run *run)
 {
     struct ips_err err = {0};
     char dir[IPS_PATH_BYTES + 80];
@@ -43,9 +43,9 @@ static void remove_segment(struct slave_drain *d, struct slave_run *run,
             return;
         }
         run->uncounted_released += (uint64_t)st.st_blocks * 512;
-        slave_run_store_uncounted_bytes(d, run);
+        slave_run_flush_byte_counts_to_control(d, run);
     }
-    slave_segment_close_fd(d, seg);
+    slave_segment_close_fd_and_mapping(d, seg);
     slave_segment_set_state(seg, SLAVE_SEG_GONE, why);
     seg->drop_row = seg->stored;
 }
@@ -90,8 +90,10 @@ bool slave_ingest_admit_ring_segment(struct slave_run *run,
     return true;
 }
 
-static void reclaim_read_segment(struct slave_drain *d, struct slave_run *run,
-                                 struct slave_segment *seg, uint64_t now_ns)
+static void reclaim_fully_read_segment(struct slave_drain *d,
+                                       struct slave_run *run,
+                                       struct slave_segment *seg,
+                                       uint64_t now_ns)
 {
     struct ips_err err = {0};
     struct ips_segment_header head;
@@ -163,9 +165,9 @@ void slave_ingest_poll_finished_segment(struct slave_drain *d,
     else if (now_ns < seg->next_poll_ns && !run->want_sync)
         return;
     if (seg->state == SLAVE_SEG_DONE)
-        reclaim_read_segment(d, run, seg, now_ns);
+        reclaim_fully_read_segment(d, run, seg, now_ns);
     else if (seg->state == SLAVE_SEG_DRAINED)
         reuse_or_remove_drained_segment(d, run, seg, now_ns);
     if (d->open_fds > d->max_fds)
-        slave_segment_close_fd(d, seg);
+        slave_segment_close_fd_and_mapping(d, seg);
 }

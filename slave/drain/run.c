@@ -207,7 +207,7 @@ static void free_streams_segments_and_images(struct slave_drain *d,
     while (run->segments) {
         struct slave_segment *s = run->segments;
         run->segments = s->next;
-        slave_segment_close_fd(d, s);
+        slave_segment_close_fd_and_mapping(d, s);
         free(s);
     }
     while (run->streams) {
@@ -352,8 +352,9 @@ static void merge_control_file(struct slave_run *run,
 
 /* Opens the run's archive; *missing: bytes that were committed and are not
  * there. */
-static int open_archive(struct slave_drain *d, struct slave_run *run,
-                        uint64_t *missing, struct ips_err *err)
+static int open_archive_and_load_rows(struct slave_drain *d,
+                                      struct slave_run *run, uint64_t *missing,
+                                      struct ips_err *err)
 {
     int rc = ips_path_make_directories(run->dir, 0700, err);
     /* Must come before slave_archive_open, which cuts off what was not
@@ -378,7 +379,7 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
         run = append_new_run(d, name);
     if (!run)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = open_archive(d, run, &missing, err);
+    int rc = open_archive_and_load_rows(d, run, &missing, err);
     if (rc < 0) {
         if (!run->unopened[0])
             d->version++;
@@ -470,7 +471,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
     if (slave_spare_segments_withdraw(d, run) != 0 ||
-        slave_watch_list_run(d, run, slave_now_ns()) != 0)
+        slave_watch_scan_run_directory(d, run, slave_now_ns()) != 0)
         return; /* a new process appeared: the run is not over */
     /* last read of the control file, which is removed with the directory */
     slave_run_refresh_control(run);
@@ -478,7 +479,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
     row.closed = true;
     row.closed_real_ns = slave_real_ns();
     if (run->repack)
-        row.archive_bytes = slave_repack_length(run->repack);
+        row.archive_bytes = slave_repack_new_archive_bytes(run->repack);
     int rc = slave_archive_sync(&run->archive, &err);
     if (rc == 0)
         rc = slave_store_begin(d->store, &err);
@@ -537,7 +538,7 @@ static bool advance_repack(struct slave_drain *d, struct slave_run *run)
     if (rc < 0 && rc != IPS_E_BUSY)
         ips_log_warn("run %s: cannot repack its archive: %s", run->row.name,
                      err.msg);
-    if (rc < 0 || slave_repack_length(run->repack) >= a->length) {
+    if (rc < 0 || slave_repack_new_archive_bytes(run->repack) >= a->length) {
         if (rc != IPS_E_BUSY)
             run->repack_in_vain = a->length;
         slave_repack_free(run->repack);
@@ -549,7 +550,7 @@ static bool advance_repack(struct slave_drain *d, struct slave_run *run)
 /* Takes pool.lock for all runs that this turn closes. If runs are created one
  * after the other, some process holds the lock nearly always; so this tries
  * several times. */
-static bool take_pool_lock(struct slave_drain *d)
+static bool try_to_take_pool_lock(struct slave_drain *d)
 {
     const struct timespec pause = {0, LOCK_PAUSE_NS};
     if (d->pool_lock >= 0 || d->pool_lock_missed)
@@ -580,7 +581,7 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
     if (run->stream_count == 0 &&
         ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
-    if (slave_liveness_is_run_in_environs(d, run->row.name)) {
+    if (slave_liveness_is_run_in_environments(d, run->row.name)) {
         /* Some process has the run in its environment, but has recorded nothing
          * yet, or never will: try again later. */
         run->next_close_ns = now_ns + SLAVE_SECOND_NS / 2;
@@ -590,7 +591,7 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         run->next_close_ns = now_ns;
         return;
     }
-    if (take_pool_lock(d))
+    if (try_to_take_pool_lock(d))
         close_run(d, run);
 }
 

@@ -23,7 +23,7 @@ static size_t count_published_bytes(const uint8_t *p, size_t len, bool is_end,
     while (len - at >= sizeof(struct ips_rec_head)) {
         uint32_t word = __atomic_load_n(
             (const uint32_t *)(const void *)(p + at), __ATOMIC_RELAXED);
-        size_t n = record_bytes_of_word(word);
+        size_t n = record_bytes_from_head_word(word);
         if (word == 0)
             return at;
         if (n < sizeof(struct ips_rec_head) || (word & 0xffu) == 0 ||
@@ -53,7 +53,7 @@ struct span {
     struct slave_segment_look *request;
 };
 
-static void find_published(void *arg)
+static void find_published_end_in_span(void *arg)
 {
     const struct span *s = arg;
     s->request->extent = count_published_bytes(
@@ -87,17 +87,17 @@ static bool find_published_by_mapping(struct slave_segment *seg, size_t len,
     size_t whole = slave_guarded_allocated_end(v, seg->fd, at, at + len);
     struct span s = {v->data + at, whole > at ? whole - at : 0, look};
     s.len = s.len < len ? s.len : len;
-    if (!slave_guarded_call(v, find_published, &s)) {
+    if (!slave_guarded_call(v, find_published_end_in_span, &s)) {
         drop_mapping(seg);
         return false;
     }
     return look->extent > 0 || look->stop_reason != SLAVE_STOP_MORE;
 }
 
-int slave_segment_reader_find_published(struct slave_drain *d,
-                                        struct slave_segment *seg,
-                                        struct slave_segment_look *look,
-                                        struct ips_err *err)
+int slave_segment_reader_find_published_end(struct slave_drain *d,
+                                            struct slave_segment *seg,
+                                            struct slave_segment_look *look,
+                                            struct ips_err *err)
 {
     look->left = seg->size - seg->row.at;
     struct span s = {d->peek, ips_min_u64(look->left, look->most), look};
@@ -112,7 +112,7 @@ int slave_segment_reader_find_published(struct slave_drain *d,
     if (n < 0)
         return ips_err_errno(err, "segment %s", seg->row.file);
     if ((size_t)n == s.len) /* a short read means that the file was truncated */
-        find_published(&s);
+        find_published_end_in_span(&s);
     return 0;
 }
 
@@ -149,7 +149,7 @@ int slave_segment_reader_read_header(struct slave_segment *seg,
 static size_t common_call_record_bytes(uint32_t word)
 {
     uint32_t type = word & 0xffu;
-    size_t n = record_bytes_of_word(word);
+    size_t n = record_bytes_from_head_word(word);
     if (n == sizeof(struct ips_rec_io_short))
         return type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT ? n : 0;
     return n == sizeof(struct ips_rec_io) &&
@@ -161,16 +161,17 @@ static size_t common_call_record_bytes(uint32_t word)
 
 /* Checks the records, counts them in *records, and notes in `image` whether a
  * final END is among them. Returns the number of valid bytes. */
-static size_t check_records(struct slave_image *image, const uint8_t *p,
-                            size_t len, uint32_t *records)
+static size_t check_and_count_records(struct slave_image *image,
+                                      const uint8_t *p, size_t len,
+                                      uint32_t *records)
 {
     size_t at = 0;
     *records = 0;
     while (at < len) {
-        uint32_t word = slave_load_record_word(p + at);
+        uint32_t word = slave_read_record_head_word(p + at);
         size_t n = common_call_record_bytes(word);
         if (n == 0 || len - at < n)
-            n = ips_rec_check(p + at, len - at);
+            n = ips_rec_check_and_get_length(p + at, len - at);
         if (n == 0)
             break;
         if ((word & 0xffu) == IPS_REC_END) {
@@ -232,7 +233,7 @@ int slave_segment_reader_copy_published(struct slave_drain *d,
     uint8_t *data = (uint8_t *)(frame + 1);
     uint32_t records;
     size_t good = copy_bytes(seg, data, len)
-                      ? check_records(st->image, data, len, &records)
+                      ? check_and_count_records(st->image, data, len, &records)
                       : 0;
     *wrong = good != len;
     if (good == 0)

@@ -40,10 +40,10 @@ struct slave_segment_look {
 
 /* Finds the published records after the segment's cursor. Overwrites
  * d->peek. */
-int slave_segment_reader_find_published(struct slave_drain *d,
-                                        struct slave_segment *seg,
-                                        struct slave_segment_look *look,
-                                        struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_find_published_end(struct slave_drain *d,
+                                            struct slave_segment *seg,
+                                            struct slave_segment_look *look,
+                                            struct ips_err *err) IPS_MUST_USE;
 
 /* Copies `len` published bytes at the cursor into a frame and moves the cursor
  * past the valid records. Sets *wrong if not all of the bytes are valid
@@ -69,14 +69,14 @@ int slave_segment_reader_read_header(struct slave_segment *seg,
 /* Like pread(), but tries again after EINTR. */
 ssize_t slave_pread_without_eintr(int fd, void *out, size_t len, uint32_t at);
 
-static inline uint32_t slave_load_record_word(const uint8_t *p)
+static inline uint32_t slave_read_record_head_word(const uint8_t *p)
 {
     uint32_t word;
     memcpy(&word, p, sizeof(word));
     return word;
 }
 
-static inline size_t record_bytes_of_word(uint32_t word)
+static inline size_t record_bytes_from_head_word(uint32_t word)
 {
     return (size_t)(word >> 8 & 0xffu) * 8;
 }

@@ -109,7 +109,7 @@ static void make_missing_spare_segments(struct slave_drain *d,
         register_spare(d, run->spare_segments, n, fd);
         run->uncounted_spare += bytes;
     }
-    slave_run_store_uncounted_bytes(d, run);
+    slave_run_flush_byte_counts_to_control(d, run);
 }
 
 static bool is_spare_taken(int fd)
@@ -123,8 +123,9 @@ static bool is_spare_taken(int fd)
 
 /* Makes spare number `n`, to which a process writes, an ordinary segment:
  * renames its file and adds it to the run's segments. */
-static void adopt_spare(struct slave_drain *d, struct slave_run *run,
-                        uint32_t n, uint64_t now_ns)
+static void convert_spare_to_ordinary_segment(struct slave_drain *d,
+                                              struct slave_run *run, uint32_t n,
+                                              uint64_t now_ns)
 {
     char old[32], name[64];
     struct slave_spare_segments *sp = run->spare_segments;
@@ -156,15 +157,15 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
         run->scan_now = true;
 }
 
-static unsigned adopt_taken_spare_segments(struct slave_drain *d,
-                                           struct slave_run *run,
-                                           uint64_t now_ns)
+static unsigned convert_taken_spare_segments(struct slave_drain *d,
+                                             struct slave_run *run,
+                                             uint64_t now_ns)
 {
     unsigned taken = 0;
     for (uint32_t n = 0; n < IPS_SPARES; n++)
         if (run->spare_segments->fd[n] >= 0 &&
             is_spare_taken(run->spare_segments->fd[n])) {
-            adopt_spare(d, run, n, now_ns);
+            convert_spare_to_ordinary_segment(d, run, n, now_ns);
             taken++;
         }
     return taken;
@@ -178,7 +179,7 @@ void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
     struct slave_spare_segments *sp = get_or_make_spare_segments(run);
     if (!sp || (now_ns < sp->next_ns && !run->want_sync))
         return;
-    unsigned taken = adopt_taken_spare_segments(d, run, now_ns);
+    unsigned taken = convert_taken_spare_segments(d, run, now_ns);
     run->appeared += taken;
     if (taken)
         sp->taken_ns = now_ns;
@@ -221,7 +222,7 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
         if (sp->fd[n] < 0)
             continue;
         if (!withdraw_spare(sp->fd[n])) {
-            adopt_spare(d, run, n, slave_now_ns());
+            convert_spare_to_ordinary_segment(d, run, n, slave_now_ns());
             taken++;
             continue;
         }
@@ -230,7 +231,7 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
             run->uncounted_released += (uint64_t)st.st_blocks * 512;
         close_spare(d, sp, n);
     }
-    slave_run_store_uncounted_bytes(d, run);
+    slave_run_flush_byte_counts_to_control(d, run);
     slave_spare_segments_free(d, run);
     return taken;
 }
@@ -243,8 +244,9 @@ void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run)
     run->spare_segments = NULL;
 }
 
-void slave_spare_segments_take_over(struct slave_drain *d,
-                                    struct slave_run *run, const char *name)
+void slave_spare_segments_reopen_existing(struct slave_drain *d,
+                                          struct slave_run *run,
+                                          const char *name)
 {
     struct ips_err err = {0};
     struct stat st;

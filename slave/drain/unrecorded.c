@@ -28,7 +28,7 @@ struct examined_process {
     bool maps_agent, maps_anything;
 };
 
-bool slave_unrecorded_has_ended(int pidfd)
+bool slave_unrecorded_has_process_ended(int pidfd)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
     return pidfd >= 0 && poll(&p, 1, 0) != 0;
@@ -42,7 +42,8 @@ static void store_unrecorded_row(struct examined_process *l,
 {
     struct ips_err err = {0};
     row->pid = l->image->pid;
-    if (l->rows++ >= ROWS_MAX || slave_unrecorded_has_ended(l->image->pidfd))
+    if (l->rows++ >= ROWS_MAX ||
+        slave_unrecorded_has_process_ended(l->image->pidfd))
         return;
     if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
                                    &err) < 0)
@@ -75,8 +76,8 @@ static void store_io_uring_use(struct examined_process *l)
 /* GCC's OpenMP runtime waits on futexes with system calls of its own; LLVM's
  * and Intel's mostly spin on memory. If the row maps the code of such a
  * runtime, turns it into a SLAVE_UNSEEN_OWN row. */
-static bool convert_if_runtime_code(struct slave_unrecorded_row *row,
-                                    const char *path, size_t len)
+static bool convert_row_if_threading_runtime(struct slave_unrecorded_row *row,
+                                             const char *path, size_t len)
 {
     const char *what = ips_runtime_of(path, len);
     if (!what)
@@ -86,8 +87,8 @@ static bool convert_if_runtime_code(struct slave_unrecorded_row *row,
     return true;
 }
 
-bool slave_unrecorded_parse_map(const char *line, const char *pool,
-                                struct slave_unrecorded_row *row)
+bool slave_unrecorded_parse_maps_line(const char *line, const char *pool,
+                                      struct slave_unrecorded_row *row)
 {
     char perms[5] = "";
     unsigned major = 0, minor = 0;
@@ -110,7 +111,7 @@ bool slave_unrecorded_parse_map(const char *line, const char *pool,
         row->dev = row->ino = 0;
         return true;
     }
-    if (perms[2] == 'x' && convert_if_runtime_code(row, path, n))
+    if (perms[2] == 'x' && convert_row_if_threading_runtime(row, path, n))
         return true;
     if (perms[3] != 's' || ino == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
         (strncmp(path, pool, p) == 0 && path[p] == '/'))
@@ -133,7 +134,7 @@ bool slave_unrecorded_is_map_of_agent(const char *line, const char *pool)
            strstr(name, IPS_SEGMENT_SUFFIX) != NULL;
 }
 
-static bool has_threads(uint32_t pid)
+static bool has_several_threads(uint32_t pid)
 {
     char path[64];
     unsigned count = 0;
@@ -146,7 +147,7 @@ static bool has_threads(uint32_t pid)
     return count == 2;
 }
 
-static void store_mapped_activity(struct examined_process *l)
+static void store_rows_of_memory_maps(struct examined_process *l)
 {
     char path[64], *line = NULL;
     size_t room = 0;
@@ -156,8 +157,9 @@ static void store_mapped_activity(struct examined_process *l)
     while (f && getline(&line, &room, f) > 0) {
         l->maps_anything = true;
         l->maps_agent |= slave_unrecorded_is_map_of_agent(line, l->d->pool);
-        if (slave_unrecorded_parse_map(line, l->d->pool, &row) &&
-            (row.kind != SLAVE_UNSEEN_OWN || has_threads(l->image->pid)))
+        if (slave_unrecorded_parse_maps_line(line, l->d->pool, &row) &&
+            (row.kind != SLAVE_UNSEEN_OWN ||
+             has_several_threads(l->image->pid)))
             store_unrecorded_row(l, &row);
     }
     free(line);
@@ -262,7 +264,7 @@ void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns)
             i->next_unrecorded_ns = now_ns + i->unrecorded_wait_ns;
             struct examined_process l = {.d = d, .image = i};
             store_io_uring_use(&l);
-            store_mapped_activity(&l);
+            store_rows_of_memory_maps(&l);
             store_go_program_use(&l);
             store_program_change(&l);
             budget--;
@@ -270,8 +272,8 @@ void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns)
     }
 }
 
-bool slave_unrecorded_is_program(const struct ips_built *b,
-                                 const struct slave_unrecorded_row *row)
+bool slave_unrecorded_is_program_change(const struct ips_built *b,
+                                        const struct slave_unrecorded_row *row)
 {
     if (row->kind != SLAVE_UNSEEN_PROGRAM)
         return false;
@@ -291,7 +293,8 @@ struct activity_texts {
     uint64_t more;
 };
 
-static void add_text(struct activity_texts *w, const char *text)
+static void add_distinct_activity_text(struct activity_texts *w,
+                                       const char *text)
 {
     for (uint32_t i = 0; i < w->count; i++)
         if (strcmp(w->text_line[i], text) == 0)
@@ -323,7 +326,7 @@ static void add_process_text(struct activity_texts *w, const char *what,
     snprintf(text, sizeof(text),
              "%s in %.150s: IPS does not see what moves through it", what,
              name);
-    add_text(w, text);
+    add_distinct_activity_text(w, text);
 }
 
 static int compare_rows_by_object(const void *va, const void *vb)
@@ -340,7 +343,7 @@ static int compare_rows_by_object(const void *va, const void *vb)
 
 /* Adds a line for an object that several processes map and one may write. Rows
  * [from, to) are of that object and sorted by pid. */
-static void describe_shared_object(struct activity_texts *w,
+static void describe_shared_memory(struct activity_texts *w,
                                    const struct slave_unrecorded_row *rows,
                                    uint32_t from, uint32_t to)
 {
@@ -365,7 +368,7 @@ static void describe_shared_object(struct activity_texts *w,
              "memory shared by %s, %s%s (%.100s): IPS does not see what "
              "they exchange there",
              first, second, others, rows[from].path);
-    add_text(w, text);
+    add_distinct_activity_text(w, text);
 }
 
 static void describe_rows(struct activity_texts *w,
@@ -381,7 +384,7 @@ static void describe_rows(struct activity_texts *w,
             while (to < count && rows[to].kind == SLAVE_UNSEEN_SHARED &&
                    rows[to].dev == rows[i].dev && rows[to].ino == rows[i].ino)
                 to++;
-            describe_shared_object(w, rows, i, to);
+            describe_shared_memory(w, rows, i, to);
             continue;
         }
         format_process_name(w, rows[i].pid, name, sizeof(name));
@@ -393,9 +396,10 @@ static void describe_rows(struct activity_texts *w,
     }
 }
 
-uint32_t slave_unrecorded_count_calls(const struct ips_built *b,
-                                      const struct slave_unrecorded_row *rows,
-                                      uint32_t count)
+uint32_t
+slave_unrecorded_count_call_rows(const struct ips_built *b,
+                                 const struct slave_unrecorded_row *rows,
+                                 uint32_t count)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->unrecorded_count; i++)

@@ -41,16 +41,17 @@ uint32_t slave_unrecorded_describe(const struct ips_built *b,
 /* Number of unrecorded ways to communicate that were found: those in the build
  * and, among the rows, io_uring and AIO; shared memory and runtimes do not
  * count. */
-uint32_t slave_unrecorded_count_calls(const struct ips_built *b,
-                                      const struct slave_unrecorded_row *rows,
-                                      uint32_t count);
+uint32_t
+slave_unrecorded_count_call_rows(const struct ips_built *b,
+                                 const struct slave_unrecorded_row *rows,
+                                 uint32_t count);
 
 /* Parses a line of /proc/PID/maps into a row's dev, ino, path and kind. Returns
  * false if the mapping is of no interest. Mappings of files below `pool` belong
  * to the agent. A library whose threads synchronise without recorded calls
  * counts only if the process has several threads; the caller checks that. */
-bool slave_unrecorded_parse_map(const char *line, const char *pool,
-                                struct slave_unrecorded_row *row);
+bool slave_unrecorded_parse_maps_line(const char *line, const char *pool,
+                                      struct slave_unrecorded_row *row);
 
 /* Whether the line of /proc/PID/maps is a mapping of the agent's library or of
  * a segment. */
@@ -59,12 +60,12 @@ bool slave_unrecorded_is_map_of_agent(const char *line, const char *pool);
 /* Whether the row reports that a process went on in a program that recorded
  * nothing, and no record of the process shows that exec or the end of the
  * process. */
-bool slave_unrecorded_is_program(const struct ips_built *b,
-                                 const struct slave_unrecorded_row *row);
+bool slave_unrecorded_is_program_change(const struct ips_built *b,
+                                        const struct slave_unrecorded_row *row);
 
 /* Whether the process of the pidfd has ended, so that its pid may be another
  * process's; false without a pidfd (-1). */
-bool slave_unrecorded_has_ended(int pidfd);
+bool slave_unrecorded_has_process_ended(int pidfd);
 
 /* Whether Go's linker made the program file `fd`, by its ELF notes. */
 bool slave_unrecorded_is_go_program(int fd);

@@ -102,9 +102,9 @@ static void update_churn_mode(struct slave_drain *d, struct slave_run *run,
 /* Reads the control file of a directory of the pool. The file appears a moment
  * after the directory. If it does not exist yet, adds an inotify watch, then
  * tries once more, because the file may have appeared in between. */
-static int read_control_or_watch_for_it(struct slave_drain *d, int fd,
-                                        struct ips_control *control,
-                                        struct ips_err *err)
+static int read_control_or_watch_directory(struct slave_drain *d, int fd,
+                                           struct ips_control *control,
+                                           struct ips_err *err)
 {
     int rc = slave_poolfs_read_control(fd, control, err);
     if (rc != IPS_E_NOT_FOUND || d->inotify_fd < 0)
@@ -119,8 +119,8 @@ static int read_control_or_watch_for_it(struct slave_drain *d, int fd,
 /* If the slave is in the initial pid namespace, stores its identity in the
  * run's control file, so that programs know at once which namespace they are
  * in. */
-static void store_initial_namespace_mark(const struct slave_drain *d,
-                                         const char *name)
+static void store_slave_identity_if_initial_pidns(const struct slave_drain *d,
+                                                  const char *name)
 {
     struct ips_err err = {0};
     char dir[IPS_PATH_BYTES + 80];
@@ -141,12 +141,12 @@ static void add_run_of_directory(struct slave_drain *d, const char *name)
         ips_log_debug("pool: %s", err.msg);
         return;
     }
-    int rc = read_control_or_watch_for_it(d, fd, &control, &err);
+    int rc = read_control_or_watch_directory(d, fd, &control, &err);
     if (rc == 0 && strcmp(control.run, name) != 0)
         rc = ips_err_set(&err, IPS_E_CORRUPT, "control names run %s",
                          control.run);
     if (rc == 0) {
-        store_initial_namespace_mark(d, name);
+        store_slave_identity_if_initial_pidns(d, name);
         rc = slave_run_add_or_reopen(d, name, fd, &control, &err);
         if (rc == 0)
             return;
@@ -163,7 +163,7 @@ static void add_run_of_directory(struct slave_drain *d, const char *name)
     close(fd);
 }
 
-void slave_watch_list_pool(struct slave_drain *d)
+void slave_watch_scan_pool_directory(struct slave_drain *d)
 {
     int fd = openat(d->pool_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -240,8 +240,8 @@ static void mark_vanished_segments_gone(struct slave_run *run)
     }
 }
 
-int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
-                         uint64_t now_ns)
+int slave_watch_scan_run_directory(struct slave_drain *d, struct slave_run *run,
+                                   uint64_t now_ns)
 {
     uint64_t begun_ns = slave_now_ns();
     int fd = openat(run->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -267,7 +267,7 @@ int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
     run->scan_now = false;
     while ((e = readdir(dir))) {
         if (strncmp(e->d_name, IPS_SPARE_PREFIX, strlen(IPS_SPARE_PREFIX)) == 0)
-            slave_spare_segments_take_over(d, run, e->d_name);
+            slave_spare_segments_reopen_existing(d, run, e->d_name);
         if (!is_segment_name(e->d_name))
             continue;
         struct slave_segment *s = slave_run_find_segment(run, e->d_name);

@@ -169,7 +169,7 @@ static int write_sections(int fd, struct file_header *h,
     for (int i = 0; i < SECTION_COUNT; i++) {
         uint64_t bytes = section_bytes(h, i);
         uint64_t *check = &h->body_check[part_of[i]];
-        *check = slave_wordhash_long(*check, data[i], bytes);
+        *check = slave_wordhash_of_long_data(*check, data[i], bytes);
         if (write_all(fd, data[i], bytes, h->offset[i]) < 0)
             return -1;
     }
@@ -242,8 +242,8 @@ static bool is_part_checksum_valid(const struct file_header *h,
     uint64_t check = 0;
     for (int i = 0; i < SECTION_COUNT; i++)
         if (part_of[i] == part)
-            check = slave_wordhash_long(check, map + h->offset[i],
-                                        section_bytes(h, i));
+            check = slave_wordhash_of_long_data(check, map + h->offset[i],
+                                                section_bytes(h, i));
     return check == h->body_check[part];
 }
 

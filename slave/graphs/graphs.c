@@ -146,8 +146,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* After this slave_graphs_find and _get do not find the graph any more, and it
- * is freed as soon as nobody uses it. */
+/* After this slave_graphs_acquire_by_generation and _get do not find the graph
+ * any more, and it is freed as soon as nobody uses it. */
 static void hide_graph(struct slave_graph *g)
 {
     g->generation = g->snap->key = 0;
@@ -161,8 +161,8 @@ static bool is_hidden(const struct slave_graph *g)
 /* Whether a question uses the graph now or probably will soon. `number`:
  * position of the graph in the list, which is in order of last use; 1 is the
  * latest. */
-static bool is_in_use(const struct slave_graph *g, unsigned number,
-                      uint64_t now)
+static bool is_in_use_or_recent(const struct slave_graph *g, unsigned number,
+                                uint64_t now)
 {
     return g->refs != 0 || (!is_hidden(g) && number <= SLAVE_GRAPHS_RECENT &&
                             now - g->used_ns < SLAVE_GRAPHS_RECENT_NS);
@@ -180,7 +180,7 @@ static void evict_unused_graphs(struct slave_graphs *gs)
         bool over = ++kept > SLAVE_GRAPHS_MAX || is_hidden(g) ||
                     (kept > 1 && (nodes > SLAVE_GRAPHS_MAX_NODES ||
                                   is_memory_limit_exceeded()));
-        if (over && !is_in_use(g, kept, now)) {
+        if (over && !is_in_use_or_recent(g, kept, now)) {
             *p = g->next;
             nodes -= g->b.g.node_count;
             kept--;
@@ -202,7 +202,7 @@ static void free_memory_for_build(struct slave_graphs *gs)
         unsigned number = 0;
         last = NULL;
         for (p = &gs->list; *p && use.memory > use.limit / 2; p = &(*p)->next)
-            last = is_in_use(*p, ++number, now) ? last : p;
+            last = is_in_use_or_recent(*p, ++number, now) ? last : p;
         if (last) {
             struct slave_graph *g = *last;
             *last = g->next;
@@ -247,9 +247,10 @@ void slave_graphs_release_graph(struct slave_graphs *gs, struct slave_graph *g)
     evict_unused_graphs(gs);
 }
 
-int slave_graphs_find(struct slave_graphs *gs, const char *run,
-                      uint64_t generation, struct slave_graph **out,
-                      struct ips_err *err)
+int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
+                                       uint64_t generation,
+                                       struct slave_graph **out,
+                                       struct ips_err *err)
 {
     for (struct slave_graph *g = gs->list; g; g = g->next)
         if (g->generation == generation && !is_hidden(g) &&
@@ -265,8 +266,9 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                        run, (unsigned long long)generation);
 }
 
-int slave_graphs_check_part(struct slave_graph *g,
-                            enum slave_graphfile_part part, struct ips_err *err)
+int slave_graphs_verify_part_or_discard(struct slave_graph *g,
+                                        enum slave_graphfile_part part,
+                                        struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
     if (slave_graphfile_check_part(&g->file, &g->b.g, part))
@@ -395,7 +397,8 @@ struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
 
 /* Stores the build's tables (IRT: processes, threads, waits, channels, traffic)
  * in the database, unless they are stored already. A failure is only logged. */
-static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
+static void store_irt_tables_if_outdated(struct slave_graphs *gs,
+                                         const struct slave_graph *g)
 {
     struct ips_err err = {0};
     int rc = 0;
@@ -404,12 +407,12 @@ static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
     if (!slave_graphs_open_store(gs, &err))
         rc = err.code;
     struct slave_irt_row has;
-    if (rc == 0 && slave_store_get_irt(gs->store, g->snap->run_id, &has) &&
+    if (rc == 0 && slave_store_get_irt_row(gs->store, g->snap->run_id, &has) &&
         has.key == g->snap->key)
         return;
     if (rc == 0)
-        rc = slave_store_put_irt(gs->store, g->snap->run_id, g->snap->key,
-                                 &g->b, &err);
+        rc = slave_store_put_irt_tables(gs->store, g->snap->run_id,
+                                        g->snap->key, &g->b, &err);
     if (rc < 0)
         ips_log_warn("run %s: IRT not stored: %s", g->snap->run, err.msg);
 }
@@ -441,8 +444,9 @@ static bool load_graph_from_file(struct slave_graph *g)
     return true;
 }
 
-int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
-                     struct slave_graph **out, struct ips_err *err)
+int slave_graphs_get_or_build(struct slave_graphs *gs,
+                              struct slave_snapshot *snap,
+                              struct slave_graph **out, struct ips_err *err)
 {
     for (struct slave_graph *g = gs->list; g; g = g->next)
         if (g->snap->key == snap->key && strcmp(g->snap->run, snap->run) == 0) {
@@ -465,7 +469,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
         rc = build_graph(gs, g, err);
     }
     if (rc == 0)
-        store_irt(gs, g);
+        store_irt_tables_if_outdated(gs, g);
     if (rc < 0) {
         write_and_free_graph(g);
         return rc;

@@ -112,8 +112,8 @@ struct slave_graph {
     struct slave_profile_cache *profile_cache;
     /* waits with call sites; NULL: not needed yet */
     struct slave_waits *waits;
-    /* upper bound for the size of the graph's joins (ips_joins_size_bound()),
-     * plus 1; 0: not computed */
+    /* upper bound for the size of the graph's joins
+     * (ips_joins_compute_node_bound()), plus 1; 0: not computed */
     uint64_t join_bound;
 };
 
@@ -144,9 +144,10 @@ void slave_graphs_release(struct slave_graphs *gs);
 /* Gets the graph of this snapshot from memory, file or records, and adds a
  * reference to it. Takes ownership of `snap` in any case. O(records) at
  * worst. */
-int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
-                     struct slave_graph **out,
-                     struct ips_err *err) IPS_MUST_USE;
+int slave_graphs_get_or_build(struct slave_graphs *gs,
+                              struct slave_snapshot *snap,
+                              struct slave_graph **out,
+                              struct ips_err *err) IPS_MUST_USE;
 /* Prepares for the next question about this run: unpacks its new records, and
  * continues or starts an incremental build if that pays. */
 int slave_graphs_precompute(struct slave_graphs *gs,
@@ -154,15 +155,16 @@ int slave_graphs_precompute(struct slave_graphs *gs,
                             struct ips_err *err) IPS_MUST_USE;
 /* Finds the graph of that generation and adds a reference to it. IPS_E_BUSY:
  * the graph was dropped. */
-int slave_graphs_find(struct slave_graphs *gs, const char *run,
-                      uint64_t generation, struct slave_graph **out,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
+                                       uint64_t generation,
+                                       struct slave_graph **out,
+                                       struct ips_err *err) IPS_MUST_USE;
 /* Checks that the part of the graph's file is intact; call before reading that
  * part of `g`. IPS_E_BUSY: the file is damaged and was removed; the next
  * question builds the graph again. */
-int slave_graphs_check_part(struct slave_graph *g,
-                            enum slave_graphfile_part part,
-                            struct ips_err *err) IPS_MUST_USE;
+int slave_graphs_verify_part_or_discard(struct slave_graph *g,
+                                        enum slave_graphfile_part part,
+                                        struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_release_graph(struct slave_graphs *gs, struct slave_graph *g);
 
 /* Writes the files of graphs that were not written before the answer was sent
@@ -197,17 +199,18 @@ struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
                                             struct ips_err *err);
 /* Fills *names with the names of the code locations of `map`, which belongs to
  * the graph's run. */
-int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
-                           const struct ips_codemap *map,
-                           struct slave_symbols *names,
-                           struct ips_err *err) IPS_MUST_USE;
+int slave_graph_find_symbol_names(struct slave_graphs *gs,
+                                  const struct slave_graph *g,
+                                  const struct ips_codemap *map,
+                                  struct slave_symbols *names,
+                                  struct ips_err *err) IPS_MUST_USE;
 
 /* Sets the peers of the graph's channel ends to rows[count] and updates the
  * graph to match. Does nothing if the peers are the same as before. IPS_E_BUSY:
  * other answers read the graph, and it was left as it is for them. After an
- * error slave_graphs_find and _get do not find the graph any more.
- * The master asks only one question at a time that needs peers of a run, so no
- * other question's peers come between the requests of one. */
+ * error slave_graphs_acquire_by_generation and _get do not find the graph any
+ * more. The master asks only one question at a time that needs peers of a run,
+ * so no other question's peers come between the requests of one. */
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err) IPS_MUST_USE;

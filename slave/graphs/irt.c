@@ -169,7 +169,7 @@ static int put_traffic(struct slave_store *s, int64_t run,
     return rc;
 }
 
-static int store_irt_key(struct slave_store *s, int64_t run, uint64_t key,
+static int store_irt_row(struct slave_store *s, int64_t run, uint64_t key,
                          uint64_t first, uint64_t last, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_IRT];
@@ -180,8 +180,8 @@ static int store_irt_key(struct slave_store *s, int64_t run, uint64_t key,
     return slave_store_execute(s, SLAVE_STMT_PUT_IRT, err);
 }
 
-bool slave_store_get_irt(struct slave_store *s, int64_t run,
-                         struct slave_irt_row *out)
+bool slave_store_get_irt_row(struct slave_store *s, int64_t run,
+                             struct slave_irt_row *out)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_GET_IRT];
     (void)sqlite3_bind_int64(q, 1, run);
@@ -194,8 +194,8 @@ bool slave_store_get_irt(struct slave_store *s, int64_t run,
     return is;
 }
 
-int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
-                        const struct ips_built *b, struct ips_err *err)
+int slave_store_put_irt_tables(struct slave_store *s, int64_t run, uint64_t key,
+                               const struct ips_built *b, struct ips_err *err)
 {
     static const char *const tables[] = {"process", "thread",  "wait",
                                          "channel", "traffic", "procedure",
@@ -203,7 +203,7 @@ int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
     uint64_t last = ips_built_last_ns(b);
     int rc = slave_store_begin(s, err);
     if (rc == 0)
-        rc = slave_store_delete_rows(s, run, tables, err);
+        rc = slave_store_delete_rows_of_run(s, run, tables, err);
     if (rc == 0)
         rc = put_processes(s, run, b, last, err);
     if (rc == 0)
@@ -213,7 +213,7 @@ int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
     if (rc == 0)
         rc = put_traffic(s, run, b, err);
     if (rc == 0)
-        rc = store_irt_key(s, run, key, b->first_ns, last, err);
+        rc = store_irt_row(s, run, key, b->first_ns, last, err);
     if (rc == 0)
         rc = slave_store_commit(s, err);
     if (rc < 0)

@@ -6,7 +6,8 @@
 #include "slave/graphs/calibrate_map.h"
 #include "slave/graphs/graphs.h"
 
-struct slave_scenario_words slave_scenario_words(const struct ips_scenario *l)
+struct slave_scenario_words
+slave_scenario_make_cache_key(const struct ips_scenario *l)
 {
     return (struct slave_scenario_words){
         {l->mtime.base_ns, l->mtime.per_byte_q32, l->mtime.scale_num,
@@ -29,7 +30,7 @@ static int make_joins(struct slave_graph *g,
                       struct ips_joins *out, struct ips_err *err)
 {
     struct ips_view view = {0};
-    int rc = slave_graphs_check_part(g, SLAVE_PART_PATH, err);
+    int rc = slave_graphs_verify_part_or_discard(g, SLAVE_PART_PATH, err);
     if (rc == 0)
         rc = slave_graph_make_scenario_view(g, scenario, &view, err);
     if (rc == 0)
@@ -44,7 +45,8 @@ int slave_joins_get_cached(struct slave_graph *g,
                            bool *used, struct ips_err *err)
 {
     struct slave_joins_cached *k = &g->joins;
-    const struct slave_scenario_words of = slave_scenario_words(scenario);
+    const struct slave_scenario_words of =
+        slave_scenario_make_cache_key(scenario);
     *used = false;
     if (!k->there || memcmp(&k->of, &of, sizeof(of)) != 0) {
         int rc = make_joins(g, scenario, own, err);
@@ -57,7 +59,9 @@ int slave_joins_get_cached(struct slave_graph *g,
         k->joins = *own;
         memset(own, 0, sizeof(*own));
     }
-    int rc = k->mapped ? slave_graphs_check_part(g, SLAVE_PART_JOINS, err) : 0;
+    int rc = k->mapped
+                 ? slave_graphs_verify_part_or_discard(g, SLAVE_PART_JOINS, err)
+                 : 0;
     if (rc < 0)
         return rc;
     *used = true;

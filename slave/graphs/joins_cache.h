@@ -24,7 +24,7 @@ struct slave_scenario_words {
     uint64_t v[SLAVE_SCENARIO_WORD_COUNT];
 };
 struct slave_scenario_words
-slave_scenario_words(const struct ips_scenario *scenario);
+slave_scenario_make_cache_key(const struct ips_scenario *scenario);
 
 struct slave_joins_cached { /* if all 0, nothing is cached */
     bool there;

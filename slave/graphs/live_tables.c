@@ -182,9 +182,9 @@ static int extend_tables_from_archive(struct slave_graphs *gs,
                                       struct ips_err *err)
 {
     struct slave_unpacked_archive map = {0};
-    int rc =
-        slave_archive_unpack_from(s->dir, s->archive_fd, gs->live_tables.at,
-                                  s->archive_bytes, &map, NULL, NULL, err);
+    int rc = slave_archive_unpack_from_offset(
+        s->dir, s->archive_fd, gs->live_tables.at, s->archive_bytes, &map, NULL,
+        NULL, err);
     const struct slave_batch all = {.len = map.length,
                                     .data = (uint8_t *)(uintptr_t)map.data};
     gs->live_tables.unpacked++;
@@ -194,9 +194,10 @@ static int extend_tables_from_archive(struct slave_graphs *gs,
     return rc;
 }
 
-static int continue_tables(struct slave_graphs *gs,
-                           const struct slave_snapshot *s,
-                           struct slave_record_queue *h, struct ips_err *err)
+static int extend_tables_from_queue_or_archive(struct slave_graphs *gs,
+                                               const struct slave_snapshot *s,
+                                               struct slave_record_queue *h,
+                                               struct ips_err *err)
 {
     struct slave_batch *b =
         h ? slave_record_queue_take(h, gs->live_tables.at, s->archive_bytes)
@@ -209,7 +210,7 @@ static int continue_tables(struct slave_graphs *gs,
                   (unsigned long long)s->archive_bytes,
                   b ? "handed over" : "with nothing new");
     if (b)
-        slave_record_queue_give_back(h, b);
+        slave_record_queue_recycle_batches(h, b);
     return rc;
 }
 
@@ -223,8 +224,8 @@ int slave_live_tables_store(struct slave_graphs *gs, struct ips_err *err)
         return 0;
     if (!slave_graphs_open_store(gs, err))
         return err->code;
-    int rc = slave_store_put_irt(gs->store, f->run_id, f->key,
-                                 ips_tables(f->tables), err);
+    int rc = slave_store_put_irt_tables(gs->store, f->run_id, f->key,
+                                        ips_tables(f->tables), err);
     uint64_t now = now_ns(), rest = (now - t) * SLAVE_LIVE_TABLES_STORE_SHARE;
     f->store_due_ns = now + ips_max_u64(rest, SLAVE_LIVE_TABLES_STORE_NS);
     if (rc == 0)
@@ -241,8 +242,8 @@ int slave_live_tables_update(struct slave_graphs *gs,
         slave_live_tables_free(f);
         return 0;
     }
-    int rc =
-        f->tables ? continue_tables(gs, s, h, err) : begin_tables(gs, s, err);
+    int rc = f->tables ? extend_tables_from_queue_or_archive(gs, s, h, err)
+                       : begin_tables(gs, s, err);
     if (rc < 0 || slave_incremental_is_memory_short())
         slave_live_tables_free(f);
     if (rc < 0 || !f->tables)

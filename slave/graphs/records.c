@@ -152,8 +152,9 @@ static int extend_records(struct slave_records *r,
     if (rc < 0)
         return rc;
     struct slave_records_piece *part = &r->pieces[r->piece_count];
-    rc = slave_archive_unpack_from(s->dir, fd, r->bytes, s->archive_bytes,
-                                   &part->map, add_frame_to_stream, r, err);
+    rc = slave_archive_unpack_from_offset(s->dir, fd, r->bytes,
+                                          s->archive_bytes, &part->map,
+                                          add_frame_to_stream, r, err);
     if (rc < 0)
         return rc; /* the caller frees the incomplete r */
     part->until = s->archive_bytes;
@@ -205,9 +206,11 @@ static struct slave_records *records_new(const char *run, const struct stat *st,
     return r;
 }
 
-static int get_records(struct slave_records **list,
-                       const struct slave_snapshot *s, atomic_uint *permille,
-                       int fd, struct slave_records **out, struct ips_err *err)
+static int take_cached_records_and_extend(struct slave_records **list,
+                                          const struct slave_snapshot *s,
+                                          atomic_uint *permille, int fd,
+                                          struct slave_records **out,
+                                          struct ips_err *err)
 {
     struct stat st = {0};
     struct slave_records *r = detach_records(list, s->run);
@@ -249,9 +252,10 @@ int slave_records_get(struct slave_records **list,
 {
     int own = s->archive_fd < 0 ? slave_archive_open_for_reading(s->dir) : -1;
     int fd = s->archive_fd < 0 ? own : s->archive_fd;
-    int rc = fd < 0 && s->archive_bytes
-                 ? ips_err_errno(err, "open %s/archive", s->dir)
-                 : get_records(list, s, permille, fd, out, err);
+    int rc =
+        fd < 0 && s->archive_bytes
+            ? ips_err_errno(err, "open %s/archive", s->dir)
+            : take_cached_records_and_extend(list, s, permille, fd, out, err);
     if (own >= 0)
         close(own);
     return rc;

@@ -48,8 +48,8 @@ static bool is_time_in_bins(const struct series_builder *m, uint64_t t)
 
 /* Spreads `ns` evenly from t0 to t1 over the bins, so that rounded shares add
  * up exactly. */
-static void spread_ns(struct series_builder *m, uint64_t *bins, uint64_t t0,
-                      uint64_t t1, uint64_t ns)
+static void spread_ns_over_bins(struct series_builder *m, uint64_t *bins,
+                                uint64_t t0, uint64_t t1, uint64_t ns)
 {
     const uint64_t *e = m->ask->edges;
     uint32_t n = m->ask->bins;
@@ -83,12 +83,13 @@ static void add_cpu_clock_reading(struct series_builder *m, uint64_t t,
     struct point *last = &m->last[m->chain];
     if (t < last->t || cpu < last->cpu)
         return;
-    spread_ns(m, m->cpu, last->t, t, cpu - last->cpu);
+    spread_ns_over_bins(m, m->cpu, last->t, t, cpu - last->cpu);
     *last = (struct point){t, cpu};
 }
 
-static void add_interval(struct series_builder *m, uint32_t word, uint64_t t,
-                         uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
+static void add_readings_of_interval(struct series_builder *m, uint32_t word,
+                                     uint64_t t, uint64_t t_ret, uint64_t cpu,
+                                     uint64_t cpu_ret)
 {
     uint64_t to = b_stamp_to_ns(m->clock, word, t_ret);
     uint64_t from = ips_min_u64(b_stamp_to_ns(m->clock, word, t), to);
@@ -96,7 +97,7 @@ static void add_interval(struct series_builder *m, uint32_t word, uint64_t t,
     add_cpu_clock_reading(m, from, cpu);
     add_cpu_clock_reading(m, to, ips_max_u64(cpu, cpu_ret));
     if (blocked >= B_BLOCKED_NS)
-        spread_ns(m, m->wait, from, to, blocked);
+        spread_ns_over_bins(m, m->wait, from, to, blocked);
 }
 
 static void add_io_record(struct series_builder *m, uint32_t type,
@@ -104,7 +105,7 @@ static void add_io_record(struct series_builder *m, uint32_t type,
 {
     struct ips_rec_io r;
     memcpy(&r, data, sizeof(r));
-    add_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    add_readings_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
     uint64_t t = b_stamp_to_ns(m->clock, r.h.word, r.h.t);
     if (type != IPS_REC_SEND || r.op == IPS_OP_CONNECT || r.err ||
         r.result <= 0 || !is_time_in_bins(m, t))
@@ -115,7 +116,8 @@ static void add_io_record(struct series_builder *m, uint32_t type,
 }
 
 /* Handles a record of one point in time, whose head is followed by `cpu`. */
-static void add_moment_record(struct series_builder *m, const uint8_t *data)
+static void add_reading_of_instant_record(struct series_builder *m,
+                                          const uint8_t *data)
 {
     struct {
         struct ips_rec_head h;
@@ -134,7 +136,7 @@ static void add_interval_record(struct series_builder *m, const uint8_t *data)
         uint64_t t_ret, cpu, cpu_ret;
     } r;
     memcpy(&r, data, sizeof(r));
-    add_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    add_readings_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
 }
 #define BEGINS_LIKE(record)                                                    \
     _Static_assert(offsetof(struct record, t_ret) == 16 &&                     \
@@ -187,7 +189,7 @@ static void add_readings_of_stream(struct series_builder *m,
         case IPS_REC_SIGNAL:
         case IPS_REC_ACQUIRE_SHORT:
         case IPS_REC_RELEASE_SHORT:
-            add_moment_record(m, data);
+            add_reading_of_instant_record(m, data);
             break;
         default: /* the other record types have no reading of the CPU clock */
             break;

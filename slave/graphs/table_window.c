@@ -76,8 +76,9 @@ static void add_waits(const struct ips_built *b, const struct window *w,
     }
 }
 
-static void make_processes(const struct ips_built *b, const struct window *w,
-                           uint64_t last, struct slave_table_window *out)
+static void make_window_processes(const struct ips_built *b,
+                                  const struct window *w, uint64_t last,
+                                  struct slave_table_window *out)
 {
     for (uint32_t i = 0; i < b->proc_count; i++) {
         const struct ips_proc *p = &b->procs[i];
@@ -115,7 +116,7 @@ int slave_table_window_make(const struct ips_built *b,
         r->cpu_ns = cpu_ns_in_window(b, &w, i);
     }
     add_waits(b, &w, waits, wait_count, out->threads);
-    make_processes(b, &w, last, out);
+    make_window_processes(b, &w, last, out);
     return 0;
 }
 

@@ -70,7 +70,7 @@ static bool is_system_library_or_ips(const struct ips_codemap *map,
     uint32_t module = map->locations[place].module;
     if (module == IPS_NONE)
         return false;
-    const char *base = ips_code_file_name(map->modules[module].path);
+    const char *base = ips_code_path_base_name(map->modules[module].path);
     for (int i = 0; names[i]; i++)
         if (strncmp(base, names[i], strlen(names[i])) == 0)
             return true;
@@ -227,7 +227,7 @@ int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
     if (rc == 0)
         rc = make_sites(&k, &g->b.g);
     if (rc == 0)
-        rc = slave_graph_make_names(gs, g, &w->map, &w->names, err);
+        rc = slave_graph_find_symbol_names(gs, g, &w->map, &w->names, err);
     ips_free_large(k.of_stack);
     ips_free_large(k.of_code);
     if (rc < 0)
@@ -239,9 +239,10 @@ int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
 
 /* Builds the graph again, to get its waits in *rows. IPS_E_BUSY: the new graph
  * differs; the same records give the same graph, so the run has changed. */
-static int rebuild_waits(const struct slave_input *from,
-                         const struct slave_graph *g,
-                         struct ips_wait_rows *rows, struct ips_err *err)
+static int rebuild_graph_for_waits(const struct slave_input *from,
+                                   const struct slave_graph *g,
+                                   struct ips_wait_rows *rows,
+                                   struct ips_err *err)
 {
     struct ips_built again;
     struct ips_build_input in = from->in;
@@ -266,7 +267,7 @@ int slave_graph_make_waits(struct slave_graphs *gs, struct slave_graph *g,
         return 0;
     int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0)
-        rc = rebuild_waits(&in, g, &rows, err);
+        rc = rebuild_graph_for_waits(&in, g, &rows, err);
     if (rc == 0)
         rc = slave_graph_make_waits_from_rows(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);

@@ -82,10 +82,11 @@ uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
     return (uint64_t)((ips_u128)s->ns * in / (to - from));
 }
 
-uint64_t slave_arc_samples_ns_in_window(const struct slave_arcs *a,
-                                        const struct ips_graph *g,
-                                        const struct slave_arc_source_range *v,
-                                        uint32_t node, struct slave_window w)
+uint64_t
+slave_arc_total_sample_ns_in_window(const struct slave_arcs *a,
+                                    const struct ips_graph *g,
+                                    const struct slave_arc_source_range *v,
+                                    uint32_t node, struct slave_window w)
 {
     uint64_t in = 0;
     for (uint32_t k = 0; k < v->count; k++)
@@ -110,7 +111,7 @@ void slave_arc_split_by_procedure(
     uint64_t whole = exact ? ips_max_u64(v.ns, g->w[node]) : v.ns;
     struct slave_proportional_split share;
     uint64_t in =
-        own ? slave_arc_samples_ns_in_window(a, g, &v, node, window) : 0;
+        own ? slave_arc_total_sample_ns_in_window(a, g, &v, node, window) : 0;
     whole = in ? in : whole;
     if (v.source == SLAVE_ARC_SIMILAR) {
         first = mixes->first[v.pool];

@@ -78,9 +78,9 @@ static uint64_t cpu_of_arc_in_window(const struct slave_arcs *a,
                        cpu_of_arc_until(a, g, v, node, window.from_ns));
 }
 
-uint64_t slave_arc_cpu_within(const struct slave_arcs *a,
-                              const struct ips_graph *g, uint32_t chain,
-                              uint32_t node, struct slave_window window)
+uint64_t slave_arc_cpu_ns_in_window(const struct slave_arcs *a,
+                                    const struct ips_graph *g, uint32_t chain,
+                                    uint32_t node, struct slave_window window)
 {
     struct slave_arc_source_range v = slave_arc_find_source(a, g, chain, node);
     return cpu_of_arc_in_window(a, g, &v, node, window);
@@ -97,7 +97,7 @@ static void divide_among_own_samples(struct slave_arc_sum *s,
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
     const struct ips_graph *g = &s->b->g;
-    uint64_t in = slave_arc_samples_ns_in_window(a, g, v, node, window);
+    uint64_t in = slave_arc_total_sample_ns_in_window(a, g, v, node, window);
     struct slave_proportional_split share;
     slave_proportional_split_begin(&share, ns, in ? in : v->ns, node);
     for (uint32_t i = 0; i < v->count; i++)
@@ -137,8 +137,8 @@ static void add_arc(struct slave_arc_sum *s, struct slave_arc_source_range v,
         s->need[v.pool] += ns;
 }
 
-uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
-                           uint32_t node, struct slave_window window)
+uint64_t slave_arc_sum_add_arc(struct slave_arc_sum *s, uint32_t chain,
+                               uint32_t node, struct slave_window window)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
     struct slave_arc_source_range v =
@@ -148,9 +148,9 @@ uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
     return ns;
 }
 
-void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
-                          uint32_t node, uint64_t ns,
-                          struct slave_window window)
+void slave_arc_sum_add_given_ns(struct slave_arc_sum *s, uint32_t chain,
+                                uint32_t node, uint64_t ns,
+                                struct slave_window window)
 {
     add_arc(
         s,
@@ -162,7 +162,7 @@ void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
 
 /* Divides the time of arcs without own samples among the samples of their
  * pool. */
-static void divide_pools(struct slave_arc_sum *s)
+static void divide_pool_time_among_samples(struct slave_arc_sum *s)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
     for (uint32_t p = 0; p < a->pool_count; p++) {
@@ -189,14 +189,14 @@ struct chain_code_key {
     uint32_t chain, what;
 };
 
-static bool same_sampled(const void *arg, uint32_t number)
+static bool has_sampled_row_key(const void *arg, uint32_t number)
 {
     const struct chain_code_key *k = arg;
     const struct ips_sampled *row = &k->p->sampled[number];
     return row->chain == k->chain && row->stack == k->what;
 }
 
-static bool same_exact(const void *arg, uint32_t number)
+static bool has_exact_row_key(const void *arg, uint32_t number)
 {
     const struct chain_code_key *k = arg;
     const struct ips_exact *row = &k->p->exact[number];
@@ -223,7 +223,7 @@ static int add_sampled_row(struct profile_builder *m, uint32_t chain,
         return rc;
     uint32_t n = slave_intern_find_or_add(&m->sampled_index,
                                           pair_hash(chain, from->stack),
-                                          same_sampled, &key, &fresh);
+                                          has_sampled_row_key, &key, &fresh);
     if (n == UINT32_MAX)
         return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
     if (fresh)
@@ -249,8 +249,9 @@ static int add_exact_row(struct profile_builder *m, uint32_t chain,
                              &p->exact_capacity, sizeof(*p->exact), m->err);
     if (rc < 0)
         return rc;
-    uint32_t n = slave_intern_find_or_add(
-        &m->exact_index, pair_hash(chain, place), same_exact, &key, &fresh);
+    uint32_t n =
+        slave_intern_find_or_add(&m->exact_index, pair_hash(chain, place),
+                                 has_exact_row_key, &key, &fresh);
     if (n == UINT32_MAX)
         return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
     if (fresh)
@@ -282,7 +283,7 @@ int slave_arc_sum_make_profile(struct slave_arc_sum *s,
     struct profile_builder m = {.p = &out->p, .err = err};
     uint32_t chain = 0;
     int rc = 0;
-    divide_pools(s);
+    divide_pool_time_among_samples(s);
     *out = *s->profile_cache;
     memset(&out->p.arcs, 0, sizeof(out->p.arcs));
     out->p.sampled = NULL;

@@ -39,20 +39,20 @@ void slave_arc_sum_release(struct slave_arc_sum *s);
 /* Returns the CPU time, ns, of the arc into `node` within a window. CPU time is
  * taken to be spent evenly between two successive points of the arc: its two
  * nodes and its own samples. */
-uint64_t slave_arc_cpu_within(const struct slave_arcs *a,
-                              const struct ips_graph *g, uint32_t chain,
-                              uint32_t node, struct slave_window window);
+uint64_t slave_arc_cpu_ns_in_window(const struct slave_arcs *a,
+                                    const struct ips_graph *g, uint32_t chain,
+                                    uint32_t node, struct slave_window window);
 
 /* Adds the part of the arc into `node` of `chain` that is in the window, and
  * returns its CPU time in ns. `node` must not be the chain's first. Add each
  * arc only once. */
-uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
-                           uint32_t node, struct slave_window window);
+uint64_t slave_arc_sum_add_arc(struct slave_arc_sum *s, uint32_t chain,
+                               uint32_t node, struct slave_window window);
 /* Adds `ns` of the arc into `node`, instead of its whole part in the window;
  * `ns` must not exceed the CPU time of that part. */
-void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
-                          uint32_t node, uint64_t ns,
-                          struct slave_window window);
+void slave_arc_sum_add_given_ns(struct slave_arc_sum *s, uint32_t chain,
+                                uint32_t node, uint64_t ns,
+                                struct slave_window window);
 
 /* Makes the costs of the added arcs, as input for slave_proc_table_make. Names,
  * map and stacks are shared with s->profile_cache; free with

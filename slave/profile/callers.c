@@ -127,7 +127,7 @@ static void add_lock_time(struct callers_builder *m,
              k < n->first[place + 1] && count < LOCK_FRAMES; k++)
             symbol[count++] = n->of[k];
     }
-    bool lock = slave_lock_use(n, symbol, count, &use);
+    bool lock = slave_lock_find_use_in_stack(n, symbol, count, &use);
     bool loop = stack->spins && count && !(lock && use.contended);
     if (loop)
         use = (struct slave_lock_use){.site = symbol[0], .caller = symbol[0]};

@@ -37,7 +37,8 @@ static int compare_tops_by_ns(const void *va, const void *vb)
     return 0;
 }
 
-static uint32_t merge_tops(struct slave_top_procedure *v, uint32_t n)
+static uint32_t merge_rows_of_same_procedure(struct slave_top_procedure *v,
+                                             uint32_t n)
 {
     uint32_t kept = 0;
     if (n)
@@ -51,8 +52,8 @@ static uint32_t merge_tops(struct slave_top_procedure *v, uint32_t n)
     return kept;
 }
 
-static uint32_t keep_tops_of_each_bin(struct slave_top_procedure *v, uint32_t n,
-                                      uint32_t most)
+static uint32_t keep_top_procedures_of_each_bin(struct slave_top_procedure *v,
+                                                uint32_t n, uint32_t most)
 {
     uint32_t kept = 0, bin = IPS_NONE, of_bin = 0;
     if (n)
@@ -66,12 +67,13 @@ static uint32_t keep_tops_of_each_bin(struct slave_top_procedure *v, uint32_t n,
     return kept;
 }
 
-int slave_window_top_procedures(const struct slave_profile_cache *costs,
-                                const struct ips_built *b,
-                                const struct slave_proc_names *names,
-                                const uint64_t *edges, uint32_t bins,
-                                uint32_t most, struct slave_top_procedure **out,
-                                uint32_t *count, struct ips_err *err)
+int slave_window_find_top_procedures(const struct slave_profile_cache *costs,
+                                     const struct ips_built *b,
+                                     const struct slave_proc_names *names,
+                                     const uint64_t *edges, uint32_t bins,
+                                     uint32_t most,
+                                     struct slave_top_procedure **out,
+                                     uint32_t *count, struct ips_err *err)
 {
     const struct ips_procs *p = &costs->p;
     const struct slave_arcs *a = &p->arcs;
@@ -95,7 +97,8 @@ int slave_window_top_procedures(const struct slave_profile_cache *costs,
         v[n].ns = e->ns;
         n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
     }
-    *count = keep_tops_of_each_bin(v, merge_tops(v, n), most);
+    *count = keep_top_procedures_of_each_bin(
+        v, merge_rows_of_same_procedure(v, n), most);
     *out = v;
     return 0;
 }
@@ -103,8 +106,8 @@ int slave_window_top_procedures(const struct slave_profile_cache *costs,
 /* ---- one window ---- */
 
 /* Sets each thread's samples and times to those in the window. */
-static void fill_thread_rows(struct slave_profile_cache *c,
-                             const struct ips_thread_cost *whole)
+static void set_thread_costs_of_window(struct slave_profile_cache *c,
+                                       const struct ips_thread_cost *whole)
 {
     for (uint32_t i = 0; i < c->p.sampled_count; i++) {
         const struct ips_sampled *s = &c->p.sampled[i];
@@ -125,10 +128,10 @@ static void fill_thread_rows(struct slave_profile_cache *c,
     }
 }
 
-int slave_window_profile(const struct slave_profile_cache *costs,
-                         const struct ips_built *b, uint64_t from_ns,
-                         uint64_t to_ns, struct slave_profile_cache *out,
-                         struct ips_err *err)
+int slave_window_make_profile(const struct slave_profile_cache *costs,
+                              const struct ips_built *b, uint64_t from_ns,
+                              uint64_t to_ns, struct slave_profile_cache *out,
+                              struct ips_err *err)
 {
     const struct slave_arcs *a = &costs->p.arcs;
     struct slave_arc_sum s;
@@ -148,7 +151,7 @@ int slave_window_profile(const struct slave_profile_cache *costs,
     rc = slave_arc_sum_make_profile(&s, out, err);
     if (rc == 0) {
         out->p.of_window = true;
-        fill_thread_rows(out, costs->p.threads);
+        set_thread_costs_of_window(out, costs->p.threads);
     }
     slave_arc_sum_release(&s);
     return rc;

@@ -189,7 +189,7 @@ char *slave_location_text(const struct ips_codemap *map,
         return strdup("?");
     uint32_t module = map->locations[place].module;
     const char *path = module == IPS_NONE ? "" : map->modules[module].path;
-    const char *base = ips_code_file_name(path);
+    const char *base = ips_code_path_base_name(path);
     size_t base_len = strlen(base);
     bool named = f.name_len <= base_len ||
                  memcmp(f.name, base, base_len) != 0 ||
@@ -219,7 +219,7 @@ int slave_sites_name_rows(struct slave_sites *s, struct slave_graphs *gs,
 {
     if (s->noted_count == 0)
         return 0;
-    int rc = slave_graph_make_names(gs, g, &s->map, &s->names, err);
+    int rc = slave_graph_find_symbol_names(gs, g, &s->map, &s->names, err);
     for (uint32_t i = 0; rc == 0 && i < s->noted_count; i++) {
         struct slave_noted_row *n = &s->noted[i];
         n->text = calloc((size_t)n->count + 1, sizeof(*n->text));

@@ -100,9 +100,9 @@ slave_lock_procedure_class(const char *name, size_t len, const char *module)
     return SLAVE_LOCK_NONE;
 }
 
-bool slave_lock_use(const struct slave_proc_names *names,
-                    const uint32_t *symbols, uint32_t count,
-                    struct slave_lock_use *out)
+bool slave_lock_find_use_in_stack(const struct slave_proc_names *names,
+                                  const uint32_t *symbols, uint32_t count,
+                                  struct slave_lock_use *out)
 {
     bool lock = false, futex = false;
     uint32_t i = 0;

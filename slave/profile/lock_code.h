@@ -48,8 +48,8 @@ struct slave_lock_use {
 struct slave_proc_names;
 /* Finds the use of a lock in a stack, given as `count` symbols, innermost
  * first. Returns false if the stack shows none. */
-bool slave_lock_use(const struct slave_proc_names *names,
-                    const uint32_t *symbols, uint32_t count,
-                    struct slave_lock_use *out);
+bool slave_lock_find_use_in_stack(const struct slave_proc_names *names,
+                                  const uint32_t *symbols, uint32_t count,
+                                  struct slave_lock_use *out);
 
 #endif

@@ -134,7 +134,7 @@ static int make_rows(struct proc_table_builder *m, const char *machine,
     if (!m->in || !m->seen)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n && i < m->c->p.thread_count; i++) {
-        m->in[i] = slave_chain_is_in(m->b, machine, object, i);
+        m->in[i] = slave_is_chain_in(m->b, machine, object, i);
         if (m->in[i])
             add_thread_to_totals(m, i);
     }
@@ -220,7 +220,8 @@ static void merge_row_into(struct slave_proc_row *into,
         into->counted_from_ns = r->counted_from_ns;
 }
 
-int slave_proc_table_merge(struct slave_proc_table *t, struct ips_err *err)
+int slave_proc_table_merge_processes(struct slave_proc_table *t,
+                                     struct ips_err *err)
 {
     uint32_t *place = b_calloc(t->names.symbol_count, sizeof(*place), err);
     uint32_t n = 0;

@@ -39,7 +39,7 @@ struct slave_proc_table {
 };
 
 /* Makes the table of the threads that match `object`
- * (slave_chain_is_in). The costs must outlive the table. Samples are
+ * (slave_is_chain_in). The costs must outlive the table. Samples are
  * scaled to the CPU time of these threads (slave_proc_table_scale_to_cpu),
  * unless the costs are those of a window. */
 int slave_proc_table_make(const struct slave_profile_cache *costs,
@@ -53,8 +53,8 @@ int slave_proc_table_make(const struct slave_profile_cache *costs,
 void slave_proc_table_scale_to_cpu(struct slave_proc_table *t, uint64_t cpu_ns);
 /* Merges the rows of all processes: rows of one symbol become one row, with the
  * first row's process. O(rows). */
-int slave_proc_table_merge(struct slave_proc_table *t,
-                           struct ips_err *err) IPS_MUST_USE;
+int slave_proc_table_merge_processes(struct slave_proc_table *t,
+                                     struct ips_err *err) IPS_MUST_USE;
 void slave_proc_table_release(struct slave_proc_table *t);
 
 #endif

@@ -6,9 +6,11 @@
 #include "common/log.h"
 #include "slave/profile/proc_table.h"
 
-int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
-                           const struct ips_codemap *map,
-                           struct slave_symbols *names, struct ips_err *err)
+int slave_graph_find_symbol_names(struct slave_graphs *gs,
+                                  const struct slave_graph *g,
+                                  const struct ips_codemap *map,
+                                  struct slave_symbols *names,
+                                  struct ips_err *err)
 {
     struct ips_err db = {0};
     const struct slave_symbol_source from = {
@@ -20,7 +22,7 @@ int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
         .created_real_ns = g->snap->control.created_real_ns};
     if (db.code)
         ips_log_warn("cannot keep symbols: %s", db.msg);
-    return slave_symbols_fill(names, map, &from, err);
+    return slave_symbols_fill_names(names, map, &from, err);
 }
 
 /* Stores the procedure rows of the whole run in the database. A failure is only
@@ -32,7 +34,7 @@ static void store_procedure_rows(struct slave_graphs *gs,
     struct ips_err err = {0};
     struct slave_irt_row has;
     if (!g->snap->run_id || !slave_graphs_open_store(gs, &err) ||
-        !slave_store_get_irt(gs->store, g->snap->run_id, &has) ||
+        !slave_store_get_irt_row(gs->store, g->snap->run_id, &has) ||
         has.key != g->snap->key || has.procedures)
         return; /* the rows cannot be stored, or are stored already */
     int rc = slave_proc_table_make(g->profile_cache, &g->b, "", "",
@@ -90,7 +92,7 @@ int slave_graph_make_profile_cache(struct slave_graphs *gs,
     if (g->snap->closed)
         slave_records_drop(&gs->records, g->snap->run);
     if (rc == 0)
-        rc = slave_graph_make_names(gs, g, &c->p.map, &c->names, err);
+        rc = slave_graph_find_symbol_names(gs, g, &c->p.map, &c->names, err);
     if (rc < 0) {
         slave_profile_cache_free(c);
         return ips_err_wrap(err, rc, "run %s", g->snap->run);

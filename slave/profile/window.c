@@ -84,14 +84,15 @@ uint64_t slave_arc_clip_chain_arc_ns(const struct slave_arc_clip *c,
     if (c->scenario.weighting == IPS_WEIGH_WALL)
         return overlap_ns(c->view.own_at[node - 1], c->view.own_w[node],
                           c->axis);
-    uint64_t ns = slave_arc_cpu_within(c->arcs, g, chain, node, c->local);
+    uint64_t ns = slave_arc_cpu_ns_in_window(c->arcs, g, chain, node, c->local);
     return c->scenario.weighting == IPS_WEIGH_CPU
                ? ns
                : ips_add_sat(ns, slave_arc_clip_run_delay_ns(c, node));
 }
 
-void slave_arc_clip_node_offsets(const struct slave_arc_clip *c, uint32_t node,
-                                 uint64_t *past, uint64_t *since)
+void slave_arc_clip_get_node_offsets(const struct slave_arc_clip *c,
+                                     uint32_t node, uint64_t *past,
+                                     uint64_t *since)
 {
     uint64_t end = time_of_node(c, node);
     *past = ips_sub_sat(end, c->axis.to_ns);
@@ -104,7 +105,7 @@ uint64_t slave_arc_clip_cross_arc_ns(const struct slave_arc_clip *c,
                                      uint32_t node, uint64_t ns)
 {
     uint64_t past, since;
-    slave_arc_clip_node_offsets(c, node, &past, &since);
+    slave_arc_clip_get_node_offsets(c, node, &past, &since);
     return ips_sub_sat(ns, past) - ips_sub_sat(ns, since);
 }
 

@@ -61,8 +61,9 @@ uint64_t slave_arc_clip_cross_arc_ns(const struct slave_arc_clip *c,
 /* Does the work of slave_arc_clip_cross_arc_ns for a caller that learns the
  * length `ns` of the interval later: its part in the window is max(ns - *past,
  * 0) - max(ns - *since, 0). */
-void slave_arc_clip_node_offsets(const struct slave_arc_clip *c, uint32_t node,
-                                 uint64_t *past, uint64_t *since);
+void slave_arc_clip_get_node_offsets(const struct slave_arc_clip *c,
+                                     uint32_t node, uint64_t *past,
+                                     uint64_t *since);
 /* Whether the node's time is in the window. */
 bool slave_arc_clip_contains_node(const struct slave_arc_clip *c,
                                   uint32_t node);

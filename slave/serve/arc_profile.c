@@ -79,7 +79,7 @@ static int begin_arc_profile(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (rc == 0)
         rc = slave_arc_pool_profiles_make(j->graph->profile_cache, &p->names,
                                           &p->mixes, p->err);
-    const Ips__PortionsAsk *ask = slave_graph_request(j)->portions;
+    const Ips__PortionsAsk *ask = slave_graph_get_request(j)->portions;
     if (rc == 0 && ask->callers)
         rc = slave_callers_make(j->graph->profile_cache, &p->names, &p->callers,
                                 p->err);
@@ -201,8 +201,8 @@ static void add_windowed_arc_shares(struct slave_graph_ask *j)
     const struct ips_graph *g = &j->graph->b.g;
     uint64_t left = slave_arc_clip_chain_arc_ns(&p->cut, p->chain, p->node);
     uint64_t cpu =
-        ips_min_u64(left, slave_arc_cpu_within(p->cut.arcs, g, p->chain,
-                                               p->node, p->cut.local));
+        ips_min_u64(left, slave_arc_cpu_ns_in_window(p->cut.arcs, g, p->chain,
+                                                     p->node, p->cut.local));
     if (cpu)
         slave_arc_split_by_procedure(j->graph->profile_cache, &p->names,
                                      &p->mixes, g, p->chain, p->node, cpu,
@@ -218,7 +218,7 @@ static void add_windowed_arc_shares(struct slave_graph_ask *j)
 static void add_node_window_offsets(struct arc_profile *p)
 {
     uint64_t past, since;
-    slave_arc_clip_node_offsets(&p->cut, p->node, &past, &since);
+    slave_arc_clip_get_node_offsets(&p->cut, p->node, &past, &since);
     if (since == 0 || p->rc < 0)
         return;
     p->rc = B_MORE(p->window_node, p->err);
@@ -271,12 +271,13 @@ static int fill_arc_shares_page(struct slave_graph_ask *j,
     return p->rc;
 }
 
-void slave_step_arc_profile(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_arc_profile_request(struct slave_job *job,
+                                      struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     Ips__PortionsAnswer *a = &j->answer.arc_profile;
     int rc = slave_graph_use_generation(
-        j, gs, slave_graph_request(j)->portions->generation);
+        j, gs, slave_graph_get_request(j)->portions->generation);
     if (rc == 0 && !j->arc_profile)
         rc = begin_arc_profile(j, gs);
     ips__portions_answer__init(a);

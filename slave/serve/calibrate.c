@@ -39,7 +39,8 @@ static void release_calibrate(struct slave_job *job,
     ips__request__free_unpacked(m->ask, NULL);
 }
 
-static void step_echo(struct slave_job *job, struct slave_graphs *graphs)
+static void answer_echo_request(struct slave_job *job,
+                                struct slave_graphs *graphs)
 {
     struct calibrate_job *m = calibrate_job_of(job);
     const Ips__EchoAsk *ask = m->ask->echo;
@@ -84,7 +85,8 @@ static int open_trip(struct calibrate_job *m, const Ips__TripAsk *ask)
     return rc;
 }
 
-static void step_trip(struct slave_job *job, struct slave_graphs *graphs)
+static void answer_trip_request(struct slave_job *job,
+                                struct slave_graphs *graphs)
 {
     struct calibrate_job *m = calibrate_job_of(job);
     const Ips__TripAsk *ask = m->ask->trip;
@@ -114,14 +116,15 @@ static void step_trip(struct slave_job *job, struct slave_graphs *graphs)
     job->finished = m->length == ask->n_lengths;
 }
 
-static void step_ready(struct slave_job *job, struct slave_graphs *graphs)
+static void answer_ready_request(struct slave_job *job,
+                                 struct slave_graphs *graphs)
 {
     struct calibrate_job *m = calibrate_job_of(job);
     Ips__ReadyAnswer *a = &m->answer.ready;
     struct slave_ready ready;
     (void)graphs;
-    if (slave_ready_measure(m->ask->ready->rounds, &job->stop, &ready,
-                            &job->err) < 0) {
+    if (slave_ready_measure_machine(m->ask->ready->rounds, &job->stop, &ready,
+                                    &job->err) < 0) {
         slave_job_fail(job);
         return;
     }
@@ -144,9 +147,10 @@ struct slave_job *slave_calibrate_make_job(const Ips__Request *q)
         return NULL;
     }
     m->job.id = q->id;
-    m->job.step = q->ask_case == IPS__REQUEST__ASK_ECHO    ? step_echo
-                  : q->ask_case == IPS__REQUEST__ASK_READY ? step_ready
-                                                           : step_trip;
+    m->job.step = q->ask_case == IPS__REQUEST__ASK_ECHO ? answer_echo_request
+                  : q->ask_case == IPS__REQUEST__ASK_READY
+                      ? answer_ready_request
+                      : answer_trip_request;
     m->job.release = release_calibrate;
     m->job.credit = UINT64_MAX;
     ips__reply__init(&m->job.reply);

@@ -152,7 +152,7 @@ static void send_held_letters(struct slave_serve *v,
         m.count = l->count;
         m.more = l->more;
         m.data = (ProtobufCBinaryData){l->len, l->data};
-        ips_send_cm(peer, &m);
+        ips_send_chandy_misra_message(peer, &m);
         free(l);
     }
 }
@@ -170,7 +170,7 @@ static void switch_link_to_relay(struct slave_serve *v,
     if (v->peer) {
         Ips__CmMessage m =
             make_message_to_machine(c, part, IPS__CM_MESSAGE__KIND__RELAY);
-        ips_send_cm(v->peer, &m);
+        ips_send_chandy_misra_message(v->peer, &m);
     }
     send_held_letters(v, c, part);
 }
@@ -234,7 +234,7 @@ static void attach_wire_to_computation(struct slave_serve *v, struct wire *w,
     k->state = LINK_DIRECT;
     Ips__CmMessage m =
         make_message_to_machine(c, w->machine, IPS__CM_MESSAGE__KIND__LINKED);
-    ips_send_cm(w->peer, &m);
+    ips_send_chandy_misra_message(w->peer, &m);
     send_held_letters(v, c, w->machine);
 }
 
@@ -301,7 +301,7 @@ static void on_wire_hello(struct slave_serve *v, struct wire *w,
     }
     Ips__CmMessage m = make_message_to_machine(w->comp, w->machine,
                                                IPS__CM_MESSAGE__KIND__LINK);
-    ips_send_cm(w->peer, &m);
+    ips_send_chandy_misra_message(w->peer, &m);
 }
 
 static void on_wire_message(struct ips_peer *peer, const Ips__Envelope *env,
@@ -322,7 +322,7 @@ static void on_wire_close(struct ips_peer *peer, const char *why, void *arg)
     handle_lost_wire(arg, why);
 }
 
-static void on_wire_drain(struct ips_peer *peer, void *arg)
+static void on_wire_output_drained(struct ips_peer *peer, void *arg)
 {
     struct wire *w = arg;
     (void)peer;
@@ -343,7 +343,7 @@ static struct wire *wire_new(struct slave_serve *v, struct ips_peer *peer)
     w->next = v->cm->wires;
     v->cm->wires = w;
     ips_peer_set_ops(peer, &wire_ops, w);
-    ips_peer_set_on_drain(peer, on_wire_drain);
+    ips_peer_set_on_drain(peer, on_wire_output_drained);
     return w;
 }
 
@@ -417,7 +417,7 @@ void slave_cm_send_outgoing(struct slave_serve *v, const struct slave_job *job)
         send_letters(v, c);
 }
 
-void slave_cm_on_master_drain(struct slave_serve *v)
+void slave_cm_on_master_output_drained(struct slave_serve *v)
 {
     for (struct slave_cm_computation *c = v->cm ? v->cm->comps : NULL; c;
          c = c->next) {
@@ -506,7 +506,8 @@ void slave_cm_remove_computation(struct slave_serve *v,
     free(c);
 }
 
-void slave_cm_drop_unattached_wires(struct slave_serve *v, uint64_t now_ns)
+void slave_cm_drop_stale_unattached_wires(struct slave_serve *v,
+                                          uint64_t now_ns)
 {
     for (struct wire *w = v->cm ? v->cm->wires : NULL, *next; w; w = next) {
         next = w->next;

@@ -38,12 +38,13 @@ void slave_cm_remove_computation(struct slave_serve *v,
 void slave_cm_send_outgoing(struct slave_serve *v, const struct slave_job *job);
 /* Call when the connection to the master has drained: sends the letters held
  * back for links that go through the master. */
-void slave_cm_on_master_drain(struct slave_serve *v);
+void slave_cm_on_master_output_drained(struct slave_serve *v);
 /* Handles a message from the master, or from a slave through the master. */
 void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m);
 /* Drops incoming connections that have not named a computation known here
  * within 10 s. */
-void slave_cm_drop_unattached_wires(struct slave_serve *v, uint64_t now_ns);
+void slave_cm_drop_stale_unattached_wires(struct slave_serve *v,
+                                          uint64_t now_ns);
 /* Number of computations in progress. */
 unsigned slave_cm_count_computations(const struct slave_serve *v);
 

@@ -116,7 +116,8 @@ int slave_mailbox_take_received(struct slave_mailbox *b,
     return lost;
 }
 
-void slave_mailbox_send(struct slave_mailbox *b, struct slave_letter *letter)
+void slave_mailbox_put_outgoing(struct slave_mailbox *b,
+                                struct slave_letter *letter)
 {
     pthread_mutex_lock(&b->lock);
     slave_letters_put(&b->out, letter);

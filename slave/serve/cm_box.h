@@ -82,6 +82,7 @@ void slave_mailbox_take_outgoing(struct slave_mailbox *b,
  * letter: letters were lost then. */
 int slave_mailbox_take_received(struct slave_mailbox *b,
                                 struct slave_letters *to);
-void slave_mailbox_send(struct slave_mailbox *b, struct slave_letter *letter);
+void slave_mailbox_put_outgoing(struct slave_mailbox *b,
+                                struct slave_letter *letter);
 
 #endif

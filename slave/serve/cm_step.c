@@ -17,7 +17,7 @@
 
 #define PARTS_MAX 65536u
 
-bool slave_cm_prepare(struct slave_graph_ask *j)
+bool slave_cm_allocate_state(struct slave_graph_ask *j)
 {
     j->cm = calloc(1, sizeof(*j->cm));
     if (!j->cm)
@@ -76,14 +76,14 @@ static int post_letter(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
         len -= n;
         data = n ? data + n : data;
         l->more = len > 0;
-        slave_mailbox_send(&c->box, l);
+        slave_mailbox_put_outgoing(&c->box, l);
     } while (len > 0);
     return 0;
 }
 
 static int begin_computation(struct slave_graph_ask *j)
 {
-    const Ips__CmAsk *ask = slave_graph_request(j)->cm;
+    const Ips__CmAsk *ask = slave_graph_get_request(j)->cm;
     struct slave_cm *c = j->cm;
     const struct slave_graph *g = j->graph;
     if (!g->joined || ask->n_machines > PARTS_MAX ||
@@ -171,7 +171,7 @@ Ips__CmAnswer *slave_cm_begin_answer(struct slave_graph_ask *j,
     return a;
 }
 
-static void send_opened(struct slave_graph_ask *j)
+static void fill_opened_answer(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__OPENED);
@@ -186,7 +186,7 @@ static void send_opened(struct slave_graph_ask *j)
     a->relayed_why = c->relayed_why;
 }
 
-static void send_progress(struct slave_graph_ask *j)
+static void fill_progress_answer(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__TOLD);
@@ -386,7 +386,7 @@ static int handle_root_letter(struct slave_graph_ask *j,
         /* compute first, so that the reported counts include all letters
          * received so far */
         rc = run_computation(j);
-        send_progress(j);
+        fill_progress_answer(j);
         j->answer.cm.asked = true;
     } else {
         rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
@@ -473,12 +473,13 @@ static bool has_unreported_progress(const struct slave_cm *c)
             c->reported_batches != ips_cm_sync_counts(c->sync)->received);
 }
 
-void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
+void slave_cm_handle_mail_and_compute(struct slave_job *job,
+                                      struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     struct slave_cm *c = j->cm;
-    int rc = slave_graph_use_generation(j, gs,
-                                        slave_graph_request(j)->cm->generation);
+    int rc = slave_graph_use_generation(
+        j, gs, slave_graph_get_request(j)->cm->generation);
     if (rc == 0 && c->gave_up) {
         slave_mailbox_take_received(&c->box, &c->mail);
         slave_letters_free(&c->mail);
@@ -509,10 +510,10 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
     }
     if (rc > 0)
         return; /* an answer to the root is ready */
-    if (!c->opened && ips_cm_links_ready(&c->links))
-        send_opened(j);
+    if (!c->opened && ips_cm_is_link_exchange_complete(&c->links))
+        fill_opened_answer(j);
     else if (has_unreported_progress(c))
-        send_progress(j);
+        fill_progress_answer(j);
     else
         job->silent = true;
 }

@@ -211,7 +211,7 @@ static int prepare_events(struct events_job *j, struct slave_graphs *gs)
     struct slave_snapshot *snap = j->snap;
     j->snap = NULL;
     j->begun = true;
-    int rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
+    int rc = slave_graphs_get_or_build(gs, snap, &j->graph, &j->job.err);
     if (rc < 0)
         return rc;
     const struct slave_snapshot *s = j->graph->snap;
@@ -354,11 +354,11 @@ static void add_io_row(struct events_job *j, const struct stream_entry *p,
                              : 0);
 }
 
-static void add_interval_rows(struct events_job *j,
-                              const struct stream_entry *p,
-                              const struct ips_segment_header *h,
-                              const struct ips_rec_io *io, const char *first,
-                              const char *second)
+static void add_rows_of_io_call(struct events_job *j,
+                                const struct stream_entry *p,
+                                const struct ips_segment_header *h,
+                                const struct ips_rec_io *io, const char *first,
+                                const char *second)
 {
     add_io_row(j, p, io, first, false, stamp_ns(h, &io->h, io->h.t));
     if (second)
@@ -404,7 +404,7 @@ static void add_sync_row(struct events_job *j, const struct stream_entry *p,
                          const struct ips_rec_sync *s, const char *type,
                          bool ret, uint64_t t_ns)
 {
-    const char *name = slave_sync_text(s->h.a);
+    const char *name = slave_sync_kind(s->h.a);
     struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
     if (!r)
         return;
@@ -431,7 +431,7 @@ static void add_uncontended_lock_row(struct events_job *j,
                                      const struct ips_rec_lock *l,
                                      const char *type, uint64_t t_ns)
 {
-    const char *name = slave_sync_text(l->h.a);
+    const char *name = slave_sync_kind(l->h.a);
     struct event_row *r = add_row(j, p, type, t_ns, l->cpu);
     if (!r)
         return;
@@ -519,10 +519,10 @@ static void add_rows_of_record(struct events_job *j,
     j->last_t = rec->t;
     switch (ips_rec_type(rec)) {
     case IPS_REC_SEND:
-        add_interval_rows(j, p, h, AS(ips_rec_io), "send", NULL);
+        add_rows_of_io_call(j, p, h, AS(ips_rec_io), "send", NULL);
         break;
     case IPS_REC_RECV:
-        add_interval_rows(j, p, h, AS(ips_rec_io), "receive-call", "receive");
+        add_rows_of_io_call(j, p, h, AS(ips_rec_io), "receive-call", "receive");
         j->arrived_ns = 0;
         break;
     case IPS_REC_QUEUE:
@@ -530,10 +530,10 @@ static void add_rows_of_record(struct events_job *j,
         j->arrived_ns = t;
         break;
     case IPS_REC_RECVCALL:
-        add_interval_rows(j, p, h, AS(ips_rec_io), "receive-call", NULL);
+        add_rows_of_io_call(j, p, h, AS(ips_rec_io), "receive-call", NULL);
         break;
     case IPS_REC_BLOCK:
-        add_interval_rows(j, p, h, AS(ips_rec_io), "block", "resume");
+        add_rows_of_io_call(j, p, h, AS(ips_rec_io), "block", "resume");
         break;
     case IPS_REC_MARK:
         add_plain_row(j, p, "mark", t, AS(ips_rec_text)->cpu, 0,
@@ -546,7 +546,7 @@ static void add_rows_of_record(struct events_job *j,
     case IPS_REC_LOST:
         snprintf(detail, sizeof(detail), "%llu: %s",
                  (unsigned long long)AS(ips_rec_lost)->count,
-                 slave_lost_text(rec->a));
+                 slave_lost_cause_text(rec->a));
         add_plain_row(j, p, "lost", t, 0, 0, detail);
         break;
     case IPS_REC_CHAN:
@@ -611,7 +611,7 @@ static bool fill_events_page(struct events_job *j)
         const struct stream_entry *p = &j->stream_entry[j->at_entry];
         const struct ips_stream_in *in = &j->in.streams[p->stream];
         if (j->at_chunk >= in->chunk_count ||
-            !slave_chain_is_in(&j->graph->b, j->machine, j->object, p->chain)) {
+            !slave_is_chain_in(&j->graph->b, j->machine, j->object, p->chain)) {
             j->at_entry++;
             j->at_chunk = 0;
             j->at_byte = 0;
@@ -647,7 +647,7 @@ static bool fill_events_page(struct events_job *j)
     return false;
 }
 
-static void step_events(struct slave_job *job, struct slave_graphs *gs)
+static void answer_events(struct slave_job *job, struct slave_graphs *gs)
 {
     struct events_job *j = events_job_of(job);
     if (!j->begun && prepare_events(j, gs) < 0) {
@@ -693,7 +693,7 @@ struct slave_job *slave_events_make_job(const Ips__Request *request,
                                  : PIECE_ROWS;
     j->job.id = request->id;
     j->job.credit = ask->window ? ask->window : UINT64_MAX;
-    j->job.step = step_events;
+    j->job.step = answer_events;
     j->job.release = release_events;
     ips__reply__init(&j->job.reply);
     return &j->job;

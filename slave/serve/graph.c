@@ -20,10 +20,11 @@
 static void verify_sections_for_finish(struct slave_graph_ask *j)
 {
     struct ips_err err = {0};
-    if (slave_graph_request(j)->ask_case == IPS__REQUEST__ASK_REDUCE &&
+    if (slave_graph_get_request(j)->ask_case == IPS__REQUEST__ASK_REDUCE &&
         j->job.finished && !j->job.err.code && !atomic_load(&j->job.stop) &&
         j->graph &&
-        slave_graphs_check_part(j->graph, SLAVE_PART_PATH, &err) < 0)
+        slave_graphs_verify_part_or_discard(j->graph, SLAVE_PART_PATH, &err) <
+            0)
         ips_log_warn("%s", err.msg);
 }
 
@@ -95,7 +96,7 @@ static bool has_plain_cpu_weights(const Ips__Lane *l)
 /* Whether the request reads only the graph file's tables and joins. */
 static bool reads_only_tables(const struct slave_graph_ask *j)
 {
-    const Ips__Request *r = slave_graph_request(j);
+    const Ips__Request *r = slave_graph_get_request(j);
     if (r->ask_case == IPS__REQUEST__ASK_PEERS)
         return r->peers->n_mtimes == 0;
     if (r->ask_case == IPS__REQUEST__ASK_TABLE)
@@ -113,7 +114,7 @@ static bool reads_only_tables(const struct slave_graph_ask *j)
  * exits or counters of procedures. */
 static bool reads_only_tables_and_path(const struct slave_graph_ask *j)
 {
-    const Ips__Request *r = slave_graph_request(j);
+    const Ips__Request *r = slave_graph_get_request(j);
     if (r->ask_case == IPS__REQUEST__ASK_PROFILE)
         return !r->profile->lane && !r->profile->from_ns &&
                !r->profile->to_ns && j->graph->b.counts.code == 0;
@@ -125,10 +126,12 @@ static int verify_sections_of_request(struct slave_graph_ask *j)
 {
     if (reads_only_tables(j))
         return 0;
-    int rc = slave_graphs_check_part(j->graph, SLAVE_PART_PATH, &j->job.err);
+    int rc = slave_graphs_verify_part_or_discard(j->graph, SLAVE_PART_PATH,
+                                                 &j->job.err);
     if (rc < 0 || reads_only_tables_and_path(j))
         return rc;
-    return slave_graphs_check_part(j->graph, SLAVE_PART_REST, &j->job.err);
+    return slave_graphs_verify_part_or_discard(j->graph, SLAVE_PART_REST,
+                                               &j->job.err);
 }
 
 /* Table and Ends use the graph that the last Sync built, although newer records
@@ -139,20 +142,21 @@ int slave_graph_use_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
     struct slave_graph *last = NULL;
     if (j->graph)
         return 0;
-    if (slave_graph_request(j)->ask_case != IPS__REQUEST__ASK_SYNC)
+    if (slave_graph_get_request(j)->ask_case != IPS__REQUEST__ASK_SYNC)
         for (struct slave_graph *g = gs->list; g; g = g->next)
             if (g->generation != 0 && strcmp(g->snap->run, snap->run) == 0 &&
                 (!last || g->generation > last->generation))
                 last = g;
     int rc;
     if (last) {
-        rc = slave_graphs_find(gs, snap->run, last->generation, &j->graph,
-                               &j->job.err);
+        rc = slave_graphs_acquire_by_generation(gs, snap->run, last->generation,
+                                                &j->graph, &j->job.err);
     } else {
-        const Ips__Request *r = slave_graph_request(j);
+        const Ips__Request *r = slave_graph_get_request(j);
         snap->waits = r->ask_case == IPS__REQUEST__ASK_SYNC && r->sync->waits;
-        j->snap = NULL; /* slave_graphs_get() takes ownership of the snapshot */
-        rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
+        j->snap = NULL; /* slave_graphs_get_or_build() takes ownership of the
+                           snapshot */
+        rc = slave_graphs_get_or_build(gs, snap, &j->graph, &j->job.err);
     }
     return rc < 0 ? rc : verify_sections_of_request(j);
 }
@@ -162,8 +166,9 @@ int slave_graph_use_generation(struct slave_graph_ask *j,
 {
     if (j->graph)
         return 0;
-    int rc = slave_graphs_find(gs, slave_graph_request(j)->run, generation,
-                               &j->graph, &j->job.err);
+    int rc =
+        slave_graphs_acquire_by_generation(gs, slave_graph_get_request(j)->run,
+                                           generation, &j->graph, &j->job.err);
     return rc < 0 ? rc : verify_sections_of_request(j);
 }
 
@@ -177,8 +182,8 @@ static bool fill_sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
                                               &j->unrecorded_lines);
     a->unseen = j->unrecorded_lines;
     a->n_unseen = j->line_count;
-    a->unrecorded =
-        slave_unrecorded_count_calls(&g->b, j->unrecorded, j->unrecorded_rows);
+    a->unrecorded = slave_unrecorded_count_call_rows(&g->b, j->unrecorded,
+                                                     j->unrecorded_rows);
     return j->unrecorded_lines != NULL;
 }
 
@@ -187,7 +192,8 @@ static void add_unrecorded_programs(struct slave_graph_ask *j,
 {
     static char unknown[] = "unknown";
     for (uint32_t i = 0; i < j->unrecorded_rows; i++) {
-        if (!slave_unrecorded_is_program(&j->graph->b, &j->unrecorded[i]))
+        if (!slave_unrecorded_is_program_change(&j->graph->b,
+                                                &j->unrecorded[i]))
             continue;
         Ips__Untraced *row = &rows[a->n_untraced++];
         ips__untraced__init(row);
@@ -203,7 +209,7 @@ static bool fill_sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     struct ips_built *b = &j->graph->b;
     size_t seen = 0;
     for (uint32_t i = 0; i < j->unrecorded_rows; i++)
-        seen += slave_unrecorded_is_program(b, &j->unrecorded[i]);
+        seen += slave_unrecorded_is_program_change(b, &j->unrecorded[i]);
     if (b->untraced_count + seen == 0)
         return true;
     Ips__Untraced *rows =
@@ -239,7 +245,7 @@ static void fill_sync_load(const struct slave_graph_ask *j, Ips__SyncAnswer *a)
     a->load_average_milli = (uint64_t)((ips_u128)l->average_us * 1000 / l->us);
 }
 
-static void step_sync(struct slave_job *job, struct slave_graphs *gs)
+static void answer_sync_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     if (j->snap && !j->unrecorded) {
@@ -338,7 +344,8 @@ static void fill_channel_end(Ips__End *r, const struct ips_built *b, uint32_t i)
     r->accepted = e->accepted;
 }
 
-static void step_ends(struct slave_job *job, struct slave_graphs *gs)
+static void answer_channel_ends_request(struct slave_job *job,
+                                        struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     if (slave_graph_use_newest(j, gs) < 0) {
@@ -388,10 +395,10 @@ static int set_remote_peers_of_ends(struct slave_graph *g,
     return 0;
 }
 
-static void step_peers(struct slave_job *job, struct slave_graphs *gs)
+static void answer_peers_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    const Ips__PeersAsk *ask = slave_graph_request(j)->peers;
+    const Ips__PeersAsk *ask = slave_graph_get_request(j)->peers;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     struct ips_peer_row *rows = calloc(ask->n_peers + 1, sizeof(*rows));
     if (rc == 0 && !rows)
@@ -416,9 +423,10 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
         rc = slave_graph_set_mtimes(j->graph, ask, &job->err);
     if (rc == 0 && j->graph->join_bound == 0) {
         uint64_t kept = 0;
-        rc = slave_graphs_check_part(j->graph, SLAVE_PART_PATH, &job->err);
+        rc = slave_graphs_verify_part_or_discard(j->graph, SLAVE_PART_PATH,
+                                                 &job->err);
         if (rc == 0)
-            rc = ips_joins_size_bound(&j->graph->b.g, &kept, &job->err);
+            rc = ips_joins_compute_node_bound(&j->graph->b.g, &kept, &job->err);
         j->graph->join_bound = rc == 0 ? kept + 1 : 0;
     }
     if (rc < 0) {
@@ -444,7 +452,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
 /* ---- making the job ---- */
 
 /* Makes a deep copy, because the request itself is freed after its callback. */
-static Ips__Envelope *copy_request(const Ips__Request *request)
+static Ips__Envelope *copy_request_into_envelope(const Ips__Request *request)
 {
     size_t len = ips__request__get_packed_size(request);
     uint8_t *data = malloc(len + 1);
@@ -478,7 +486,7 @@ static Ips__RunState *copy_state(const Ips__RunState *state)
     return copy;
 }
 
-const Ips__Request *slave_graph_request_of_job(const struct slave_job *job)
+const Ips__Request *slave_graph_get_request_of_job(const struct slave_job *job)
 {
     const struct slave_graph_ask *j = (const void *)job;
     return j->ask->request;
@@ -493,23 +501,23 @@ static void free_unstarted_job(struct slave_graph_ask *j)
 }
 
 static void (*const steps[])(struct slave_job *, struct slave_graphs *) = {
-    [IPS__REQUEST__ASK_SYNC] = step_sync,
-    [IPS__REQUEST__ASK_TABLE] = slave_step_table,
-    [IPS__REQUEST__ASK_ENDS] = step_ends,
-    [IPS__REQUEST__ASK_PEERS] = step_peers,
-    [IPS__REQUEST__ASK_REDUCE] = slave_step_reduce,
-    [IPS__REQUEST__ASK_FINISH] = slave_step_finish,
-    [IPS__REQUEST__ASK_EXPAND] = slave_step_expand,
-    [IPS__REQUEST__ASK_SUBGRAPH] = slave_step_subgraph,
-    [IPS__REQUEST__ASK_SPLIT] = slave_step_split,
-    [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
-    [IPS__REQUEST__ASK_CM] = slave_step_cm,
-    [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
-    [IPS__REQUEST__ASK_PORTIONS] = slave_step_arc_profile,
-    [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
-    [IPS__REQUEST__ASK_SQL] = slave_step_sql,
-    [IPS__REQUEST__ASK_SERIES] = slave_step_series,
-    [IPS__REQUEST__ASK_BRACKETS] = slave_step_marked_spans,
+    [IPS__REQUEST__ASK_SYNC] = answer_sync_request,
+    [IPS__REQUEST__ASK_TABLE] = slave_answer_table_request,
+    [IPS__REQUEST__ASK_ENDS] = answer_channel_ends_request,
+    [IPS__REQUEST__ASK_PEERS] = answer_peers_request,
+    [IPS__REQUEST__ASK_REDUCE] = slave_answer_reduce_request,
+    [IPS__REQUEST__ASK_FINISH] = slave_answer_finish_request,
+    [IPS__REQUEST__ASK_EXPAND] = slave_answer_expand_request,
+    [IPS__REQUEST__ASK_SUBGRAPH] = slave_answer_subgraph_request,
+    [IPS__REQUEST__ASK_SPLIT] = slave_answer_split_request,
+    [IPS__REQUEST__ASK_PROCEDURES] = slave_answer_procedures_request,
+    [IPS__REQUEST__ASK_CM] = slave_cm_handle_mail_and_compute,
+    [IPS__REQUEST__ASK_PROFILE] = slave_answer_profile_request,
+    [IPS__REQUEST__ASK_PORTIONS] = slave_answer_arc_profile_request,
+    [IPS__REQUEST__ASK_WAIT_ROWS] = slave_answer_wait_rows_request,
+    [IPS__REQUEST__ASK_SQL] = slave_answer_sql_request,
+    [IPS__REQUEST__ASK_SERIES] = slave_answer_series_request,
+    [IPS__REQUEST__ASK_BRACKETS] = slave_answer_marked_spans_request,
 };
 
 bool slave_graph_handles_request(const Ips__Request *request)
@@ -527,7 +535,7 @@ struct slave_job *slave_graph_make_job(const Ips__Request *request,
     if (slave_graph_handles_request(request))
         j = calloc(1, sizeof(*j));
     if (j)
-        j->ask = copy_request(request);
+        j->ask = copy_request_into_envelope(request);
     if (!j || !j->ask) {
         free(j);
         slave_snapshot_free(snap);
@@ -545,7 +553,8 @@ struct slave_job *slave_graph_make_job(const Ips__Request *request,
     j->job.release = release_graph_job;
     ips__reply__init(&j->job.reply);
     j->job.credit = UINT64_MAX;
-    if (request->ask_case == IPS__REQUEST__ASK_CM && !slave_cm_prepare(j)) {
+    if (request->ask_case == IPS__REQUEST__ASK_CM &&
+        !slave_cm_allocate_state(j)) {
         free_unstarted_job(j);
         return NULL;
     }

@@ -94,7 +94,7 @@ struct slave_graph_ask {
 };
 
 static inline const Ips__Request *
-slave_graph_request(const struct slave_graph_ask *j)
+slave_graph_get_request(const struct slave_graph_ask *j)
 {
     return j->ask->request;
 }
@@ -118,30 +118,41 @@ int slave_graph_use_generation(struct slave_graph_ask *j,
  * Frees the previous ones. NULL: out of memory, with the job's error set. */
 void *slave_graph_alloc_rows(struct slave_graph_ask *j, size_t n, size_t size);
 
-void slave_step_table(struct slave_job *job, struct slave_graphs *gs);
-void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs);
-void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs);
-void slave_step_finish(struct slave_job *job, struct slave_graphs *gs);
-void slave_step_expand(struct slave_job *job, struct slave_graphs *gs);
-void slave_step_split(struct slave_job *job, struct slave_graphs *gs);
-void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
-void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
-void slave_step_sql(struct slave_job *job, struct slave_graphs *gs);
+void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs);
+void slave_answer_reduce_request(struct slave_job *job,
+                                 struct slave_graphs *gs);
+void slave_answer_subgraph_request(struct slave_job *job,
+                                   struct slave_graphs *gs);
+void slave_answer_finish_request(struct slave_job *job,
+                                 struct slave_graphs *gs);
+void slave_answer_expand_request(struct slave_job *job,
+                                 struct slave_graphs *gs);
+void slave_answer_split_request(struct slave_job *job, struct slave_graphs *gs);
+void slave_answer_procedures_request(struct slave_job *job,
+                                     struct slave_graphs *gs);
+void slave_answer_profile_request(struct slave_job *job,
+                                  struct slave_graphs *gs);
+void slave_answer_sql_request(struct slave_job *job, struct slave_graphs *gs);
 void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs);
-void slave_step_arc_profile(struct slave_job *job, struct slave_graphs *gs);
-void slave_step_series(struct slave_job *job, struct slave_graphs *gs);
+void slave_answer_arc_profile_request(struct slave_job *job,
+                                      struct slave_graphs *gs);
+void slave_answer_series_request(struct slave_job *job,
+                                 struct slave_graphs *gs);
 void slave_series_answer_release(struct slave_graph_ask *j);
-void slave_step_marked_spans(struct slave_job *job, struct slave_graphs *gs);
+void slave_answer_marked_spans_request(struct slave_job *job,
+                                       struct slave_graphs *gs);
 void slave_marked_spans_answer_release(struct slave_graph_ask *j);
 void slave_arc_profile_release(struct slave_graph_ask *j);
-void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs);
+void slave_answer_wait_rows_request(struct slave_job *job,
+                                    struct slave_graphs *gs);
 void slave_wait_rows_release(struct slave_graph_ask *j);
 void slave_profile_release(struct slave_graph_ask *j);
 void slave_procs_release(struct slave_graph_ask *j);
-void slave_step_cm(struct slave_job *job, struct slave_graphs *gs);
+void slave_cm_handle_mail_and_compute(struct slave_job *job,
+                                      struct slave_graphs *gs);
 void slave_cm_release(struct slave_graph_ask *j);
 /* Makes j->cm and its mailbox. False: out of memory. */
-bool slave_cm_prepare(struct slave_graph_ask *j);
+bool slave_cm_allocate_state(struct slave_graph_ask *j);
 void slave_graph_wire_release(struct slave_graph_ask *j);
 
 #endif

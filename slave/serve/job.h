@@ -17,7 +17,7 @@ struct slave_job *slave_graph_make_job(const Ips__Request *request,
 /* Whether slave_graph_make_job handles requests of this kind. */
 bool slave_graph_handles_request(const Ips__Request *request);
 /* Returns the request that a job from slave_graph_make_job answers. */
-const Ips__Request *slave_graph_request_of_job(const struct slave_job *job);
+const Ips__Request *slave_graph_get_request_of_job(const struct slave_job *job);
 struct slave_job *slave_events_make_job(const Ips__Request *request,
                                         struct slave_snapshot *snap,
                                         const char *machine);

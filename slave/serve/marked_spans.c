@@ -91,10 +91,11 @@ static void fill_marked_spans_page(struct marked_spans_answer *a,
     out->last_ns = a->last_ns;
 }
 
-void slave_step_marked_spans(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_marked_spans_request(struct slave_job *job,
+                                       struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    const Ips__BracketsAsk *ask = slave_graph_request(j)->brackets;
+    const Ips__BracketsAsk *ask = slave_graph_get_request(j)->brackets;
     Ips__BracketsAnswer *out = &j->answer.marked_spans;
     ips__brackets_answer__init(out);
     int rc = slave_graph_use_generation(j, gs, ask->generation);

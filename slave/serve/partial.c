@@ -110,7 +110,8 @@ static bool append_request(Ips__Request *into, Ips__Request *from)
                        b->values.len, 1);
 }
 
-static void partial_free(struct slave_serve *v, struct partial_request *gone)
+static void partial_request_unlink_and_free(struct slave_serve *v,
+                                            struct partial_request *gone)
 {
     struct partial_request **p = &v->partials;
     while (*p != gone)
@@ -120,7 +121,8 @@ static void partial_free(struct slave_serve *v, struct partial_request *gone)
     free(gone);
 }
 
-bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q)
+bool slave_serve_collect_partial_request(struct slave_serve *v,
+                                         const Ips__Request *q)
 {
     struct partial_request *part = v->partials;
     while (part && part->request->id != q->id)
@@ -158,21 +160,21 @@ bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q)
         slave_serve_start_job(v, part->request);
     else
         return true;
-    partial_free(v, part);
+    partial_request_unlink_and_free(v, part);
     return true;
 }
 
-void slave_serve_drop_partial(struct slave_serve *v, uint64_t id)
+void slave_serve_drop_partial_request(struct slave_serve *v, uint64_t id)
 {
     for (struct partial_request *p = v->partials, *next; p; p = next) {
         next = p->next;
         if (p->request->id == id)
-            partial_free(v, p);
+            partial_request_unlink_and_free(v, p);
     }
 }
 
-void slave_serve_partials_free(struct slave_serve *v)
+void slave_serve_free_partial_requests(struct slave_serve *v)
 {
     while (v->partials)
-        partial_free(v, v->partials);
+        partial_request_unlink_and_free(v, v->partials);
 }

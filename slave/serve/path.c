@@ -71,7 +71,7 @@ static int prepare_wire_graph(struct slave_graph_ask *j,
     return 0;
 }
 
-static void send_subgraph_piece(struct slave_graph_ask *j)
+static void fill_subgraph_reply(struct slave_graph_ask *j)
 {
     bool last = false;
     if (ips_wire_next_piece(&j->wire, &j->cursor, &j->piece, &last,
@@ -94,10 +94,11 @@ static uint64_t sum_chain_arc_weights(const struct ips_graph *g)
     return sum;
 }
 
-void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_subgraph_request(struct slave_job *job,
+                                   struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    const Ips__SubgraphAsk *ask = slave_graph_request(j)->subgraph;
+    const Ips__SubgraphAsk *ask = slave_graph_get_request(j)->subgraph;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
         struct ips_scenario scenario = slave_scenario_from_wire(ask->lane);
@@ -109,7 +110,8 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
             j->view.g.delay = j->graph->b.g.delay;
         }
         if (rc == 0 && ask->unended) {
-            j->unended = ips_unended_by_node(&j->graph->b, &job->err);
+            j->unended =
+                ips_make_ns_without_waker_by_node(&j->graph->b, &job->err);
             rc = j->unended ? 0 : IPS_E_NO_MEMORY;
         }
         if (rc == 0)
@@ -119,27 +121,28 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
     if (rc < 0)
         slave_job_fail(job);
     else
-        send_subgraph_piece(j);
+        fill_subgraph_reply(j);
 }
 
-static int make_joins(struct slave_graph_ask *j, const Ips__ReduceAsk *ask)
+static int get_or_make_joins(struct slave_graph_ask *j,
+                             const Ips__ReduceAsk *ask)
 {
     struct ips_scenario scenario = slave_scenario_from_wire(ask->lane);
     j->reduced_joins = &j->joins;
     if (ask->detail)
-        return ips_joins_make_message_times(&j->graph->b.g, &j->joins,
-                                            &j->job.err);
+        return ips_joins_encode_send_receive_times(&j->graph->b.g, &j->joins,
+                                                   &j->job.err);
     return slave_joins_get_cached(j->graph, &scenario, &j->joins,
                                   &j->reduced_joins, &j->shared, &j->job.err);
 }
 
-void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_reduce_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
+    const Ips__ReduceAsk *ask = slave_graph_get_request(j)->reduce;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->reduced_joins)
-        rc = make_joins(j, ask);
+        rc = get_or_make_joins(j, ask);
     if (rc < 0) {
         slave_job_fail(job);
         return;
@@ -162,10 +165,10 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- finish and expand ---- */
 
-void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_finish_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    const Ips__FinishAsk *ask = slave_graph_request(j)->finish;
+    const Ips__FinishAsk *ask = slave_graph_get_request(j)->finish;
     uint64_t *in = NULL;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && ask->value_count != j->graph->b.g.in_count)
@@ -211,7 +214,8 @@ static void add_times_of_piece(const struct ips_built *b, uint32_t from,
                                uint32_t to, Ips__SplitAnswer *sum)
 {
     const struct ips_graph *g = &b->g;
-    sum->unended_ns = ips_add_sat(sum->unended_ns, ips_unended_ns(b, from, to));
+    sum->unended_ns = ips_add_sat(
+        sum->unended_ns, ips_sum_ns_without_recorded_waker(b, from, to));
     for (uint32_t i = from + 1; i <= to; i++) {
         sum->cpu_ns = ips_add_sat(sum->cpu_ns, g->w[i]);
         if (g->delay)
@@ -219,10 +223,10 @@ static void add_times_of_piece(const struct ips_built *b, uint32_t from,
     }
 }
 
-void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_split_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    const Ips__SplitAsk *ask = slave_graph_request(j)->split;
+    const Ips__SplitAsk *ask = slave_graph_get_request(j)->split;
     Ips__SplitAnswer *a = &j->answer.split;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     ips__split_answer__init(a);
@@ -329,8 +333,8 @@ static int fill_expand_sums(struct slave_graph_ask *j,
     for (; *pairs < IPS_PIECE_ITEMS && j->at < ask->n_to; j->at++) {
         int rc = write_pair_row(j, ask, (*pairs)++, &from, &to);
         if (rc == 0)
-            rc = slave_path_sums_add(&j->sums, &g->view.g, &g->est, from, to,
-                                     &j->job.err);
+            rc = slave_path_sums_add_path(&j->sums, &g->view.g, &g->est, from,
+                                          to, &j->job.err);
         if (rc < 0)
             return rc;
     }
@@ -414,10 +418,10 @@ static void fill_expand_answer(struct slave_graph_ask *j, bool sums, size_t n,
     a->n_ns = n;
 }
 
-void slave_step_expand(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_expand_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    const Ips__ExpandAsk *ask = slave_graph_request(j)->expand;
+    const Ips__ExpandAsk *ask = slave_graph_get_request(j)->expand;
     size_t n = 0, pairs = 0;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 &&

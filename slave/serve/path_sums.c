@@ -74,9 +74,9 @@ static int on_path_segment(void *arg, const struct ips_path_segment *seg,
     return rc;
 }
 
-int slave_path_sums_add(struct slave_path_sums *s, const struct ips_graph *g,
-                        const struct ips_est *e, uint32_t from, uint32_t to,
-                        struct ips_err *err)
+int slave_path_sums_add_path(struct slave_path_sums *s,
+                             const struct ips_graph *g, const struct ips_est *e,
+                             uint32_t from, uint32_t to, struct ips_err *err)
 {
     struct sums_walk a = {.s = s};
     int rc =

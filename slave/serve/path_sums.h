@@ -31,8 +31,9 @@ void slave_path_sums_release(struct slave_path_sums *s);
 
 /* Adds the segments of the path that ips_path_find_between() finds. O(nodes of
  * the path). */
-int slave_path_sums_add(struct slave_path_sums *s, const struct ips_graph *g,
-                        const struct ips_est *e, uint32_t from, uint32_t to,
-                        struct ips_err *err) IPS_MUST_USE;
+int slave_path_sums_add_path(struct slave_path_sums *s,
+                             const struct ips_graph *g, const struct ips_est *e,
+                             uint32_t from, uint32_t to,
+                             struct ips_err *err) IPS_MUST_USE;
 
 #endif

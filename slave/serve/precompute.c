@@ -6,7 +6,7 @@
 #include "common/log.h"
 
 struct precompute {
-    struct slave_job job; /* must be the first member: see precompute_of */
+    struct slave_job job; /* must be the first member: see precompute_of_job */
     struct slave_snapshot *snap;
     /* queue of new records, if the tables are wanted; else NULL */
     struct slave_record_queue *record_queue;
@@ -15,7 +15,7 @@ struct precompute {
     uint64_t given_ns;
 };
 
-static struct precompute *precompute_of(struct slave_job *job)
+static struct precompute *precompute_of_job(struct slave_job *job)
 {
     return (struct precompute *)(void *)job;
 }
@@ -23,14 +23,14 @@ static struct precompute *precompute_of(struct slave_job *job)
 static void release_precompute(struct slave_job *job, struct slave_graphs *gs)
 {
     (void)gs;
-    slave_snapshot_free(precompute_of(job)->snap);
+    slave_snapshot_free(precompute_of_job(job)->snap);
 }
 
 /* ---- steps ---- */
 
 static void step_use_new_records(struct slave_job *job, struct slave_graphs *gs)
 {
-    const struct precompute *a = precompute_of(job);
+    const struct precompute *a = precompute_of_job(job);
     const struct slave_snapshot *s = a->snap;
     struct ips_err err = {0};
     if (a->record_queue &&
@@ -52,12 +52,12 @@ static void step_use_new_records(struct slave_job *job, struct slave_graphs *gs)
 static void step_build_closed_run(struct slave_job *job,
                                   struct slave_graphs *gs)
 {
-    struct slave_snapshot *s = precompute_of(job)->snap;
+    struct slave_snapshot *s = precompute_of_job(job)->snap;
     struct slave_graph *g;
     struct ips_err err = {0};
-    /* slave_graphs_get takes ownership of the snapshot */
-    precompute_of(job)->snap = NULL;
-    if (slave_graphs_get(gs, s, &g, &err) < 0) {
+    /* slave_graphs_get_or_build takes ownership of the snapshot */
+    precompute_of_job(job)->snap = NULL;
+    if (slave_graphs_get_or_build(gs, s, &g, &err) < 0) {
         /* only logged: a question will report the error */
         ips_log_debug("not built yet: %s", err.msg);
     } else {
@@ -97,7 +97,7 @@ static bool start_precompute_job(struct slave_serve *v, struct slave_run *run,
     a->given_ns = slave_now_ns();
     if (run && run->record_queue) {
         a->record_queue = run->record_queue;
-        slave_record_queue_seal(a->record_queue);
+        slave_record_queue_seal_last_batch(a->record_queue);
     }
     a->graph = run && was_asked_about_recently(run, a->given_ns);
     a->job.step = step;
@@ -110,7 +110,8 @@ static bool start_precompute_job(struct slave_serve *v, struct slave_run *run,
     return true;
 }
 
-static bool start_job_for_run(struct slave_serve *v, struct slave_run *run)
+static bool start_precompute_job_if_due(struct slave_serve *v,
+                                        struct slave_run *run)
 {
     if (!run->row.id)
         return false;
@@ -156,7 +157,7 @@ static void choose_live_tables_run(struct slave_serve *v)
         r->record_queue = r == best ? v->s->record_queue : NULL;
 }
 
-void slave_precompute_turn(struct slave_serve *v)
+void slave_precompute_start_next_job(struct slave_serve *v)
 {
     if (!v->s->opt.is_private)
         choose_live_tables_run(v);
@@ -164,7 +165,7 @@ void slave_precompute_turn(struct slave_serve *v)
         return;
     for (struct slave_run *r = v->s->drain.runs; r && !v->precompute;
          r = r->next)
-        if (start_job_for_run(v, r))
+        if (start_precompute_job_if_due(v, r))
             return;
     if (v->needs_write &&
         slave_now_ns() - v->s->busy_ns >= SLAVE_PRECOMPUTE_WRITE_NS) {
@@ -180,7 +181,7 @@ bool slave_precompute_finish_job(struct slave_serve *v, struct slave_job *job)
     v->precompute = NULL;
     if (job->run) {
         uint64_t now = slave_now_ns(),
-                 took = now - precompute_of(job)->given_ns;
+                 took = now - precompute_of_job(job)->given_ns;
         job->run->pins--;
         job->run->precompute_ns =
             now +

@@ -39,7 +39,7 @@
  * job. */
 bool slave_precompute_is_due(const struct slave_run *run, uint64_t now_ns);
 /* Starts a job if there is one to do. Call after every turn of the drain. */
-void slave_precompute_turn(struct slave_serve *v);
+void slave_precompute_start_next_job(struct slave_serve *v);
 /* If `job` is a precompute job whose step is over, frees it and returns
  * true. */
 bool slave_precompute_finish_job(struct slave_serve *v, struct slave_job *job);

@@ -80,10 +80,11 @@ Ips__Request *slave_serve_copy_request(const Ips__Request *q);
  * it completed the list and the whole request was dispatched, or an error was
  * sent. Returns false for any other request. In serve/partial.c, like the next
  * two. */
-bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q);
+bool slave_serve_collect_partial_request(struct slave_serve *v,
+                                         const Ips__Request *q);
 /* Call when request `id` is cancelled: drops the part of its list that was
  * received. */
-void slave_serve_drop_partial(struct slave_serve *v, uint64_t id);
-void slave_serve_partials_free(struct slave_serve *v);
+void slave_serve_drop_partial_request(struct slave_serve *v, uint64_t id);
+void slave_serve_free_partial_requests(struct slave_serve *v);
 
 #endif

@@ -33,7 +33,7 @@ static int set_window_cpu_totals(struct slave_graphs *gs,
     if (!row)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t c = 0; c < b->g.chain_count; c++)
-        if (!slave_chain_is_in(b, ask->machine, ask->object, c))
+        if (!slave_is_chain_in(b, ask->machine, ask->object, c))
             row[c] = IPS_NONE;
     const struct slave_series_ask how = {
         .edges = edges, .bins = 1, .row = row, .rows = 1};
@@ -68,8 +68,8 @@ static int make_window_proc_table(struct slave_graphs *gs,
     struct slave_profile_cache costs;
     if (edges[0] >= edges[1])
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL, "an empty window");
-    int rc = slave_window_profile(j->graph->profile_cache, b, edges[0],
-                                  edges[1], &costs, &j->job.err);
+    int rc = slave_window_make_profile(j->graph->profile_cache, b, edges[0],
+                                       edges[1], &costs, &j->job.err);
     if (rc < 0)
         return rc;
     rc = slave_proc_table_make(&costs, b, ask->machine, ask->object, by,
@@ -80,7 +80,7 @@ static int make_window_proc_table(struct slave_graphs *gs,
 
 /* Adds up the calls of all rows, unless the rows are lines: a procedure's calls
  * cannot be divided among its lines. */
-static void count_calls(struct proc_answer *p, bool by_line)
+static void sum_calls_of_rows(struct proc_answer *p, bool by_line)
 {
     for (uint32_t i = 0; i < p->t.row_count && !by_line; i++) {
         if (p->t.rows[i].calls == UINT64_MAX)
@@ -92,7 +92,7 @@ static void count_calls(struct proc_answer *p, bool by_line)
 
 static int begin_procs(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
-    const Ips__ProceduresAsk *ask = slave_graph_request(j)->procedures;
+    const Ips__ProceduresAsk *ask = slave_graph_get_request(j)->procedures;
     enum slave_proc_by by =
         strcmp(ask->by, "line") == 0 ? SLAVE_BY_LINE : SLAVE_BY_PROCEDURE;
     int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
@@ -108,9 +108,9 @@ static int begin_procs(struct slave_graph_ask *j, struct slave_graphs *gs)
                                    ask->machine, ask->object, by, &j->procs->t,
                                    &j->job.err);
     if (rc == 0 && strcmp(ask->by, "process") != 0)
-        rc = slave_proc_table_merge(&j->procs->t, &j->job.err);
+        rc = slave_proc_table_merge_processes(&j->procs->t, &j->job.err);
     if (rc == 0)
-        count_calls(j->procs, by == SLAVE_BY_LINE);
+        sum_calls_of_rows(j->procs, by == SLAVE_BY_LINE);
     return rc;
 }
 
@@ -184,12 +184,13 @@ static void fill_procedure_totals(Ips__ProcedureTotals *out,
     out->exact_ns = t->exact_ns;
 }
 
-void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_procedures_request(struct slave_job *job,
+                                     struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     Ips__ProceduresAnswer *a = &j->answer.procedures;
     int rc = slave_graph_use_generation(
-        j, gs, slave_graph_request(j)->procedures->generation);
+        j, gs, slave_graph_get_request(j)->procedures->generation);
     if (rc == 0 && !j->procs)
         rc = begin_procs(j, gs);
     ips__procedures_answer__init(a);

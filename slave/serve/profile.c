@@ -86,8 +86,8 @@ static int intern_symbol_code(struct profile *p, uint32_t symbol,
 
 /* Adds the arc that leads to `node` and took `ns` to the last step if that has
  * the same piece and procedure, else as a new step. */
-static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
-                    uint32_t node, uint64_t ns)
+static int add_arc_to_steps(struct slave_graph_ask *j, uint32_t piece,
+                            uint32_t chain, uint32_t node, uint64_t ns)
 {
     struct profile *p = j->profile;
     uint32_t code;
@@ -114,7 +114,7 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
 static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
                                      uint32_t chain, uint32_t from, uint32_t to)
 {
-    const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
+    const Ips__ProfileAsk *ask = slave_graph_get_request(j)->profile;
     uint64_t ns = 0;
     if (!ask->lane)
         return piece < ask->n_most ? ask->most[piece] : UINT64_MAX;
@@ -132,7 +132,7 @@ static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
 
 /* If the piece has more CPU time than `most`, returns true and prepares `share`
  * to divide `most` among its arcs. */
-static bool begin_share_if_over_limit(const struct slave_graph_ask *j,
+static bool begin_split_if_over_limit(const struct slave_graph_ask *j,
                                       uint32_t piece, uint32_t chain,
                                       uint32_t from, uint32_t to, uint64_t most,
                                       struct slave_proportional_split *share)
@@ -140,8 +140,8 @@ static bool begin_share_if_over_limit(const struct slave_graph_ask *j,
     const struct slave_arc_clip *c = &j->profile->cut;
     uint64_t cpu = 0;
     for (uint32_t node = from + 1; most != UINT64_MAX && node <= to; node++)
-        cpu = ips_add_sat(
-            cpu, slave_arc_cpu_within(c->arcs, c->g, chain, node, c->local));
+        cpu = ips_add_sat(cpu, slave_arc_cpu_ns_in_window(c->arcs, c->g, chain,
+                                                          node, c->local));
     if (cpu <= most)
         return false;
     slave_proportional_split_begin(share, most, cpu, piece);
@@ -156,22 +156,22 @@ static int add_chain_piece(struct slave_graph_ask *j, uint32_t piece,
     struct profile *p = j->profile;
     const struct slave_arc_clip *c = &p->cut;
     struct slave_proportional_split share;
-    bool steps = slave_graph_request(j)->profile->steps;
+    bool steps = slave_graph_get_request(j)->profile->steps;
     uint64_t most = compute_piece_weight(j, piece, chain, from, to);
     bool less =
-        begin_share_if_over_limit(j, piece, chain, from, to, most, &share);
+        begin_split_if_over_limit(j, piece, chain, from, to, most, &share);
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
         uint64_t ns =
             less ? slave_proportional_split_next(
-                       &share, slave_arc_cpu_within(c->arcs, c->g, chain, node,
-                                                    c->local))
-                 : slave_arc_sum_add(&p->sum, chain, node, c->local);
+                       &share, slave_arc_cpu_ns_in_window(c->arcs, c->g, chain,
+                                                          node, c->local))
+                 : slave_arc_sum_add_arc(&p->sum, chain, node, c->local);
         if (less)
-            slave_arc_sum_add_ns(&p->sum, chain, node, ns, c->local);
+            slave_arc_sum_add_given_ns(&p->sum, chain, node, ns, c->local);
         p->piece_ns[piece] += ns;
         if (steps && ns)
-            rc = add_step(j, piece, chain, node, ns);
+            rc = add_arc_to_steps(j, piece, chain, node, ns);
     }
     return rc;
 }
@@ -180,7 +180,7 @@ static int add_chain_piece(struct slave_graph_ask *j, uint32_t piece,
 static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
                             uint32_t node)
 {
-    const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
+    const Ips__ProfileAsk *ask = slave_graph_get_request(j)->profile;
     struct profile *p = j->profile;
     p->piece_ns[piece] = slave_arc_clip_contains_node(&p->cut, node);
     if (ask->lane && piece < ask->n_most)
@@ -388,7 +388,8 @@ static int fill_profile_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     if (p->sent_codes < p->codes.n)
         return fill_code_page(j, a);
     if (p->sent_pieces < p->piece_count) {
-        fill_piece_page(p, slave_graph_request(j)->profile->lane != NULL, a);
+        fill_piece_page(p, slave_graph_get_request(j)->profile->lane != NULL,
+                        a);
     } else if (p->sent_steps < p->steps.n) {
         fill_step_page(p, a);
     } else {
@@ -399,10 +400,11 @@ static int fill_profile_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     return 0;
 }
 
-void slave_step_profile(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_profile_request(struct slave_job *job,
+                                  struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
+    const Ips__ProfileAsk *ask = slave_graph_get_request(j)->profile;
     Ips__ProfileAnswer *a = &j->answer.profile;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->procs)

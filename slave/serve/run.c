@@ -65,7 +65,8 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
     st->run = r->row.name;
     st->command = r->row.control.command;
     st->open = is_run_open(r);
-    st->goes_on = st->open && (r->unopened[0] || !slave_run_all_dead(r));
+    st->goes_on =
+        st->open && (r->unopened[0] || !slave_run_are_all_processes_dead(r));
     st->created_real_ns = r->row.control.created_real_ns;
     st->processes = r->row.processes;
     st->threads = r->row.threads;
@@ -149,11 +150,11 @@ void slave_serve_send_report(struct slave_serve *v)
     if (rc == 0) {
         report.trouble = d->failing;
         report.computations = slave_cm_count_computations(v);
-        report.questions = slave_serve_count_pending(v->s);
+        report.questions = slave_serve_count_pending_requests(v->s);
         report.built_permille =
             atomic_load_explicit(&v->s->graphs.permille, memory_order_relaxed);
         if (report.built_permille < 1000)
-            report.building_for = slave_work_running_request(v->s->work);
+            report.building_for = slave_work_get_running_request_id(v->s->work);
         if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
                                &report.pool_size_bytes) < 0)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;
@@ -488,7 +489,7 @@ void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q)
     }
     if (job && job->box &&
         slave_cm_register_computation(
-            v, job, slave_graph_request_of_job(job)->cm, &err) < 0) {
+            v, job, slave_graph_get_request_of_job(job)->cm, &err) < 0) {
         ips_send_error(v->peer, q->id, &err);
         slave_work_enqueue_release(s->work, job);
     } else if (job)

@@ -153,8 +153,10 @@ static int add_top_procedures(struct series_answer *a, Ips__SeriesTop *row,
     return 0;
 }
 
-static int make_tops(struct slave_graph_ask *j, struct slave_graphs *gs,
-                     const Ips__SeriesAsk *ask, Ips__SeriesAnswer *out)
+static int add_top_rows_to_answer(struct slave_graph_ask *j,
+                                  struct slave_graphs *gs,
+                                  const Ips__SeriesAsk *ask,
+                                  Ips__SeriesAnswer *out)
 {
     struct series_answer *a = j->series;
     int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
@@ -162,7 +164,7 @@ static int make_tops(struct slave_graph_ask *j, struct slave_graphs *gs,
         rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
                                    &a->names, &j->job.err);
     if (rc == 0)
-        rc = slave_window_top_procedures(
+        rc = slave_window_find_top_procedures(
             j->graph->profile_cache, &j->graph->b, &a->names, ask->edge,
             a->s.bins, ask->tops, &a->top, &a->top_count, &j->job.err);
     if (rc < 0)
@@ -188,10 +190,10 @@ static void fill_answer(const struct series_answer *a, Ips__SeriesAnswer *out)
     out->wait_ns = a->sum + 3 * n;
 }
 
-void slave_step_series(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_series_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    const Ips__SeriesAsk *ask = slave_graph_request(j)->series;
+    const Ips__SeriesAsk *ask = slave_graph_get_request(j)->series;
     Ips__SeriesAnswer *out = &j->answer.series;
     ips__series_answer__init(out);
     int rc = slave_graph_use_generation(j, gs, ask->generation);
@@ -204,7 +206,7 @@ void slave_step_series(struct slave_job *job, struct slave_graphs *gs)
     if (rc == 0)
         rc = sum_series_over_rows(j);
     if (rc == 0 && ask->tops)
-        rc = make_tops(j, gs, ask, out);
+        rc = add_top_rows_to_answer(j, gs, ask, out);
     if (rc < 0) {
         slave_job_fail(job);
         return;

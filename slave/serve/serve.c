@@ -30,8 +30,8 @@
 /* ---- requests ---- */
 
 /* Holds a Sync request until the pool has been read. */
-static void hold_sync(struct slave_serve *v, const Ips__Request *q,
-                      struct slave_run *run)
+static void hold_sync_request(struct slave_serve *v, const Ips__Request *q,
+                              struct slave_run *run)
 {
     struct sync_wait *w = calloc(1, sizeof(*w)), **p = &v->syncs;
     if (w)
@@ -57,7 +57,7 @@ static bool may_answer_sync(const struct slave_run *run, uint64_t now_ns,
     if (!run || !run->in_pool || now_ns >= until_ns)
         return true;
     return run->synced >= SLAVE_SYNCED && run->row.id &&
-           !slave_run_all_dead(run);
+           !slave_run_are_all_processes_dead(run);
 }
 
 void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns)
@@ -88,7 +88,7 @@ void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns)
              * answered */
             run->want_sync = true;
     }
-    slave_precompute_turn(v);
+    slave_precompute_start_next_job(v);
     /* A new run is reported at once, because a client's next question may be
      * about it. */
     if (v->ready && s->drain.runs_found != v->reported_found) {
@@ -109,7 +109,7 @@ static void cancel_job(struct slave_job *job)
 static void add_credit_or_cancel(struct slave_serve *v, const Ips__Request *q)
 {
     if (q->more->replies == 0)
-        slave_serve_drop_partial(v, q->id);
+        slave_serve_drop_partial_request(v, q->id);
     for (struct job_task *t = v->tasks; t; t = t->next) {
         if (t->job->id != q->id)
             continue;
@@ -123,7 +123,7 @@ static void add_credit_or_cancel(struct slave_serve *v, const Ips__Request *q)
 
 /* Runs a turn of the drain that scans the pool, to find runs that have just
  * started. */
-static void scan_pool(struct slave_serve *v)
+static void run_drain_turn_with_pool_scan(struct slave_serve *v)
 {
     v->s->drain.scan_now = true;
     (void)slave_drain_turn(&v->s->drain, slave_now_ns());
@@ -132,7 +132,7 @@ static void scan_pool(struct slave_serve *v)
 static void handle_look_request(struct slave_serve *v, const Ips__Request *q)
 {
     Ips__Reply reply = IPS__REPLY__INIT;
-    scan_pool(v);
+    run_drain_turn_with_pool_scan(v);
     if (v->peer)
         slave_serve_send_report(v);
     reply.id = q->id;
@@ -154,15 +154,15 @@ static void on_request(struct slave_serve *v, const Ips__Request *q)
         add_credit_or_cancel(v, q);
         return;
     }
-    if (slave_serve_collect_partial(v, q))
+    if (slave_serve_collect_partial_request(v, q))
         return;
     struct slave_run *run = slave_drain_find_run(&v->s->drain, q->run);
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && (!run || !run->in_pool)) {
-        scan_pool(v);
+        run_drain_turn_with_pool_scan(v);
         run = slave_drain_find_run(&v->s->drain, q->run);
     }
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && run && run->in_pool)
-        hold_sync(v, q, run);
+        hold_sync_request(v, q, run);
     else
         slave_serve_start_job(v, q);
 }
@@ -210,7 +210,7 @@ static void on_master_lost(struct slave_serve *v)
     for (struct job_task *t = v->tasks; t; t = t->next)
         cancel_job(t->job);
     slave_serve_resume_parked_jobs(v);
-    slave_serve_partials_free(v);
+    slave_serve_free_partial_requests(v);
     while (v->syncs) {
         struct sync_wait *w = v->syncs;
         struct slave_run *run =
@@ -239,11 +239,11 @@ static void on_master_close(struct ips_peer *peer, const char *why, void *arg)
     v->backoff_ns = ips_min_u64(v->backoff_ns * 2, RECONNECT_MAX_NS);
 }
 
-static void on_master_drain(struct ips_peer *peer, void *arg)
+static void on_master_output_drained(struct ips_peer *peer, void *arg)
 {
     (void)peer;
     slave_serve_resume_parked_jobs(arg);
-    slave_cm_on_master_drain(arg);
+    slave_cm_on_master_output_drained(arg);
 }
 
 static const struct ips_peer_ops ops = {on_message, on_master_close};
@@ -260,7 +260,7 @@ static void try_connect(struct slave_serve *v)
         return;
     }
     ips_peer_set_ops(v->peer, &ops, v);
-    ips_peer_set_on_drain(v->peer, on_master_drain);
+    ips_peer_set_on_drain(v->peer, on_master_output_drained);
     cpu_set_t cpus;
     Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     hello.machine = v->s->opt.machine;
@@ -278,7 +278,7 @@ static void on_connection_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     uint64_t now = slave_now_ns();
-    slave_cm_drop_unattached_wires(v, now);
+    slave_cm_drop_stale_unattached_wires(v, now);
     if (!v->peer && now >= v->next_try_ns)
         try_connect(v);
     if (v->ready && now >= v->next_report_ns) {
@@ -354,7 +354,7 @@ void slave_serve_close(struct slave *s)
     s->serve = NULL;
 }
 
-unsigned slave_serve_count_pending(const struct slave *s)
+unsigned slave_serve_count_pending_requests(const struct slave *s)
 {
     unsigned n = 0;
     for (const struct job_task *t = s->serve->tasks; t; t = t->next)

@@ -69,6 +69,6 @@ void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns);
  * loop. */
 void slave_serve_handle_finished_steps(struct slave *s);
 /* Number of requests in progress. */
-unsigned slave_serve_count_pending(const struct slave *s);
+unsigned slave_serve_count_pending_requests(const struct slave *s);
 
 #endif

@@ -152,7 +152,7 @@ static bool append_sql_row(struct sql_rows *a, size_t at)
 
 /* Sets the pointers to texts at the end, because the buffer moves while it
  * grows. */
-static void point_to_texts(struct sql_rows *a, size_t rows)
+static void set_text_pointers(struct sql_rows *a, size_t rows)
 {
     char *text = a->texts;
     for (size_t i = 0; i < rows * a->column_count; i++)
@@ -162,7 +162,7 @@ static void point_to_texts(struct sql_rows *a, size_t rows)
         }
 }
 
-static void put_columns(struct sql_rows *a, Ips__SqlAnswer *r)
+static void put_column_names(struct sql_rows *a, Ips__SqlAnswer *r)
 {
     r->columns = a->columns;
     r->n_columns = a->column_count;
@@ -186,7 +186,7 @@ static int read_next_sql_rows(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
 {
     uint64_t until_ns = slave_now_ns() + PIECE_SQL_NS;
     int rc = 1;
-    put_columns(a, r);
+    put_column_names(a, r);
     a->texts_len = 0;
     r->rows = a->row_ptr;
     while (r->n_rows < PIECE_SQL_ROWS && a->texts_len < PIECE_SQL_BYTES) {
@@ -206,7 +206,7 @@ static int read_next_sql_rows(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
         if (slave_now_ns() >= until_ns)
             break;
     }
-    point_to_texts(a, r->n_rows);
+    set_text_pointers(a, r->n_rows);
     if (rc < 0)
         set_answer_error(a, r);
     *last = rc <= 0;
@@ -246,7 +246,7 @@ static void write_sql_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
 
 /* Starts a timer whose SIGALRM ends this process after `ns`; 0 stops the timer.
  */
-static void set_timer(uint64_t ns)
+static void set_self_kill_timer(uint64_t ns)
 {
     const struct itimerval t = {
         .it_value = {.tv_sec = (time_t)(ns / SLAVE_SECOND_NS),
@@ -263,14 +263,14 @@ static void write_sql_answer(struct sql_rows *a, uint64_t left_ns, FILE *out)
     bool last = false;
     if (rows_allocate(a, &err) < 0)
         _exit(1);
-    put_columns(a, &columns);
+    put_column_names(a, &columns);
     write_sql_frame(out, SQL_MORE, &columns);
     while (!last) {
         Ips__SqlAnswer r = IPS__SQL_ANSWER__INIT;
         uint64_t began = slave_now_ns();
-        set_timer(left_ns + SQL_GRACE_NS);
+        set_self_kill_timer(left_ns + SQL_GRACE_NS);
         int rc = read_next_sql_rows(a, &r, &last, &err);
-        set_timer(0);
+        set_self_kill_timer(0);
         left_ns = ips_sub_sat(left_ns, slave_now_ns() - began);
         if (rc < 0)
             _exit(1);
@@ -297,11 +297,11 @@ int slave_sql_main(FILE *in, FILE *out)
     text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
     slave_helper_confine(limits.time_ns / SLAVE_SECOND_NS + 5,
                          SQL_HELPER_BYTES);
-    set_timer(limits.time_ns + SQL_GRACE_NS);
+    set_self_kill_timer(limits.time_ns + SQL_GRACE_NS);
     int rc = slave_sql_open(db, run, &limits, &stop, &a.q, &a.error);
     if (rc == 0)
         rc = slave_sql_prepare(a.q, text, &a.error);
-    set_timer(0);
+    set_self_kill_timer(0);
     if (rc < 0) {
         set_answer_error(&a, &r);
         write_sql_frame(out, SQL_LAST, &r);
@@ -333,13 +333,14 @@ struct sql_ask {
 
 /* Makes sure that the database has the procedures of the graph that the IRT
  * rows belong to. */
-static int ensure_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int ensure_procedures_stored(struct slave_graph_ask *j,
+                                    struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
     struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
-    if (slave_store_get_irt(store, j->sql->run, &irt) && irt.procedures)
+    if (slave_store_get_irt_row(store, j->sql->run, &irt) && irt.procedures)
         return 0;
     int rc = slave_graph_use_newest(j, gs);
     return rc < 0 ? rc
@@ -349,13 +350,14 @@ static int ensure_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
 /* Makes sure that the run's IRT tables exist. Without a SyncAsk before, they
  * may come from an older build. Then those of a closed run are made again;
  * those of an open run are used as they are. */
-static int ensure_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int ensure_irt_tables_stored(struct slave_graph_ask *j,
+                                    struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
     struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
-    if (!slave_store_get_irt(store, j->sql->run, &irt) ||
+    if (!slave_store_get_irt_row(store, j->sql->run, &irt) ||
         (j->snap->closed && irt.key != j->snap->key))
         return slave_graph_use_newest(j, gs);
     j->sql->procedures = irt.procedures;
@@ -366,10 +368,10 @@ static int ensure_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
 
 /* Prepares to answer without a helper. Returns 0 with j->sql->own.error set if
  * the question is wrong. */
-static int begin_without_helper(struct slave_graph_ask *j,
-                                struct slave_graphs *gs)
+static int begin_sql_without_helper(struct slave_graph_ask *j,
+                                    struct slave_graphs *gs)
 {
-    const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
+    const Ips__SqlAsk *ask = slave_graph_get_request(j)->sql;
     const struct slave_sql_limits limits = {.time_ns = ask->time_ns};
     struct sql_rows *a = &j->sql->own;
     a->most = ask->rows;
@@ -379,7 +381,7 @@ static int begin_without_helper(struct slave_graph_ask *j,
         return rc;
     rc = slave_sql_prepare(a->q, ask->text, &a->error);
     if (rc == 0 && slave_sql_wants_procedures(a->q)) {
-        rc = ensure_procedures(j, gs);
+        rc = ensure_procedures_stored(j, gs);
         if (rc < 0)
             return rc;
         rc = slave_sql_prepare(a->q, ask->text, &a->error);
@@ -387,7 +389,7 @@ static int begin_without_helper(struct slave_graph_ask *j,
     return rc < 0 ? 0 : rows_allocate(a, &j->job.err);
 }
 
-static int step_without_helper(struct slave_graph_ask *j)
+static int read_sql_rows_without_helper(struct slave_graph_ask *j)
 {
     struct sql_rows *a = &j->sql->own;
     if (!a->error.code)
@@ -404,7 +406,7 @@ static void kill_sql_helper(struct sql_ask *a, struct slave_graphs *gs)
 {
     if (!a->helper)
         return;
-    (void)slave_helper_wait(a->helper, true);
+    (void)slave_helper_wait_or_kill(a->helper, true);
     close(a->fd);
     a->helper = 0;
     a->len = 0;
@@ -413,7 +415,7 @@ static void kill_sql_helper(struct sql_ask *a, struct slave_graphs *gs)
 
 static int start_sql_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
-    const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
+    const Ips__SqlAsk *ask = slave_graph_get_request(j)->sql;
     struct sql_ask *a = j->sql;
     if (gs->sql_helpers >= SQL_HELPERS_MOST)
         return ips_err_set(
@@ -440,7 +442,7 @@ static void report_sql_helper_death(struct slave_graph_ask *j,
                                     struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql;
-    int status = slave_helper_wait(a->helper, false);
+    int status = slave_helper_wait_or_kill(a->helper, false);
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     a->helper = 0;
     close(a->fd);
@@ -449,7 +451,7 @@ static void report_sql_helper_death(struct slave_graph_ask *j,
         snprintf(a->why, sizeof(a->why),
                  "the query took longer than %llu s: select less, with "
                  "WHERE or LIMIT",
-                 slave_graph_request(j)->sql->time_ns / SLAVE_SECOND_NS);
+                 slave_graph_get_request(j)->sql->time_ns / SLAVE_SECOND_NS);
     else
         snprintf(a->why, sizeof(a->why),
                  "its process ended (%s %d): if it needs more than %u MB of "
@@ -503,7 +505,7 @@ static int handle_helper_frame(struct slave_graph_ask *j,
     if (head->kind == SQL_PROCEDURES && !a->procedures) {
         kill_sql_helper(a, gs);
         a->procedures = true;
-        int rc = ensure_procedures(j, gs);
+        int rc = ensure_procedures_stored(j, gs);
         j->job.silent = rc == 0;
         return rc == 0 ? start_sql_helper(j, gs) : rc;
     }
@@ -525,7 +527,8 @@ static int handle_helper_frame(struct slave_graph_ask *j,
     return 0;
 }
 
-static int step_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int read_sql_rows_from_helper(struct slave_graph_ask *j,
+                                     struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql;
     struct sql_frame head;
@@ -560,11 +563,11 @@ static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     /* copied now, because a build takes ownership of the snapshot */
     a->run = j->snap->run_id;
-    int rc = ensure_tables(j, gs);
+    int rc = ensure_irt_tables_stored(j, gs);
     if (rc < 0)
         return rc;
     return gs->helper[0] ? start_sql_helper(j, gs)
-                         : begin_without_helper(j, gs);
+                         : begin_sql_without_helper(j, gs);
 }
 
 void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
@@ -581,7 +584,7 @@ void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
     free(a);
 }
 
-void slave_step_sql(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_sql_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     int rc = 0;
@@ -589,7 +592,8 @@ void slave_step_sql(struct slave_job *job, struct slave_graphs *gs)
     if (!j->sql)
         rc = begin_sql(j, gs);
     if (rc == 0)
-        rc = gs->helper[0] ? step_helper(j, gs) : step_without_helper(j);
+        rc = gs->helper[0] ? read_sql_rows_from_helper(j, gs)
+                           : read_sql_rows_without_helper(j);
     if (rc < 0) {
         job->silent = false;
         slave_job_fail(job);

@@ -115,7 +115,7 @@ static void apply_window_to_thread(struct thread_rows *out,
 static int make_window_tables(struct slave_graph_ask *j,
                               struct slave_graphs *gs)
 {
-    const Ips__TableAsk *ask = slave_graph_request(j)->table;
+    const Ips__TableAsk *ask = slave_graph_get_request(j)->table;
     const struct ips_built *b = &j->graph->b;
     if (!ask->from_ns && !ask->to_ns)
         return 0;
@@ -142,7 +142,7 @@ static int make_window_tables(struct slave_graph_ask *j,
 
 /* Returns the process that uses each channel end, or USER_NONE or USER_SEVERAL;
  * free() it. NULL: out of memory. */
-static int64_t *find_end_users(const struct ips_built *b)
+static int64_t *find_processes_using_ends(const struct ips_built *b)
 {
     int64_t *user = malloc(((size_t)b->end_count + 1) * sizeof(*user));
     for (uint32_t i = 0; user && i < b->end_count; i++)
@@ -165,7 +165,8 @@ static int64_t find_peer_process(const struct slave_graph_ask *j, uint32_t end)
 /* Returns the number of the peer end + 1 if several processes use that end,
  * else 0. The master then sees from the rows of these processes how much each
  * of them received. */
-static uint32_t shared_peer_end(const struct slave_graph_ask *j, uint32_t end)
+static uint32_t find_shared_peer_end(const struct slave_graph_ask *j,
+                                     uint32_t end)
 {
     const struct ips_end *e = &j->graph->b.ends[end];
     bool shared =
@@ -183,7 +184,7 @@ static void fill_channel_row(Ips__ChannelRow *r,
     r->process = t->process;
     r->name = b->ends[t->end].name;
     r->peer_process = find_peer_process(j, t->end);
-    r->peer_shared = shared_peer_end(j, t->end);
+    r->peer_shared = find_shared_peer_end(j, t->end);
     r->sent_messages = t->sent_messages;
     r->sent_bytes = t->sent_bytes;
     r->recv_messages = t->recv_messages;
@@ -216,7 +217,7 @@ static size_t count_rows_of_piece(uint32_t at, uint32_t first, uint32_t count)
 
 /* Sends processes, then threads, then channels; j->at counts through all
  * three. */
-void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     if (slave_graph_use_newest(j, gs) < 0) {
@@ -260,7 +261,7 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
         n = count_rows_of_piece(j->at, channels, b->traffic_count);
         Ips__ChannelRow *r = slave_graph_alloc_rows(j, n, sizeof(*r));
         if (!j->user)
-            j->user = find_end_users(b);
+            j->user = find_processes_using_ends(b);
         if (!j->user)
             ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
         for (size_t i = 0; r && j->user && i < n; i++)

@@ -101,7 +101,7 @@ static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
 
 /* Takes over a malloc'd text, which is freed when the next page is made, and
  * returns it. If `text` is NULL (out of memory), returns NULL. */
-static char *keep_text(struct wait_rows *w, char *text)
+static char *add_text_to_page(struct wait_rows *w, char *text)
 {
     if (text && w->text_count < w->text_capacity)
         w->text[w->text_count++] = text;
@@ -117,23 +117,24 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
     if (from->code_location == IPS_NONE)
         return true;
     if (from->code_location == SLAVE_PAGE_FAULTS)
-        return (to->procedure = keep_text(p, strdup(IPS_PAGE_FAULTS))) != NULL;
+        return (to->procedure = add_text_to_page(p, strdup(IPS_PAGE_FAULTS))) !=
+               NULL;
     const char *at = w->names.of[from->code_location].text;
     uint32_t module = w->map.locations[from->code_location].module;
     if (module != IPS_NONE)
         to->module = w->map.modules[module].path;
     bool named = at && slave_symbol_parse_frame(&at, &f);
     to->procedure =
-        keep_text(p, named ? strndup(f.name, f.name_len) : strdup("?"));
+        add_text_to_page(p, named ? strndup(f.name, f.name_len) : strdup("?"));
     if (named && f.at_file_len) {
-        to->file = keep_text(p, strndup(f.at_file, f.at_file_len));
+        to->file = add_text_to_page(p, strndup(f.at_file, f.at_file_len));
         to->line = f.at_line;
     }
     to->stack = stack;
     for (uint32_t i = 0; i < from->count; i++) {
         char *text =
-            keep_text(p, slave_location_text(&w->map, &w->names,
-                                             w->frame[from->first + i]));
+            add_text_to_page(p, slave_location_text(&w->map, &w->names,
+                                                    w->frame[from->first + i]));
         if (!text)
             return false;
         stack[to->n_stack++] = text;
@@ -165,7 +166,8 @@ static int fill_blocked_calls(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         to->by = r->by == IPS_NONE ? 0 : r->by + 1;
         to->place = w->blocked_site[i];
         to->within = slave_blocked_needs_recorded_waker(&j->graph->b, r);
-        to->what = keep_text(p, slave_blocked_describe_wait(&j->graph->b, r));
+        to->what =
+            add_text_to_page(p, slave_blocked_describe_wait(&j->graph->b, r));
         if (!to->what)
             return set_out_of_memory_error(j);
     }
@@ -223,10 +225,10 @@ static void fill_waits_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         p->ns[n] = r->ns;
         p->end_ns[n] = r->end_ns;
         bool first = p->sent == 0 || r[-1].arc != r->arc;
-        p->unended_ns[n] =
-            first && r->arc > 0
-                ? ips_unended_ns(&j->graph->b, r->arc - 1, r->arc)
-                : 0;
+        p->unended_ns[n] = first && r->arc > 0
+                               ? ips_sum_ns_without_recorded_waker(
+                                     &j->graph->b, r->arc - 1, r->arc)
+                               : 0;
     }
     a->n_node = a->n_cause = a->n_place = a->n_giver = n;
     a->giver = p->release_site;
@@ -266,12 +268,13 @@ static void fill_lock_operations_page(struct slave_graph_ask *j,
     a->lock_does = p->lock_does;
 }
 
-void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_wait_rows_request(struct slave_job *job,
+                                    struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     Ips__WaitRowsAnswer *a = &j->answer.wait_rows;
     int rc = slave_graph_use_generation(
-        j, gs, slave_graph_request(j)->wait_rows->generation);
+        j, gs, slave_graph_get_request(j)->wait_rows->generation);
     if (rc == 0 && !j->wait_rows)
         rc = begin_waits(j, gs);
     ips__wait_rows_answer__init(a);

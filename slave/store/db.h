@@ -49,9 +49,9 @@ int slave_store_set_error(struct slave_store *s, struct ips_err *err,
 int slave_store_execute(struct slave_store *s, enum slave_stmt which,
                         struct ips_err *err) IPS_MUST_USE;
 /* Deletes the run's rows from the named tables (a NULL-terminated list). */
-int slave_store_delete_rows(struct slave_store *s, int64_t run,
-                            const char *const *tables,
-                            struct ips_err *err) IPS_MUST_USE;
+int slave_store_delete_rows_of_run(struct slave_store *s, int64_t run,
+                                   const char *const *tables,
+                                   struct ips_err *err) IPS_MUST_USE;
 
 static inline void slave_bind_u64(sqlite3_stmt *q, int at, uint64_t v)
 {

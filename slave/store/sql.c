@@ -125,8 +125,7 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static int report_sqlite_error(struct slave_sql *q, int code,
-                               struct ips_err *err)
+static int set_sqlite_error(struct slave_sql *q, int code, struct ips_err *err)
 {
     return ips_err_set(err, code, "%s",
                        q->db ? sqlite3_errmsg(q->db) : "out of memory");
@@ -241,12 +240,12 @@ static int create_sql_views(struct slave_sql *q, int64_t run,
                  q->secret, views[i].name, select, views[i].name, q->secret,
                  views[i].name);
         if (sqlite3_exec(q->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-            return report_sqlite_error(q, IPS_E_DB, err);
+            return set_sqlite_error(q, IPS_E_DB, err);
     }
     return 0;
 }
 
-static void set_limits(struct slave_sql *q)
+static void restrict_sqlite_connection(struct slave_sql *q)
 {
     static const int limits[][2] = {
         {SQLITE_LIMIT_LENGTH, SQL_VALUE_BYTES},
@@ -290,7 +289,7 @@ static int attach_database(struct slave_sql *q, const char *db,
     int rc = 0;
     (void)sqlite3_busy_timeout(q->db, 2000);
     if (!sql || sqlite3_exec(q->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        rc = report_sqlite_error(q, IPS_E_DB, err);
+        rc = set_sqlite_error(q, IPS_E_DB, err);
     sqlite3_free(sql);
     return rc;
 }
@@ -298,8 +297,8 @@ static int attach_database(struct slave_sql *q, const char *db,
 /* Adds the names that the query `format` returns to q->hidden, so that
  * questions cannot read such tables. %s in the query stands for the secret
  * schema. */
-static int add_hidden_names(struct slave_sql *q, const char *format,
-                            struct ips_err *err)
+static int add_hidden_table_names(struct slave_sql *q, const char *format,
+                                  struct ips_err *err)
 {
     char sql[100];
     sqlite3_stmt *s = NULL;
@@ -308,7 +307,7 @@ static int add_hidden_names(struct slave_sql *q, const char *format,
              (int)(at ? (size_t)(at - format) : strlen(format)), format,
              at ? q->secret : "", at ? at + 2 : "");
     if (sqlite3_prepare_v2(q->db, sql, -1, &s, NULL) != SQLITE_OK)
-        return report_sqlite_error(q, IPS_E_DB, err);
+        return set_sqlite_error(q, IPS_E_DB, err);
     while (sqlite3_step(s) == SQLITE_ROW) {
         const unsigned char *name = sqlite3_column_text(s, 0);
         char **more = realloc(q->hidden, (q->hidden_count + 1) * sizeof(*more));
@@ -323,7 +322,7 @@ static int add_hidden_names(struct slave_sql *q, const char *format,
     }
     return sqlite3_finalize(s) == SQLITE_OK
                ? 0
-               : report_sqlite_error(q, IPS_E_DB, err);
+               : set_sqlite_error(q, IPS_E_DB, err);
 }
 
 int slave_sql_open(const char *db, int64_t run,
@@ -341,17 +340,19 @@ int slave_sql_open(const char *db, int64_t run,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI |
                             SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)
-        rc = report_sqlite_error(q, IPS_E_DB, err);
+        rc = set_sqlite_error(q, IPS_E_DB, err);
     if (rc == 0)
         rc = attach_database(q, db, err);
     if (rc == 0)
-        rc = add_hidden_names(q, "SELECT name FROM pragma_module_list", err);
+        rc = add_hidden_table_names(q, "SELECT name FROM pragma_module_list",
+                                    err);
     if (rc == 0)
-        rc = add_hidden_names(q, "SELECT name FROM %s.sqlite_master", err);
+        rc =
+            add_hidden_table_names(q, "SELECT name FROM %s.sqlite_master", err);
     if (rc == 0)
         rc = create_sql_views(q, run, err);
     if (rc == 0) {
-        set_limits(q);
+        restrict_sqlite_connection(q);
         (void)sqlite3_set_authorizer(q->db, authorize_access, q);
         sqlite3_progress_handler(q->db, PROGRESS_OPS, check_sql_limits, q);
     }
@@ -377,7 +378,7 @@ void slave_sql_close(struct slave_sql *q)
 
 /* ---- the question ----------------------------------------------------- */
 
-static int report_missing_select(struct ips_err *err)
+static int set_missing_select_error(struct ips_err *err)
 {
     char text[1500];
     size_t at = 0;
@@ -405,9 +406,9 @@ int slave_sql_prepare(struct slave_sql *q, const char *text,
             "%s is not allowed: only SELECT from the documented views",
             q->refused);
     if (rc != SQLITE_OK)
-        return report_sqlite_error(q, IPS_E_USAGE, err);
+        return set_sqlite_error(q, IPS_E_USAGE, err);
     if (!q->stmt)
-        return report_missing_select(err);
+        return set_missing_select_error(err);
     if (!sqlite3_stmt_readonly(q->stmt) || sqlite3_stmt_isexplain(q->stmt) ||
         sqlite3_column_count(q->stmt) == 0)
         return ips_err_set(err, IPS_E_USAGE,
@@ -441,6 +442,6 @@ int slave_sql_step(struct slave_sql *q, struct ips_err *err)
         return 0;
     if (q->limit)
         return ips_err_set(err, IPS_E_LIMIT, "%s", q->limit);
-    return report_sqlite_error(
-        q, rc == SQLITE_NOMEM ? IPS_E_LIMIT : IPS_E_USAGE, err);
+    return set_sqlite_error(q, rc == SQLITE_NOMEM ? IPS_E_LIMIT : IPS_E_USAGE,
+                            err);
 }

@@ -390,8 +390,9 @@ int slave_store_drop_segment(struct slave_store *s, int64_t run,
     return slave_store_execute(s, SLAVE_STMT_DROP_SEGMENT, err);
 }
 
-int slave_store_delete_rows(struct slave_store *s, int64_t run,
-                            const char *const *tables, struct ips_err *err)
+int slave_store_delete_rows_of_run(struct slave_store *s, int64_t run,
+                                   const char *const *tables,
+                                   struct ips_err *err)
 {
     for (; *tables; tables++) {
         char sql[96];
@@ -411,7 +412,7 @@ int slave_store_drop_run(struct slave_store *s, int64_t run,
         "segment", "stream", "unseen", "load",    "run",     NULL};
     int rc = slave_store_begin(s, err);
     if (rc == 0)
-        rc = slave_store_delete_rows(s, run, tables, err);
+        rc = slave_store_delete_rows_of_run(s, run, tables, err);
     if (rc == 0)
         rc = slave_store_commit(s, err);
     if (rc < 0)

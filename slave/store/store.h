@@ -219,16 +219,16 @@ struct ips_built;
 /* Replaces the run's IRT rows by those of build `b`, in a transaction of its
  * own, and deletes its procedure rows. `b` must not change meanwhile. O(rows).
  * graphs/irt.c */
-int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
-                        const struct ips_built *b,
-                        struct ips_err *err) IPS_MUST_USE;
-/* The build that the run's IRT rows come from. slave_store_get_irt returns
+int slave_store_put_irt_tables(struct slave_store *s, int64_t run, uint64_t key,
+                               const struct ips_built *b,
+                               struct ips_err *err) IPS_MUST_USE;
+/* The build that the run's IRT rows come from. slave_store_get_irt_row returns
  * false if there are none. */
 struct slave_irt_row {
     uint64_t key;
     bool procedures;
 };
-bool slave_store_get_irt(struct slave_store *s, int64_t run,
-                         struct slave_irt_row *out);
+bool slave_store_get_irt_row(struct slave_store *s, int64_t run,
+                             struct slave_irt_row *out);
 
 #endif

@@ -60,7 +60,7 @@ int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_PROCEDURE];
     int rc = slave_store_begin(s, err);
     if (rc == 0)
-        rc = slave_store_delete_rows(s, run, tables, err);
+        rc = slave_store_delete_rows_of_run(s, run, tables, err);
     for (size_t i = 0; rc == 0 && i < count; i++) {
         const struct slave_procedure_row *r = &rows[i];
         (void)sqlite3_bind_int64(q, 1, run);

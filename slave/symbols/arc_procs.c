@@ -77,8 +77,9 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
     return 0;
 }
 
-static int add_exact_in_arc(struct slave_arcs *a, uint32_t node, uint32_t place,
-                            uint64_t ns, uint32_t *last, struct ips_err *err)
+static int add_exact_time_to_arc(struct slave_arcs *a, uint32_t node,
+                                 uint32_t place, uint64_t ns, uint32_t *last,
+                                 struct ips_err *err)
 {
     struct slave_arc_exact *e = *last ? &a->exacts[*last - 1] : NULL;
     if (e && e->node == node && e->code_location == place) {
@@ -97,16 +98,16 @@ static int add_exact_in_arc(struct slave_arcs *a, uint32_t node, uint32_t place,
     return 0;
 }
 
-int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
-                        uint64_t from, uint64_t to, uint32_t place,
-                        uint32_t *last, struct ips_err *err)
+int slave_arc_add_exact_time(struct slave_arcs *a, struct slave_arc_walk *w,
+                             uint64_t from, uint64_t to, uint32_t place,
+                             uint32_t *last, struct ips_err *err)
 {
     advance_to_cpu(w, from);
     for (;;) {
         uint64_t low = ips_max_u64(from, w->begin_ns);
         uint64_t high = ips_min_u64(to, w->end_ns);
-        int rc = low < high ? add_exact_in_arc(a, w->node, place, high - low,
-                                               last, err)
+        int rc = low < high ? add_exact_time_to_arc(a, w->node, place,
+                                                    high - low, last, err)
                             : 0;
         if (rc < 0)
             return rc;

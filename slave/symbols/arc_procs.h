@@ -91,9 +91,9 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
 /* Adds the CPU time between the clock readings `from` and `to` to the code
  * location `place`. *last: a cursor that the caller keeps for each location of
  * each chain; 0 at first. */
-int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
-                        uint64_t from, uint64_t to, uint32_t place,
-                        uint32_t *last, struct ips_err *err) IPS_MUST_USE;
+int slave_arc_add_exact_time(struct slave_arcs *a, struct slave_arc_walk *w,
+                             uint64_t from, uint64_t to, uint32_t place,
+                             uint32_t *last, struct ips_err *err) IPS_MUST_USE;
 /* Call after the last stream: sorts the samples and exact rows, and groups the
  * samples of similar arcs into pools. exact[chain]: whether the chain has
  * entries and exits. */
@@ -141,11 +141,11 @@ uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
 
 /* Returns the sum of slave_arc_sample_ns_in_window over all samples of the arc;
  * 0: no part is in the window. */
-uint64_t slave_arc_samples_ns_in_window(const struct slave_arcs *a,
-                                        const struct ips_graph *g,
-                                        const struct slave_arc_source_range *v,
-                                        uint32_t node,
-                                        struct slave_window window);
+uint64_t
+slave_arc_total_sample_ns_in_window(const struct slave_arcs *a,
+                                    const struct ips_graph *g,
+                                    const struct slave_arc_source_range *v,
+                                    uint32_t node, struct slave_window window);
 
 /* ---- procedures of single arcs ---- */
 

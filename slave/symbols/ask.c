@@ -168,9 +168,10 @@ static void set_reason_of_helper_end(int status, bool whole,
                     WTERMSIG(status), (unsigned long long)HELPER_MEMORY_BYTES);
 }
 
-int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
-                      struct slave_symbol *out, struct ips_err *why,
-                      struct ips_err *err)
+int slave_symbols_ask_helper(const char *helper,
+                             const struct slave_symbol_ask *ask,
+                             struct slave_symbol *out, struct ips_err *why,
+                             struct ips_err *err)
 {
     int answer, status;
     pid_t pid = 0;
@@ -189,7 +190,7 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
         return rc;
     char *text = read_helper_output(answer, &len, &whole);
     close(answer);
-    status = slave_helper_wait(pid, !whole);
+    status = slave_helper_wait_or_kill(pid, !whole);
     if (text)
         parse_answers(text, out, ask->count, why);
     else
@@ -277,7 +278,7 @@ int slave_symbols_main(FILE *in, FILE *out)
     /* Set PR_SET_PDEATHSIG again, because changing the user has cleared it. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (rc == 0)
-        rc = slave_symbols_read(&ask, write_symbol_answer, out, &err);
+        rc = slave_symbols_read_elf_file(&ask, write_symbol_answer, out, &err);
     if (err.code)
         fprintf(out, "! %d %s\n", err.code, err.msg);
     fflush(out);

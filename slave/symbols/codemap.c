@@ -35,7 +35,7 @@ struct code_memo { /* cache entry: the last lookup with this hash */
     bool used;
 };
 
-const char *ips_code_file_name(const char *path)
+const char *ips_code_path_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
@@ -187,7 +187,7 @@ static int intern_module(struct ips_codemap *m, const struct ips_rec_module *r,
         key.path = strdup(path);
         if (!key.path)
             return ips_err_set(err, IPS_E_NO_MEMORY, "modules");
-        const char *base = ips_code_file_name(path);
+        const char *base = ips_code_path_base_name(path);
         key.recording =
             strcmp(base, IPS_PRELOAD_NAME) == 0 ||
             strncmp(base, IPS_LIBRARY_NAME, sizeof(IPS_LIBRARY_NAME) - 1) == 0;

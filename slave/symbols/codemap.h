@@ -80,6 +80,6 @@ static inline bool ips_code_belongs_to_ips(const struct ips_codemap *m,
 }
 
 /* Returns the file name in a path: "libc.so.6" of "/lib/libc.so.6". */
-const char *ips_code_file_name(const char *path);
+const char *ips_code_path_base_name(const char *path);
 
 #endif

@@ -158,7 +158,7 @@ static void load_procedure_starts(struct reader *r)
 {
     GElf_Shdr h;
     uint32_t count;
-    Elf_Scn *scn = symbol_file_section(&r->main, ".eh_frame_hdr", &h);
+    Elf_Scn *scn = symbol_file_find_section(&r->main, ".eh_frame_hdr", &h);
     Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
     const uint8_t *p = data ? data->d_buf : NULL;
     if (!p || data->d_size < 12 || p[0] != 1 || p[2] != DW_EH_PE_udata4 ||
@@ -285,8 +285,8 @@ static bool describe_from_symbol_table(struct reader *r, uint64_t at,
     char name[IPS_PATH_BYTES];
     if (!find_procedure_start(r, at, &start))
         return false;
-    snprintf(name, sizeof(name), "%s+0x%llx", ips_code_file_name(r->ask->path),
-             (unsigned long long)start);
+    snprintf(name, sizeof(name), "%s+0x%llx",
+             ips_code_path_base_name(r->ask->path), (unsigned long long)start);
     append_text_field(t, name, '\t');
     append_frame_positions(t, "", 0, "", 0);
     return true;
@@ -304,7 +304,7 @@ static int compare_ranges_by_start(const void *va, const void *vb)
 
 /* Loads the code ranges of all units from the units themselves, because not
  * every file has .debug_aranges. */
-static void load_ranges(struct reader *r, Dwarf *dwarf)
+static void load_unit_ranges(struct reader *r, Dwarf *dwarf)
 {
     Dwarf_CU *cu = NULL;
     Dwarf_Die die, sub;
@@ -334,7 +334,7 @@ static void load_ranges(struct reader *r, Dwarf *dwarf)
               compare_ranges_by_start);
 }
 
-static Dwarf_Die *find_unit(struct reader *r, uint64_t at)
+static Dwarf_Die *find_compilation_unit(struct reader *r, uint64_t at)
 {
     size_t low = 0, high = r->range_count;
     while (low < high) {
@@ -528,7 +528,7 @@ static int find_code_scopes(struct reader *r, Dwarf_Die *unit, uint64_t at,
 static bool describe_from_debug_info(struct reader *r, uint64_t at,
                                      struct text *t)
 {
-    Dwarf_Die *unit = find_unit(r, at), *own = NULL;
+    Dwarf_Die *unit = find_compilation_unit(r, at), *own = NULL;
     const char *at_file = "";
     int at_line = 0, count;
     t->len = t->frames = 0;
@@ -581,10 +581,11 @@ static bool describe_from_debug_info(struct reader *r, uint64_t at,
 
 /* ---- all ---- */
 
-int slave_symbols_read(const struct slave_symbol_ask *ask,
-                       void (*put)(void *arg, size_t index, const char *text,
-                                   enum slave_symbol_grade grade),
-                       void *arg, struct ips_err *err)
+int slave_symbols_read_elf_file(const struct slave_symbol_ask *ask,
+                                void (*put)(void *arg, size_t index,
+                                            const char *text,
+                                            enum slave_symbol_grade grade),
+                                void *arg, struct ips_err *err)
 {
     struct reader r = {.ask = ask, .main = {.fd = -1}, .debug = {.fd = -1}};
     struct text *t = malloc(sizeof(*t));
@@ -592,7 +593,7 @@ int slave_symbols_read(const struct slave_symbol_ask *ask,
     int rc = t ? symbol_file_open(&r.main, ask, err)
                : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0) {
-        if (!symbol_file_section(&r.main, ".debug_info", NULL))
+        if (!symbol_file_find_section(&r.main, ".debug_info", NULL))
             symbol_file_open_debug(&r.main, ask, &r.debug, err);
         if (err && err->code)
             err->code = IPS_E_INCOMPLETE;
@@ -605,7 +606,7 @@ int slave_symbols_read(const struct slave_symbol_ask *ask,
         struct symbol_file *o = r.debug.elf ? &r.debug : &r.main;
         o->dwarf = dwarf_begin_elf(o->elf, DWARF_C_READ, NULL);
         if (o->dwarf)
-            load_ranges(&r, o->dwarf);
+            load_unit_ranges(&r, o->dwarf);
         for (size_t i = 0; o->dwarf && i < ask->count; i++)
             if (describe_from_debug_info(&r, ask->addresses[i], t))
                 put(arg, i, t->buf, SLAVE_SYMBOL_DEBUG);

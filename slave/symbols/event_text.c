@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_address(char *out, size_t len, const struct ips_addr *a)
+static void format_address_and_port(char *out, size_t len,
+                                    const struct ips_addr *a)
 {
     char text[INET6_ADDRSTRLEN] = "?";
     static const uint8_t mapped[12] = {0, 0, 0, 0, 0,    0,
@@ -23,8 +24,8 @@ void slave_channel_record_text(char *out, size_t len,
                                const struct ips_rec_chan *c)
 {
     char local[56], remote[56];
-    put_address(local, sizeof(local), &c->local);
-    put_address(remote, sizeof(remote), &c->remote);
+    format_address_and_port(local, sizeof(local), &c->local);
+    format_address_and_port(remote, sizeof(remote), &c->remote);
     switch (c->kind) {
     case IPS_CHAN_PIPE:
         snprintf(out, len, "pipe %llu:%llu", (unsigned long long)c->dev,
@@ -64,7 +65,7 @@ const char *slave_op_text(uint16_t op)
                                                             : "unknown";
 }
 
-const char *slave_lost_text(uint32_t cause)
+const char *slave_lost_cause_text(uint32_t cause)
 {
     switch (cause) {
 #define X(name, number, text)                                                  \
@@ -77,7 +78,7 @@ const char *slave_lost_text(uint32_t cause)
     }
 }
 
-const char *slave_sync_text(uint32_t kind)
+const char *slave_sync_kind(uint32_t kind)
 {
     static const char *const names[] = {
 #define X(name, number, text) [number] = text,

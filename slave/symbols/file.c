@@ -65,8 +65,8 @@ static int open_elf_file(struct symbol_file *o, const char *path,
     return 0;
 }
 
-static bool has_build_id(const struct symbol_file *o, const uint8_t *id,
-                         size_t len)
+static bool has_given_build_id(const struct symbol_file *o, const uint8_t *id,
+                               size_t len)
 {
     const void *own = NULL;
     ssize_t n = dwelf_elf_gnu_build_id(o->elf, &own);
@@ -108,7 +108,7 @@ int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
     uint64_t changed = (uint64_t)o->st.st_mtim.tv_sec * 1000000000u +
                        (uint64_t)o->st.st_mtim.tv_nsec;
     bool same = a->build_id_bytes
-                    ? has_build_id(o, a->build_id, a->build_id_bytes)
+                    ? has_given_build_id(o, a->build_id, a->build_id_bytes)
                     : !a->not_after_real_ns || changed <= a->not_after_real_ns;
     if (!same)
         return ips_err_set(err, IPS_E_NOT_FOUND,
@@ -118,8 +118,8 @@ int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
 
 /* ---- separate debug information ---- */
 
-Elf_Scn *symbol_file_section(const struct symbol_file *o, const char *name,
-                             GElf_Shdr *header)
+Elf_Scn *symbol_file_find_section(const struct symbol_file *o, const char *name,
+                                  GElf_Shdr *header)
 {
     size_t names;
     if (!o->elf || elf_getshdrstrndx(o->elf, &names) < 0)
@@ -177,7 +177,7 @@ static bool open_debug_file_if_match(const struct symbol_file *o,
     bool same = o->fd < 0 || debug->st.st_ino != o->st.st_ino ||
                 debug->st.st_dev != o->st.st_dev;
     if (len > 0) {
-        same = same && has_build_id(debug, id, (size_t)len);
+        same = same && has_given_build_id(debug, id, (size_t)len);
     } else if (debug->st.st_size > CRC_MAX_BYTES) {
         same = false;
         ips_err_set(why, IPS_E_LIMIT,

@@ -35,7 +35,7 @@ void symbol_file_open_debug(const struct symbol_file *o,
 
 /* Returns the section called `name` and copies its header; NULL if it does not
  * exist or has no bytes in the file. `header` may be NULL. */
-Elf_Scn *symbol_file_section(const struct symbol_file *o, const char *name,
-                             GElf_Shdr *header);
+Elf_Scn *symbol_file_find_section(const struct symbol_file *o, const char *name,
+                                  GElf_Shdr *header);
 
 #endif

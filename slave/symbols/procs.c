@@ -18,7 +18,7 @@ struct active_call { /* a call of a procedure that has not returned yet */
 
 struct entered_procedure {
     uint32_t active; /* how often the procedure is in `calls` */
-    uint32_t arc;    /* cursor for slave_arc_add_exact */
+    uint32_t arc;    /* cursor for slave_arc_add_exact_time */
 };
 
 struct procs_builder {
@@ -65,14 +65,14 @@ static bool same_stack(const void *arg, uint32_t number)
                   q->count * sizeof(*q->frames)) == 0;
 }
 
-static bool same_sampled(const void *arg, uint32_t number)
+static bool is_same_sampled_row(const void *arg, uint32_t number)
 {
     const struct intern_probe *q = arg;
     return q->p->sampled[number].chain == q->chain &&
            q->p->sampled[number].stack == q->what;
 }
 
-static bool same_exact(const void *arg, uint32_t number)
+static bool is_same_exact_row(const void *arg, uint32_t number)
 {
     const struct intern_probe *q = arg;
     return q->p->exact[number].chain == q->chain &&
@@ -84,7 +84,7 @@ static bool same_exact(const void *arg, uint32_t number)
                       : b_array_reserve((void **)&(array), (count), &(room),   \
                                         sizeof(*(array)), (err)))
 
-static int procs_out_of_memory(struct procs_builder *m)
+static int set_procs_out_of_memory_error(struct procs_builder *m)
 {
     return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
 }
@@ -106,7 +106,7 @@ static int intern_stack(struct procs_builder *m, const uint32_t *frames,
         &m->stack_index, slave_wordhash(3, frames, count * sizeof(*frames)),
         same_stack, &q, &fresh);
     if (*number == UINT32_MAX)
-        return procs_out_of_memory(m);
+        return set_procs_out_of_memory_error(m);
     if (fresh) {
         p->stacks[p->stack_count++] =
             (struct ips_stack){p->frame_count, count, spins};
@@ -122,8 +122,8 @@ static uint64_t pair_hash(uint32_t a, uint32_t b)
     return slave_wordhash(4, &word, sizeof(word));
 }
 
-static int intern_sampled(struct procs_builder *m, uint32_t stack,
-                          uint32_t *number)
+static int intern_sampled_row(struct procs_builder *m, uint32_t stack,
+                              uint32_t *number)
 {
     struct ips_procs *p = m->p;
     const struct intern_probe q = {.p = p, .chain = m->chain, .what = stack};
@@ -133,17 +133,17 @@ static int intern_sampled(struct procs_builder *m, uint32_t stack,
         return rc;
     *number =
         slave_intern_find_or_add(&m->sampled_index, pair_hash(m->chain, stack),
-                                 same_sampled, &q, &fresh);
+                                 is_same_sampled_row, &q, &fresh);
     if (*number == UINT32_MAX)
-        return procs_out_of_memory(m);
+        return set_procs_out_of_memory_error(m);
     if (fresh)
         p->sampled[p->sampled_count++] =
             (struct ips_sampled){.chain = m->chain, .stack = stack};
     return 0;
 }
 
-static int intern_exact(struct procs_builder *m, uint32_t place,
-                        uint32_t *number)
+static int intern_exact_row(struct procs_builder *m, uint32_t place,
+                            uint32_t *number)
 {
     struct ips_procs *p = m->p;
     const struct intern_probe q = {.p = p, .chain = m->chain, .what = place};
@@ -153,10 +153,11 @@ static int intern_exact(struct procs_builder *m, uint32_t place,
         rc = B_MORE(m->entered, m->err);
     if (rc < 0)
         return rc;
-    *number = slave_intern_find_or_add(
-        &m->exact_index, pair_hash(m->chain, place), same_exact, &q, &fresh);
+    *number =
+        slave_intern_find_or_add(&m->exact_index, pair_hash(m->chain, place),
+                                 is_same_exact_row, &q, &fresh);
     if (*number == UINT32_MAX)
-        return procs_out_of_memory(m);
+        return set_procs_out_of_memory_error(m);
     if (fresh) {
         p->exact[p->exact_count++] =
             (struct ips_exact){.chain = m->chain, .code_location = place};
@@ -209,7 +210,7 @@ static int add_sample_record(struct procs_builder *m, const uint8_t *data,
     }
     int rc = intern_stack(m, places, kept, flags & IPS_REC_F_SPINS, &stack);
     if (rc == 0)
-        rc = intern_sampled(m, stack, &row);
+        rc = intern_sampled_row(m, stack, &row);
     if (rc < 0)
         return rc;
     uint64_t weight = compute_sample_weight(m, &r);
@@ -240,9 +241,9 @@ static int charge_time_to_innermost_call(struct procs_builder *m, uint64_t cpu)
     struct ips_exact *e = &m->p->exact[row];
     e->self_ns = ips_add_sat(e->self_ns, passed);
     m->exact_ns = ips_add_sat(m->exact_ns, passed);
-    return slave_arc_add_exact(&m->p->arcs, &m->walk, from, m->last_cpu,
-                               e->code_location, &m->entered.v[row].arc,
-                               m->err);
+    return slave_arc_add_exact_time(&m->p->arcs, &m->walk, from, m->last_cpu,
+                                    e->code_location, &m->entered.v[row].arc,
+                                    m->err);
 }
 
 /* Leaves the innermost call, and adds its time to the procedure's total unless
@@ -265,7 +266,7 @@ static int add_enter_or_exit_record(struct procs_builder *m, uint32_t type,
     int rc = ips_codemap_locate(&m->p->map, m->image, r.procedure, t, false,
                                 &place, m->err);
     if (rc == 0)
-        rc = intern_exact(m, place, &row);
+        rc = intern_exact_row(m, place, &row);
     if (rc == 0)
         rc = B_MORE(m->calls, m->err);
     if (rc < 0)
@@ -317,7 +318,7 @@ static int add_count_record(struct procs_builder *m, const uint8_t *data,
                                       false, &place, m->err);
     bool known = m->chain != IPS_NONE;
     if (rc == 0 && known)
-        rc = intern_exact(m, place, &row);
+        rc = intern_exact_row(m, place, &row);
     m->chain = own;
     if (rc < 0 || !known)
         return rc;
@@ -330,7 +331,7 @@ static int add_count_record(struct procs_builder *m, const uint8_t *data,
 
 /* ---- streams ---- */
 
-static bool may_have_entries(const struct ips_stream_in *in)
+static bool may_have_procedure_entries(const struct ips_stream_in *in)
 {
     return b_may_have_type(in, IPS_REC_ENTER) ||
            b_may_have_type(in, IPS_REC_EXIT) ||
@@ -340,19 +341,20 @@ static bool may_have_entries(const struct ips_stream_in *in)
 
 /* Whether the stream may have samples, entries or counts. Without them its
  * START and END do not matter. */
-static bool may_have_costs(const struct ips_stream_in *in)
+static bool may_have_profile_records(const struct ips_stream_in *in)
 {
-    return may_have_entries(in) || b_may_have_type(in, IPS_REC_SAMPLE) ||
+    return may_have_procedure_entries(in) ||
+           b_may_have_type(in, IPS_REC_SAMPLE) ||
            b_may_have_type(in, IPS_REC_COUNT);
 }
 
 /* Whether the thread has entries: then samples would count the same CPU
  * twice. */
-static bool has_entries(const struct ips_stream_in *in)
+static bool has_procedure_entries(const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
     uint32_t type, len;
-    if (!may_have_entries(in))
+    if (!may_have_procedure_entries(in))
         return false;
     while (b_next_record(&walk, &type, &len))
         if (type == IPS_REC_ENTER || type == IPS_REC_EXIT)
@@ -360,12 +362,12 @@ static bool has_entries(const struct ips_stream_in *in)
     return false;
 }
 
-static int add_costs_of_stream(struct procs_builder *m)
+static int add_profile_records_of_stream(struct procs_builder *m)
 {
     struct b_walk walk = {.in = m->in};
     uint32_t type, len;
     const uint8_t *data;
-    if (!may_have_costs(m->in))
+    if (!may_have_profile_records(m->in))
         return 0;
     while ((data = b_next_record(&walk, &type, &len))) {
         struct ips_rec_head h;
@@ -446,12 +448,12 @@ static void compute_unsampled_time(const struct procs_builder *m)
     }
 }
 
-static int add_costs_of_all_streams(struct procs_builder *m,
-                                    const struct ips_build_input *in,
-                                    const uint32_t *chains)
+static int add_profile_records_of_all_streams(struct procs_builder *m,
+                                              const struct ips_build_input *in,
+                                              const uint32_t *chains)
 {
     for (uint32_t i = 0; i < in->stream_count; i++)
-        if (chains[i] != IPS_NONE && has_entries(&in->streams[i]))
+        if (chains[i] != IPS_NONE && has_procedure_entries(&in->streams[i]))
             m->p->threads[chains[i]].exact = true;
     for (uint32_t i = 0; i < in->stream_count; i++) {
         if (chains[i] == IPS_NONE)
@@ -462,7 +464,7 @@ static int add_costs_of_all_streams(struct procs_builder *m,
         m->cpu = m->last_cpu = m->exact_ns = m->end_cpu = 0;
         m->begun = m->timers = false;
         slave_arc_walk_begin(&m->walk, m->b, m->chain);
-        int rc = add_costs_of_stream(m);
+        int rc = add_profile_records_of_stream(m);
         if (rc < 0)
             return rc;
     }
@@ -470,7 +472,7 @@ static int add_costs_of_all_streams(struct procs_builder *m,
     return 0;
 }
 
-static int finish_arcs(struct procs_builder *m)
+static int make_pools_of_similar_arcs(struct procs_builder *m)
 {
     uint32_t n = m->p->thread_count;
     bool *exact = b_calloc(n, sizeof(*exact), m->err);
@@ -494,18 +496,19 @@ int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
     chains = b_calloc(in->stream_count, sizeof(*chains), err);
     index = slave_sort_chains_by_thread(b);
     m.index = index;
-    int rc = out->threads && chains && index ? 0 : procs_out_of_memory(&m);
+    int rc =
+        out->threads && chains && index ? 0 : set_procs_out_of_memory_error(&m);
     for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {
         const struct ips_segment_header *h = &in->streams[i].head;
         chains[i] = slave_chain_of_stream(
-            b, index, h, b_clock_ns(&h->clock, h->stream_stamp));
+            b, index, h, b_ticks_to_ns(&h->clock, h->stream_stamp));
     }
     if (rc == 0)
         rc = ips_codemap_make(in, &out->map, err);
     if (rc == 0)
-        rc = add_costs_of_all_streams(&m, in, chains);
+        rc = add_profile_records_of_all_streams(&m, in, chains);
     if (rc == 0)
-        rc = finish_arcs(&m);
+        rc = make_pools_of_similar_arcs(&m);
     ips_free_large(chains);
     ips_free_large(index);
     ips_free_large(m.calls.v);

@@ -14,8 +14,8 @@
 #include "slave/drain/drain.h"
 #include "slave/store/store.h"
 
-/* After this many seconds slave_symbols_fill reads no further files; the code
- * in them stays without names. */
+/* After this many seconds slave_symbols_fill_names reads no further files; the
+ * code in them stays without names. */
 #define FILL_MAX_S 60
 /* If reading a file reached a limit, the file is not tried again for
  * LIMIT_AGAIN_S. Another failure (file missing, I/O error) may be temporary and
@@ -171,7 +171,7 @@ static void log_and_remember_failure(struct slave_symbol_failures *f,
         ips_log(harmless ? IPS_LOG_INFO : IPS_LOG_WARN,
                 "symbols of %s: %s; addresses without a name are shown as "
                 "%.80s+0x...%s",
-                path, why->msg, ips_code_file_name(path), when);
+                path, why->msg, ips_code_path_base_name(path), when);
     if (!old && f)
         old = add_failure(f, key);
     if (!old)
@@ -184,7 +184,7 @@ static void log_and_remember_failure(struct slave_symbol_failures *f,
  * `uid` in this hour; begins it if needed. Returns NULL for root's own files,
  * and in the slave of any other user. */
 static struct slave_symbol_user *
-time_account_of_user(struct slave_symbol_failures *f, uint32_t uid)
+find_or_begin_time_account(struct slave_symbol_failures *f, uint32_t uid)
 {
     if (!f || geteuid() != 0 || uid == 0)
         return NULL;
@@ -206,7 +206,7 @@ time_account_of_user(struct slave_symbol_failures *f, uint32_t uid)
 static void charge_time_to_user(struct slave_symbol_failures *f, uint32_t uid,
                                 uint64_t ns)
 {
-    struct slave_symbol_user *u = time_account_of_user(f, uid);
+    struct slave_symbol_user *u = find_or_begin_time_account(f, uid);
     if (!u)
         return;
     bool had = u->spent_ns < USER_MOST_NS;
@@ -266,7 +266,7 @@ static void ask_helper_for_names(struct batch *b,
     if (n > 0 && fresh) {
         uint64_t began_ns = slave_now_ns();
         s->asked++;
-        if (slave_symbols_ask(from->helper, &ask, fresh, &why, &err) < 0)
+        if (slave_symbols_ask_helper(from->helper, &ask, fresh, &why, &err) < 0)
             ips_log_warn("symbols of %s: %s", m->path, err.msg);
         charge_time_to_user(from->failures, m->uid, slave_now_ns() - began_ns);
         if (why.code)
@@ -314,7 +314,7 @@ static void find_names_of_batch(struct batch *b,
     snprintf(file, sizeof(file), "%s %s", key, m->path);
     const struct slave_symbol_failure *f = find_failure(from->failures, file);
     const struct slave_symbol_user *u =
-        time_account_of_user(from->failures, m->uid);
+        find_or_begin_time_account(from->failures, m->uid);
     if ((!f || time(NULL) >= f->retry_s) && (!u || u->spent_ns < USER_MOST_NS))
         ask_helper_for_names(b, m, key, file, from, s);
 }
@@ -328,7 +328,7 @@ static char *make_unnamed_symbol(const struct ips_code_module *m,
     if (m && m->recording) /* one row for all of the agent's code */
         return strdup(IPS_RECORDING "\t\t0\t\t0\n");
     int n = m ? asprintf(&text, "%.512s+0x%" PRIx64 "\t\t0\t\t0\n",
-                         ips_code_file_name(m->path), address)
+                         ips_code_path_base_name(m->path), address)
               : asprintf(&text, "[no module]\t\t0\t\t0\n");
     if (n < 0)
         return NULL;
@@ -386,9 +386,10 @@ static int name_locations_of_module(struct slave_symbols *s,
     return 0;
 }
 
-int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
-                       const struct slave_symbol_source *from,
-                       struct ips_err *err)
+int slave_symbols_fill_names(struct slave_symbols *s,
+                             const struct ips_codemap *m,
+                             const struct slave_symbol_source *from,
+                             struct ips_err *err)
 {
     uint32_t *first = NULL, *order = NULL;
     time_t until = time(NULL) + FILL_MAX_S;

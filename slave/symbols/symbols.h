@@ -60,10 +60,11 @@ enum slave_symbol_grade {
  * one that was mapped; IPS_E_REFUSED: no permission to read it, or not a
  * regular file; IPS_E_LIMIT: too large. Returns 0 with `err` set to
  * IPS_E_INCOMPLETE if its debug file is too large to be read. */
-int slave_symbols_read(const struct slave_symbol_ask *ask,
-                       void (*put)(void *arg, size_t index, const char *text,
-                                   enum slave_symbol_grade grade),
-                       void *arg, struct ips_err *err) IPS_MUST_USE;
+int slave_symbols_read_elf_file(const struct slave_symbol_ask *ask,
+                                void (*put)(void *arg, size_t index,
+                                            const char *text,
+                                            enum slave_symbol_grade grade),
+                                void *arg, struct ips_err *err) IPS_MUST_USE;
 
 /* The helper's main: reads a request from `in`, writes answers to `out`.
  * Returns its exit status. */
@@ -79,9 +80,10 @@ struct slave_symbol {
  * must be zeroed. `helper` is the program to run. If the helper fails, the
  * addresses it had not answered stay empty; that is no error, and `why` (zeroed
  * before) says what happened (IPS_E_LIMIT: it reached a limit). */
-int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
-                      struct slave_symbol *out, struct ips_err *why,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_symbols_ask_helper(const char *helper,
+                             const struct slave_symbol_ask *ask,
+                             struct slave_symbol *out, struct ips_err *why,
+                             struct ips_err *err) IPS_MUST_USE;
 
 /* ---- all code locations of a map (symbols.c) ---- */
 
@@ -120,9 +122,10 @@ struct slave_symbol_source {
 /* Finds names for the code locations that have none yet; may be called again
  * after the map has grown. Every location gets a text: if there is no name,
  * "module+0x1f00" or "[no module]". */
-int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
-                       const struct slave_symbol_source *from,
-                       struct ips_err *err) IPS_MUST_USE;
+int slave_symbols_fill_names(struct slave_symbols *s,
+                             const struct ips_codemap *m,
+                             const struct slave_symbol_source *from,
+                             struct ips_err *err) IPS_MUST_USE;
 void slave_symbols_release(struct slave_symbols *s);
 
 /* ---- texts ---- */

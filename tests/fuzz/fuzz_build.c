@@ -1,11 +1,11 @@
 /*
  * Fuzz target: whatever streams of records a pool holds, as long as each record
- * is one by ips_rec_check, building ends with an error or with a graph that
- * ips_graph_check accepts, before and after its peers are settled, and so do
- * the procedures. An input is streams, each 32 bytes (pid, tid, image, records'
- * bytes, dead, lost) and records. libFuzzer where it is linked; else main()
- * replays the files named, or with none, generated streams whose numbers are
- * small enough to meet.
+ * is one by ips_rec_check_and_get_length, building ends with an error or with a
+ * graph that ips_graph_check accepts, before and after its peers are settled,
+ * and so do the procedures. An input is streams, each 32 bytes (pid, tid,
+ * image, records' bytes, dead, lost) and records. libFuzzer where it is linked;
+ * else main() replays the files named, or with none, generated streams whose
+ * numbers are small enough to meet.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,7 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!copy)
             break;
         memcpy(copy, data, bytes);
-        for (size_t len; (len = ips_rec_check(copy + at, bytes - at));)
+        for (size_t len;
+             (len = ips_rec_check_and_get_length(copy + at, bytes - at));)
             at += len;
         if (!(exact = malloc(at + !at))) {
             free(copy);
@@ -163,7 +164,7 @@ static size_t records(unsigned *seed, uint8_t *out, uint32_t stream)
         for (uint64_t words = 2; words <= 20 && !len; words++) {
             w[0] = type | words << 8 |
                    (uint64_t)((unsigned)rand_r(seed) % 6 + stream % 2) << 32;
-            len = ips_rec_check(w, sizeof(w));
+            len = ips_rec_check_and_get_length(w, sizeof(w));
         }
         memcpy(out + used, w, len);
         used += len;

@@ -41,7 +41,7 @@ static void solve(const struct ips_machine_joins *parts, uint32_t n, bool wall)
     }
     for (uint32_t p = 0; p < n; p++) {
         for (uint32_t k = 0; k < ips_joined_count_receives(&j, p); k++)
-            (void)ips_joined_receive_value(&j, p, k);
+            (void)ips_joined_get_value_of_receive(&j, p, k);
     }
     if (ips_joined_list_path_sections(&j, &visit, &count, NULL) == 0)
         free(visit);
@@ -96,7 +96,8 @@ static size_t make(const struct rg *r, unsigned what, uint8_t *out, size_t cap)
     out[0] = (uint8_t)what;
     for (uint32_t m = 0; m < r->machines && m < PARTS; m++) {
         struct ips_joins j;
-        int rc = what == 2 ? ips_joins_make_message_times(&r->part[m], &j, NULL)
+        int rc = what == 2 ? ips_joins_encode_send_receive_times(&r->part[m],
+                                                                 &j, NULL)
                            : ips_joins_make(&r->part[m], &lane, &j, NULL);
         size_t len = rc == 0 ? j.head.len + j.arcs.len : 0;
         if (rc < 0 || n + len + 2 > cap)

@@ -31,7 +31,7 @@ static void round_trip(uint32_t bytes)
         const struct slave_frame *f = (const void *)(raw + at);
         const uint8_t *rec = (const uint8_t *)(f + 1);
         for (size_t i = 0, n; i < f->bytes; i += n)
-            if ((n = ips_rec_check(rec + i, f->bytes - i)) == 0)
+            if ((n = ips_rec_check_and_get_length(rec + i, f->bytes - i)) == 0)
                 abort();
         at += sizeof(*f) + f->bytes;
     }
@@ -90,7 +90,7 @@ static void generate(unsigned seed)
                          (uint64_t)(rand_r(&seed) % 4) << 32};
         for (uint32_t i = 1; i < words - 1; i++)
             w[i] = (uint64_t)rand_r(&seed) >> rand_r(&seed) % 32;
-        size_t n = ips_rec_check(w, sizeof(w));
+        size_t n = ips_rec_check_and_get_length(w, sizeof(w));
         memcpy(raw + used, w, n);
         used += n;
         f->bytes += (uint32_t)n;

@@ -29,8 +29,8 @@ static void skip(struct segment_reader *r)
     if (slave_pread_without_eintr(r->seg.fd, head, sizeof(head),
                                   r->seg.row.at) != sizeof(head))
         abort();
-    r->seg.row.at +=
-        (uint32_t)record_bytes_of_word(slave_load_record_word(head));
+    r->seg.row.at += (uint32_t)record_bytes_from_head_word(
+        slave_read_record_head_word(head));
 }
 
 /* Reads to the end as the drain does, by pread or by a mapping; the records
@@ -46,7 +46,7 @@ static void walk(int fd, size_t size, size_t most)
         uint32_t at = r.seg.row.at, records = 0;
         stop = segment_reader_next(&r);
         for (uint32_t i = 0; i < r.len; records++) {
-            size_t n = ips_rec_check(r.data + i, r.len - i);
+            size_t n = ips_rec_check_and_get_length(r.data + i, r.len - i);
             if (n == 0)
                 abort();
             i += (uint32_t)n;
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size -= size % 8;
     if (size > sizeof(made.data))
         return 0;
-    ips_rec_check(data, size);
+    ips_rec_check_and_get_length(data, size);
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     if (fd < 0)
         return 0;

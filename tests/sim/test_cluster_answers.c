@@ -324,7 +324,7 @@ static void test_gives_way(void **state)
     s = &f.c.slave[1];
     s->fault = FAULT_SILENT;
     s->fault_at = s->asks + 1;
-    answer_cache_precompute(&f.c.master, "r");
+    answer_cache_start_precomputation(&f.c.master, "r");
     while (s->asks < s->fault_at)
         cluster_turn(&f.c, 1);
     assert_true(ahead_goes_on(&f));

@@ -335,7 +335,7 @@ static void test_cluster_faults__tables_are_kept_up_to_date(void **state)
     for (int i = 0; i < 400 && events == 0; i++) {
         cluster_turn(&f.c, 50);
         Ips__MetricsAnswer *a =
-            catalogue_get_results(f.c.master.catalogue, "r", &events);
+            catalogue_load_metrics_answer(f.c.master.catalogue, "r", &events);
         if (a)
             ips__metrics_answer__free_unpacked(a, NULL);
     }
@@ -366,7 +366,7 @@ static void test_cluster_faults__tables_are_kept_up_to_date(void **state)
     for (int i = 0; i < 400 && last != events + 3; i++) {
         cluster_turn(&f.c, 50);
         Ips__MetricsAnswer *a =
-            catalogue_get_results(f.c.master.catalogue, "r", &last);
+            catalogue_load_metrics_answer(f.c.master.catalogue, "r", &last);
         if (a)
             ips__metrics_answer__free_unpacked(a, NULL);
     }

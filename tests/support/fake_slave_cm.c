@@ -65,7 +65,7 @@ static void send_letter(struct fake_cm *c, const struct slave_letter *l)
     m.count = l->count;
     m.more = l->more;
     m.data = (ProtobufCBinaryData){l->len, copy};
-    ips_send_cm(c->s->peer, &m);
+    ips_send_chandy_misra_message(c->s->peer, &m);
     free(copy);
 }
 

@@ -154,7 +154,7 @@ static void lay_moments(const struct ips_graph *g, struct ips_joins *out)
     timed.t_ns = wide_column(g->node_count);
     for (uint32_t i = 0; i < g->node_count; i++)
         timed.t_ns[i] = g->kind[i] == IPS_NODE_SEND ? 1000000 : 1000100;
-    assert_int_equal(ips_joins_make_message_times(&timed, out, NULL), 0);
+    assert_int_equal(ips_joins_encode_send_receive_times(&timed, out, NULL), 0);
     free(timed.t_ns);
 }
 

@@ -80,7 +80,7 @@ static inline enum pool_cursor_answer pool_cursor_next(struct pool_cursor *c,
     if (pread(c->fd, out, n, (off_t)c->at) != (ssize_t)n)
         return POOL_CURSOR_CORRUPT;
     memcpy(out, &word, sizeof(word)); /* the one that was checked */
-    if (ips_rec_check(out, n) != n)
+    if (ips_rec_check_and_get_length(out, n) != n)
         return POOL_CURSOR_CORRUPT;
     c->at += n;
     *len = n;

@@ -222,7 +222,7 @@ static int make_engines(struct cluster *c)
     uint64_t links = 0;
     int rc = 0;
     for (uint32_t i = 0; i < c->n; i++) {
-        if (!ips_cm_links_ready(&c->m[i].links))
+        if (!ips_cm_is_link_exchange_complete(&c->m[i].links))
             return ips_err_set(c->err, IPS_E_UNREACHABLE,
                                "machine %u was not told its links", i);
         links += ips_cm_count_incoming_links(&c->m[i].links);

@@ -75,7 +75,7 @@ static int finish_part(struct run *run, uint32_t m, struct rg_answer *out,
     if (!value)
         abort();
     for (uint32_t k = 0; k < full->in_count; k++)
-        value[k] = ips_joined_receive_value(&run->joined, m, k);
+        value[k] = ips_joined_get_value_of_receive(&run->joined, m, k);
     int rc = ips_longest_path(full, run->lane, value, &run->full[m], err);
     free(value);
     if (rc < 0)

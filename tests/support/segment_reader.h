@@ -63,8 +63,8 @@ segment_reader_next(struct segment_reader *r)
     const struct slave_frame *frame = (void *)r->d.frames;
     r->d.frames_len = 0;
     r->len = r->records = 0;
-    if (slave_segment_reader_find_published(&r->d, &r->seg, &r->look, NULL) <
-            0 ||
+    if (slave_segment_reader_find_published_end(&r->d, &r->seg, &r->look,
+                                                NULL) < 0 ||
         (r->look.extent > 0 &&
          slave_segment_reader_copy_published(&r->d, &r->run, &r->seg,
                                              r->look.extent, &wrong, NULL) < 0))

@@ -42,7 +42,7 @@ static struct request *find_request_slot(const struct aiocb *a)
     return NULL;
 }
 
-static bool is_of_this_process(const struct request *slot)
+static bool is_slot_of_this_process(const struct request *slot)
 {
     return atomic_load(&slot->chan) >> 32 == ips_core.generation;
 }
@@ -55,7 +55,7 @@ static struct request *claim_request_slot(const struct aiocb *a)
     for (unsigned i = 0; i < 2 * PROBES; i++) {
         struct request *slot = request_slot_at_probe(a, i % PROBES);
         uint64_t old = atomic_load(&slot->at);
-        bool lost = old && is_of_this_process(slot);
+        bool lost = old && is_slot_of_this_process(slot);
         if (old == BEING_FILLED || (lost && i < PROBES) ||
             !atomic_compare_exchange_strong(&slot->at, &old, BEING_FILLED))
             continue;
@@ -85,7 +85,8 @@ static uint32_t channel_of_noted_read(const struct aiocb *a)
     const struct request *slot = find_request_slot(a);
     /* the program may have reused the aiocb for a write; the C library stores
      * the operation in it */
-    if (!slot || a->aio_lio_opcode != LIO_READ || !is_of_this_process(slot))
+    if (!slot || a->aio_lio_opcode != LIO_READ ||
+        !is_slot_of_this_process(slot))
         return 0;
     uint32_t chan = (uint32_t)atomic_load(&slot->chan);
     return atomic_load(&slot->at) == (uint64_t)(uintptr_t)a ? chan : 0;
@@ -159,7 +160,7 @@ static void record_read(const struct aiocb *a, ssize_t r,
 
 IPS_EXPORT int aio_read(struct aiocb *a)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(aio_read)(a);
     note_read_channel(a);
     int r = REAL(aio_read)(a);
@@ -177,25 +178,25 @@ static ssize_t call_aio_return_and_record(struct aiocb *a, uint64_t site)
 {
     if (is_request_in_progress(a) || !channel_of_noted_read(a))
         return REAL(aio_return)(a);
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     ssize_t r = REAL(aio_return)(a);
     int saved = errno;
-    record_read(a, r, call, ips_at_return(&call), site);
+    record_read(a, r, call, ips_return_moment(&call), site);
     errno = saved;
     return r;
 }
 
 IPS_EXPORT ssize_t aio_return(struct aiocb *a)
 {
-    return ips_wrap_on() ? call_aio_return_and_record(a, IPS_SITE)
-                         : REAL(aio_return)(a);
+    return ips_wrap_must_record() ? call_aio_return_and_record(a, IPS_SITE)
+                                  : REAL(aio_return)(a);
 }
 ssize_t aio_return64(struct aiocb64 *);
 IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
 {
     struct aiocb *plain = (struct aiocb *)a;
-    return ips_wrap_on() ? call_aio_return_and_record(plain, IPS_SITE)
-                         : REAL(aio_return)(plain);
+    return ips_wrap_must_record() ? call_aio_return_and_record(plain, IPS_SITE)
+                                  : REAL(aio_return)(plain);
 }
 
 /* --- waiting -------------------------------------------------------------- */
@@ -214,7 +215,7 @@ static int call_aio_suspend_and_record(const struct aiocb *const list[], int n,
     struct timespec room;
     struct request_counts w = {0};
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
     int r;
     IPS_REPEAT_AFTER_SAMPLE(r, REAL(aio_suspend)(list, n, ts), r == -1, errno,
@@ -239,16 +240,18 @@ static int call_aio_suspend_and_record(const struct aiocb *const list[], int n,
 IPS_EXPORT int aio_suspend(const struct aiocb *const list[], int n,
                            const struct timespec *ts)
 {
-    return ips_wrap_on() ? call_aio_suspend_and_record(list, n, ts, IPS_SITE)
-                         : REAL(aio_suspend)(list, n, ts);
+    return ips_wrap_must_record()
+               ? call_aio_suspend_and_record(list, n, ts, IPS_SITE)
+               : REAL(aio_suspend)(list, n, ts);
 }
 int aio_suspend64(const struct aiocb64 *const[], int, const struct timespec *);
 IPS_EXPORT int aio_suspend64(const struct aiocb64 *const list[], int n,
                              const struct timespec *ts)
 {
     const struct aiocb *const *plain = (const struct aiocb *const *)list;
-    return ips_wrap_on() ? call_aio_suspend_and_record(plain, n, ts, IPS_SITE)
-                         : REAL(aio_suspend)(plain, n, ts);
+    return ips_wrap_must_record()
+               ? call_aio_suspend_and_record(plain, n, ts, IPS_SITE)
+               : REAL(aio_suspend)(plain, n, ts);
 }
 
 static bool is_not_nop_request(const struct aiocb *a)
@@ -269,7 +272,7 @@ static int call_lio_listio_and_record(lio_listio_fn *real, int mode,
         return real(mode, list, n, event);
     struct request_counts w = {0};
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
     /* not repeated after a sampling signal: that would start them again */
     int r = real(mode, list, n, event);
@@ -281,7 +284,8 @@ static int call_lio_listio_and_record(lio_listio_fn *real, int mode,
     bool all_reads = w.reads && !w.files && !w.others;
     if (!all_reads)
         record_wait_not_only_for_reads(&w, call, r, saved, site);
-    struct ips_moment ret = ips_at_return(&call), from = all_reads ? call : ret;
+    struct ips_moment ret = ips_return_moment(&call),
+                      from = all_reads ? call : ret;
     for (int i = 0; done && i < n; i++)
         if (is_not_nop_request(list[i]) && !is_request_in_progress(list[i]) &&
             channel_of_noted_read(list[i])) {
@@ -294,12 +298,12 @@ static int call_lio_listio_and_record(lio_listio_fn *real, int mode,
     return r;
 }
 
-static int call_lio_listio(lio_listio_fn *real, int mode,
-                           struct aiocb *const list[], int n,
-                           struct sigevent *event, uint64_t site)
+static int call_lio_listio_recorded_if_on(lio_listio_fn *real, int mode,
+                                          struct aiocb *const list[], int n,
+                                          struct sigevent *event, uint64_t site)
 {
-    bool on = ips_wrap_on() && n > 0;
-    ips_sample_before_call((uint64_t)(uintptr_t)real);
+    bool on = ips_wrap_must_record() && n > 0;
+    ips_sample_pause_timer((uint64_t)(uintptr_t)real);
     return on ? call_lio_listio_and_record(real, mode, list, n, event, site)
               : real(mode, list, n, event);
 }
@@ -307,17 +311,18 @@ static int call_lio_listio(lio_listio_fn *real, int mode,
 IPS_EXPORT int lio_listio(int mode, struct aiocb *const list[], int n,
                           struct sigevent *event)
 {
-    ips_wrap_on();
-    return call_lio_listio(ips_real.lio_listio, mode, list, n, event, IPS_SITE);
+    ips_wrap_must_record();
+    return call_lio_listio_recorded_if_on(ips_real.lio_listio, mode, list, n,
+                                          event, IPS_SITE);
 }
 int lio_listio64(int, struct aiocb64 *const[], int, struct sigevent *);
 IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
                             struct sigevent *event)
 {
-    ips_wrap_on();
-    return call_lio_listio(ips_real.lio_listio, mode,
-                           (struct aiocb *const *)(const void *)list, n, event,
-                           IPS_SITE);
+    ips_wrap_must_record();
+    return call_lio_listio_recorded_if_on(
+        ips_real.lio_listio, mode, (struct aiocb *const *)(const void *)list, n,
+        event, IPS_SITE);
 }
 
 #if defined(__x86_64__)
@@ -330,10 +335,10 @@ IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
     IPS_EXPORT int ips_old_lio_listio##suffix(int mode, type *const list[],    \
                                               int n, struct sigevent *event)   \
     {                                                                          \
-        ips_wrap_on();                                                         \
-        return call_lio_listio(real_function, mode,                            \
-                               (struct aiocb *const *)(const void *)list, n,   \
-                               event, IPS_SITE);                               \
+        ips_wrap_must_record();                                                \
+        return call_lio_listio_recorded_if_on(                                 \
+            real_function, mode, (struct aiocb *const *)(const void *)list, n, \
+            event, IPS_SITE);                                                  \
     }                                                                          \
     __asm__(".symver ips_old_lio_listio" #suffix "," version)
 

@@ -94,7 +94,7 @@ static void convert_socket_address(struct ips_addr *out, const void *name,
  * 0: unnamed socket. A path ends at its NUL. An abstract name (first byte NUL)
  * ends at `len`. It is valid in one network namespace only, which is therefore
  * hashed as well. */
-static uint64_t path_hash(int fd, const void *name, socklen_t len)
+static uint64_t hash_unix_socket_name(int fd, const void *name, socklen_t len)
 {
     const size_t head = offsetof(struct sockaddr_un, sun_path);
     sa_family_t family;
@@ -114,19 +114,21 @@ static uint64_t path_hash(int fd, const void *name, socklen_t len)
 /* The IP address is not part of the name: a port listened to at several
  * addresses counts as one listener. */
 bool ips_listen_name_of_address(int fd, const struct sockaddr *name,
-                                socklen_t len, struct ips_listen_name *out)
+                                socklen_t len,
+                                struct ips_listen_name_of_socket *out)
 {
     struct ips_addr inet;
     convert_socket_address(&inet, name, len);
-    uint64_t hash = path_hash(fd, name, len);
+    uint64_t hash = hash_unix_socket_name(fd, name, len);
     if (!inet.port && !hash)
         return false;
-    *out = (struct ips_listen_name){
+    *out = (struct ips_listen_name_of_socket){
         netns_of_socket(fd), hash ? hash : inet.port, hash ? AF_UNIX : AF_INET};
     return true;
 }
 
-bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out)
+bool ips_listen_name_of_socket(int fd, bool peer,
+                               struct ips_listen_name_of_socket *out)
 {
     struct sockaddr_storage name;
     socklen_t len =
@@ -206,7 +208,7 @@ static uint64_t query_unix_peer_inode(uint64_t ino)
                         .udiag_show = UDIAG_SHOW_PEER,
                         .udiag_cookie = {(__u32)-1, (__u32)-1}}}};
     return parse_unix_peer_inode(
-        &d, ips_run_with_own_table(query_socket_diagnostics, &d));
+        &d, ips_run_with_own_fd_table(query_socket_diagnostics, &d));
 }
 
 /* Stores the numbers of bytes that the program has written to and read from a
@@ -244,9 +246,9 @@ static uint64_t store_and_record_channel(int fd, uint64_t seen,
     uint32_t id = ips_fd_allocate_channel_id();
     if (!id) {
         ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
-        return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+        return ips_fd_store_if_unchanged(fd, seen, IPS_FD_NONE, 0, 0);
     }
-    uint64_t word = ips_fd_set(fd, seen, klass, id, flags);
+    uint64_t word = ips_fd_store_if_unchanged(fd, seen, klass, id, flags);
     if (ips_fd_channel_id(word) != id)
         /* another thread identified the descriptor first, or closed it */
         return word;
@@ -345,7 +347,7 @@ static uint64_t identify_socket(int fd, uint64_t seen,
                                                 protocol == IPPROTO_MPTCP)) ||
                        (type == SOCK_DGRAM && protocol == IPPROTO_UDP));
     if (!known)
-        return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+        return ips_fd_store_if_unchanged(fd, seen, IPS_FD_NONE, 0, 0);
     chan->flags |= type == SOCK_SEQPACKET ? IPS_CHAN_PACKETS : 0;
 
     struct sockaddr_storage local, peer;
@@ -371,9 +373,9 @@ static uint64_t identify_socket(int fd, uint64_t seen,
     /* A socket that connected is matched by the name of the listening socket,
      * so its own name is not used. */
     if (!stream || !(chan->flags & IPS_CHAN_CONNECTED))
-        chan->name_hash = path_hash(fd, &local, local_end_len);
+        chan->name_hash = hash_unix_socket_name(fd, &local, local_end_len);
     if (!chan->name_hash)
-        chan->name_hash = path_hash(fd, &peer, peer_len);
+        chan->name_hash = hash_unix_socket_name(fd, &peer, peer_len);
     return identify_unix_socket(fd, seen, chan, stream, listening, peer_len);
 }
 
@@ -398,7 +400,7 @@ bool ips_read_fdinfo_number(int fd, const char *key, uint64_t *value)
     format_fd_path(after, "/fdinfo/", fd);
     if (!ips_build_proc_path(path, sizeof(path), "self", after))
         return false;
-    long got = ips_read_with_own_table(path, text, sizeof(text) - 1);
+    long got = ips_read_file_with_own_fd_table(path, text, sizeof(text) - 1);
     if (got < 0)
         return false;
     text[got] = '\0';
@@ -449,10 +451,11 @@ static uint64_t identify_anonymous_fd(int fd, uint64_t seen, mode_t type)
                 id = 0;
             else if (kinds[i].klass == IPS_FD_WATCH && text[11] != '[')
                 id = IPS_WATCH_INOTIFY;
-            return ips_fd_set(fd, seen, kinds[i].klass, (uint32_t)id, 0);
+            return ips_fd_store_if_unchanged(fd, seen, kinds[i].klass,
+                                             (uint32_t)id, 0);
         }
-    return ips_fd_set(fd, seen, S_ISREG(type) ? IPS_FD_FILE : IPS_FD_NONE, 0,
-                      0);
+    return ips_fd_store_if_unchanged(
+        fd, seen, S_ISREG(type) ? IPS_FD_FILE : IPS_FD_NONE, 0, 0);
 }
 
 /* Whether the descriptor may be a pidfd. Hardly any regular file looks like
@@ -497,13 +500,13 @@ static uint32_t mqueue_number_of_fd(int fd, const struct stat *st, mode_t type)
 /* Returns the number of a pseudo terminal in the form of IPS_FD_PTY; 0: the
  * terminal is of another kind. `st_rdev` is in the encoding of the stat system
  * call. */
-static uint32_t pty_number(int fd, const struct stat *st)
+static uint32_t encode_pty_and_note_master(int fd, const struct stat *st)
 {
     enum { CONTROLLING = 5 << 8, PTMX = CONTROLLING | 2 };
     enum { SLAVES_FIRST = 136, SLAVES_LAST = 143 };
     unsigned number, device = (unsigned)st->st_rdev;
     if (device == PTMX) {
-        struct ips_control *c = ips_shared_control();
+        struct ips_control *c = ips_get_or_map_shared_control();
         if (!c || ips_sys3(SYS_ioctl, fd, TIOCGPTN, (long)&number) != 0)
             return 0;
         atomic_store_explicit(&c->has_pty_master, 1, memory_order_relaxed);
@@ -535,11 +538,11 @@ uint64_t ips_chan_identify(int fd, uint64_t seen,
         return identify_anonymous_fd(fd, seen, st.st_mode);
     if (type != S_IFIFO && type != S_IFSOCK) {
         const enum ips_fd_class klass = classify_file(fd, &st, type);
-        return ips_fd_set(fd, seen, klass,
-                          klass == IPS_FD_TERMINAL
-                              ? pty_number(fd, &st)
-                              : mqueue_number_of_fd(fd, &st, type),
-                          0);
+        return ips_fd_store_if_unchanged(
+            fd, seen, klass,
+            klass == IPS_FD_TERMINAL ? encode_pty_and_note_master(fd, &st)
+                                     : mqueue_number_of_fd(fd, &st, type),
+            0);
     }
 
     struct ips_rec_chan chan;
@@ -647,7 +650,7 @@ void ips_record_dgram(int fd, uint32_t chan, uint64_t stamp,
         if (!rec)
             return;
         rec->h.a = chan;
-        rec->path_hash = path_hash(fd, name, name_len);
+        rec->path_hash = hash_unix_socket_name(fd, name, name_len);
         convert_socket_address(&rec->local, &local, local_end_len);
         convert_socket_address(&rec->remote, name, name_len);
         uint64_t *behind = (uint64_t *)(rec + 1);

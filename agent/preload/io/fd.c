@@ -42,7 +42,7 @@ void ips_note_linger_option(void)
 static __attribute__((noinline)) int close_lingering(int fd, uint64_t site)
 {
     IPS_CALL_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
     int r = REAL(close)(fd), saved = errno;
     ips_record_wait(IPS_OP_OTHER, call, r, saved, site, 0);
@@ -52,7 +52,7 @@ static __attribute__((noinline)) int close_lingering(int fd, uint64_t site)
 
 int ips_close_at(int fd, uint64_t site)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(close)(fd);
     bool waits = atomic_load_explicit(&lingers, memory_order_relaxed) &&
                  ips_fd_get(fd) & IPS_FD_TCP;
@@ -82,7 +82,7 @@ int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
 {
     /* With CLOSE_RANGE_CLOEXEC nothing is closed; the kernel refuses flags that
      * it does not know. */
-    if (ips_wrap_on() && !((unsigned)flags & ~CLOSE_RANGE_UNSHARE))
+    if (ips_wrap_must_record() && !((unsigned)flags & ~CLOSE_RANGE_UNSHARE))
         record_close_range(first, last, site);
     return REAL(close_range)(first, last, flags);
 }
@@ -94,7 +94,7 @@ IPS_EXPORT int close_range(unsigned first, unsigned last, int flags)
 
 IPS_EXPORT void closefrom(int first)
 {
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         record_close_range(first < 0 ? 0 : (unsigned)first, ~0u, IPS_SITE);
     REAL(closefrom)(first);
 }
@@ -103,7 +103,7 @@ int ips_shutdown_at(int fd, int how, uint64_t site)
 {
     static const enum ips_close_how hows[] = {
         IPS_CLOSE_SHUT_RD, IPS_CLOSE_SHUT_WR, IPS_CLOSE_SHUT_RDWR};
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(shutdown)(fd, how);
     uint64_t stamp = ips_core_stamp_now();
     int r = REAL(shutdown)(fd, how);
@@ -128,14 +128,15 @@ IPS_EXPORT int shutdown(int fd, int how)
  * for it. */
 IPS_EXPORT int fstat(int fd, struct stat *st)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(fstat)(fd, st);
-    uint64_t word = ips_fd_get(fd); /* read before fstat: see ips_fd_set */
+    uint64_t word =
+        ips_fd_get(fd); /* read before fstat: see ips_fd_store_if_unchanged */
     int r = REAL(fstat)(fd, st);
     if (r == 0 && S_ISREG(st->st_mode) && ips_fd_must_be_identified(word) &&
         ips_fd_has_chunk(fd)) {
         int saved = errno;
-        ips_fd_set(fd, word, IPS_FD_FILE, 0, 0);
+        ips_fd_store_if_unchanged(fd, word, IPS_FD_FILE, 0, 0);
         errno = saved;
     }
     return r;
@@ -151,7 +152,7 @@ int fstat64(int, struct stat64 *)
  * `made`. */
 static int note_fd_copy(int fd, int made)
 {
-    if (made < 0 || made == fd || !ips_wrap_on())
+    if (made < 0 || made == fd || !ips_wrap_must_record())
         return made;
     int saved = errno;
     uint64_t word = ips_fd_get_or_identify_channel(fd);
@@ -167,13 +168,14 @@ static int note_fd_copy(int fd, int made)
  * if `fd` is open. */
 static void record_close_of_replaced_fd(int fd, int to, uint64_t site)
 {
-    if (ips_wrap_on() && fd != to && ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
+    if (ips_wrap_must_record() && fd != to &&
+        ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
         ips_chan_record_close_and_clear(to, site);
 }
 
 IPS_EXPORT int dup(int fd)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     return note_fd_copy(fd, REAL(dup)(fd));
 }
 
@@ -207,20 +209,21 @@ IPS_EXPORT int dup3(int fd, int to, int flags)
 static int call_fcntl_and_record(int (*real)(int, int, ...), int fd,
                                  int command, void *arg, uint64_t site)
 {
-    if (ips_wrap_on() && (command == F_SETLK || command == F_SETLKW ||
-                          command == F_OFD_SETLK || command == F_OFD_SETLKW))
+    if (ips_wrap_must_record() &&
+        (command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK ||
+         command == F_OFD_SETLKW))
         return ips_call_fcntl_lock_and_record(real, fd, command, arg, site);
     int r = real(fd, command, arg);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
         return note_fd_copy(fd, r);
-    if (command == F_SETFL && r == 0 && ips_wrap_on())
+    if (command == F_SETFL && r == 0 && ips_wrap_must_record())
         ips_note_async_fd(fd, (uintptr_t)arg & O_ASYNC);
     return r;
 }
 
 int ips_fcntl_at(int fd, int command, void *arg, uint64_t site)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     return call_fcntl_and_record(REAL(fcntl), fd, command, arg, site);
 }
 
@@ -240,7 +243,7 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
     va_start(ap, command);
     void *arg = va_arg(ap, void *);
     va_end(ap);
-    ips_wrap_on();
+    ips_wrap_must_record();
     return call_fcntl_and_record(REAL(fcntl64), fd, command, arg, IPS_SITE);
 }
 
@@ -248,7 +251,7 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
 
 static int identify_pipe_ends(int r, const int *fds)
 {
-    if (r == 0 && ips_wrap_on()) {
+    if (r == 0 && ips_wrap_must_record()) {
         identify_new_fd(fds[0], NULL);
         identify_new_fd(fds[1], NULL);
     }
@@ -257,22 +260,22 @@ static int identify_pipe_ends(int r, const int *fds)
 
 IPS_EXPORT int pipe(int fds[2])
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     return identify_pipe_ends(REAL(pipe)(fds), fds);
 }
 int __pipe(int[2]) IPS_ALIAS(pipe);
 
 IPS_EXPORT int pipe2(int fds[2], int flags)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     return identify_pipe_ends(REAL(pipe2)(fds, flags), fds);
 }
 
 IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     int r = REAL(socketpair)(domain, type, protocol, fds);
-    if (r == 0 && ips_wrap_on()) {
+    if (r == 0 && ips_wrap_must_record()) {
         struct stat st[2];
         for (int i = 0; i < 2; i++)
             if (ips_sys_fstat(fds[i], &st[i]) < 0)
@@ -289,40 +292,40 @@ IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
  * UNKNOWN: its first use asks the kernel. Returns `fd`. */
 static int note_new_fd(int fd, enum ips_fd_class klass)
 {
-    if (fd >= 0 && ips_wrap_on()) {
+    if (fd >= 0 && ips_wrap_must_record()) {
         ips_fd_clear(fd);
         if (klass != IPS_FD_UNKNOWN)
-            ips_fd_set(fd, ips_fd_get(fd), klass, 0, 0);
+            ips_fd_store_if_unchanged(fd, ips_fd_get(fd), klass, 0, 0);
     }
     return fd;
 }
 
 IPS_EXPORT int socket(int domain, int type, int protocol)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     return note_new_fd(REAL(socket)(domain, type, protocol), IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int eventfd(unsigned value, int flags)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     /* its first use asks the kernel for its eventfd-id */
     return note_new_fd(REAL(eventfd)(value, flags), IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int timerfd_create(clockid_t clock, int flags)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     return note_new_fd(REAL(timerfd_create)(clock, flags), IPS_FD_TIMERFD);
 }
 IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     int r = note_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
-    if (r >= 0 && ips_wrap_on()) {
+    if (r >= 0 && ips_wrap_must_record()) {
         uint64_t mask; /* bit 0 is signal 1 */
         memcpy(&mask, set, sizeof(mask));
         uint32_t signals = (uint32_t)(mask << 1) & (IPS_READY_SIGNALFD_BIT - 1);
-        ips_fd_set(r, ips_fd_get(r), IPS_FD_SIGNALFD,
-                   signals | (mask >> 27 ? 1 : 0), 0);
+        ips_fd_store_if_unchanged(r, ips_fd_get(r), IPS_FD_SIGNALFD,
+                                  signals | (mask >> 27 ? 1 : 0), 0);
     }
     return r;
 }
@@ -331,7 +334,7 @@ IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
  * which no wrapper sees. */
 IPS_EXPORT int login_tty(int fd)
 {
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         record_close_range(0, 2, IPS_SITE);
     return REAL(login_tty)(fd);
 }
@@ -343,8 +346,8 @@ IPS_EXPORT int login_tty(int fd)
  * this call. */
 static void record_listen(int fd, struct ips_moment call, uint64_t site)
 {
-    struct ips_listen_name at;
-    if (!ips_listen_name(fd, false, &at))
+    struct ips_listen_name_of_socket at;
+    if (!ips_listen_name_of_socket(fd, false, &at))
         return;
     const struct ips_sync_object thing = {at.dev, at.ino, at.object};
     ips_record_release(IPS_SYNC_LISTEN, &thing, call, -1, site);
@@ -352,9 +355,9 @@ static void record_listen(int fd, struct ips_moment call, uint64_t site)
 
 int ips_listen_at(int fd, int backlog, uint64_t site)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(listen)(fd, backlog);
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     int r = REAL(listen)(fd, backlog), saved = errno;
     if (r == 0 && ips_fd_class(ips_fd_get(fd)) != IPS_FD_LISTEN) {
         identify_new_fd(fd, NULL);
@@ -376,7 +379,7 @@ IPS_EXPORT int listen(int fd, int backlog)
 static uint64_t connect_target_key(int fd, const struct sockaddr *to,
                                    socklen_t len)
 {
-    struct ips_listen_name at;
+    struct ips_listen_name_of_socket at;
     return to && ips_listen_name_of_address(fd, to, len, &at) ? at.ino : 0;
 }
 
@@ -392,13 +395,13 @@ static bool may_connect_succeed_later(int err)
 /* The connect made at `call` reached a listener. If this thread had tried
  * before and slept in between, writes a BLOCK record with op RETRY, and an
  * ACQUIRE of the listening address. */
-static void record_connect_after_retries(int fd, uint64_t key,
-                                         struct ips_moment call, uint64_t site)
+static void record_retries_before_connect(int fd, uint64_t key,
+                                          struct ips_moment call, uint64_t site)
 {
-    struct ips_listen_name at;
+    struct ips_listen_name_of_socket at;
     struct ips_retry_series run;
     if (!ips_retry_end_run(IPS_RETRY_CONNECT, key, &run) ||
-        !ips_listen_name(fd, true, &at))
+        !ips_listen_name_of_socket(fd, true, &at))
         return;
     ips_retry_record(&run, call, site);
     const struct ips_sync_object thing = {at.dev, at.ino, at.object};
@@ -444,8 +447,8 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
     if (ips_fd_class(word) != IPS_FD_STREAM)
         return;
     if (!under_way)
-        record_connect_after_retries(fd, connect_target_key(fd, to, len), call,
-                                     site);
+        record_retries_before_connect(fd, connect_target_key(fd, to, len), call,
+                                      site);
     ips_record_io(IPS_REC_SEND, ips_fd_channel_id(word), IPS_OP_CONNECT, call,
                   ret, 0, under_way ? err : 0, site, 0);
 }
@@ -453,14 +456,14 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
                    uint64_t site)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(connect)(fd, to, len);
     IPS_CALL_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_SEND, IPS_OP_CONNECT, 0), site, call);
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
-    record_connect(fd, r, saved, to, len, call, ips_at_return(&call), false,
+    record_connect(fd, r, saved, to, len, call, ips_return_moment(&call), false,
                    site);
     errno = saved;
     return r;
@@ -473,7 +476,7 @@ void ips_record_fastopen_send(int fd, ssize_t r, const struct sockaddr *to,
                               uint64_t site)
 {
     int saved = errno;
-    struct ips_moment ret = ips_at_return(&call);
+    struct ips_moment ret = ips_return_moment(&call);
     record_connect(fd, r < 0 ? -1 : 0, saved, to, len, call, r > 0 ? call : ret,
                    true, site);
     uint64_t word = ips_fd_get(fd);
@@ -492,7 +495,7 @@ int __connect(int, const struct sockaddr *, socklen_t) IPS_ALIAS(connect);
 static void record_accept(int fd, int r, int err, struct ips_moment call,
                           uint64_t site)
 {
-    struct ips_moment ret = ips_at_return(&call);
+    struct ips_moment ret = ips_return_moment(&call);
     uint64_t word;
     if (r < 0) {
         word = ips_fd_get_or_identify(fd);
@@ -524,10 +527,10 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
 
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(accept)(fd, from, len);
     IPS_CALL_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept)(fd, from, len);
     int saved = errno;
@@ -544,10 +547,10 @@ IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
 int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
                    uint64_t site)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(accept4)(fd, from, len, flags);
     IPS_CALL_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept4)(fd, from, len, flags);
     int saved = errno;

@@ -48,7 +48,7 @@ static bool get_thread_rusage(struct rusage *ru)
     return ips_sys3(SYS_getrusage, RUSAGE_THREAD, (long)ru, 0) == 0;
 }
 
-static uint64_t ns_to_wrap_stamps(uint64_t ns)
+static uint64_t ns_to_coarse_stamps(uint64_t ns)
 {
     return ips_wrap_blocked * (ns / 2000);
 }
@@ -71,7 +71,7 @@ static __attribute__((noinline)) void set_cpu_reading_anchor(uint32_t depth)
 struct ips_moment ips_file_call_begin(bool exact)
 {
     uint64_t t = ips_core_stamp_now();
-    if (exact || unlikely(t - anchor.t > ns_to_wrap_stamps(ANCHOR_NS))) {
+    if (exact || unlikely(t - anchor.t > ns_to_coarse_stamps(ANCHOR_NS))) {
         /* an exact call is not in the list of open calls */
         set_cpu_reading_anchor(exact ? 0 : 1);
         t = ips_core_stamp_now();
@@ -125,11 +125,11 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
     uint64_t t = ips_core_stamp_now();
     if (unlikely(t >= ~ips_me.sample_off))
         take_sample_after_file_call(call, t);
-    bool quick = t - call->t < ns_to_wrap_stamps(SLOW_NS) || t < call->t;
+    bool quick = t - call->t < ns_to_coarse_stamps(SLOW_NS) || t < call->t;
     if (likely(++ips_me.file_calls < IPS_CALLS_EVERY && quick))
         return;
     int saved = errno;
-    ips_calls_write_if_enough(IPS_CALLS_EVERY);
+    ips_write_calls_record_if_enough(IPS_CALLS_EVERY);
     if (!quick)
         record_slow_call(call, t, result, saved, site);
     errno = saved;
@@ -149,7 +149,7 @@ static inline bool begin_file_call(struct ips_io *io, int fd, uint64_t site)
     do {                                                                       \
         IPS_IO(io);                                                            \
         if (!begin_file_call(&io, fd, place))                                  \
-            return ips_wrap_on(), real_call;                                   \
+            return ips_wrap_must_record(), real_call;                          \
         type r = real_call;                                                    \
         ips_file_call_end(&io.call, (int64_t)r, io.site);                      \
         return r;                                                              \
@@ -231,7 +231,7 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
  * thread's anchor anew before the call. */
 #define TO_DISK(type, place, real_call)                                        \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
         struct ips_moment call = ips_file_call_begin(true);                    \
         type r = real_call;                                                    \
@@ -271,7 +271,7 @@ IPS_EXPORT int syncfs(int fd)
 
 IPS_EXPORT void sync(void)
 {
-    if (!ips_wrap_on()) {
+    if (!ips_wrap_must_record()) {
         REAL(sync)();
         return;
     }
@@ -306,8 +306,8 @@ IPS_EXPORT int msync(void *at, size_t n, int flags)
 /* number of file locks that this process has taken so far */
 static _Atomic uint32_t locks_taken;
 
-static bool name_file_lock(int fd, uint64_t start,
-                           struct ips_sync_object *thing)
+static bool fill_file_lock_sync_object(int fd, uint64_t start,
+                                       struct ips_sync_object *thing)
 {
     struct stat st;
     if (ips_sys_fstat(fd, &st) < 0)
@@ -326,8 +326,8 @@ static void set_file_lock_flag(enum ips_sync kind, int fd, bool held)
     uint64_t flags = word & IPS_FD_FLAGS & ~bit;
     if (ips_fd_must_be_identified(word) || !(word & bit) == !held)
         return;
-    ips_fd_set(fd, word, ips_fd_class(word), (uint32_t)word,
-               held ? flags | bit : flags);
+    ips_fd_store_if_unchanged(fd, word, ips_fd_class(word), (uint32_t)word,
+                              held ? flags | bit : flags);
     atomic_fetch_add(&locks_taken, held);
 }
 
@@ -335,8 +335,8 @@ void ips_record_file_lock_release(int fd)
 {
     struct ips_sync_object thing;
     uint64_t word = ips_fd_get(fd);
-    struct ips_moment call = ips_at_call();
-    if (!name_file_lock(fd, 0, &thing))
+    struct ips_moment call = ips_call_moment();
+    if (!fill_file_lock_sync_object(fd, 0, &thing))
         return;
     if (word & IPS_FD_FLOCKED)
         ips_record_release(IPS_SYNC_FLOCK, &thing, call, 1, 0);
@@ -375,7 +375,7 @@ static void note_nonblocking_lock_try(enum ips_sync kind, int fd,
     if (!got)
         ips_retry_note_failure(IPS_RETRY_FILE_LOCK, key, call);
     else if (ips_retry_end_run(IPS_RETRY_FILE_LOCK, key, &run) &&
-             name_file_lock(fd, start, &thing))
+             fill_file_lock_sync_object(fd, start, &thing))
         ips_record_acquire(kind, &thing,
                            (struct ips_moment){.t = run.first, .cpu = run.cpu},
                            call, IPS_GOT_SPUN, 0, site);
@@ -392,9 +392,9 @@ static int record_file_lock(enum ips_sync kind, int fd, uint64_t start,
     int saved = errno;
     if (!waits && (r == 0 || failed_because_locked(r)))
         note_nonblocking_lock_try(kind, fd, start, r == 0, call, site);
-    struct ips_moment ret = ips_at_return(&call);
+    struct ips_moment ret = ips_return_moment(&call);
     if (waits && ips_was_blocked(&call, &ret) &&
-        name_file_lock(fd, start, &thing))
+        fill_file_lock_sync_object(fd, start, &thing))
         ips_record_acquire(kind, &thing, call, ret, 1, r < 0 ? saved : 0, site);
     if (r == 0)
         set_file_lock_flag(kind, fd, true);
@@ -410,7 +410,7 @@ static int record_file_unlock(enum ips_sync kind, int fd, uint64_t start,
 {
     struct ips_sync_object thing;
     int saved = errno;
-    if (r == 0 && name_file_lock(fd, start, &thing))
+    if (r == 0 && fill_file_lock_sync_object(fd, start, &thing))
         ips_record_release(kind, &thing, call, 1, site);
     if (r == 0 && all)
         set_file_lock_flag(kind, fd, false);
@@ -420,10 +420,10 @@ static int record_file_unlock(enum ips_sync kind, int fd, uint64_t start,
 
 int ips_flock_at(int fd, int operation, uint64_t site)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(flock)(fd, operation);
     const int before = errno;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     int r = REAL(flock)(fd, operation | LOCK_NB);
     if ((operation & ~LOCK_NB) == LOCK_UN)
         return record_file_unlock(IPS_SYNC_FLOCK, fd, 0, true, call, r, site);
@@ -466,7 +466,7 @@ int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
     int try = command == F_SETLKW       ? F_SETLK
               : command == F_OFD_SETLKW ? F_OFD_SETLK
                                         : command;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     int r = real(fd, try, arg);
     bool waits = try != command && failed_because_locked(r);
     IPS_WAIT_MARK;
@@ -491,11 +491,11 @@ int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
 /* libc's own lockf uses fcntl calls that do not pass our wrapper. */
 IPS_EXPORT int lockf(int fd, int command, off_t n)
 {
-    if (!ips_wrap_on() || command == F_TEST)
+    if (!ips_wrap_must_record() || command == F_TEST)
         return REAL(lockf)(fd, command, n);
     const struct flock lock = {.l_whence = SEEK_CUR, .l_len = n};
     const int before = errno;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     int r = REAL(lockf)(fd, command == F_LOCK ? F_TLOCK : command, n);
     bool waits = command == F_LOCK && failed_because_locked(r);
     IPS_WAIT_MARK;
@@ -515,7 +515,8 @@ int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 
 /* --- eventfd -------------------------------------------------------------- */
 
-static bool name_eventfd(uint64_t word, struct ips_sync_object *thing)
+static bool fill_eventfd_sync_object(uint64_t word,
+                                     struct ips_sync_object *thing)
 {
     /* eventfd-id plus 1; 0: unknown, or the descriptor is now another file */
     uint32_t id = ips_fd_class(word) == IPS_FD_EVENTFD ? (uint32_t)word : 0;
@@ -526,14 +527,14 @@ static bool name_eventfd(uint64_t word, struct ips_sync_object *thing)
 void ips_record_eventfd_write(const struct ips_io *io)
 {
     struct ips_sync_object thing;
-    if (name_eventfd(ips_fd_get(io->fd), &thing))
+    if (fill_eventfd_sync_object(ips_fd_get(io->fd), &thing))
         ips_record_release(IPS_SYNC_EVENTFD, &thing, io->call, 1, io->site);
 }
 
 bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
 {
     struct ips_sync_object thing;
-    bool known = name_eventfd(ips_fd_get(io->fd), &thing);
+    bool known = fill_eventfd_sync_object(ips_fd_get(io->fd), &thing);
     if (known)
         ips_record_acquire(IPS_SYNC_EVENTFD, &thing, io->call, ret, 1, 0,
                            io->site);
@@ -545,8 +546,8 @@ bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
 /* Names one direction of a pseudo terminal: the data that the side of `io`
  * writes or, with `reads`, that the other side writes. False: no process of the
  * run can have the other side. */
-static bool name_pty_direction(const struct ips_io *io, bool reads,
-                               struct ips_sync_object *thing)
+static bool fill_pty_direction_sync_object(const struct ips_io *io, bool reads,
+                                           struct ips_sync_object *thing)
 {
     const uint64_t word = ips_fd_get(io->fd);
     const uint32_t number = (uint32_t)word; /* IPS_FD_PTY */
@@ -554,8 +555,9 @@ static bool name_pty_direction(const struct ips_io *io, bool reads,
         return false;
     /* A short process does not map the run's shared control file only for this
      * test, but uses the copy that it made at its start. */
-    const struct ips_control *c =
-        ips_core.share_later ? ips_core.control : ips_shared_control();
+    const struct ips_control *c = ips_core.share_later
+                                      ? ips_core.control
+                                      : ips_get_or_map_shared_control();
     if (!c || !atomic_load_explicit(&c->has_pty_master, memory_order_relaxed))
         return false;
     *thing = (struct ips_sync_object){0, number ^ reads, 0};
@@ -565,7 +567,7 @@ static bool name_pty_direction(const struct ips_io *io, bool reads,
 bool ips_record_pty_write(const struct ips_io *io)
 {
     struct ips_sync_object thing;
-    bool known = name_pty_direction(io, false, &thing);
+    bool known = fill_pty_direction_sync_object(io, false, &thing);
     if (known)
         ips_record_release(IPS_SYNC_TERMINAL, &thing, io->call, 1, io->site);
     return known;
@@ -574,7 +576,7 @@ bool ips_record_pty_write(const struct ips_io *io)
 bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret)
 {
     struct ips_sync_object thing;
-    bool known = name_pty_direction(io, true, &thing);
+    bool known = fill_pty_direction_sync_object(io, true, &thing);
     if (known)
         ips_record_acquire(IPS_SYNC_TERMINAL, &thing, io->call, ret, 1, 0,
                            io->site);

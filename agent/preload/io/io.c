@@ -167,7 +167,7 @@ ssize_t ips_preadv2_with_site(int fd, const struct iovec *iov, int count,
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site) ||
         (at != -1 && io.klass != IPS_FD_FILE))
-        return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
+        return ips_wrap_must_record(), REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
     return ips_io_record_received(&io, IPS_OP_DATA, r, iov,
                                   valid_iov_count(count), NULL, 0);
@@ -187,7 +187,8 @@ ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site) ||
         (at != -1 && io.klass != IPS_FD_FILE))
-        return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
+        return ips_wrap_must_record(),
+               REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
     return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, valid_iov_count(count),
                               NULL, 0);
@@ -227,9 +228,9 @@ __attribute__((noinline)) ssize_t ips_sendto_slow(int fd, const void *buf,
                                                   const struct sockaddr *to,
                                                   socklen_t len, uint64_t site)
 {
-    if (flags & MSG_FASTOPEN && to && ips_wrap_on()) {
+    if (flags & MSG_FASTOPEN && to && ips_wrap_must_record()) {
         IPS_CALL_MARK;
-        struct ips_moment call = ips_at_call();
+        struct ips_moment call = ips_call_moment();
         ssize_t got = REAL(sendto)(fd, buf, n, flags, to, len);
         ips_record_fastopen_send(fd, got, to, len, call, site);
         return got;
@@ -299,10 +300,9 @@ IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
 
 /* Records a receive with the sender that the kernel stored in the caller's own
  * buffer. If the buffer is too short for the address, the sender is unknown. */
-static ssize_t record_received_from(const struct ips_io *io, ssize_t r,
-                                    void *buf, size_t n,
-                                    const struct sockaddr *from,
-                                    const socklen_t *len, socklen_t room)
+static ssize_t record_receive_with_sender_address(
+    const struct ips_io *io, ssize_t r, void *buf, size_t n,
+    const struct sockaddr *from, const socklen_t *len, socklen_t room)
 {
     static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
     socklen_t got = r >= 0 && len ? *len : 0;
@@ -339,7 +339,8 @@ ips_recvfrom_slow(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
         return got;
     }
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
-    return record_received_from(&io, r, buf, n, from, from ? len : NULL, room);
+    return record_receive_with_sender_address(&io, r, buf, n, from,
+                                              from ? len : NULL, room);
 }
 IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
                                     struct sockaddr *from, socklen_t *len)
@@ -361,7 +362,7 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
                                   socklen_t *len)
 {
     if (n > size) /* the C library's check aborts the program */
-        return ips_wrap_on(),
+        return ips_wrap_must_record(),
                REAL(__recvfrom_chk)(fd, buf, n, size, flags, from, len);
     return recvfrom(fd, buf, n, flags, from, len);
 }
@@ -439,7 +440,7 @@ static bool is_pipe_empty(int pipe)
 static void record_tee_wait(struct ips_io *out, int from, ssize_t r)
 {
     int saved = errno;
-    struct ips_moment ret = ips_at_return(&out->call);
+    struct ips_moment ret = ips_return_moment(&out->call);
     if (ips_was_blocked(&out->call, &ret)) {
         ips_record_poll(IPS_OP_POLL, out->call, 1, 0, out->site,
                         ips_pack_ready_events(from, r ? POLLIN : POLLHUP),

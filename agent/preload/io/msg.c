@@ -43,9 +43,9 @@ static void clear_received_descriptors(struct msghdr *m)
 __attribute__((noinline)) ssize_t
 ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
 {
-    if (flags & MSG_FASTOPEN && ips_wrap_on()) {
+    if (flags & MSG_FASTOPEN && ips_wrap_must_record()) {
         IPS_CALL_MARK;
-        struct ips_moment call = ips_at_call();
+        struct ips_moment call = ips_call_moment();
         ssize_t got = REAL(sendmsg)(fd, m, flags);
         if (got > 0 || errno == EINPROGRESS)
             ips_record_fastopen_send(fd, got,
@@ -254,7 +254,7 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
 {
     IPS_IO(io);
     if (flags & NOT_DATA || !ips_io_begin(&io, IPS_REC_RECV, fd, site))
-        return ips_wrap_on(), REAL(recvmmsg)(fd, v, n, flags, timeout);
+        return ips_wrap_must_record(), REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;
     if (io.klass == IPS_FD_DGRAM && v && n <= COPIES) {
         r = receive_many_with_senders(&io, v, n, flags, timeout);

@@ -21,7 +21,7 @@
 static void record_fifo_open(int fd, struct ips_moment call, uint64_t site)
 {
     struct stat st;
-    struct ips_moment ret = ips_at_return(&call);
+    struct ips_moment ret = ips_return_moment(&call);
     long flags = ips_sys3(SYS_fcntl, fd, F_GETFL, 0);
     if (flags < 0 || ips_sys_fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
         return;
@@ -53,7 +53,7 @@ static int record_open(int fd, bool stream, struct ips_moment call,
     ips_fd_clear(fd);
     uint64_t word = ips_fd_get(fd);
     if (!stream && ips_sys3(SYS_fcntl, fd, F_GETPIPE_SZ, 0) == -EBADF)
-        ips_fd_set(fd, word, IPS_FD_OPENED, 0, 0);
+        ips_fd_store_if_unchanged(fd, word, IPS_FD_OPENED, 0, 0);
     else if (ips_fd_class(ips_chan_identify(fd, word, NULL)) == IPS_FD_STREAM)
         record_fifo_open(fd, call, site);
     errno = saved;
@@ -62,8 +62,9 @@ static int record_open(int fd, bool stream, struct ips_moment call,
 
 /* Records whether an open that returned `fd` may have created the file at its
  * path, or showed that the file does not exist. Returns `fd`. */
-static int record_path_of_open(int fd, int at, const char *path, int flags,
-                               struct ips_moment call, uint64_t site)
+static int record_created_or_missing_at_open(int fd, int at, const char *path,
+                                             int flags, struct ips_moment call,
+                                             uint64_t site)
 {
     int saved = errno;
     if (unlikely(fd >= 0 && flags & O_CREAT))
@@ -75,27 +76,28 @@ static int record_path_of_open(int fd, int at, const char *path, int flags,
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,
                   uint64_t site)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(openat)(at, path, flags, mode);
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, site, call);
     int fd = REAL(openat)(at, path, flags, mode);
-    return record_path_of_open(record_open(fd, false, call, site), at, path,
-                               flags, call, site);
+    return record_created_or_missing_at_open(record_open(fd, false, call, site),
+                                             at, path, flags, call, site);
 }
 
 /* Body of a wrapper that opens `path`: makes and records `real_call`, which
  * returns a descriptor or -1. */
 #define OPEN(at, path, flags, real_call)                                       \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);                  \
         int opened = record_open(real_call, false, call, IPS_SITE);            \
-        return record_path_of_open(opened, at, path, flags, call, IPS_SITE);   \
+        return record_created_or_missing_at_open(opened, at, path, flags,      \
+                                                 call, IPS_SITE);              \
     } while (0)
 
 static mode_t mode_argument(va_list ap, int flags)
@@ -150,15 +152,16 @@ int creat64(const char *, mode_t) IPS_ALIAS(creat);
  * call. */
 IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(fopen)(path, mode);
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *f = REAL(fopen)(path, mode);
     int fd = f ? record_open(f->_fileno, true, call, IPS_SITE) : -1;
-    record_path_of_open(fd, AT_FDCWD, path,
-                        mode && mode[0] != 'r' ? O_CREAT : 0, call, IPS_SITE);
+    record_created_or_missing_at_open(fd, AT_FDCWD, path,
+                                      mode && mode[0] != 'r' ? O_CREAT : 0,
+                                      call, IPS_SITE);
     return f;
 }
 FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
@@ -169,7 +172,7 @@ FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
 IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
                          FILE *restrict f)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(freopen)(path, mode, f);
     int saved = errno;
     if (f->_fileno >= 0) {
@@ -179,7 +182,7 @@ IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
     }
     errno = saved;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *r = REAL(freopen)(path, mode, f);
     if (r)

@@ -34,9 +34,9 @@ static uint64_t path_key(int at, const char *path)
     return ips_fnv1a(key, path, strlen(path));
 }
 
-static void record_path_event(enum ips_op op, const struct stat *st,
-                              struct ips_moment call, struct ips_moment ret,
-                              uint64_t site)
+static void record_file_found_or_made(enum ips_op op, const struct stat *st,
+                                      struct ips_moment call,
+                                      struct ips_moment ret, uint64_t site)
 {
     ips_record_io(IPS_REC_BLOCK, (uint32_t)st->st_dev, op, call, ret,
                   (int64_t)st->st_ino, 0, site, 0);
@@ -50,9 +50,9 @@ static void record_file_found_after_tests(int at, const char *path,
     if (!ips_retry_end_run(IPS_RETRY_PATH, path_key(at, path), &run) ||
         ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, 0, 0, 0) < 0)
         return;
-    record_path_event(IPS_OP_FOUND, &st,
-                      (struct ips_moment){.t = run.first, .cpu = run.cpu},
-                      ips_at_call(), site);
+    record_file_found_or_made(
+        IPS_OP_FOUND, &st, (struct ips_moment){.t = run.first, .cpu = run.cpu},
+        ips_call_moment(), site);
 }
 
 int ips_note_file_existence_test(int at, const char *path, int r, uint64_t site)
@@ -61,13 +61,13 @@ int ips_note_file_existence_test(int at, const char *path, int r, uint64_t site)
     bool runs = ips_me.extra && ips_me.extra->retry[IPS_RETRY_PATH].count;
     if (likely(r >= 0 && !runs))
         return r;
-    if (!ips_wrap_on() || ips_sys_quiet)
+    if (!ips_wrap_must_record() || ips_sys_quiet)
         return r;
     if (r >= 0)
         record_file_found_after_tests(at, path, site);
     else if (saved == ENOENT && path)
         ips_retry_note_failure(IPS_RETRY_PATH, path_key(at, path),
-                               ips_at_call());
+                               ips_call_moment());
     errno = saved;
     return r;
 }
@@ -75,20 +75,22 @@ int ips_note_file_existence_test(int at, const char *path, int r, uint64_t site)
 IPS_EXPORT int stat(const char *restrict path, struct stat *restrict st)
 {
     return ips_note_file_existence_test(
-        AT_FDCWD, path, (ips_wrap_on(), REAL(stat)(path, st)), IPS_SITE);
+        AT_FDCWD, path, (ips_wrap_must_record(), REAL(stat)(path, st)),
+        IPS_SITE);
 }
 
 IPS_EXPORT int lstat(const char *restrict path, struct stat *restrict st)
 {
     return ips_note_file_existence_test(
-        AT_FDCWD, path, (ips_wrap_on(), REAL(lstat)(path, st)), IPS_SITE);
+        AT_FDCWD, path, (ips_wrap_must_record(), REAL(lstat)(path, st)),
+        IPS_SITE);
 }
 
 IPS_EXPORT int fstatat(int at, const char *restrict path,
                        struct stat *restrict st, int flags)
 {
     return ips_note_file_existence_test(
-        at, path, (ips_wrap_on(), REAL(fstatat)(at, path, st, flags)),
+        at, path, (ips_wrap_must_record(), REAL(fstatat)(at, path, st, flags)),
         IPS_SITE);
 }
 /* struct stat64 is another type with the same layout */
@@ -103,27 +105,30 @@ IPS_EXPORT int statx(int at, const char *restrict path, int flags,
                      unsigned mask, struct statx *restrict st)
 {
     return ips_note_file_existence_test(
-        at, path, (ips_wrap_on(), REAL(statx)(at, path, flags, mask, st)),
+        at, path,
+        (ips_wrap_must_record(), REAL(statx)(at, path, flags, mask, st)),
         IPS_SITE);
 }
 
 IPS_EXPORT int access(const char *path, int mode)
 {
     return ips_note_file_existence_test(
-        AT_FDCWD, path, (ips_wrap_on(), REAL(access)(path, mode)), IPS_SITE);
+        AT_FDCWD, path, (ips_wrap_must_record(), REAL(access)(path, mode)),
+        IPS_SITE);
 }
 
 IPS_EXPORT int faccessat(int at, const char *path, int mode, int flags)
 {
     return ips_note_file_existence_test(
-        at, path, (ips_wrap_on(), REAL(faccessat)(at, path, mode, flags)),
+        at, path,
+        (ips_wrap_must_record(), REAL(faccessat)(at, path, mode, flags)),
         IPS_SITE);
 }
 
 IPS_EXPORT int euidaccess(const char *path, int mode)
 {
     return ips_note_file_existence_test(
-        AT_FDCWD, path, (ips_wrap_on(), REAL(euidaccess)(path, mode)),
+        AT_FDCWD, path, (ips_wrap_must_record(), REAL(euidaccess)(path, mode)),
         IPS_SITE);
 }
 int eaccess(const char *, int) IPS_ALIAS(euidaccess);
@@ -132,7 +137,8 @@ int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
 /* Returns the object of kind WATCH for the last component of a path of `len`
  * bytes. */
-static struct ips_sync_object name_watched_file(const char *path, size_t len)
+static struct ips_sync_object sync_object_of_watched_file(const char *path,
+                                                          size_t len)
 {
     while (len > 1 && path[len - 1] == '/')
         len--;
@@ -145,10 +151,12 @@ static struct ips_sync_object name_watched_file(const char *path, size_t len)
 
 /* Records that a call made at `call` created or removed the file at `path`:
  * writes a RELEASE record of kind WATCH. */
-static void record_watched_name_change(const char *path, struct ips_moment call,
-                                       uint64_t site)
+static void record_name_change_for_watchers(const char *path,
+                                            struct ips_moment call,
+                                            uint64_t site)
 {
-    struct ips_sync_object name = name_watched_file(path, strlen(path));
+    struct ips_sync_object name =
+        sync_object_of_watched_file(path, strlen(path));
     ips_record_release(IPS_SYNC_WATCH, &name, call, 1, site);
 }
 
@@ -165,7 +173,7 @@ bool ips_record_inotify_read(const struct ips_io *io, const void *events,
     if (!(first.mask & (IN_CREATE | IN_DELETE | IN_MOVE)) || !most || !*name)
         return false;
     struct ips_sync_object object =
-        name_watched_file(name, strnlen(name, most));
+        sync_object_of_watched_file(name, strnlen(name, most));
     ips_record_acquire(IPS_SYNC_WATCH, &object, io->call, ret, 1, 0, io->site);
     return true;
 }
@@ -179,8 +187,8 @@ void ips_record_file_created_by_open(const char *path, int fd, int flags,
     bool may_make = flags & O_CREAT && !ips_sys_quiet;
     if (may_make && ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
         st.st_size == 0) {
-        record_watched_name_change(path, call, site);
-        record_path_event(IPS_OP_MADE, &st, call, call, site);
+        record_name_change_for_watchers(path, call, site);
+        record_file_found_or_made(IPS_OP_MADE, &st, call, call, site);
     }
 }
 
@@ -194,8 +202,8 @@ static int record_file_created(int at, const char *path, int r,
     if (r == 0 && !ips_sys_quiet &&
         ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, AT_SYMLINK_NOFOLLOW,
                  0, 0) == 0) {
-        record_watched_name_change(path, call, site);
-        record_path_event(IPS_OP_MADE, &st, call, call, site);
+        record_name_change_for_watchers(path, call, site);
+        record_file_found_or_made(IPS_OP_MADE, &st, call, call, site);
     }
     errno = saved;
     return r;
@@ -206,7 +214,7 @@ static int record_file_removed(const char *path, int r, struct ips_moment call,
 {
     int saved = errno;
     if (r == 0)
-        record_watched_name_change(path, call, site);
+        record_name_change_for_watchers(path, call, site);
     errno = saved;
     return r;
 }
@@ -215,27 +223,27 @@ static int record_file_removed(const char *path, int r, struct ips_moment call,
  * `path`. */
 #define MAKE(at, path, real_call)                                              \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         return record_file_created(at, path, real_call, call, IPS_SITE);       \
     } while (0)
 
 /* Body of a wrapper: `real_call` removes the file at `path`. */
 #define REMOVE(path, real_call)                                                \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         return record_file_removed(path, real_call, call, IPS_SITE);           \
     } while (0)
 
 /* Body of a wrapper: `real_call` gives the file at `from` the path `to`. */
 #define RENAME(from, at, to, real_call)                                        \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         int r = record_file_removed(from, real_call, call, IPS_SITE);          \
         return record_file_created(at, to, r, call, IPS_SITE);                 \
     } while (0)
@@ -331,9 +339,9 @@ IPS_EXPORT int mknodat(int at, const char *path, mode_t mode, dev_t dev)
  * `path`, and returns a value of `type`, which is `failed` on error. */
 #define MAKE_TEMPORARY(type, path, failed, real_call)                          \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         type made = real_call;                                                 \
         (void)record_file_created(AT_FDCWD, path, made == (failed) ? -1 : 0,   \
                                   call, IPS_SITE);                             \
@@ -371,9 +379,9 @@ IPS_EXPORT char *mkdtemp(char *path)
 
 IPS_EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(bind)(fd, name, len);
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     int r = REAL(bind)(fd, name, len);
     struct sockaddr_un un = {0};
     if (r || !name || len < sizeof(un.sun_family) || len > sizeof(un) ||

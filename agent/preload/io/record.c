@@ -37,7 +37,8 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
     bool waits = op == IPS_OP_POLL || op == IPS_OP_SELECT ||
                  op == IPS_OP_EPOLL || op == IPS_OP_SLEEP ||
                  op == IPS_OP_SIGWAIT;
-    struct ips_moment ret = waits ? ips_at_wakeup(&call) : ips_at_return(&call);
+    struct ips_moment ret =
+        waits ? ips_wakeup_moment(&call) : ips_return_moment(&call);
     if (op == IPS_OP_SLEEP || (waits && result == 0))
         ips_count_sleep();
     if (result > 0 || ips_was_blocked(&call, &ret))
@@ -52,7 +53,7 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
     if (result > 0)
         ips_spin_end_run(&ips_me, &call);
     if (result == 0 && no_wait) {
-        struct ips_moment ret = ips_at_return(&call);
+        struct ips_moment ret = ips_return_moment(&call);
         ips_spin_note_failure(&call, &ret, 0, site);
     } else {
         ips_record_wait(op, call, result, err, site, ready);
@@ -70,8 +71,8 @@ bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
 
 /* Returns the IPS_BEGUN value of a call on `io`: it shows what the call may
  * wait for. */
-static uint64_t begun_value_of_call(const struct ips_io *io,
-                                    enum ips_rec_type type)
+static uint64_t describe_call_in_progress(const struct ips_io *io,
+                                          enum ips_rec_type type)
 {
     const enum ips_op op = io->klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
                            : io->klass == IPS_FD_TIMERFD  ? IPS_OP_TIMERFD
@@ -108,7 +109,7 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
                                         : ips_moment_of_call();
     /* A starting program reads hundreds of files. Site 0 saves the lookup of
      * the module for each. */
-    ips_note_call_begin(&ips_me, io->mark, begun_value_of_call(io, type),
+    ips_note_call_begin(&ips_me, io->mark, describe_call_in_progress(io, type),
                         io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
     return true;
 }
@@ -122,8 +123,8 @@ static bool are_all_buffers_empty(const struct iovec *iov, size_t iovcnt)
 }
 
 /* Records a write to a descriptor that is not a channel. */
-static ssize_t record_sent_to_no_channel(const struct ips_io *io,
-                                         ssize_t result)
+static ssize_t record_write_to_non_channel(const struct ips_io *io,
+                                           ssize_t result)
 {
     int saved = errno;
     if (io->klass == IPS_FD_FILE)
@@ -146,8 +147,8 @@ record_sent_rare_case(const struct ips_io *io, enum ips_op op, ssize_t result,
                       const struct sockaddr *name, socklen_t name_len)
 {
     if (io->klass != IPS_FD_DGRAM)
-        return record_sent_to_no_channel(io, result);
-    struct ips_moment ret = ips_at_return(&io->call);
+        return record_write_to_non_channel(io, result);
+    struct ips_moment ret = ips_return_moment(&io->call);
     int err = result < 0 ? errno : 0;
     if (result >= 0)
         ips_record_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
@@ -169,7 +170,7 @@ ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
     if (unlikely(io->klass != IPS_FD_STREAM))
         return record_sent_rare_case(io, op, result, iov, iovcnt, name,
                                      name_len);
-    struct ips_moment ret = ips_at_return(&io->call);
+    struct ips_moment ret = ips_return_moment(&io->call);
     int err = unlikely(result < 0) ? errno : 0;
     if (unlikely(result == 0))
         return result;
@@ -208,13 +209,13 @@ static enum ips_op wait_op_of_fd_class(enum ips_fd_class klass)
 }
 
 /* Records a read from a descriptor that is not a channel. */
-static ssize_t record_received_from_no_channel(const struct ips_io *io,
-                                               ssize_t result,
-                                               const struct iovec *iov,
-                                               size_t iovcnt)
+static ssize_t record_read_from_non_channel(const struct ips_io *io,
+                                            ssize_t result,
+                                            const struct iovec *iov,
+                                            size_t iovcnt)
 {
     int err = errno;
-    struct ips_moment ret = ips_at_return(&io->call);
+    struct ips_moment ret = ips_return_moment(&io->call);
     bool eventfd = io->klass == IPS_FD_EVENTFD && result > 0;
     bool watch = io->klass == IPS_FD_WATCH && result > 0 && iovcnt;
     bool terminal = io->klass == IPS_FD_TERMINAL && result > 0;
@@ -263,8 +264,8 @@ record_received_rare_case(const struct ips_io *io, enum ips_op op,
     if (io->klass == IPS_FD_FILE)
         return ips_file_call_end(&io->call, result, io->site), result;
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
-        return record_received_from_no_channel(io, result, iov, iovcnt);
-    struct ips_moment ret = ips_at_return(&io->call);
+        return record_read_from_non_channel(io, result, iov, iovcnt);
+    struct ips_moment ret = ips_return_moment(&io->call);
     int err = result < 0 ? errno : 0;
     if (result == 0 && are_all_buffers_empty(iov, iovcnt))
         return result;
@@ -300,7 +301,7 @@ ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
     if (unlikely(io->klass != IPS_FD_STREAM || result <= 0))
         return record_received_rare_case(io, op, result, iov, iovcnt, name,
                                          name_len);
-    struct ips_moment ret = ips_at_return(&io->call);
+    struct ips_moment ret = ips_return_moment(&io->call);
     ips_spin_end_run(&ips_me, &io->call);
     write_io_record(IPS_REC_RECV, io->chan, op, &io->call, &ret, result, 0,
                     io->site, 0);
@@ -310,7 +311,7 @@ ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, int err, uint64_t site)
 {
-    struct ips_moment ret = ips_at_return(&call);
+    struct ips_moment ret = ips_return_moment(&call);
     ips_spin_drop_run();
     struct ips_rec_fork *rec = (struct ips_rec_fork *)ips_rec_begin_at(
         IPS_REC_FORK, sizeof(*rec) + IPS_REC_SITE_BYTES, call.t);
@@ -332,7 +333,7 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status, uint64_t site)
 {
-    struct ips_moment ret = ips_at_return(&call);
+    struct ips_moment ret = ips_return_moment(&call);
     ips_spin_drop_run();
     struct ips_rec_join *rec = (struct ips_rec_join *)ips_rec_begin_at(
         IPS_REC_JOIN, sizeof(*rec) + IPS_REC_SITE_BYTES, call.t);

@@ -24,7 +24,7 @@ static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
 void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
                             struct ips_moment call)
 {
-    struct ips_extra *extra = ips_extra();
+    struct ips_extra *extra = ips_extra_get_or_map();
     if (!extra)
         return;
     struct ips_retry_series *run = &extra->retry[kind];

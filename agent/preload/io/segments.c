@@ -69,7 +69,7 @@ static bool does_linger_wait_at_close(const void *value, socklen_t len)
 IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
                           socklen_t len)
 {
-    bool on = ips_wrap_on();
+    bool on = ips_wrap_must_record();
     int r = REAL(setsockopt)(fd, level, name, value, len);
     if (on && r == 0 && level == IPPROTO_UDP)
         note_udp_option(name);

@@ -23,7 +23,7 @@ static _Atomic(void *)
 
 /* Calls the C library's function, as REAL does. */
 #define IN_LIBC(name)                                                          \
-    (ips_sample_before_call((uint64_t)(uintptr_t)(name)), (name))
+    (ips_sample_pause_timer((uint64_t)(uintptr_t)(name)), (name))
 
 /* the streams that popen returned and that are not closed yet */
 #define POPENED 64
@@ -38,7 +38,7 @@ static struct popen_streams {
  * others returns IPS_SITE_LATER. */
 static uint64_t call_site_behind_stdio(int fd)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return 0;
     return ips_fd_class(ips_fd_get(fd)) == IPS_FD_STREAM
                ? ips_call_site_outside_libc()
@@ -82,7 +82,7 @@ static ssize_t stdio_write_hook(FILE *f, const void *buf, ssize_t n)
  * first lookup of a call site takes 30 us, a third of the cost of a start. */
 static int stdio_close_hook(FILE *f)
 {
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         ips_chan_record_close_and_clear(f->_fileno,
                                         f->_IO_buf_base ? IPS_SITE_LATER : 0);
     return IN_LIBC(file_close)(f);
@@ -90,7 +90,7 @@ static int stdio_close_hook(FILE *f)
 
 static int popen_close_hook(FILE *f)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return IN_LIBC(proc_close)(f);
     uint64_t seq = 0;
     for (int i = 0; i < POPENED && !seq; i++)
@@ -100,11 +100,12 @@ static int popen_close_hook(FILE *f)
         }
     uint64_t site = ips_call_site_outside_libc();
     ips_chan_record_close_and_clear(f->_fileno, site);
-    struct ips_moment call = ips_at_call();
-    struct ips_reap reap = ips_reap_snapshot();
+    struct ips_moment call = ips_call_moment();
+    struct ips_reap reap = ips_reap_take_snapshot();
     int status = IN_LIBC(proc_close)(f);
     if (status != -1)
-        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_cpu_since(reap),
+        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call,
+                        ips_reap_count_and_get_cpu_since(reap),
                         (uint32_t)status, site);
     return status;
 }
@@ -116,7 +117,7 @@ static void *load_function_pointer(const void *pointer_to_it)
     return p;
 }
 
-void *ips_stdio_libc_address(void)
+void *ips_stdio_libc_function_address(void)
 {
     return load_function_pointer(&file_write);
 }
@@ -128,7 +129,8 @@ void *ips_stdio_libc_address(void)
  * kernel only moves the border between two memory areas. Changing the slots'
  * pages alone would create a third area, at one and a half times the cost.
  * False: refused. */
-static bool protect_slots(void *const *first, void *const *last, int prot)
+static bool set_slot_page_protection(void *const *first, void *const *last,
+                                     int prot)
 {
     uint64_t from = (uint64_t)(uintptr_t)first & ~(uint64_t)(PAGE - 1);
     uint64_t to =
@@ -167,11 +169,11 @@ static bool hook_jump_table(void **table, void *old_read, void *old_write,
                             void *old_close, close_slot *new_close)
 {
     if (!has_expected_slots(table, old_read, old_write, old_close) ||
-        !protect_slots(table + SLOT_READ, table + SLOT_CLOSE,
-                       PROT_READ | PROT_WRITE))
+        !set_slot_page_protection(table + SLOT_READ, table + SLOT_CLOSE,
+                                  PROT_READ | PROT_WRITE))
         return false;
     store_hooks(table, new_close);
-    protect_slots(table + SLOT_READ, table + SLOT_CLOSE, PROT_READ);
+    set_slot_page_protection(table + SLOT_READ, table + SLOT_CLOSE, PROT_READ);
     return true;
 }
 
@@ -186,16 +188,16 @@ static bool hook_both_file_jump_tables(void **a, void **b, void *r, void *w,
     void **low = a < b ? a : b, **high = a < b ? b : a;
     if ((uintptr_t)(high + SLOT_CLOSE) - (uintptr_t)low > 2 * PAGE ||
         !has_expected_slots(a, r, w, c) || !has_expected_slots(b, r, w, c) ||
-        !protect_slots(low + SLOT_READ, high + SLOT_CLOSE,
-                       PROT_READ | PROT_WRITE))
+        !set_slot_page_protection(low + SLOT_READ, high + SLOT_CLOSE,
+                                  PROT_READ | PROT_WRITE))
         return false;
     store_hooks(a, stdio_close_hook);
     store_hooks(b, stdio_close_hook);
-    protect_slots(low + SLOT_READ, high + SLOT_CLOSE, PROT_READ);
+    set_slot_page_protection(low + SLOT_READ, high + SLOT_CLOSE, PROT_READ);
     return true;
 }
 
-void ips_stdio_init(void)
+void ips_stdio_hook_file_tables(void)
 {
     void *r = ips_find_real("_IO_file_read");
     void *w = ips_find_real("_IO_file_write");
@@ -215,7 +217,7 @@ void ips_stdio_init(void)
         hook_jump_table(wide, r, w, c, stdio_close_hook);
 }
 
-void ips_stdio_note_popen(FILE *stream, uint64_t seq)
+void ips_stdio_hook_and_note_popen(FILE *stream, uint64_t seq)
 {
     /* glibc's struct _IO_FILE_plus: the table's address follows the FILE. */
     void **table;

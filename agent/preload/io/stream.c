@@ -27,14 +27,14 @@ write_full_record(struct ips_thread *me, const struct ips_io *io,
     return result;
 }
 
-IPS_HOT ssize_t ips_stream_record_after_switch(const struct ips_io *io,
-                                               enum ips_rec_type type,
-                                               ssize_t result)
+IPS_HOT ssize_t ips_stream_record_after_context_switch(const struct ips_io *io,
+                                                       enum ips_rec_type type,
+                                                       ssize_t result)
 {
-    struct ips_thread *me = ips_here_if_recorded();
+    struct ips_thread *me = ips_this_recorded_thread();
     struct ips_moment ret;
     if (likely(ips_core.cpu_marks))
-        ips_moment_of_return_after_switch(me, &io->call, false, &ret);
+        ips_moment_of_return_if_switched_out(me, &io->call, false, &ret);
     else
         ret = ips_moment_of_return_slow(&io->call, ips_core_stamp_now());
     return write_full_record(me, io, type, result, &ret);
@@ -44,7 +44,7 @@ IPS_HOT ssize_t ips_stream_record_in_full(const struct ips_io *io,
                                           enum ips_rec_type type,
                                           ssize_t result, uint64_t t)
 {
-    struct ips_thread *me = ips_here_if_recorded();
+    struct ips_thread *me = ips_this_recorded_thread();
     uint64_t took = t - io->call.t;
     if (likely(*ips_cpu_mark_address() == io->call.mark &&
                me->cpu_next == io->call.mark_number &&
@@ -71,10 +71,10 @@ IPS_HOT int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
                                   enum ips_op op, int result, uint64_t site,
                                   uint64_t ready)
 {
-    struct ips_thread *me = ips_here_if_recorded();
+    struct ips_thread *me = ips_this_recorded_thread();
     struct ips_moment ret;
     if (likely(ips_core.cpu_marks && *ips_cpu_mark_address() != call->mark))
-        ips_moment_of_return_after_switch(me, call, true, &ret);
+        ips_moment_of_return_if_switched_out(me, call, true, &ret);
     else
         ret = ips_moment_of_wait_return(call);
     ips_sample_check_return(call, &ret);
@@ -133,7 +133,7 @@ IPS_HOT ssize_t ips_stream_record_empty_receive(const struct ips_io *io,
                                                 const struct iovec *iov,
                                                 size_t iovcnt)
 {
-    struct ips_thread *me = ips_here_if_recorded();
+    struct ips_thread *me = ips_this_recorded_thread();
     if (likely(result < 0 && record_first_failed_receive(me, io))) {
         ips_note_call_end(me, io->mark);
         return result;

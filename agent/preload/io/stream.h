@@ -26,9 +26,9 @@
  * *io. The stamp must be read before the mark: a baseline that a signal handler
  * sets in between then starts after `t`, and does not match. */
 IPS_INLINE bool
-ips_stream_cpu_from_baseline(struct ips_thread *me,
-                             const volatile struct ips_cpu_baseline *line,
-                             uint64_t mark, uint64_t t, struct ips_io *io)
+ips_stream_set_cpu_from_baseline(struct ips_thread *me,
+                                 const volatile struct ips_cpu_baseline *line,
+                                 uint64_t mark, uint64_t t, struct ips_io *io)
 {
     uint64_t cpu = line->cpu, from = line->t, since = t - from;
     if (unlikely(since >= line->span || mark != line->mark ||
@@ -46,7 +46,7 @@ IPS_INLINE bool ips_stream_begin_call(struct ips_io *io, enum ips_rec_type type,
 {
     if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
         return false;
-    struct ips_thread *me = ips_here_if_recorded();
+    struct ips_thread *me = ips_this_recorded_thread();
     if (unlikely(me->in_vfork))
         return false;
     uint64_t word = ips_fd_get(fd);
@@ -60,8 +60,8 @@ IPS_INLINE bool ips_stream_begin_call(struct ips_io *io, enum ips_rec_type type,
     ips_push_open_call(me, frame, 0);
     uint32_t taken = me->cpu_next;
     uint64_t t = IPS_STAMP(), mark = *ips_cpu_mark_address();
-    if (likely(
-            ips_stream_cpu_from_baseline(me, &me->io_baseline, mark, t, io))) {
+    if (likely(ips_stream_set_cpu_from_baseline(me, &me->io_baseline, mark, t,
+                                                io))) {
         me->cpu_last = io->call.cpu;
         io->call.t = t;
         io->call.mark = mark;
@@ -88,13 +88,14 @@ IPS_INLINE ssize_t ips_stream_close_call(struct ips_thread *me,
 }
 
 /* The rare cases; all of them record the call, close `io` and return `result`.
- * ips_stream_record_after_switch: the thread was off its core during the call
- * (its CPU mark is gone), most often because the call blocked.
+ * ips_stream_record_after_context_switch: the thread was off its core during
+ * the call (its CPU mark is gone), most often because the call blocked.
  * ips_stream_record_in_full: a short record is impossible (no baseline), or the
  * call was long. ips_stream_undo_reserve_and_record: the same, but space for
  * the short record is reserved already. */
-ssize_t ips_stream_record_after_switch(const struct ips_io *io,
-                                       enum ips_rec_type type, ssize_t result);
+ssize_t ips_stream_record_after_context_switch(const struct ips_io *io,
+                                               enum ips_rec_type type,
+                                               ssize_t result);
 ssize_t ips_stream_record_in_full(const struct ips_io *io,
                                   enum ips_rec_type type, ssize_t result,
                                   uint64_t t);
@@ -122,13 +123,13 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
                                            enum ips_rec_type type,
                                            ssize_t result)
 {
-    struct ips_thread *me = ips_here_if_recorded();
+    struct ips_thread *me = ips_this_recorded_thread();
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
     const struct ips_moment *call = &io->call;
     const volatile struct ips_cpu_baseline *line = &me->io_baseline;
     if (unlikely(*ips_cpu_mark_address() != call->mark)) {
         IPS_DECLARE_RARE_CASE_IO(io, type);
-        return ips_stream_record_after_switch(seldom_, type, result);
+        return ips_stream_record_after_context_switch(seldom_, type, result);
     }
     uint64_t t = IPS_STAMP(), took = t - call->t;
     /* The elapsed time of a long call may not be CPU time: a pause by the
@@ -139,7 +140,8 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
         IPS_DECLARE_RARE_CASE_IO(io, type);
         return ips_stream_record_in_full(seldom_, type, result, t);
     }
-    /* counted before the space is reserved (xadd): see ips_segment_abandon */
+    /* counted before the space is reserved (xadd): see
+     * ips_segment_abandon_and_unmap */
     me->recs_open++;
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     /* A short record is valid only if no other CPU mark and no other baseline

@@ -42,7 +42,7 @@ static inline uint64_t pack_ready_fd(int fd, uint32_t why)
 }
 
 /* poll's and epoll's events have the same bits. */
-static inline uint32_t ready_why_of_events(uint32_t events)
+static inline uint32_t ready_bits_of_events(uint32_t events)
 {
     _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT &&
                        POLLHUP == EPOLLHUP && POLLERR == EPOLLERR &&
@@ -56,15 +56,16 @@ static inline uint32_t ready_why_of_events(uint32_t events)
 
 uint64_t ips_pack_ready_events(int fd, uint32_t events)
 {
-    return pack_ready_fd(fd, ready_why_of_events(events));
+    return pack_ready_fd(fd, ready_bits_of_events(events));
 }
 
-static uint64_t first_ready_of_poll(const struct pollfd *fds, nfds_t n, int r)
+static uint64_t pack_first_ready_of_poll(const struct pollfd *fds, nfds_t n,
+                                         int r)
 {
     for (nfds_t i = 0; r > 0 && i < n; i++)
         if (likely(fds[i].revents && fds[i].fd >= 0))
-            return pack_ready_fd(fds[i].fd,
-                                 ready_why_of_events((uint16_t)fds[i].revents));
+            return pack_ready_fd(
+                fds[i].fd, ready_bits_of_events((uint16_t)fds[i].revents));
     return 0;
 }
 
@@ -79,8 +80,9 @@ static bool is_in_fd_set(const fd_set *set, unsigned fd)
 /* The kernel lowers n to the size of its table of descriptors, so the sets may
  * be shorter than `n`. Therefore nothing is read after the first descriptor
  * that is ready. */
-static uint64_t first_ready_of_select(int n, const fd_set *rd, const fd_set *wr,
-                                      const fd_set *ex, int r)
+static uint64_t pack_first_ready_of_select(int n, const fd_set *rd,
+                                           const fd_set *wr, const fd_set *ex,
+                                           int r)
 {
     const fd_set *sets[] = {rd, wr, ex};
     const uint32_t why[] = {IPS_READY_IN, IPS_READY_OUT, IPS_READY_IN};
@@ -96,12 +98,13 @@ static uint64_t first_ready_of_select(int n, const fd_set *rd, const fd_set *wr,
  * lossy: a new entry replaces an old one in its slot, and a slot that is being
  * written is not used. */
 #define EPOLL_SLOTS 4096u
-static struct epoll_slot {
+static struct find_epoll_slot {
     _Atomic uint64_t key; /* 0 = empty */
     _Atomic uint64_t fd;
 } epoll_slots[EPOLL_SLOTS] IPS_TABLE;
 
-static struct epoll_slot *epoll_slot(int epfd, uint64_t data, uint64_t *key)
+static struct find_epoll_slot *find_epoll_slot(int epfd, uint64_t data,
+                                               uint64_t *key)
 {
     *key = (data ^ (uint64_t)(unsigned)epfd << 48 ^ 0x9e37u) *
                0x9e3779b97f4a7c15ull |
@@ -109,46 +112,48 @@ static struct epoll_slot *epoll_slot(int epfd, uint64_t data, uint64_t *key)
     return &epoll_slots[*key >> 52];
 }
 
-static IPS_HOT uint64_t first_ready_of_epoll(int epfd,
-                                             const struct epoll_event *events,
-                                             int r)
+static IPS_HOT uint64_t
+pack_first_ready_of_epoll(int epfd, const struct epoll_event *events, int r)
 {
     uint64_t key;
     if (r <= 0)
         return 0;
-    struct epoll_slot *slot = epoll_slot(epfd, events[0].data.u64, &key);
+    struct find_epoll_slot *slot =
+        find_epoll_slot(epfd, events[0].data.u64, &key);
     if (unlikely(atomic_load(&slot->key) != key))
         return 0;
     int fd = (int)atomic_load(&slot->fd);
     return likely(atomic_load(&slot->key) == key)
-               ? pack_ready_fd(fd, ready_why_of_events(events[0].events))
+               ? pack_ready_fd(fd, ready_bits_of_events(events[0].events))
                : 0;
 }
 
-uint64_t ips_first_ready_of_syscall(enum ips_op op, const long args[6], long r)
+uint64_t ips_pack_first_ready_of_syscall(enum ips_op op, const long args[6],
+                                         long r)
 {
     const void *at[4] = {NULL};
     for (int i = 0; i < 4; i++)
         at[i] = (const void *)(uintptr_t)args[i];
     return op == IPS_OP_POLL
-               ? first_ready_of_poll(at[0], (nfds_t)args[1], (int)r)
+               ? pack_first_ready_of_poll(at[0], (nfds_t)args[1], (int)r)
            : op == IPS_OP_EPOLL
-               ? first_ready_of_epoll((int)args[0], at[1], (int)r)
-           : op == IPS_OP_SELECT ? first_ready_of_select((int)args[0], at[1],
-                                                         at[2], at[3], (int)r)
-                                 : 0;
+               ? pack_first_ready_of_epoll((int)args[0], at[1], (int)r)
+           : op == IPS_OP_SELECT
+               ? pack_first_ready_of_select((int)args[0], at[1], at[2], at[3],
+                                            (int)r)
+               : 0;
 }
 
 IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(epoll_ctl)(epfd, op, fd, event);
     uint64_t key, data = 0;
     bool adds = op == EPOLL_CTL_ADD || op == EPOLL_CTL_MOD;
     int r = REAL(epoll_ctl)(epfd, op, fd, event);
     if (r == 0 && adds) {
         data = event->data.u64;
-        struct epoll_slot *slot = epoll_slot(epfd, data, &key);
+        struct find_epoll_slot *slot = find_epoll_slot(epfd, data, &key);
         if (atomic_load(&slot->key) != key ||
             atomic_load(&slot->fd) != (uint64_t)(unsigned)fd) {
             atomic_store(&slot->key, 0);
@@ -167,7 +172,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
  * sampling signal (preload/sample/sample.h). */
 #define WAIT(type, op, real_call, ready, again)                                \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_moment_of_call();                         \
@@ -250,8 +255,8 @@ const struct timespec *ips_timeout_left(const struct timespec *asked,
 IPS_EXPORT IPS_HOT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
     const int asked = ms;
-    POLL(IPS_OP_POLL, REAL(poll)(fds, n, ms), first_ready_of_poll(fds, n, r),
-         ms == 0, n == 0, LEFT_MS);
+    POLL(IPS_OP_POLL, REAL(poll)(fds, n, ms),
+         pack_first_ready_of_poll(fds, n, r), ms == 0, n == 0, LEFT_MS);
 }
 int __poll(struct pollfd *, nfds_t, int) IPS_ALIAS(poll);
 
@@ -260,7 +265,7 @@ IPS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 {
     const int asked = ms;
     POLL(IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size),
-         first_ready_of_poll(fds, n, r), ms == 0, n == 0, LEFT_MS);
+         pack_first_ready_of_poll(fds, n, r), ms == 0, n == 0, LEFT_MS);
 }
 
 IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -269,7 +274,8 @@ IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set),
-         first_ready_of_poll(fds, n, r), is_zero_timeout(ts), n == 0, LEFT_TS);
+         pack_first_ready_of_poll(fds, n, r), is_zero_timeout(ts), n == 0,
+         LEFT_TS);
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -281,7 +287,8 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
-         first_ready_of_poll(fds, n, r), is_zero_timeout(ts), n == 0, LEFT_TS);
+         pack_first_ready_of_poll(fds, n, r), is_zero_timeout(ts), n == 0,
+         LEFT_TS);
 }
 
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
@@ -289,7 +296,7 @@ IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
 {
     /* the kernel writes the remaining time to `tv`: a repeat needs no change */
     POLL(IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
-         first_ready_of_select(n, rd, wr, ex, r),
+         pack_first_ready_of_select(n, rd, wr, ex, r),
          tv && tv->tv_sec == 0 && tv->tv_usec == 0, !rd && !wr && !ex, (void)0);
 }
 int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *)
@@ -301,7 +308,7 @@ IPS_EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
-         first_ready_of_select(n, rd, wr, ex, r), is_zero_timeout(ts),
+         pack_first_ready_of_select(n, rd, wr, ex, r), is_zero_timeout(ts),
          !rd && !wr && !ex, LEFT_TS);
 }
 
@@ -310,7 +317,7 @@ IPS_EXPORT IPS_HOT int epoll_wait(int epfd, struct epoll_event *events, int n,
 {
     const int asked = ms;
     POLL(IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
-         first_ready_of_epoll(epfd, events, r), ms == 0, false, LEFT_MS);
+         pack_first_ready_of_epoll(epfd, events, r), ms == 0, false, LEFT_MS);
 }
 
 IPS_EXPORT IPS_HOT int epoll_pwait(int epfd, struct epoll_event *events, int n,
@@ -318,7 +325,7 @@ IPS_EXPORT IPS_HOT int epoll_pwait(int epfd, struct epoll_event *events, int n,
 {
     const int asked = ms;
     POLL(IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
-         first_ready_of_epoll(epfd, events, r), ms == 0, false, LEFT_MS);
+         pack_first_ready_of_epoll(epfd, events, r), ms == 0, false, LEFT_MS);
 }
 
 IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
@@ -327,7 +334,7 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
-         first_ready_of_epoll(epfd, events, r), is_zero_timeout(ts), false,
+         pack_first_ready_of_epoll(epfd, events, r), is_zero_timeout(ts), false,
          LEFT_TS);
 }
 
@@ -381,7 +388,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
  * number. */
 #define WAIT_NUMBER(op, real_call, number, again)                              \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_moment_of_call();                         \
@@ -442,11 +449,11 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 {
     siginfo_t info;
     int r, saved = errno;
-    bool on = ips_wrap_on();
+    bool on = ips_wrap_must_record();
     struct ips_moment call = {.t = 0};
     IPS_WAIT_MARK;
     if (on) {
-        call = ips_at_call();
+        call = ips_call_moment();
         SIGNAL_BEGINS(call);
     }
     do {
@@ -467,11 +474,11 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 {
     siginfo_t own = {0};
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(sigwaitinfo)(set, info);
     info = info ? info : &own;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     SIGNAL_BEGINS(call);
     int r;
     IPS_REPEAT_AFTER_SAMPLE(r, REAL(sigwaitinfo)(set, info), r < 0, errno,
@@ -485,11 +492,11 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     siginfo_t own = {0};
     const struct timespec *asked = ts;
     struct timespec room;
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(sigtimedwait)(set, info, ts);
     info = info ? info : &own;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     SIGNAL_BEGINS(call);
     int r;
     IPS_REPEAT_AFTER_SAMPLE(r, REAL(sigtimedwait)(set, info, ts), r < 0, errno,

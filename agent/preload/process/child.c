@@ -26,12 +26,12 @@ static uint64_t reaped_children_cpu_ns(void)
     return rusage_to_cpu_ns(&ru);
 }
 
-struct ips_reap ips_reap_snapshot(void)
+struct ips_reap ips_reap_take_snapshot(void)
 {
     return (struct ips_reap){reaped_children_cpu_ns(), atomic_load(&reaped)};
 }
 
-uint64_t ips_reap_cpu_since(struct ips_reap since)
+uint64_t ips_reap_count_and_get_cpu_since(struct ips_reap since)
 {
     if (reaped_children_cpu_ns() == since.cpu_ns)
         return 0;
@@ -42,8 +42,9 @@ uint64_t ips_reap_cpu_since(struct ips_reap since)
 
 /* To be called when a wait for `which` has reaped a child: records the thread's
  * earlier waits with WNOHANG that found none, if it slept between them. */
-static void record_failed_tries_before(pid_t which, int options,
-                                       struct ips_moment call, uint64_t site)
+static void record_failed_tries_before_reap(pid_t which, int options,
+                                            struct ips_moment call,
+                                            uint64_t site)
 {
     struct ips_retry_series run;
     if (options & WNOHANG &&
@@ -92,7 +93,7 @@ static bool is_reported_stop(int status, int options)
 static pid_t call_wait4_and_record(pid_t pid, int *status, int options,
                                    struct rusage *ru, uint64_t site)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(wait4)(pid, status, options, ru);
     int own_status = 0;
     struct rusage own;
@@ -100,13 +101,13 @@ static pid_t call_wait4_and_record(pid_t pid, int *status, int options,
     /* cppcheck-suppress uninitvar ; wait4 fills it */
     ru = ru ? ru : &own;
     IPS_CALL_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_JOIN_BEGINS(pid > 0 ? (uint32_t)pid : 0, 0, site, call);
     pid_t r = REAL(wait4)(pid, status, options, ru);
     if (r > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status))) {
         int saved = errno;
         atomic_fetch_add(&reaped, 1);
-        record_failed_tries_before(pid, options, call, site);
+        record_failed_tries_before_reap(pid, options, call, site);
         ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call,
                         rusage_to_cpu_ns(ru), (uint32_t)*status, site);
         ips_count_child_join();
@@ -169,7 +170,7 @@ static int waitid_without_reaping(idtype_t type, id_t id, siginfo_t *out,
     /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
     IPS_CALL_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)id : 0, 0, site, call);
     int r = REAL(waitid)(type, id, info, options);
     if (r < 0)
@@ -188,7 +189,7 @@ static void record_child_state(const siginfo_t *info, int options, pid_t which,
     bool stops = info->si_code == CLD_STOPPED || info->si_code == CLD_CONTINUED;
     if (has_child_ended(info) && !(options & WNOWAIT)) {
         atomic_fetch_add(&reaped, 1);
-        record_failed_tries_before(which, options, call, site);
+        record_failed_tries_before_reap(which, options, call, site);
         ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
                         rusage_to_cpu_ns(ru), siginfo_to_wait_status(info),
                         site);
@@ -208,7 +209,7 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
     pid_t which = waitid_to_waitpid_argument(type, (id_t)args[1]);
     int options = (int)args[3];
     IPS_CALL_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)which : 0, 0, site, call);
     long r = REAL(syscall)(SYS_waitid, args[0], args[1], info, args[3], args[4],
                            args[5]);
@@ -234,7 +235,7 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
 {
-    if (!ips_wrap_on() || ips_sys_quiet)
+    if (!ips_wrap_must_record() || ips_sys_quiet)
         return REAL(waitid)(type, id, out, options);
     if (options & WNOWAIT)
         return waitid_without_reaping(type, id, out, options, site);
@@ -242,7 +243,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
     /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)id : 0, 0, site, call);
     for (;;) {
         int r = REAL(waitid)(type, id, info, options | WNOWAIT);

@@ -40,8 +40,9 @@ struct texts_used {
 };
 
 /* Stores "NAME=" and its value, and returns the copy. NULL: no space. */
-static char *store_variable(struct texts_used *used, const char *name,
-                            const char *value)
+static char *copy_variable_to_static_storage(struct texts_used *used,
+                                             const char *name,
+                                             const char *value)
 {
     size_t a = strlen(name), b = strlen(value) + 1;
     bool fits = a + b <= sizeof(short_texts) - used->short_;
@@ -61,13 +62,14 @@ void ips_env_init(void)
     for (int i = 0; i < VARS; i++) {
         const char *text = find_in_environ(environ, var_names[i]);
         if (text)
-            var_texts[i] = store_variable(&used, "", text);
+            var_texts[i] = copy_variable_to_static_storage(&used, "", text);
     }
     Dl_info info;
     const char *preload = var_names[VAR_PRELOAD];
     if (!var_texts[VAR_PRELOAD] && dladdr(&library, &info) &&
         info.dli_fname[0] == '/')
-        var_texts[VAR_PRELOAD] = store_variable(&used, preload, info.dli_fname);
+        var_texts[VAR_PRELOAD] =
+            copy_variable_to_static_storage(&used, preload, info.dli_fname);
     if (!var_texts[VAR_PRELOAD])
         return;
     library = var_texts[VAR_PRELOAD] + strlen(preload);
@@ -251,7 +253,7 @@ void ips_exec_find_and_inspect(struct ips_target *t, const char *file)
         set_target_traced(t);
 }
 
-void ips_write_unrecorded_text(const char *text, size_t n)
+void ips_report_unrecorded_with_length(const char *text, size_t n)
 {
     uint64_t t = ips_core_stamp_now(), cpu = ips_core_thread_cpu_ns();
     struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin_at(
@@ -267,14 +269,14 @@ void ips_write_unrecorded_text(const char *text, size_t n)
 void ips_record_untraced(const struct ips_target *target, uint32_t pid)
 {
     char text[IPS_TARGET_TEXT];
-    if (target->kind != IPS_TARGET_TRACED && ips_wrap_on())
-        ips_write_unrecorded_text(
+    if (target->kind != IPS_TARGET_TRACED && ips_wrap_must_record())
+        ips_report_unrecorded_with_length(
             text, ips_target_format_untraced(text, target, pid));
 }
 
 static void record_exec(enum ips_rec_type type, const char *path, uint32_t a)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return;
     if (type == IPS_REC_EXEC)
         ips_core_flush_pending();
@@ -296,7 +298,7 @@ static void record_exec(enum ips_rec_type type, const char *path, uint32_t a)
 #define EXEC(what, request, given, real_call)                                  \
     do {                                                                       \
         struct ips_target target;                                              \
-        bool on = ips_wrap_on();                                               \
+        bool on = ips_wrap_must_record();                                      \
         request;                                                               \
         ips_target_refine_by_arguments(&target, argv, given);                  \
         IPS_ENV(env, given, &target);                                          \

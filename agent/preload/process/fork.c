@@ -17,7 +17,7 @@ struct parent_identity {
 };
 static struct parent_identity collect_parent_identity(void)
 {
-    return (struct parent_identity){ips_core_fork_before(),
+    return (struct parent_identity){ips_core_prepare_fork_and_get_seq(),
                                     ips_core_image_stamp(), ips_sys_getpid(),
                                     ips_sys_gettid()};
 }
@@ -46,15 +46,15 @@ static IPS_TLS struct {
 
 static void at_fork_prepare(void)
 {
-    forking.prepared = ips_wrap_on();
+    forking.prepared = ips_wrap_must_record();
     if (!forking.prepared)
         return;
     forking.from = collect_parent_identity();
     if (forking.wrapped)
         return;
-    struct ips_extra *extra = ips_extra();
+    struct ips_extra *extra = ips_extra_get_or_map();
     if (extra)
-        extra->fork.call = ips_at_call();
+        extra->fork.call = ips_call_moment();
 }
 
 static void at_fork_parent(void)
@@ -108,19 +108,19 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void),
 IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
                                  void (*child)(void), void *library)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     register_fork_handlers();
     return REAL(__register_atfork)(prepare, parent, child, library);
 }
 
 IPS_EXPORT pid_t fork(void)
 {
-    bool on = ips_wrap_on();
+    bool on = ips_wrap_must_record();
     register_fork_handlers(); /* in a vfork child, too: a process that it forks
                          is not a vfork child */
     if (!on)
         return REAL(fork)();
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     forking.from = (struct parent_identity){0, 0, 0, 0};
     forking.wrapped = true;
     pid_t pid = REAL(fork)();
@@ -153,9 +153,9 @@ static void record_fork_or_start_child(pid_t pid,
 
 IPS_EXPORT pid_t _Fork(void)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(_Fork)();
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     struct parent_identity from = collect_parent_identity();
     pid_t pid = REAL(_Fork)();
     record_fork_or_start_child(pid, &from, call, IPS_SITE);
@@ -167,7 +167,7 @@ IPS_EXPORT pid_t _Fork(void)
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 {
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     struct parent_identity from = collect_parent_identity();
     long pid =
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
@@ -199,12 +199,12 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
     void *tls = va_arg(ap, void *);
     pid_t *ctid = va_arg(ap, pid_t *);
     va_end(ap);
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
     if (!(flags & CLONE_VM)) {
         /* the child reads `start` in its copy of this stack */
         struct clone_start start = {fn, arg, collect_parent_identity()};
-        struct ips_moment call = ips_at_call();
+        struct ips_moment call = ips_call_moment();
         int pid =
             REAL(clone)(run_clone_child, stack, flags, &start, ptid, tls, ctid);
         /* clone with a function never returns in the child */
@@ -223,7 +223,7 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
     if (!(flags & CLONE_SETTLS)) {
         static const char all[] =
             "all since a task was cloned into the same memory";
-        ips_write_unrecorded_text(all, sizeof(all) - 1);
+        ips_report_unrecorded_with_length(all, sizeof(all) - 1);
         ips_core.wrap_state = IPS_WRAP_OFF;
     }
     return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
@@ -234,17 +234,17 @@ int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
 
 void ips_vfork_before(uint64_t site)
 {
-    bool on = ips_wrap_on();
+    bool on = ips_wrap_must_record();
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
     /* NULL: no memory, so the FORK record is lost; or a vfork child called
      * vfork */
-    struct ips_extra *extra = on ? ips_extra() : NULL;
+    struct ips_extra *extra = on ? ips_extra_get_or_map() : NULL;
     if (extra) {
-        extra->vfork.seq = ips_core_fork_before();
+        extra->vfork.seq = ips_core_prepare_fork_and_get_seq();
         extra->vfork.site = site;
         extra->vfork.target.kind = IPS_TARGET_TRACED;
-        extra->vfork.call = ips_at_call();
+        extra->vfork.call = ips_call_moment();
     }
     ips_me.vfork_depth++;
     ips_me.in_vfork = true;
@@ -275,7 +275,7 @@ long ips_vfork_after(long result)
     if (ips_core.wrap_state == IPS_WRAP_ON && ips_me.vfork_depth &&
         --ips_me.vfork_depth == 0) {
         ips_me.in_vfork = false;
-        ips_set_vfork_seccomp_filter(false);
+        ips_note_vfork_seccomp_filter(false);
         if (ips_me.extra && ips_me.extra->vfork.seq)
             record_vfork(ips_me.extra, result);
         else
@@ -291,8 +291,8 @@ long ips_vfork_after(long result)
 
 #define SPAWN(name, request)                                                   \
     do {                                                                       \
-        bool on = ips_wrap_on();                                               \
-        (void)(on && ips_extra()); /* allocates ips_me.extra, which            \
+        bool on = ips_wrap_must_record();                                      \
+        (void)(on && ips_extra_get_or_map()); /* allocates ips_me.extra, which \
                                       exec_target.c uses */                    \
         pid_t own = 0;                                                         \
         struct ips_target target;                                              \
@@ -302,8 +302,8 @@ long ips_vfork_after(long result)
         struct ips_moment call = {.t = 0};                                     \
         uint64_t seq = 0;                                                      \
         if (on) {                                                              \
-            seq = ips_core_fork_before();                                      \
-            call = ips_at_call();                                              \
+            seq = ips_core_prepare_fork_and_get_seq();                         \
+            call = ips_call_moment();                                          \
         }                                                                      \
         int err =                                                              \
             REAL(name)(pid ? pid : &own, path, actions, attr, argv, env.envp); \
@@ -353,16 +353,16 @@ static bool replace_environ_for_call(struct ips_env *env, char ***kept)
 
 IPS_EXPORT FILE *popen(const char *command, const char *mode)
 {
-    if (!ips_wrap_on())
+    if (!ips_wrap_must_record())
         return REAL(popen)(command, mode);
     char **kept;
     struct ips_target shell;
-    (void)ips_extra();
+    (void)ips_extra_get_or_map();
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
     bool lent = replace_environ_for_call(&env, &kept);
-    uint64_t seq = ips_core_fork_before();
-    struct ips_moment call = ips_at_call();
+    uint64_t seq = ips_core_prepare_fork_and_get_seq();
+    struct ips_moment call = ips_call_moment();
     FILE *f = REAL(popen)(command, mode);
     int saved = errno;
     if (lent)
@@ -372,7 +372,7 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
     if (f) {
         ips_fd_clear(f->_fileno);
         ips_chan_identify(f->_fileno, ips_fd_get(f->_fileno), NULL);
-        ips_stdio_note_popen(f, seq);
+        ips_stdio_hook_and_note_popen(f, seq);
     }
     errno = saved;
     return f;
@@ -380,25 +380,26 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
 
 IPS_EXPORT int system(const char *command)
 {
-    if (!ips_wrap_on() || !command)
+    if (!ips_wrap_must_record() || !command)
         return REAL(system)(command);
     char **kept;
     struct ips_target shell;
-    (void)ips_extra();
+    (void)ips_extra_get_or_map();
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
     bool lent = replace_environ_for_call(&env, &kept);
-    uint64_t seq = ips_core_fork_before();
-    ips_record_fork(IPS_FORK_SYSTEM, 0, seq, ips_at_call(), 0, IPS_SITE);
-    struct ips_moment call = ips_at_call();
-    struct ips_reap reap = ips_reap_snapshot();
+    uint64_t seq = ips_core_prepare_fork_and_get_seq();
+    ips_record_fork(IPS_FORK_SYSTEM, 0, seq, ips_call_moment(), 0, IPS_SITE);
+    struct ips_moment call = ips_call_moment();
+    struct ips_reap reap = ips_reap_take_snapshot();
     int status = REAL(system)(command);
     int saved = errno;
     if (lent)
         environ = kept;
     ips_env_free(&env);
     if (status != -1)
-        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_cpu_since(reap),
+        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call,
+                        ips_reap_count_and_get_cpu_since(reap),
                         (uint32_t)status, IPS_SITE);
     errno = saved;
     return status;
@@ -460,7 +461,7 @@ static void record_wordexp_children(unsigned n, struct ips_moment call,
     uint64_t seq[8];
     n = n < 8 ? n : 8;
     for (unsigned i = 0; i < n; i++) {
-        seq[i] = ips_core_fork_before();
+        seq[i] = ips_core_prepare_fork_and_get_seq();
         ips_record_fork(IPS_FORK_SYSTEM, 0, seq[i], call, 0, site);
     }
     if (n > 1)
@@ -472,26 +473,26 @@ static void record_wordexp_children(unsigned n, struct ips_moment call,
 
 IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
 {
-    unsigned n = ips_wrap_on() && !(flags & WRDE_NOCMD)
+    unsigned n = ips_wrap_must_record() && !(flags & WRDE_NOCMD)
                      ? count_command_substitutions(words)
                      : 0;
     if (n == 0)
         return REAL(wordexp)(words, result, flags);
     char **kept;
     struct ips_target shell;
-    (void)ips_extra();
+    (void)ips_extra_get_or_map();
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
     /* ${X:=v} and ${X=v} set a variable, which may replace `environ` */
     bool lent = !strchr(words, '=') && replace_environ_for_call(&env, &kept);
-    struct ips_moment call = ips_at_call();
-    struct ips_reap reap = ips_reap_snapshot();
+    struct ips_moment call = ips_call_moment();
+    struct ips_reap reap = ips_reap_take_snapshot();
     int r = REAL(wordexp)(words, result, flags);
     int saved = errno;
     if (lent)
         environ = kept;
     ips_env_free(&env);
-    uint64_t cpu_ns = ips_reap_cpu_since(reap);
+    uint64_t cpu_ns = ips_reap_count_and_get_cpu_since(reap);
     if (cpu_ns)
         record_wordexp_children(n, call, cpu_ns, IPS_SITE);
     errno = saved;
@@ -519,19 +520,20 @@ static void record_standard_fds_closed(uint64_t site)
  * is over. */
 static void set_fork_site(uint64_t site)
 {
-    struct ips_extra *extra = ips_wrap_on() ? ips_extra() : NULL;
+    struct ips_extra *extra =
+        ips_wrap_must_record() ? ips_extra_get_or_map() : NULL;
     if (extra)
         extra->fork.site = site;
 }
 
 IPS_EXPORT int daemon(int nochdir, int noclose)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     register_fork_handlers();
     set_fork_site(IPS_SITE);
     int r = REAL(daemon)(nochdir, noclose);
     set_fork_site(0);
-    if (r == 0 && !noclose && ips_wrap_on())
+    if (r == 0 && !noclose && ips_wrap_must_record())
         record_standard_fds_closed(IPS_SITE);
     return r;
 }
@@ -539,12 +541,12 @@ IPS_EXPORT int daemon(int nochdir, int noclose)
 IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
                        const struct winsize *winp)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     register_fork_handlers();
     set_fork_site(IPS_SITE);
     int pid = REAL(forkpty)(master, name, termp, winp);
     set_fork_site(0);
-    if (pid == 0 && ips_wrap_on())
+    if (pid == 0 && ips_wrap_must_record())
         record_standard_fds_closed(IPS_SITE);
     return pid;
 }

@@ -69,7 +69,7 @@ void ips_record_abandoned_call(void)
     if (!t)
         return;
     const struct ips_moment call = {.t = t, .cpu = begun->cpu};
-    const struct ips_moment ret = ips_at_call();
+    const struct ips_moment ret = ips_call_moment();
     const uint64_t what = begun->what;
     const uint32_t type = IPS_BEGUN_TYPE(what);
     const uint32_t number = IPS_BEGUN_NUMBER(what);
@@ -91,15 +91,15 @@ void ips_record_abandoned_call(void)
     }
 }
 
-static void count_abandoned_calls(const struct __jmp_buf_tag *env)
+static void close_and_count_abandoned_calls(const struct __jmp_buf_tag *env)
 {
-    if (likely(ips_me.open_depth == 0) || !ips_wrap_on())
+    if (likely(ips_me.open_depth == 0) || !ips_wrap_must_record())
         return;
     uint64_t sp = jump_stack_pointer(env), count = 0;
     struct range alt = current_alternate_stack();
     for (int i = 0; ips_me.open_depth && i < (int)IPS_OPEN_MAX; i++) {
         const struct ips_open_call *open =
-            ips_open_call_at_depth(&ips_me, ips_me.open_depth - 1);
+            ips_entry_of_open_call(&ips_me, ips_me.open_depth - 1);
         uint64_t frame = open->frame;
         bool left =
             is_in_address_range(alt, frame) == is_in_address_range(alt, sp)
@@ -145,7 +145,7 @@ void ips_note_interrupted_call(const void *context)
     if (likely(ips_me.open_depth == 0))
         return;
     struct ips_open_call *open =
-        ips_open_call_at_depth(&ips_me, ips_me.open_depth - 1);
+        ips_entry_of_open_call(&ips_me, ips_me.open_depth - 1);
     if (ips_context_is_at_syscall(context))
         open->recs |= IPS_OPEN_IDLE;
     else
@@ -157,7 +157,7 @@ void ips_close_open_calls(void)
     uint64_t count = 0;
     for (uint32_t i = 0; ips_me.open_depth && i < IPS_OPEN_MAX; i++) {
         const struct ips_open_call *open =
-            ips_open_call_at_depth(&ips_me, --ips_me.open_depth);
+            ips_entry_of_open_call(&ips_me, --ips_me.open_depth);
         if (ips_me.recs_open > (uint32_t)open->recs)
             ips_me.recs_open = (uint32_t)open->recs;
         else if (!was_only_waiting(open))
@@ -172,7 +172,7 @@ void ips_close_open_calls(void)
 
 IPS_EXPORT void longjmp(struct __jmp_buf_tag env[1], int value)
 {
-    count_abandoned_calls(env);
+    close_and_count_abandoned_calls(env);
     REAL(longjmp)(env, value);
     __builtin_unreachable();
 }
@@ -183,7 +183,7 @@ void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
     __attribute__((noreturn));
 IPS_EXPORT void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
 {
-    count_abandoned_calls(env);
+    close_and_count_abandoned_calls(env);
     REAL(__longjmp_chk)(env, value);
     __builtin_unreachable();
 }

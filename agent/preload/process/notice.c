@@ -67,7 +67,7 @@ static uint64_t queue_of_signal(int sig)
 /* Returns the value of ips_pack_ready_events for the descriptor that caused a
  * SIGIO without F_SETSIG: the only descriptor with O_ASYNC, if it still has
  * that flag and is ready; else 0. */
-static uint64_t ready_of_async_fd(void)
+static uint64_t poll_and_pack_ready_async_fd(void)
 {
     uint32_t async = atomic_load(&async_fd);
     struct pollfd f = {.fd = (int)async - 1, .events = POLLIN | POLLOUT};
@@ -86,7 +86,7 @@ static uint64_t ready_of_async_fd(void)
 
 /* Whether a positive si_code of this signal has another meaning than POLL_IN
  * and the like. */
-static bool is_fault_or_child(int sig)
+static bool is_fault_or_child_signal(int sig)
 {
     return sig == SIGILL || sig == SIGTRAP || sig == SIGBUS || sig == SIGFPE ||
            sig == SIGSEGV || sig == SIGCHLD || sig == SIGSYS;
@@ -99,7 +99,8 @@ uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
         return value;
     if (code == SI_MESGQ)
         return queue_of_signal(sig);
-    if (code >= POLL_IN && code <= POLL_HUP && !is_fault_or_child(sig))
+    if (code >= POLL_IN && code <= POLL_HUP && !is_fault_or_child_signal(sig))
         return ips_pack_ready_events(fd, (uint32_t)band);
-    return code == SI_KERNEL && sig == SIGIO ? ready_of_async_fd() : 0;
+    return code == SI_KERNEL && sig == SIGIO ? poll_and_pack_ready_async_fd()
+                                             : 0;
 }

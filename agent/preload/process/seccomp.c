@@ -24,7 +24,7 @@
 #include "agent/preload/sample/sample.h"
 #include "agent/record/sys.h"
 
-void ips_report_unrecorded(const char *text)
+void ips_report_unrecorded_activity(const char *text)
 {
     size_t n = strlen(text);
     uint64_t cpu = ips_core_thread_cpu_ns();
@@ -43,19 +43,20 @@ bool ips_must_not_preload(void)
     return ips_sys_quiet || ips_me.vfork_filter;
 }
 
-void ips_set_vfork_seccomp_filter(bool on)
+void ips_note_vfork_seccomp_filter(bool on)
 {
     ips_me.vfork_filter = on;
 }
 
-enum ips_forbids ips_seccomp_forbids(unsigned long operation)
+enum ips_forbids ips_classify_seccomp_operation(unsigned long operation)
 {
     return operation == SECCOMP_SET_MODE_STRICT   ? IPS_FORBIDS_ALL
            : operation == SECCOMP_SET_MODE_FILTER ? IPS_FORBIDS_CALLS
                                                   : IPS_FORBIDS_NOTHING;
 }
 
-static enum ips_forbids prctl_forbids(int option, unsigned long value)
+static enum ips_forbids classify_forbidding_prctl(int option,
+                                                  unsigned long value)
 {
     if (option == PR_SET_SECCOMP)
         return value == SECCOMP_MODE_STRICT   ? IPS_FORBIDS_ALL
@@ -76,7 +77,7 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
         return before;
     }
     if (!before)
-        ips_report_unrecorded(
+        ips_report_unrecorded_activity(
             what == IPS_FORBIDS_CALLS
                 ? "seccomp filter: new channels, long runs, CPU time"
                 : "strict seccomp, or no time stamp counter: everything");
@@ -93,7 +94,7 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
 
 /* A complete stop (IPS_FORBIDS_ALL) is not undone even if the call failed: the
  * program has shown that it wants no such calls. */
-void ips_undo_forbidden_calls(enum ips_forbids what, bool before)
+void ips_undo_prepare_for_forbidden_calls(enum ips_forbids what, bool before)
 {
     if (what != IPS_FORBIDS_CALLS || before)
         return;
@@ -107,7 +108,7 @@ void ips_undo_forbidden_calls(enum ips_forbids what, bool before)
  * mapped yet is mapped before it. */
 IPS_EXPORT int chroot(const char *path)
 {
-    if (ips_wrap_on() && !ips_me.in_vfork)
+    if (ips_wrap_must_record() && !ips_me.in_vfork)
         (void)ips_core_map_counters();
     return REAL(chroot)(path);
 }
@@ -121,11 +122,11 @@ IPS_EXPORT int prctl(int option, ...)
     unsigned long c = va_arg(ap, unsigned long);
     unsigned long d = va_arg(ap, unsigned long);
     va_end(ap);
-    ips_wrap_on();
-    enum ips_forbids what = prctl_forbids(option, a);
+    ips_wrap_must_record();
+    enum ips_forbids what = classify_forbidding_prctl(option, a);
     bool before = ips_prepare_for_forbidden_calls(what);
     int r = REAL(prctl)(option, a, b, c, d);
     if (r < 0)
-        ips_undo_forbidden_calls(what, before);
+        ips_undo_prepare_for_forbidden_calls(what, before);
     return r;
 }

@@ -49,7 +49,7 @@ static __attribute__((noinline)) void
 record_handler_signal(int sig, const siginfo_t *info, const void *context)
 {
     ips_note_interrupted_call(context);
-    ips_sample_note_handler(context);
+    ips_sample_note_handler_start(context);
     struct ips_moment at = {.t = ips_core_stamp_now(),
                             .cpu = ips_core_thread_cpu_ns()};
     ips_record_signal_taken(
@@ -210,14 +210,14 @@ static void translate_old_action(int sig, struct sigaction *old)
         old->sa_sigaction = (handler_fn *)(uintptr_t)(key >> 1);
     if (key & 1 || (gone && atomic_load(&plain_resets) >> (sig - 1) & 1))
         old->sa_flags &= ~SA_SIGINFO;
-    ips_sample_set_in_mask(&old->sa_mask, false);
+    ips_sample_set_signal_in_mask(&old->sa_mask, false);
 }
 
 IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
                          struct sigaction *old)
 {
     struct sigaction mine;
-    bool on = ips_wrap_on();
+    bool on = ips_wrap_must_record();
     if (on && act && is_wrapped_signal(sig) &&
         is_handler_function((const void *)(uintptr_t)act->sa_sigaction)) {
         mine = *act;
@@ -233,7 +233,7 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
         act = &mine;
     }
     if (act == &mine && mine.sa_flags & SA_ONSTACK)
-        ips_sample_set_in_mask(&mine.sa_mask, true);
+        ips_sample_set_signal_in_mask(&mine.sa_mask, true);
     int r = REAL(sigaction)(sig, act, old);
     if (r == 0 && old)
         translate_old_action(sig, old);
@@ -258,7 +258,7 @@ static __sighandler_t program_handler_of(__sighandler_t old)
 
 static bool must_wrap_handler(int sig, __sighandler_t handler)
 {
-    return ips_wrap_on() && is_wrapped_signal(sig) &&
+    return ips_wrap_must_record() && is_wrapped_signal(sig) &&
            is_handler_function((const void *)(uintptr_t)handler);
 }
 
@@ -281,7 +281,7 @@ static _Atomic uint64_t interrupts;
 
 IPS_EXPORT int siginterrupt(int sig, int interrupt)
 {
-    ips_wrap_on();
+    ips_wrap_must_record();
     int r = REAL(siginterrupt)(sig, interrupt);
     if (r == 0 && sig > 0 && sig < NSIG) {
         uint64_t bit = (uint64_t)1 << (sig - 1);
@@ -355,7 +355,7 @@ static void record_signal(enum ips_rec_type type, enum ips_signal_how how,
 }
 
 /* Whether si_pid (and for some codes si_value) is valid. */
-static bool has_sender(int sig, int code)
+static bool has_valid_sender_pid(int sig, int code)
 {
     return code == SI_USER || code == SI_TKILL || code == SI_QUEUE ||
            code == SI_MESGQ || (sig == SIGCHLD && code > 0 && code < SI_KERNEL);
@@ -365,7 +365,7 @@ void ips_record_signal_taken(enum ips_signal_how how, int sig, int code,
                              int32_t pid, uint64_t value, struct ips_moment at)
 {
     record_signal(IPS_REC_SIGNAL, how, sig, code,
-                  has_sender(sig, code) ? pid : 0, 0, value, at, 0);
+                  has_valid_sender_pid(sig, code) ? pid : 0, 0, value, at, 0);
 }
 
 /* Writes a KILL record, before the real call: a signal to the calling thread is
@@ -374,7 +374,7 @@ static void record_signal_sent(enum ips_signal_how how, int sig, int32_t pid,
                                int32_t tid, uint64_t value, uint64_t site)
 {
     /* signal 0 only tests whether the process exists */
-    if (sig == 0 || !ips_wrap_on())
+    if (sig == 0 || !ips_wrap_must_record())
         return;
     struct ips_moment at = {.t = ips_core_stamp_now(),
                             .cpu = ips_core_thread_cpu_ns()};
@@ -386,20 +386,20 @@ static void record_signal_sent(enum ips_signal_how how, int sig, int32_t pid,
 IPS_EXPORT int kill(pid_t pid, int sig)
 {
     record_signal_sent(IPS_KILL_PROCESS, sig, pid, 0, 0, IPS_SITE);
-    return ips_wrap_on(), REAL(kill)(pid, sig);
+    return ips_wrap_must_record(), REAL(kill)(pid, sig);
 }
 
 IPS_EXPORT int killpg(pid_t group, int sig)
 {
     record_signal_sent(IPS_KILL_PROCESS, sig, -group, 0, 0, IPS_SITE);
-    return ips_wrap_on(), REAL(killpg)(group, sig);
+    return ips_wrap_must_record(), REAL(killpg)(group, sig);
 }
 
 IPS_EXPORT int raise(int sig)
 {
     record_signal_sent(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
                        (int32_t)ips_sys_gettid(), 0, IPS_SITE);
-    return ips_wrap_on(), REAL(raise)(sig);
+    return ips_wrap_must_record(), REAL(raise)(sig);
 }
 int gsignal(int) IPS_ALIAS(raise);
 
@@ -412,13 +412,13 @@ IPS_EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 {
     record_signal_sent(IPS_KILL_QUEUE, sig, pid, 0, sigval_to_uint64(value),
                        IPS_SITE);
-    return ips_wrap_on(), REAL(sigqueue)(pid, sig, value);
+    return ips_wrap_must_record(), REAL(sigqueue)(pid, sig, value);
 }
 
 IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 {
     record_signal_sent(IPS_KILL_THREAD, sig, pid, tid, 0, IPS_SITE);
-    return ips_wrap_on(), REAL(tgkill)(pid, tid, sig);
+    return ips_wrap_must_record(), REAL(tgkill)(pid, tid, sig);
 }
 
 static void record_signal_sent_to_thread(pthread_t thread, int sig,
@@ -432,7 +432,7 @@ static void record_signal_sent_to_thread(pthread_t thread, int sig,
 IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
 {
     record_signal_sent_to_thread(thread, sig, IPS_SITE);
-    return ips_wrap_on(), REAL(pthread_kill)(thread, sig);
+    return ips_wrap_must_record(), REAL(pthread_kill)(thread, sig);
 }
 
 /* Unlike the new version, the old one returns ESRCH for a thread that has
@@ -446,7 +446,7 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
     record_signal_sent(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
                        (int32_t)ips_thread_tid(thread), sigval_to_uint64(value),
                        IPS_SITE);
-    return ips_wrap_on(), REAL(pthread_sigqueue)(thread, sig, value);
+    return ips_wrap_must_record(), REAL(pthread_sigqueue)(thread, sig, value);
 }
 
 /* The target thread records at its end that it was cancelled
@@ -455,7 +455,7 @@ IPS_EXPORT int pthread_cancel(pthread_t thread)
 {
     record_signal_sent_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
     ips_thread_mark_cancelled(thread);
-    return ips_wrap_on(), REAL(pthread_cancel)(thread);
+    return ips_wrap_must_record(), REAL(pthread_cancel)(thread);
 }
 
 static void record_signal_sent_by_pidfd(int fd, int sig, bool queued,
@@ -471,7 +471,7 @@ int pidfd_send_signal(int, int, siginfo_t *, unsigned);
 IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
                                  unsigned flags)
 {
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         record_signal_sent_by_pidfd(fd, sig, info != NULL, IPS_SITE);
     return REAL(pidfd_send_signal)(fd, sig, info, flags);
 }
@@ -481,7 +481,7 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
 /* Replaces our stub by the program's handler in `old`, the old action that a
  * raw system call returned. The kernel's structure starts with handler and
  * flags. (A handler that a program sets by a raw call gets no stub.) */
-static void restore_program_handler(void *old)
+static void replace_stub_in_old_kernel_action(void *old)
 {
     struct {
         handler_fn *handler;
@@ -531,7 +531,7 @@ bool ips_handle_signal_syscall(long *r, long n, const long args[6],
         *r = REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4],
                            args[5]);
         if (*r == 0 && args[2])
-            restore_program_handler((void *)(uintptr_t)args[2]);
+            replace_stub_in_old_kernel_action((void *)(uintptr_t)args[2]);
         return true;
     default:
         return false;

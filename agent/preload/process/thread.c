@@ -32,7 +32,7 @@ static bool have_key;
 
 static void register_thread_end_once(void);
 
-static struct start *claim_thread_start(void)
+static struct start *claim_thread_start_slot(void)
 {
     register_thread_end_once();
     for (unsigned i = 0; i < STARTS; i++) {
@@ -44,13 +44,13 @@ static struct start *claim_thread_start(void)
     return NULL; /* the new thread then starts its stream at its first record */
 }
 
-static void free_thread_start(struct start *s)
+static void free_thread_start_slot(struct start *s)
 {
     atomic_store_explicit(&s->claimed, 0, memory_order_release);
 }
 
-static bool clear_own_entry_was_cancelled(void);
-static void clear_own_cancellation(void);
+static bool clear_own_entry_and_get_cancelled(void);
+static void clear_own_cancelled_mark(void);
 static void store_own_fork_seq(uint64_t seq);
 
 /* The destructor of `end_key`. Destructors run in rounds. Ours asks for another
@@ -64,7 +64,7 @@ static void at_thread_end(void *round)
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
-    if (clear_own_entry_was_cancelled()) {
+    if (clear_own_entry_and_get_cancelled()) {
         struct ips_moment now = {.t = ips_core_stamp_now(),
                                  .cpu = ips_core_thread_cpu_ns()};
         ips_record_signal_taken(IPS_SIGNAL_CANCELLED, (int)IPS_CANCEL, SI_TKILL,
@@ -94,8 +94,8 @@ static struct start begin_thread_stream(void *p)
     copy.fn = s->fn;
     copy.arg = s->arg;
     copy.stack = s->stack;
-    free_thread_start(s);
-    ips_sample_set_stack_size(copy.stack);
+    free_thread_start_slot(s);
+    ips_sample_note_own_stack_size(copy.stack);
     ips_core_thread_start(copy.seq, copy.ptid);
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
@@ -110,7 +110,7 @@ static void *run_posix_thread(void *p)
 {
     struct start s = begin_thread_stream(p);
     void *result = s.fn.posix(s.arg);
-    clear_own_cancellation();
+    clear_own_cancelled_mark();
     return result;
 }
 
@@ -132,15 +132,15 @@ static struct known_threads {
     _Atomic uint64_t thread;
     _Atomic uint64_t seq;
     _Atomic uint32_t tid; /* thread id; 0: not running yet, or ended */
-    /* the cancel_mark() of the thread for which pthread_cancel was called. It
-     * shows whether that was the present thread, or an earlier one with the
-     * same handle */
+    /* the expected_cancel_mark() of the thread for which pthread_cancel was
+     * called. It shows whether that was the present thread, or an earlier one
+     * with the same handle */
     _Atomic uint32_t cancelled;
 } known[KNOWN] IPS_TABLE,
     first_known; /* first_known: an extra entry that is tried first, mostly used
                     by the main thread */
 
-static struct known_threads *find_known_thread(uint64_t thread, bool add)
+static struct known_threads *find_or_add_known_thread(uint64_t thread, bool add)
 {
     uint64_t at = (thread >> 6) * 0x9e3779b97f4a7c15ull >> 51;
     for (unsigned i = 0; i < PROBES; i++) {
@@ -161,56 +161,58 @@ static struct known_threads *find_known_thread(uint64_t thread, bool add)
 
 void ips_thread_store_own_tid(void)
 {
-    struct known_threads *k = find_known_thread((uint64_t)pthread_self(), true);
+    struct known_threads *k =
+        find_or_add_known_thread((uint64_t)pthread_self(), true);
     if (k)
         atomic_store(&k->tid, ips_sys_gettid());
 }
 
 /* Returns the value that `cancelled` has if the thread that has the entry now
  * was cancelled. */
-static uint32_t cancel_mark(const struct known_threads *k)
+static uint32_t expected_cancel_mark(const struct known_threads *k)
 {
     return (uint32_t)atomic_load(&k->seq) + 1;
 }
 
 static void store_own_fork_seq(uint64_t seq)
 {
-    struct known_threads *k = find_known_thread((uint64_t)pthread_self(), true);
+    struct known_threads *k =
+        find_or_add_known_thread((uint64_t)pthread_self(), true);
     if (k)
         atomic_store(&k->seq, seq);
 }
 
 void ips_thread_mark_cancelled(pthread_t thread)
 {
-    struct known_threads *k = find_known_thread((uint64_t)thread, false);
+    struct known_threads *k = find_or_add_known_thread((uint64_t)thread, false);
     if (k)
-        atomic_store(&k->cancelled, cancel_mark(k));
+        atomic_store(&k->cancelled, expected_cancel_mark(k));
 }
 
 /* Clears the mark that the calling thread was cancelled: it returned by itself
  * before a cancellation took effect. */
-static void clear_own_cancellation(void)
+static void clear_own_cancelled_mark(void)
 {
     struct known_threads *k =
-        find_known_thread((uint64_t)pthread_self(), false);
+        find_or_add_known_thread((uint64_t)pthread_self(), false);
     if (k)
         atomic_store(&k->cancelled, 0);
 }
 
 /* Clears the calling thread's entry. True: the thread was cancelled. */
-static bool clear_own_entry_was_cancelled(void)
+static bool clear_own_entry_and_get_cancelled(void)
 {
     struct known_threads *k =
-        find_known_thread((uint64_t)pthread_self(), false);
+        find_or_add_known_thread((uint64_t)pthread_self(), false);
     if (!k)
         return false;
     atomic_store(&k->tid, 0);
-    return atomic_exchange(&k->cancelled, 0) == cancel_mark(k);
+    return atomic_exchange(&k->cancelled, 0) == expected_cancel_mark(k);
 }
 
 uint32_t ips_thread_tid(pthread_t thread)
 {
-    struct known_threads *k = find_known_thread((uint64_t)thread, false);
+    struct known_threads *k = find_or_add_known_thread((uint64_t)thread, false);
     return k ? atomic_load(&k->tid) : 0;
 }
 
@@ -227,9 +229,9 @@ static void record_thread_creation(uint64_t thread, int err, uint64_t seq,
     ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err, site);
     ips_sample_reinstall_handler();
     if (err) {
-        free_thread_start(s);
+        free_thread_start_slot(s);
     } else {
-        struct known_threads *k = find_known_thread(thread, true);
+        struct known_threads *k = find_or_add_known_thread(thread, true);
         if (k)
             atomic_store(&k->seq, seq);
     }
@@ -253,16 +255,16 @@ static uint64_t thread_stack_size(const pthread_attr_t *attr)
 IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                               void *(*fn)(void *), void *arg)
 {
-    struct start *s = ips_wrap_on() ? claim_thread_start() : NULL;
+    struct start *s = ips_wrap_must_record() ? claim_thread_start_slot() : NULL;
     if (!s)
         return REAL(pthread_create)(thread, attr, fn, arg);
-    uint64_t seq = ips_core_fork_before();
+    uint64_t seq = ips_core_prepare_fork_and_get_seq();
     s->ptid = ips_sys_gettid();
     s->seq = seq;
     s->fn.posix = fn;
     s->arg = arg;
     s->stack = thread_stack_size(attr);
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     int err = REAL(pthread_create)(thread, attr, run_posix_thread, s);
     record_thread_creation(err ? 0 : (uint64_t)*thread, err, seq, call, s,
                            IPS_SITE);
@@ -271,16 +273,16 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 
 IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
 {
-    struct start *s = ips_wrap_on() ? claim_thread_start() : NULL;
+    struct start *s = ips_wrap_must_record() ? claim_thread_start_slot() : NULL;
     if (!s)
         return REAL(thrd_create)(thread, fn, arg);
-    uint64_t seq = ips_core_fork_before();
+    uint64_t seq = ips_core_prepare_fork_and_get_seq();
     s->ptid = ips_sys_gettid();
     s->seq = seq;
     s->fn.c11 = fn;
     s->arg = arg;
     s->stack = thread_stack_size(NULL);
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     int err = REAL(thrd_create)(thread, run_c11_thread, s);
     record_thread_creation(err ? 0 : (uint64_t)*thread, err, seq, call, s,
                            IPS_SITE);
@@ -293,12 +295,13 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
  * because afterwards a new thread may have the same handle. */
 #define JOIN(real_call)                                                        \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
-        struct known_threads *k = find_known_thread((uint64_t)thread, false);  \
+        struct known_threads *k =                                              \
+            find_or_add_known_thread((uint64_t)thread, false);                 \
         uint64_t seq = k ? atomic_load(&k->seq) : 0;                           \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         IPS_JOIN_BEGINS(0, seq, IPS_SITE, call);                               \
         int r = real_call;                                                     \
         if (r == 0) {                                                          \

@@ -27,16 +27,16 @@ static bool is_alternate_stack_too_small(const stack_t *ss)
 
 IPS_EXPORT int sigaltstack(const stack_t *ss, stack_t *old)
 {
-    if (ips_wrap_on() && ss && !(ss->ss_flags & SS_DISABLE) &&
+    if (ips_wrap_must_record() && ss && !(ss->ss_flags & SS_DISABLE) &&
         is_alternate_stack_too_small(ss))
-        ips_sample_stop_thread();
+        ips_sample_stop_own_thread();
     return REAL(sigaltstack)(ss, old);
 }
 
 IPS_EXPORT int dlclose(void *handle)
 {
     int r = 0;
-    bool on = ips_wrap_on();
+    bool on = ips_wrap_must_record();
     r = REAL(dlclose)(handle);
     if (on) {
         int saved = errno;

@@ -47,8 +47,8 @@ static IPS_TLS struct {
     uint32_t offset;
     /* stack pointer / 16 of the call that a handler interrupted; 0: none */
     uint32_t nested;
-    /* real function of the newest call, relative to ips_stdio_libc_address();
-     * 0: unknown */
+    /* real function of the newest call, relative to
+     * ips_stdio_libc_function_address(); 0: unknown */
     int32_t real;
     int16_t watch, exact; /* ids of the two kernel timers; -1: none */
     uint8_t near;         /* exponent used in ns_examined_before_moment() */
@@ -129,7 +129,7 @@ static int create_kernel_timer(long clock, uint32_t cookie)
 
 /* Sets the stamp `t` from which on returns of calls are examined
  * (ips_sample_check_return). */
-static void examine_returns_from(uint64_t t)
+static void set_return_check_start_stamp(uint64_t t)
 {
     ips_me.sample_off = ~t;
     ips_me.io_baseline.span = 0;
@@ -161,7 +161,7 @@ static void stop_exact_timer(void)
  * program, learnt from signals that came too early or too late. It can be
  * negative, because a virtual machine may be interrupted early. */
 static _Atomic int32_t signal_ns;
-static void adjust_signal_delay(int32_t more)
+static void adjust_signal_delay_estimate(int32_t more)
 {
     int32_t is = atomic_load_explicit(&signal_ns, memory_order_relaxed) + more;
     if (is > -(int32_t)TAKES_MOST_NS / 2 && is < (int32_t)TAKES_MOST_NS / 2)
@@ -171,7 +171,7 @@ static void adjust_signal_delay(int32_t more)
 /* Sets the exact timer to expire `ns` after this function returns. Setting it
  * often takes longer than the time between two calls. So it is set for a later
  * time, and this function busy-waits for the difference. */
-static void set_exact_timer_after(uint64_t ns)
+static void set_exact_timer_and_busy_wait(uint64_t ns)
 {
     /* running average of the time (ns) that setting the timer takes */
     static _Atomic uint32_t takes_ns;
@@ -240,13 +240,14 @@ static void plan_return_checks(uint64_t cpu, uint64_t t)
     uint64_t left = ips_sub_sat(pace.at, cpu);
     if (pace.offset || left <= ns_examined_before_moment()) {
         ips_me.sample_watch |= IPS_SAMPLE_CLOSE;
-        examine_returns_from(0);
+        set_return_check_start_stamp(0);
         return;
     }
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_CLOSE;
     pace.back_known = false;
     pace.real = 0;
-    examine_returns_from(t + ns_to_stamps(left - ns_examined_before_moment()));
+    set_return_check_start_stamp(
+        t + ns_to_stamps(left - ns_examined_before_moment()));
 }
 
 /* Sets the watch (the timer on CPU time, pace.h) to expire in the last tick
@@ -330,7 +331,7 @@ static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
     if (postponed_timer_set && in_call(uc)) {
         pace.postponed_timer_set = false;
         pace.skip = (uint8_t)random_below(4);
-        adjust_signal_delay(-LEARNT_NS);
+        adjust_signal_delay_estimate(-LEARNT_NS);
         return;
     }
     ips_sample_write(uc, cpu, false);
@@ -410,12 +411,13 @@ void ips_sample_stop_exact_timer(uint64_t real)
     if (ips_me.in_vfork || ips_me.own_table)
         return;
     int64_t from_libc =
-        (int64_t)(real - (uint64_t)(uintptr_t)ips_stdio_libc_address());
+        (int64_t)(real -
+                  (uint64_t)(uintptr_t)ips_stdio_libc_function_address());
     pace.real = from_libc == (int32_t)from_libc ? (int32_t)from_libc : 0;
     stop_exact_timer();
 }
 
-void ips_sample_note_handler(const void *context)
+void ips_sample_note_handler_start(const void *context)
 {
     const ucontext_t *uc = (const ucontext_t *)context;
     if (pace.on && !pace.nested && ips_context_is_at_syscall(uc))
@@ -426,14 +428,14 @@ static void write_sample_of_call(bool late)
 {
     uint64_t real = 0;
     if (pace.real)
-        real = (uint64_t)(uintptr_t)ips_stdio_libc_address() +
+        real = (uint64_t)(uintptr_t)ips_stdio_libc_function_address() +
                (uint64_t)(int64_t)pace.real;
     ips_sample_write_at_return(real, late);
 }
 
 /* Handles the return of a call while a moment is postponed. True: the caller
  * must set the exact timer. */
-static bool must_set_timer_after_postponed_return(const struct ips_moment *call)
+static bool handle_return_while_postponed(const struct ips_moment *call)
 {
     if (!pace.postponed_timer_set) {
         if (pace.skip)
@@ -444,7 +446,7 @@ static bool must_set_timer_after_postponed_return(const struct ips_moment *call)
      * the calls was too short, or the timer late. */
     const uint32_t lasted = (uint32_t)call->cpu - pace.back;
     if (lasted >= pace.offset && !(lasted >> 31))
-        adjust_signal_delay(LEARNT_NS);
+        adjust_signal_delay_estimate(LEARNT_NS);
     pace.postponed_timer_set = false;
     pace.skip = (uint8_t)(1 + random_below(4));
     if (++pace.tries >= TRIES) {
@@ -486,7 +488,7 @@ static void handle_return_near_moment(const struct ips_moment *call,
     if (cpu >= pace.at)
         handle_missed_moment(call, cpu);
     if (pace.offset)
-        set = off = must_set_timer_after_postponed_return(call) && may;
+        set = off = handle_return_while_postponed(call) && may;
     uint64_t left = pace.at - cpu;
     if (!off && left <= ns_examined_before_moment()) {
         if (++pace.returns >= RETURNS_NEAR && pace.near) {
@@ -502,7 +504,7 @@ static void handle_return_near_moment(const struct ips_moment *call,
     pace.postponed_timer_set = off;
     pace.busy = false;
     if (set && off)
-        set_exact_timer_after(pace.offset);
+        set_exact_timer_and_busy_wait(pace.offset);
     else if (set)
         set_exact_timer(left);
 }

@@ -114,7 +114,8 @@ static void set_current_table(struct table *t)
     here.slots = t->slots;
 }
 
-static void set_capacity(struct table *t, struct slot *slots, uint32_t room)
+static void set_table_slots_and_capacity(struct table *t, struct slot *slots,
+                                         uint32_t room)
 {
     t->slots = slots;
     t->capacity = room;
@@ -139,7 +140,7 @@ static struct table *claim_thread_table(void)
         if (ips_sys_is_error(at) || !slots)
             return NULL;
         t = (struct table *)at;
-        set_capacity(t, slots, FIRST_SLOTS);
+        set_table_slots_and_capacity(t, slots, FIRST_SLOTS);
         atomic_store(&t->claimed, 1);
         t->next = atomic_load(&tables);
         while (!atomic_compare_exchange_weak(&tables, &t->next, t))
@@ -161,7 +162,7 @@ static bool grow_procedure_table(struct table *t)
     uint32_t room = t->capacity;
     if (!slots)
         return false;
-    set_capacity(t, slots, room * 4);
+    set_table_slots_and_capacity(t, slots, room * 4);
     for (uint32_t i = 0; i < room; i++) {
         if (!old[i].procedure)
             continue;
@@ -211,8 +212,8 @@ out:
 
 /* --- COUNT ---------------------------------------------------------------- */
 
-static bool write_count(const struct table *t, uint64_t procedure,
-                        uint64_t calls, uint64_t stamp)
+static bool write_count_record(const struct table *t, uint64_t procedure,
+                               uint64_t calls, uint64_t stamp)
 {
     struct ips_rec_count *rec = (struct ips_rec_count *)ips_rec_begin_at(
         IPS_REC_COUNT, sizeof(*rec), stamp);
@@ -240,7 +241,7 @@ static void flush_table(struct table *t)
         struct slot *s = &t->slots[i];
         uint64_t calls = __atomic_load_n(&s->calls, __ATOMIC_RELAXED);
         if (calls != s->written &&
-            write_count(t, s->procedure, calls - s->written, now))
+            write_count_record(t, s->procedure, calls - s->written, now))
             s->written = calls;
     }
     atomic_store(&t->busy, 0);
@@ -280,7 +281,7 @@ static void clear_table(struct table *t)
  * clock as measured here (1 us and more if they are system calls) and the two
  * records; plus the cost of memory in the pool, about 0.4 ns per byte, which
  * the measured probe cost does not contain. */
-static uint64_t cost_of_enter_exit_pair(const struct ips_control *c)
+static uint64_t measure_enter_exit_pair_ps(const struct ips_control *c)
 {
     uint64_t least = ~(uint64_t)0;
     for (int i = 0; i < 8; i++) {
@@ -302,7 +303,7 @@ static void read_procedure_options(void)
     budget_q32 = ((uint64_t)c->budget_ppm << 32) / 1000;
     flush_stamps = ((uint64_t)FLUSH_NS << 32) / ips_core.mult;
     if (exact)
-        pair_ps = cost_of_enter_exit_pair(c);
+        pair_ps = measure_enter_exit_pair_ps(c);
     on = c->procedures != IPS_PROCEDURES_OFF;
 }
 
@@ -373,7 +374,7 @@ COLD void stop_recording_if_over_budget(struct slot *s)
         return;
     s->mode = LEAVING; /* the call that is being entered is open */
     s->recorded = 0;
-    (void)write_count(t, s->procedure, 0, m.t);
+    (void)write_count_record(t, s->procedure, 0, m.t);
 }
 
 COLD void note_enter_in_moved_table(uint64_t procedure)
@@ -410,7 +411,7 @@ static void record_or_count_enter(struct slot *s, const struct slot *slots)
 static __attribute__((noinline)) void enter_procedure(uint64_t procedure,
                                                       uint64_t left)
 {
-    ips_short_give_back(left, sizeof(struct ips_rec_head));
+    ips_short_record_give_back(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots, *s = NULL;
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
@@ -433,7 +434,7 @@ static __attribute__((noinline)) void enter_procedure(uint64_t procedure,
 static __attribute__((noinline)) void leave_procedure(uint64_t procedure,
                                                       uint64_t left)
 {
-    ips_short_give_back(left, sizeof(struct ips_rec_head));
+    ips_short_record_give_back(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots;
     if (!slots || !ips_core.main_stream || ips_me.in_vfork)
         return;
@@ -460,7 +461,8 @@ static __attribute__((noinline)) void leave_procedure(uint64_t procedure,
 }
 
 /* Returns the slot of `procedure` if its mode is RECORDED, else NULL. */
-static inline struct slot *recorded_slot(struct slot *slots, uint64_t procedure)
+static inline struct slot *find_slot_if_recorded(struct slot *slots,
+                                                 uint64_t procedure)
 {
     if (unlikely(!slots || ips_me.in_vfork))
         return NULL;
@@ -485,7 +487,8 @@ HOOK void __cyg_profile_func_exit(void *procedure, void *site);
 
 static inline void record_enter_fast(uint64_t procedure)
 {
-    struct slot *slots = here.slots, *s = recorded_slot(slots, procedure);
+    struct slot *slots = here.slots,
+                *s = find_slot_if_recorded(slots, procedure);
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s))
         left = ips_write_short_proc_event(IPS_REC_ENTER_SHORT, procedure);
@@ -524,7 +527,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
         s = &slots[home_slot_index((uint64_t)procedure, here.shift)];
         if (s->counted == (uint64_t)procedure)
             return; /* a counted procedure has no open ENTER */
-        s = recorded_slot(slots, (uint64_t)procedure);
+        s = find_slot_if_recorded(slots, (uint64_t)procedure);
     }
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s && s->open))

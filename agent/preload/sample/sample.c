@@ -108,7 +108,7 @@ static bool is_in_libc(uint64_t pc)
         uint64_t from = 1;
         end = 1;
         if (&_dl_find_object &&
-            _dl_find_object(ips_stdio_libc_address(), &found) == 0) {
+            _dl_find_object(ips_stdio_libc_function_address(), &found) == 0) {
             from = (uint64_t)(uintptr_t)found.dlfo_map_start;
             end = (uint64_t)(uintptr_t)found.dlfo_map_end;
         }
@@ -124,7 +124,7 @@ static bool is_in_libc(uint64_t pc)
  * have moved sp to an unmapped page without accessing it; the fault must then
  * occur in the program, not in our handler. rt_sigprocmask with an invalid
  * `how` changes nothing, but fails with EFAULT if the memory is unreadable. */
-static bool is_readable(uint64_t at)
+static bool is_address_readable(uint64_t at)
 {
     return ips_sys6(SYS_rt_sigprocmask, -1, (long)(at & ~(uint64_t)7), 0, 8, 0,
                     0) != -EFAULT;
@@ -166,7 +166,7 @@ static void set_unwind_stack_bounds(struct ips_unwind_stack *u,
 {
     uint64_t sp = u->reg[IPS_REG_SP];
     if (is_on_own_stack(sp)) {
-        if (alternate && !is_readable(sp))
+        if (alternate && !is_address_readable(sp))
             return;
         u->low = sp;
         u->end = thread_stack_end();
@@ -203,7 +203,7 @@ static void write_sample_record(uint64_t t, uint64_t cpu,
     ips_rec_publish(rec);
     if (n && ips_unreported_agent_ns() >= IPS_BEYOND_DUE_NS &&
         is_on_own_stack(ips_stack_pointer()))
-        ips_calls_write_if_enough(0);
+        ips_write_calls_record_if_enough(0);
 }
 
 static void record_modules_and_counts(uint64_t t, const uint64_t *frames,
@@ -224,7 +224,7 @@ static bool is_in_spin_loop(uint64_t pc)
     const uint64_t page = pc & ~(uint64_t)(PAGE - 1);
     ips_module_record_once(pc);
     return ips_me.site_page == ips_module_page_key(pc) && !ips_sys_quiet &&
-           is_readable(page) &&
+           is_address_readable(page) &&
            ips_is_spin_loop((const uint8_t *)(uintptr_t)page, PAGE,
                             (size_t)(pc - page));
 }
@@ -398,7 +398,7 @@ static void on_stream_begin(enum ips_start_kind kind)
         sampling.low = end > MAIN_STACK ? end - MAIN_STACK : end;
         install_handler(true);
         ips_pace_init();
-        ips_modules_begin();
+        ips_modules_record_at_image_start();
     }
     ips_procs_begin(kind);
     /* in a fork child these are the parent's stacks */
@@ -417,7 +417,7 @@ static void on_stream_end(void)
     ips_procs_end();
 }
 
-void ips_sample_init(void)
+void ips_sample_register_stream_hooks(void)
 {
     ips_core_register_hooks(on_stream_begin, on_stream_end,
                             ips_procs_flush_all);
@@ -429,14 +429,14 @@ void ips_sample_reinstall_handler(void)
         install_handler(false);
 }
 
-void ips_sample_set_stack_size(uint64_t bytes)
+void ips_sample_note_own_stack_size(uint64_t bytes)
 {
     uint64_t top = (uint64_t)(uintptr_t)__builtin_thread_pointer();
     /* The control block and static TLS are at the top of the stack. */
     sampling.low = bytes >= SMALL_STACK ? top - bytes + 16384 : 0;
 }
 
-void ips_sample_stop_thread(void)
+void ips_sample_stop_own_thread(void)
 {
     ips_pace_delete_timers();
 }
@@ -473,9 +473,10 @@ static void write_stack_record(uint64_t t, uint64_t site, uint64_t sp)
     rec->h.a = n;
     memcpy(rec->frames, frames + first, n * sizeof(frames[0]));
     ips_rec_publish(rec);
-    struct ips_extra *extra = ips_extra();
+    struct ips_extra *extra = ips_extra_get_or_map();
     if (extra)
-        *ips_stack_recent(extra, site) = (struct ips_stack_recent){site, sp};
+        *ips_stack_recent_slot(extra, site) =
+            (struct ips_stack_recent_slot){site, sp};
     for (uint32_t i = 0; i < n; i++)
         ips_module_record_once(frames[first + i]);
 }

@@ -78,17 +78,17 @@
 
 /* Registers the functions that agent/record/core.c calls at the start and end
  * of each stream. To be called before ips_core_init. */
-void ips_sample_init(void);
+void ips_sample_register_stream_hooks(void);
 
 /* Installs our handler again after the first pthread_create. */
 void ips_sample_reinstall_handler(void);
 
 /* Stores the size of the calling thread's stack in bytes. Called first in a new
  * thread. */
-void ips_sample_set_stack_size(uint64_t bytes);
+void ips_sample_note_own_stack_size(uint64_t bytes);
 
 /* Adds our signal to the mask of a handler or, if not `add`, removes it. */
-static inline void ips_sample_set_in_mask(sigset_t *set, bool add)
+static inline void ips_sample_set_signal_in_mask(sigset_t *set, bool add)
 {
     uint64_t mask, bit = (uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1);
     memcpy(&mask, set, sizeof(mask));
@@ -97,7 +97,7 @@ static inline void ips_sample_set_in_mask(sigset_t *set, bool add)
 }
 
 /* Stops the sampling of the calling thread. */
-void ips_sample_stop_thread(void);
+void ips_sample_stop_own_thread(void);
 
 /* Stops sampling the calling thread and creates no timers from now on. To be
  * called before a seccomp filter is installed, which may kill the process for
@@ -133,8 +133,8 @@ void ips_sample_stop_for_good(void);
 
 /* --- stacks of waits ------------------------------------------------------ */
 
-static inline struct ips_stack_recent *ips_stack_recent(struct ips_extra *extra,
-                                                        uint64_t site)
+static inline struct ips_stack_recent_slot *
+ips_stack_recent_slot(struct ips_extra *extra, uint64_t site)
 {
     return &extra->stacks[(site ^ site >> 7) % IPS_STACKS_RECENT];
 }
@@ -163,8 +163,8 @@ static inline void ips_stack_write_if_long_call(uint64_t t, uint64_t t_ret,
 {
     if (__builtin_expect(t_ret - t > ips_core.long_call && t_ret > t, 0)) {
         struct ips_extra *extra = ips_me.extra;
-        const struct ips_stack_recent *last =
-            extra ? ips_stack_recent(extra, site) : NULL;
+        const struct ips_stack_recent_slot *last =
+            extra ? ips_stack_recent_slot(extra, site) : NULL;
         uint64_t sp = ips_stack_pointer();
         if (!last || last->site != site || last->sp != sp)
             ips_stack_write_current(t, site, sp);

@@ -87,7 +87,8 @@ enum version {
  * do the same as the present one. */
 static bool is_oldest_version(const struct ips_module *m, uint32_t symbol)
 {
-    const char *name = ips_module_version(m, m->versions[symbol] & (OLD - 1));
+    const char *name =
+        ips_module_version_name(m, m->versions[symbol] & (OLD - 1));
     return name && strcmp(name, IPS_OLD_VERSION) == 0;
 }
 
@@ -172,7 +173,7 @@ static bool append_to_library_list(const struct link_map *l,
 
 /* Lists the libraries. True: a library of the program uses names of our
  * wrappers for its own functions. */
-static bool list_libraries(void)
+static bool list_libraries_and_find_foreign(void)
 {
     struct ips_module m;
     const struct link_map *l = _r_debug.r_map;
@@ -200,7 +201,7 @@ static void do_nothing(void)
  * relocates our library, before any code of the program runs. */
 static void (*at_relocation(void))(void)
 {
-    if (list_libraries())
+    if (list_libraries_and_find_foreign())
         ips_rebind_foreign_names();
     return do_nothing;
 }
@@ -363,7 +364,7 @@ static const uint16_t name_at[] = {
 static_assert(REALS + SYNCS == NAMES, "one place a name");
 static_assert(NAMES <= IPS_STUBS, "more names than stubs");
 
-static void **real_slot(uint32_t index)
+static void **slot_of_real_function(uint32_t index)
 {
     char *at = index < REALS
                    ? (char *)&ips_real + index * sizeof(void *)
@@ -373,7 +374,7 @@ static void **real_slot(uint32_t index)
 
 /* Calls ips_find_real and reports its time as separate overhead: the symbol
  * tables are not in the caches, and a new image makes many first calls. */
-static void *find_real_as_overhead(const char *name)
+static void *find_real_and_count_overhead(const char *name)
 {
     IPS_APART;
     return ips_find_real(name);
@@ -381,16 +382,16 @@ static void *find_real_as_overhead(const char *name)
 
 /* Called by stub number `index`: finds its real function, stores it in the
  * stub's slot, and returns it. Two threads at once store the same value. */
-void *ips_find_real_of_stub(uint32_t index)
+void *ips_find_and_store_real_of_stub(uint32_t index)
 {
     int saved = errno;
     const char *name = (const char *)&names + name_at[index];
     bool on = ips_core.wrap_state == IPS_WRAP_ON;
-    void *found = on ? find_real_as_overhead(name) : ips_find_real(name);
+    void *found = on ? find_real_and_count_overhead(name) : ips_find_real(name);
     if (!found)
         found = index < REALS ? (void *)(uintptr_t)fail_with_enosys
                               : (void *)(uintptr_t)return_enosys;
-    __atomic_store_n(real_slot(index), found, __ATOMIC_RELEASE);
+    __atomic_store_n(slot_of_real_function(index), found, __ATOMIC_RELEASE);
     errno = saved;
     return found;
 }
@@ -398,7 +399,7 @@ void *ips_find_real_of_stub(uint32_t index)
 /* Fills all slots with stubs; without a complete list of libraries, then with
  * the real functions. A failed dlsym calls the program's malloc, which may lock
  * a mutex and so call a stub; the lookup of that stub's name succeeds. */
-void ips_find_install_stubs(void)
+void ips_install_real_function_stubs(void)
 {
     extern const char ips_stubs[] IPS_HIDDEN;
     if (ips_real.read)
@@ -406,8 +407,9 @@ void ips_find_install_stubs(void)
     force_relocation_hook();
     /* `read` is first in the table, so it is stored last */
     for (uint32_t i = NAMES; i-- > 0;)
-        __atomic_store_n(real_slot(i), (void *)(uintptr_t)(ips_stubs + 8 * i),
+        __atomic_store_n(slot_of_real_function(i),
+                         (void *)(uintptr_t)(ips_stubs + 8 * i),
                          __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < NAMES && !all_known; i++)
-        ips_find_real_of_stub(i);
+        ips_find_and_store_real_of_stub(i);
 }

@@ -56,7 +56,7 @@ static const struct link_map *own_link_map(void)
 
 /* --- versions of symbols ------------------------------------------------ */
 
-const char *ips_module_version(const struct ips_module *m, uint32_t index)
+const char *ips_module_version_name(const struct ips_module *m, uint32_t index)
 {
     const Elf64_Verdef *d = m->defined;
     while (d) {
@@ -69,8 +69,9 @@ const char *ips_module_version(const struct ips_module *m, uint32_t index)
     return NULL;
 }
 
-static const char *needed_version(const struct ips_module *m,
-                                  const Elf64_Verneed *needed, uint32_t index)
+static const char *needed_version_name(const struct ips_module *m,
+                                       const Elf64_Verneed *needed,
+                                       uint32_t index)
 {
     while (needed) {
         const char *at = (const char *)needed;
@@ -85,7 +86,8 @@ static const char *needed_version(const struct ips_module *m,
     return NULL;
 }
 
-static uint32_t version_index(const struct ips_module *m, uint32_t symbol)
+static uint32_t symbol_version_index(const struct ips_module *m,
+                                     uint32_t symbol)
 {
     return m->versions ? m->versions[symbol] & 0x7fff : 0;
 }
@@ -94,7 +96,7 @@ static uint32_t version_index(const struct ips_module *m, uint32_t symbol)
 
 bool ips_module_is_libc(const struct ips_module *m)
 {
-    const char *first = ips_module_version(m, 0);
+    const char *first = ips_module_version_name(m, 0);
     return first && strncmp(first, "GLIBC_", 6) == 0;
 }
 
@@ -190,13 +192,14 @@ static bool read_object_relocations(const struct link_map *l, struct object *o)
 
 /* Returns the version of this symbol that `o` asks for; NULL: no particular
  * one. */
-static const char *asked_version(const struct object *o, uint32_t symbol)
+static const char *requested_symbol_version(const struct object *o,
+                                            uint32_t symbol)
 {
-    uint32_t index = version_index(&o->m, symbol);
+    uint32_t index = symbol_version_index(&o->m, symbol);
     if (index <= 1)
         return NULL;
-    const char *version = needed_version(&o->m, o->needed, index);
-    return version ? version : ips_module_version(&o->m, index);
+    const char *version = needed_version_name(&o->m, o->needed, index);
+    return version ? version : ips_module_version_name(&o->m, index);
 }
 
 static bool has_symbol_name(const struct object *o, uint32_t symbol,
@@ -216,7 +219,7 @@ static bool refers_to_version(const struct object *o, const char *name,
         const char *asked = NULL;
         if (o->m.symbols[i].st_shndx == SHN_UNDEF &&
             has_symbol_name(o, i, name))
-            asked = asked_version(o, i);
+            asked = requested_symbol_version(o, i);
         if (asked && strcmp(asked, version) == 0)
             return true;
     }
@@ -286,7 +289,7 @@ void ips_report_foreign_names(void)
     n += sizeof(by) - 1;
     memcpy(text + n, library, b);
     text[n + b] = '\0';
-    ips_report_unrecorded(text);
+    ips_report_unrecorded_activity(text);
 }
 
 /* Notes `name` if the library `l` defines it and is a library of the program;
@@ -304,10 +307,10 @@ static bool note_foreign_name(const struct link_map *l,
     if (!*foreign && (is_sanitizer_runtime(m, name) || is_preloaded(l, m)))
         return false;
     *foreign = true;
-    uint32_t index = version_index(m, (uint32_t)(s - m->symbols));
+    uint32_t index = symbol_version_index(m, (uint32_t)(s - m->symbols));
     struct foreign_name g = {
         .name = name,
-        .version = index > 1 ? ips_module_version(m, index) : NULL,
+        .version = index > 1 ? ips_module_version_name(m, index) : NULL,
         .first = !ips_is_defined_in_listed_libraries(name, hash),
         .symbol = symbol,
         .theirs = l->l_addr + s->st_value,
@@ -382,7 +385,7 @@ static uint64_t find_page_size(void)
     return page;
 }
 
-static bool protect_pages(uint64_t from, uint64_t to, int how)
+static bool set_page_protection(uint64_t from, uint64_t to, int how)
 {
     const uint64_t page = find_page_size();
     from &= ~(page - 1);
@@ -391,12 +394,12 @@ static bool protect_pages(uint64_t from, uint64_t to, int how)
 }
 
 /* Whether the loader would have bound this reference to `g` without us. */
-static bool refers_to(const struct object *o, uint32_t symbol,
-                      const struct foreign_name *g)
+static bool refers_to_foreign_name(const struct object *o, uint32_t symbol,
+                                   const struct foreign_name *g)
 {
     if (!has_symbol_name(o, symbol, g->name))
         return false;
-    const char *version = asked_version(o, symbol);
+    const char *version = requested_symbol_version(o, symbol);
     if (!version || !g->version)
         return g->first;
     return strcmp(version, g->version) == 0;
@@ -404,14 +407,14 @@ static bool refers_to(const struct object *o, uint32_t symbol,
 
 /* Stores `value` at `at`, which the loader may have write-protected, and
  * restores the protection. */
-static void store_protected_value(const struct object *o, uint64_t at,
-                                  uint64_t value)
+static void store_through_write_protection(const struct object *o, uint64_t at,
+                                           uint64_t value)
 {
-    if (!protect_pages(at, at + sizeof(value), PROT_READ | PROT_WRITE))
+    if (!set_page_protection(at, at + sizeof(value), PROT_READ | PROT_WRITE))
         return;
     memcpy((void *)(uintptr_t)at, &value, sizeof(value));
     if (ips_module_protected_end(o->l, &o->m, at))
-        (void)protect_pages(at, at + sizeof(value), PROT_READ);
+        (void)set_page_protection(at, at + sizeof(value), PROT_READ);
 }
 
 static bool is_address_relocation(uint64_t type)
@@ -434,9 +437,10 @@ static void rebind_reference(const struct object *o, const Elf64_Rela *r)
     memcpy(&value, (const void *)(uintptr_t)at, sizeof(value));
     value -= (uint64_t)r->r_addend;
     for (uint32_t i = 0; i < given_count; i++)
-        if (value == given[i].ours && refers_to(o, symbol, &given[i]))
-            store_protected_value(o, at,
-                                  given[i].theirs + (uint64_t)r->r_addend);
+        if (value == given[i].ours &&
+            refers_to_foreign_name(o, symbol, &given[i]))
+            store_through_write_protection(
+                o, at, given[i].theirs + (uint64_t)r->r_addend);
 }
 
 /* Makes the names undefined: the loader skips a symbol whose value is 0. */
@@ -455,7 +459,7 @@ static bool undefine_given_up_symbols(void)
     /* The code that runs here is on other pages than the symbols, unless pages
      * are large. */
     const int code = find_page_size() == 4096 ? 0 : PROT_EXEC;
-    if (!protect_pages(from, to, PROT_READ | PROT_WRITE | code))
+    if (!set_page_protection(from, to, PROT_READ | PROT_WRITE | code))
         return false;
     for (uint32_t i = 0; i < given_count; i++) {
         const Elf64_Sym *ours = &m.symbols[given[i].symbol];
@@ -464,7 +468,7 @@ static bool undefine_given_up_symbols(void)
         none.st_value = 0;
         memcpy((void *)(uintptr_t)ours, &none, sizeof(none));
     }
-    (void)protect_pages(from, to, PROT_READ | code);
+    (void)set_page_protection(from, to, PROT_READ | code);
     return true;
 }
 

@@ -114,7 +114,7 @@ void ips_end_process_records(enum ips_end_kind kind, int status)
 static void end_records_at_quick_exit(void *unused)
 {
     (void)unused;
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         ips_end_process_records(IPS_END_EXIT, quick_status);
 }
 
@@ -133,7 +133,7 @@ static void register_quick_exit_end(void)
 int __cxa_at_quick_exit(void (*function)(void *), void *library);
 IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
 {
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         register_quick_exit_end();
     return REAL(__cxa_at_quick_exit)(function, library);
 }
@@ -147,13 +147,13 @@ void ips_report_start_cost(uint64_t from)
     /* the overhead counted so far is included in `took` */
     ips_reset_overhead_counts();
     begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
-    ips_calls_write_if_enough(IPS_CALLS_LEAST);
+    ips_write_calls_record_if_enough(IPS_CALLS_LEAST);
     begun_ns -= ips_me.beyond_ns;
 }
 
 IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 {
-    uint64_t due = ips_wrap_on() ? ips_unreported_agent_ns() : 0;
+    uint64_t due = ips_wrap_must_record() ? ips_unreported_agent_ns() : 0;
     return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 
@@ -164,13 +164,13 @@ void ips_wrap_init(void)
 {
     int saved = errno;
     uint64_t from = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    ips_find_install_stubs();
+    ips_install_real_function_stubs();
     /* If we are called before the C library is initialised (.preinit_array,
      * where sanitizers start), there is no environment yet. The constructor
      * calls again later. */
     if (!environ)
         return;
-    ips_sample_init();
+    ips_sample_register_stream_hooks();
     if (ips_me.in_vfork || !ips_core_init(IPS_START_IMAGE)) {
         ips_core.wrap_state = IPS_WRAP_OFF;
         errno = saved;
@@ -184,7 +184,7 @@ void ips_wrap_init(void)
     ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
     ips_env_init();
     ips_thread_store_own_tid();
-    ips_stdio_init();
+    ips_stdio_hook_file_tables();
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_identify_standard_fds();
     identify_inherited_fds();
@@ -208,13 +208,13 @@ static __attribute__((constructor(101))) void start_library(int argc,
  * streams even later, so this END record is provisional. */
 static __attribute__((destructor(101))) void end_records_at_exit(void)
 {
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         ips_end_process_records(IPS_END_PROVISIONAL, 0);
 }
 
 IPS_EXPORT void _exit(int status)
 {
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         ips_end_process_records(IPS_END_EXIT, status);
     REAL(_exit)(status);
     __builtin_unreachable();
@@ -223,7 +223,7 @@ IPS_EXPORT void _Exit(int status) __attribute__((alias("_exit")));
 
 IPS_EXPORT void quick_exit(int status)
 {
-    bool on = ips_wrap_on();
+    bool on = ips_wrap_must_record();
     if (!ips_me.in_vfork)
         quick_status = status;
     if (on)
@@ -235,7 +235,7 @@ IPS_EXPORT void quick_exit(int status)
 
 IPS_EXPORT void abort(void)
 {
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         ips_end_process_records(IPS_END_ABORT, SIGABRT);
     REAL(abort)();
     __builtin_unreachable();

@@ -48,7 +48,7 @@ ips_stubs:
     leaq ips_stubs(%rip), %rax
     subq %rax, %rdi
     shrq $3, %rdi
-    call ips_find_real_of_stub
+    call ips_find_and_store_real_of_stub
     movq %rax, %r11
     movups (%rsp), %xmm0
     movups 16(%rsp), %xmm1
@@ -105,7 +105,7 @@ ips_stubs:
     stp q4, q5, [sp, #160]
     stp q6, q7, [sp, #192]
     mov w0, w16
-    bl ips_find_real_of_stub
+    bl ips_find_and_store_real_of_stub
     mov x16, x0
     ldp q0, q1, [sp, #96]
     ldp q2, q3, [sp, #128]

@@ -56,14 +56,14 @@ static long call_wait_and_record(enum ips_op op, long n, const long asked[6],
     memcpy(args, asked, sizeof(args));
     struct timespec room;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     IPS_REPEAT_AFTER_SAMPLE(
         r,
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]),
         r == -1, errno, shorten_timeout(n, asked, args, &call, &room));
     int saved = errno;
-    uint64_t ready = ips_first_ready_of_syscall(op, asked, r);
+    uint64_t ready = ips_pack_first_ready_of_syscall(op, asked, r);
     if (ready)
         ips_poll_record_ready(&call, mark_, op, (int)r, site, ready);
     else
@@ -229,7 +229,7 @@ static bool call_ipc_wrapper(long *r, long n, const long args[6], uint64_t site)
         return true;
     case SYS_mq_notify:
         if (b)
-            ips_own_table_use_process();
+            ips_own_fd_table_use_helper_process();
         return false;
     default:
         return false;
@@ -314,14 +314,14 @@ static bool call_descriptor_wrapper(long *r, long n, const long args[6],
 /* Makes a system call that sets up the interface `what`, which bypasses all
  * wrappers. If it succeeds, writes an UNSEEN record, so that the certificate
  * reports it. Returns the result. */
-static long call_unrecorded_interface(long n, const long args[6],
-                                      const char *what)
+static long call_setup_and_report_unrecorded(long n, const long args[6],
+                                             const char *what)
 {
     long r =
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
     int saved = errno;
     if (r >= 0)
-        ips_write_unrecorded_text(what, strlen(what));
+        ips_report_unrecorded_with_length(what, strlen(what));
     errno = saved;
     return r;
 }
@@ -355,10 +355,10 @@ static bool call_process_wrapper(long *r, long n, const long args[6],
                                      (int)args[3], site);
         return true;
     case SYS_io_uring_setup:
-        *r = call_unrecorded_interface(n, args, "io_uring");
+        *r = call_setup_and_report_unrecorded(n, args, "io_uring");
         return true;
     case SYS_io_setup:
-        *r = call_unrecorded_interface(n, args, "kernel AIO");
+        *r = call_setup_and_report_unrecorded(n, args, "kernel AIO");
         return true;
     case SYS_exit_group:
         ips_end_process_records(IPS_END_EXIT, (int)args[0]);
@@ -429,19 +429,20 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
-    bool on = ips_wrap_on();
+    bool on = ips_wrap_must_record();
     /* prctl and seccomp must be handled in a vfork child, too */
     if (n == SYS_prctl)
         return prctl((int)a, b, c, d, e);
     if (n == SYS_seccomp) {
-        enum ips_forbids what = ips_seccomp_forbids((unsigned long)a);
+        enum ips_forbids what =
+            ips_classify_seccomp_operation((unsigned long)a);
         bool before = ips_prepare_for_forbidden_calls(what);
         r = REAL(syscall)(n, a, b, c, d, e, f);
         /* a positive result is a descriptor (success) or the tid of a thread
          * (failure) */
         if (r < 0 ||
             (r > 0 && !((unsigned long)b & SECCOMP_FILTER_FLAG_NEW_LISTENER)))
-            ips_undo_forbidden_calls(what, before);
+            ips_undo_prepare_for_forbidden_calls(what, before);
         return r;
     }
     if (!on)

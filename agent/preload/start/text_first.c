@@ -115,7 +115,7 @@ HIDDEN int *__errno_location(void)
     ptrdiff_t offset = atomic_load_explicit(&at, memory_order_relaxed);
     if (unlikely(!offset)) {
         int *(*theirs)(void);
-        ips_find_install_stubs();
+        ips_install_real_function_stubs();
         void *found = ips_find_real("__errno_location");
         memcpy(&theirs, &found, sizeof(theirs));
         offset = (char *)theirs() - thread;

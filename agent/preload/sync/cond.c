@@ -43,7 +43,7 @@ static void begin_wait_and_record_unlock(struct wait *w,
     w->shared[0] = is_cond_shared(c);
     w->shared[1] = ips_mutex_is_shared(m);
     w->site = site;
-    w->call = ips_at_call();
+    w->call = ips_call_moment();
     if (unlikely(ips_mutex_check_waiters_and_clear_mark(m))) {
         struct ips_sync_object thing = ips_name_sync_object(m, w->shared[1]);
         ips_record_release(IPS_SYNC_MUTEX, &thing, w->call, 1, site);
@@ -55,7 +55,7 @@ static void begin_wait_and_record_unlock(struct wait *w,
 
 static void record_wait_and_relock(const struct wait *w, int err)
 {
-    struct ips_moment ret = ips_at_return(&w->call);
+    struct ips_moment ret = ips_return_moment(&w->call);
     bool blocked = ips_was_blocked(&w->call, &ret);
     struct ips_sync_object thing = {0};
     if (blocked) {
@@ -78,7 +78,7 @@ static void record_wait_and_relock(const struct wait *w, int err)
 #define WAIT(cond, mutex, sane, good, timed_out, real_call)                    \
     do {                                                                       \
         struct wait w;                                                         \
-        if (unlikely(!ips_sync_on() || !(sane)))                               \
+        if (unlikely(!ips_sync_must_record() || !(sane)))                      \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         begin_wait_and_record_unlock(&w, cond, mutex, IPS_SITE);               \
@@ -117,31 +117,31 @@ static pthread_cond_t *cnd_to_pthread_cond(cnd_t *c)
 {
     return (pthread_cond_t *)(void *)c;
 }
-static pthread_mutex_t *mtx_to_pthread_of_cond(mtx_t *m)
+static pthread_mutex_t *mtx_to_posix_mutex(mtx_t *m)
 {
     return (pthread_mutex_t *)(void *)m;
 }
 
 IPS_EXPORT int cnd_wait(cnd_t *c, mtx_t *m)
 {
-    WAIT(cnd_to_pthread_cond(c), mtx_to_pthread_of_cond(m), true,
-         r == thrd_success, false, SREAL_WAIT(cnd_wait)(c, m));
+    WAIT(cnd_to_pthread_cond(c), mtx_to_posix_mutex(m), true, r == thrd_success,
+         false, SREAL_WAIT(cnd_wait)(c, m));
 }
 
 IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 {
-    WAIT(cnd_to_pthread_cond(c), mtx_to_pthread_of_cond(m),
+    WAIT(cnd_to_pthread_cond(c), mtx_to_posix_mutex(m),
          ips_sync_is_time_valid(CLOCK_REALTIME, until), r == thrd_success,
          r == thrd_timedout, SREAL_WAIT(cnd_timedwait)(c, m, until));
 }
 
 #define WAKE(cond, value, real_call)                                           \
     do {                                                                       \
-        if (!ips_sync_on() || likely(!cond_has_waiters(cond)))                 \
+        if (!ips_sync_must_record() || likely(!cond_has_waiters(cond)))        \
             return real_call;                                                  \
         struct ips_sync_object thing =                                         \
             ips_name_sync_object(cond, is_cond_shared(cond));                  \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         int r = real_call;                                                     \
         ips_record_release(IPS_SYNC_COND, &thing, call, value, IPS_SITE);      \
         return r;                                                              \

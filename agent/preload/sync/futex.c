@@ -34,14 +34,14 @@ long ips_futex_at(long n, const long args[6], uint64_t site)
         return REAL_CALL;
     int saved = errno;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     if (is_wait_op(op))
         IPS_SYNC_BEGINS(IPS_SYNC_FUTEX, at, 0, site, call);
     errno = saved;
     long r = REAL_CALL;
     saved = errno;
     if (is_wait_op(op)) {
-        struct ips_moment ret = ips_at_return(&call);
+        struct ips_moment ret = ips_return_moment(&call);
         if (ips_was_blocked(&call, &ret)) {
             struct ips_sync_object thing = ips_name_sync_object(at, shared);
             ips_record_acquire(IPS_SYNC_FUTEX, &thing, call, ret, 0,

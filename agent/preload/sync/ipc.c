@@ -34,8 +34,8 @@ enum { OF_SEM = 1, OF_QUEUE = 2 };
 /* in `object`, for a wait until the semaphore is 0 */
 #define FOR_ZERO (1ull << 32)
 
-static struct ips_sync_object name_system_v_object(uint64_t what, int id,
-                                                   uint64_t object)
+static struct ips_sync_object sync_object_of_system_v_ipc(uint64_t what, int id,
+                                                          uint64_t object)
 {
     /* inode of the ipc namespace; 0: not looked up yet */
     static _Atomic uint64_t names;
@@ -49,8 +49,8 @@ static struct ips_sync_object name_system_v_object(uint64_t what, int id,
     return (struct ips_sync_object){space, what << 32 | (uint32_t)id, object};
 }
 
-static bool name_posix_queue(mqd_t q, uint64_t object,
-                             struct ips_sync_object *out)
+static bool fill_posix_queue_sync_object(mqd_t q, uint64_t object,
+                                         struct ips_sync_object *out)
 {
     struct stat st;
     bool known = !ips_sys_quiet && ips_sys_fstat(q, &st) == 0;
@@ -74,9 +74,10 @@ struct wait {
 
 static inline struct wait begin_ipc_wait(void)
 {
-    struct wait w = {.before = errno, .on = ips_wrap_on() && ips_sync_on()};
+    struct wait w = {.before = errno,
+                     .on = ips_wrap_must_record() && ips_sync_must_record()};
     if (w.on)
-        w.call = ips_at_call();
+        w.call = ips_call_moment();
     else
         w.call.t = ips_core_stamp_now();
     return w;
@@ -86,7 +87,8 @@ static inline struct wait begin_ipc_wait(void)
  * timeout: the kernel must check it before it examines the object. False if a
  * seccomp filter may kill the program for a call that it did not make itself.
  */
-static inline bool must_try_first(struct wait *w, const struct timespec *given)
+static inline bool must_try_nonblocking_first(struct wait *w,
+                                              const struct timespec *given)
 {
     bool tries = w->on && !given && !ips_sys_quiet;
     w->refused = !tries;
@@ -107,7 +109,7 @@ static inline bool must_call_after_try(struct wait *w, bool failed,
 
 static inline void end_ipc_wait(struct wait *w)
 {
-    w->ret = ips_at_return(&w->call);
+    w->ret = ips_return_moment(&w->call);
     w->blocked = w->refused && ips_was_blocked(&w->call, &w->ret);
 }
 
@@ -155,14 +157,14 @@ static void record_semop(const struct wait *w, int id, const struct sembuf *ops,
         if (ops[i].sem_op == 0)
             asks = &ops[i];
     if (asks) {
-        struct ips_sync_object thing = name_system_v_object(
+        struct ips_sync_object thing = sync_object_of_system_v_ipc(
             OF_SEM, id, asks->sem_num | (asks->sem_op ? 0 : FOR_ZERO));
         record_unit_wait(w, &thing, err, site);
     }
     for (size_t i = 0; i < n && !err; i++)
         if (ops[i].sem_op > 0) {
             struct ips_sync_object thing =
-                name_system_v_object(OF_SEM, id, ops[i].sem_num);
+                sync_object_of_system_v_ipc(OF_SEM, id, ops[i].sem_num);
             record_units_released(asks && w->blocked ? w->ret : w->call, &thing,
                                   ops[i].sem_op, site);
         }
@@ -178,7 +180,7 @@ int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r = -1;
-    const bool tries = must_try_first(&w, ts);
+    const bool tries = must_try_nonblocking_first(&w, ts);
     if (tries)
         IPS_REPEAT_AFTER_SAMPLE(r, REAL(semtimedop)(id, ops, n, &at_once),
                                 r == -1, errno, (void)0);
@@ -228,7 +230,8 @@ static void record_message(struct wait *w,
 static void record_system_v_message(struct wait *w, int id, bool put, int err,
                                     uint64_t site)
 {
-    struct ips_sync_object message = name_system_v_object(OF_QUEUE, id, 0),
+    struct ips_sync_object message =
+                               sync_object_of_system_v_ipc(OF_QUEUE, id, 0),
                            room = message;
     room.object = IPS_SYNC_OF_SPACE;
     record_message(w, &message, &room, put, err, site);
@@ -242,7 +245,7 @@ int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r;
-    const bool tries = must_try_first(&w, NULL);
+    const bool tries = must_try_nonblocking_first(&w, NULL);
     r = tries ? REAL(msgsnd)(id, message, bytes, flags | IPC_NOWAIT) : -1;
     if (!tries ||
         (!(flags & IPC_NOWAIT) && must_call_after_try(&w, r == -1, EAGAIN)))
@@ -268,7 +271,7 @@ ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     ssize_t r;
-    const bool tries = must_try_first(&w, NULL);
+    const bool tries = must_try_nonblocking_first(&w, NULL);
     r = tries ? REAL(msgrcv)(id, message, bytes, type, flags | IPC_NOWAIT) : -1;
     if (!tries ||
         (!(flags & IPC_NOWAIT) && must_call_after_try(&w, r == -1, ENOMSG)))
@@ -293,7 +296,7 @@ static void record_posix_message(struct wait *w, mqd_t q, bool put, int err,
                                  uint64_t site)
 {
     struct ips_sync_object message, room;
-    if (!name_posix_queue(q, 0, &message))
+    if (!fill_posix_queue_sync_object(q, 0, &message))
         return;
     room = message;
     room.object = IPS_SYNC_OF_SPACE;
@@ -307,7 +310,7 @@ int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
     struct wait w = begin_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
-    const bool tries = must_try_first(&w, until);
+    const bool tries = must_try_nonblocking_first(&w, until);
     int r = tries ? REAL(mq_timedsend)(q, text, bytes, priority, &at_once) : -1;
     if (!tries || must_call_after_try(&w, r == -1, ETIMEDOUT))
         r = until ? REAL(mq_timedsend)(q, text, bytes, priority, until)
@@ -338,7 +341,7 @@ ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
     struct wait w = begin_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
-    const bool tries = must_try_first(&w, until);
+    const bool tries = must_try_nonblocking_first(&w, until);
     ssize_t r =
         tries ? REAL(mq_timedreceive)(q, text, bytes, priority, &at_once) : -1;
     if (!tries || must_call_after_try(&w, r == -1, ETIMEDOUT))
@@ -367,11 +370,11 @@ IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
 IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
 {
     uint64_t old = 0;
-    const bool on = event && ips_wrap_on();
+    const bool on = event && ips_wrap_must_record();
     const int sig =
         on && event->sigev_notify == SIGEV_SIGNAL ? event->sigev_signo : 0;
     if (on)
-        ips_own_table_use_process();
+        ips_own_fd_table_use_helper_process();
     if (sig)
         old = ips_note_mq_notify(q, sig);
     int r = REAL(mq_notify)(q, event);
@@ -383,7 +386,7 @@ IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
 /* The C library closes the descriptor without calling close(). */
 IPS_EXPORT int mq_close(mqd_t q)
 {
-    if (ips_wrap_on())
+    if (ips_wrap_must_record())
         ips_fd_clear(q);
     return REAL(mq_close)(q);
 }

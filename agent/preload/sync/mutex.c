@@ -35,10 +35,10 @@ bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m)
         bool in_shared = shared;                                               \
         int held_by = robust_mutex_holder_tid;                                 \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         IPS_SYNC_BEGINS(IPS_SYNC_MUTEX, at, mutex_holder_tid(at), site, call); \
         int r = real_call;                                                     \
-        struct ips_moment ret = ips_at_return(&call);                          \
+        struct ips_moment ret = ips_return_moment(&call);                      \
         if (ips_was_blocked(&call, &ret)) {                                    \
             struct ips_sync_object thing =                                     \
                 ips_name_sync_object(at, in_shared);                           \
@@ -107,7 +107,8 @@ static inline int record_uncontended_mutex_lock(const pthread_mutex_t *m, int r)
 {
     if (unlikely(ips_sync_all) && (r == 0 || r == EOWNERDEAD) &&
         !ips_mutex_is_nested(m))
-        ips_record_uncontended_now(IPS_SYNC_MUTEX, m, ips_mutex_is_shared(m));
+        ips_record_uncontended_acquire_now(IPS_SYNC_MUTEX, m,
+                                           ips_mutex_is_shared(m));
     return r;
 }
 
@@ -147,8 +148,8 @@ static __attribute__((noinline)) int lock_mutex_slow(pthread_mutex_t *m,
  * fast path does only what a free lock needs. */
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
-    ips_fetch_to_write(m);
-    if (unlikely(!ips_sync_on()) || is_free_in_single_thread(m))
+    ips_prefetch_for_write(m);
+    if (unlikely(!ips_sync_must_record()) || is_free_in_single_thread(m))
         return SREAL_WAIT(pthread_mutex_lock)(m);
     if (unlikely(is_robust(m) || is_mutex_held(m) || !ips_sync_attempts) ||
         unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
@@ -160,7 +161,7 @@ IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 IPS_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m,
                                        const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL_WAIT(pthread_mutex_timedlock)(m, until);
     LOCK(SREAL_WAIT(pthread_mutex_timedlock)(m, until));
 }
@@ -168,14 +169,15 @@ IPS_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m,
 IPS_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
                                        const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_is_time_valid(clock, until)))
+    if (unlikely(!ips_sync_must_record() ||
+                 !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(pthread_mutex_clocklock)(m, clock, until);
     LOCK(SREAL_WAIT(pthread_mutex_clocklock)(m, clock, until));
 }
 
 IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 {
-    bool on = ips_sync_on();
+    bool on = ips_sync_must_record();
     int r = SREAL(pthread_mutex_trylock)(m);
     if (!on)
         return r;
@@ -200,7 +202,7 @@ static inline bool must_record_uncontended_unlock(const pthread_mutex_t *m)
             if (likely(!must_record_uncontended_unlock(mutex)))                \
                 return real_call;                                              \
             bool in_shared = ips_mutex_is_shared(mutex);                       \
-            struct ips_moment at = ips_at_call();                              \
+            struct ips_moment at = ips_call_moment();                          \
             int done = real_call;                                              \
             if (done == (good))                                                \
                 ips_record_uncontended_release(IPS_SYNC_MUTEX, mutex,          \
@@ -209,7 +211,7 @@ static inline bool must_record_uncontended_unlock(const pthread_mutex_t *m)
         }                                                                      \
         struct ips_sync_object thing =                                         \
             ips_name_sync_object(mutex, ips_mutex_is_shared(mutex));           \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         int r = real_call;                                                     \
         if (r == (good))                                                       \
             ips_record_release(IPS_SYNC_MUTEX, &thing, call, 1, site);         \
@@ -236,8 +238,8 @@ static inline bool has_certainly_no_waiter(const pthread_mutex_t *m)
 
 IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
-    ips_fetch_to_write(m);
-    if (unlikely(!ips_sync_on()) || likely(has_certainly_no_waiter(m)))
+    ips_prefetch_for_write(m);
+    if (unlikely(!ips_sync_must_record()) || likely(has_certainly_no_waiter(m)))
         return SREAL(pthread_mutex_unlock)(m);
     return unlock_mutex_slow(m, IPS_SITE);
 }
@@ -267,21 +269,21 @@ static pthread_mutex_t *mtx_to_pthread_mutex(mtx_t *m)
 
 IPS_EXPORT int mtx_lock(mtx_t *m)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL_WAIT(mtx_lock)(m);
     MTX_LOCK(SREAL_WAIT(mtx_lock)(m));
 }
 
 IPS_EXPORT int mtx_timedlock(mtx_t *m, const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL_WAIT(mtx_timedlock)(m, until);
     MTX_LOCK(SREAL_WAIT(mtx_timedlock)(m, until));
 }
 
 IPS_EXPORT int mtx_trylock(mtx_t *m)
 {
-    bool on = ips_sync_on();
+    bool on = ips_sync_must_record();
     int r = SREAL(mtx_trylock)(m);
     if (on && likely(r == thrd_success) &&
         !ips_mutex_is_nested(mtx_to_pthread_mutex(m)))
@@ -295,7 +297,7 @@ IPS_EXPORT int mtx_trylock(mtx_t *m)
 
 IPS_EXPORT int mtx_unlock(mtx_t *m)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL(mtx_unlock)(m);
     UNLOCK(mtx_to_pthread_mutex(m), thrd_success, IPS_SITE,
            SREAL(mtx_unlock)(m));
@@ -308,16 +310,16 @@ IPS_EXPORT int mtx_unlock(mtx_t *m)
 
 IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL(pthread_spin_lock)(lock);
     if (likely(ips_sync_attempts && SREAL(pthread_spin_trylock)(lock) == 0)) {
         if (unlikely(ips_sync_all))
-            ips_record_uncontended_now(IPS_SYNC_SPIN, lock, false);
+            ips_record_uncontended_acquire_now(IPS_SYNC_SPIN, lock, false);
         return 0;
     }
     _Atomic uint32_t *spinning = &ips_spinning[ips_tried_slot(lock)];
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_SPIN, lock, 0, IPS_SITE, call);
     atomic_fetch_add(spinning, 1);
     int r = SREAL(pthread_spin_lock)(lock);
@@ -329,14 +331,14 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
         ips_record_acquire(IPS_SYNC_SPIN, &thing, call, ret, IPS_GOT_SPUN, 0,
                            IPS_SITE);
     } else if (unlikely(ips_sync_all) && r == 0) {
-        ips_record_uncontended_now(IPS_SYNC_SPIN, lock, false);
+        ips_record_uncontended_acquire_now(IPS_SYNC_SPIN, lock, false);
     }
     return r;
 }
 
 IPS_EXPORT int pthread_spin_trylock(pthread_spinlock_t *lock)
 {
-    bool on = ips_sync_on();
+    bool on = ips_sync_must_record();
     int r = SREAL(pthread_spin_trylock)(lock);
     if (on && likely(r == 0))
         ips_record_successful_try(IPS_SYNC_SPIN, lock, false, IPS_SITE);
@@ -348,7 +350,7 @@ IPS_EXPORT int pthread_spin_trylock(pthread_spinlock_t *lock)
 IPS_EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
 {
     uint32_t slot = ips_tried_slot(lock);
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL(pthread_spin_unlock)(lock);
     bool waited =
         atomic_load_explicit(&ips_spinning[slot], memory_order_relaxed) ||
@@ -356,7 +358,7 @@ IPS_EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_spin_unlock)(lock);
     struct ips_sync_object thing = ips_name_sync_object(lock, false);
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     int r = SREAL(pthread_spin_unlock)(lock);
     if (!waited)
         return ips_record_uncontended_release(IPS_SYNC_SPIN, lock, false, call),

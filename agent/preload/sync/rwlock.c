@@ -65,20 +65,21 @@ static uint32_t rwlock_writer_tid(const pthread_rwlock_t *l)
 
 #define LOCK(kind, try_call, real_call)                                        \
     do {                                                                       \
-        ips_fetch_to_write(l);                                                 \
+        ips_prefetch_for_write(l);                                             \
         if (likely(!must_wait_for_rwlock(l, kind) && ips_sync_attempts &&      \
                    try_call == 0)) {                                           \
             ips_me.locks++;                                                    \
             if (unlikely(ips_sync_all))                                        \
-                ips_record_uncontended_now(kind, l, is_rwlock_shared(l));      \
+                ips_record_uncontended_acquire_now(kind, l,                    \
+                                                   is_rwlock_shared(l));       \
             return 0;                                                          \
         }                                                                      \
         bool shared = is_rwlock_shared(l);                                     \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         IPS_SYNC_BEGINS(kind, l, rwlock_writer_tid(l), IPS_SITE, call);        \
         int r = real_call;                                                     \
-        struct ips_moment ret = ips_at_return(&call);                          \
+        struct ips_moment ret = ips_return_moment(&call);                      \
         if (ips_was_blocked(&call, &ret)) {                                    \
             struct ips_sync_object thing = ips_name_sync_object(l, shared);    \
             ips_record_acquire(kind, &thing, call, ret, IPS_GOT_SLEPT, r,      \
@@ -95,7 +96,7 @@ static uint32_t rwlock_writer_tid(const pthread_rwlock_t *l)
 
 IPS_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL_WAIT(pthread_rwlock_rdlock)(l);
     READ(SREAL_WAIT(pthread_rwlock_rdlock)(l));
 }
@@ -103,7 +104,7 @@ IPS_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 IPS_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() ||
+    if (unlikely(!ips_sync_must_record() ||
                  !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until);
     READ(SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until));
@@ -112,14 +113,15 @@ IPS_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l,
 IPS_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_is_time_valid(clock, until)))
+    if (unlikely(!ips_sync_must_record() ||
+                 !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until);
     READ(SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until));
 }
 
 IPS_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL_WAIT(pthread_rwlock_wrlock)(l);
     WRITE(SREAL_WAIT(pthread_rwlock_wrlock)(l));
 }
@@ -127,7 +129,7 @@ IPS_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 IPS_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() ||
+    if (unlikely(!ips_sync_must_record() ||
                  !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until);
     WRITE(SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until));
@@ -136,7 +138,8 @@ IPS_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l,
 IPS_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_is_time_valid(clock, until)))
+    if (unlikely(!ips_sync_must_record() ||
+                 !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until);
     WRITE(SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until));
 }
@@ -153,23 +156,23 @@ static int record_rwlock_try(pthread_rwlock_t *l, enum ips_sync kind, int r,
 
 IPS_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 {
-    bool on = ips_sync_on();
+    bool on = ips_sync_must_record();
     int r = SREAL(pthread_rwlock_tryrdlock)(l);
     return on ? record_rwlock_try(l, IPS_SYNC_RDLOCK, r, IPS_SITE) : r;
 }
 
 IPS_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
-    bool on = ips_sync_on();
+    bool on = ips_sync_must_record();
     int r = SREAL(pthread_rwlock_trywrlock)(l);
     return on ? record_rwlock_try(l, IPS_SYNC_WRLOCK, r, IPS_SITE) : r;
 }
 
 IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL(pthread_rwlock_unlock)(l);
-    ips_fetch_to_write(l);
+    ips_prefetch_for_write(l);
     bool waited = rwlock_check_waiters_and_clear_mark(l);
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_rwlock_unlock)(l);
@@ -178,7 +181,7 @@ IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
     enum ips_sync kind = ips_sync_known.rwlock && l->__data.__readers & WRITING
                              ? IPS_SYNC_WRLOCK
                              : IPS_SYNC_RDLOCK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     int r = SREAL(pthread_rwlock_unlock)(l);
     if (!waited)
         return ips_record_uncontended_release(kind, l, shared, call), r;

@@ -39,25 +39,25 @@ static inline bool is_sem_zero(const sem_t *s)
  * points even if they do not wait. */
 #define SEM_WAIT(real_call)                                                    \
     do {                                                                       \
-        ips_fetch_to_write(s);                                                 \
+        ips_prefetch_for_write(s);                                             \
         int saved = errno;                                                     \
         pthread_testcancel();                                                  \
         if (likely(!is_sem_zero(s) && ips_sync_attempts &&                     \
                    SREAL(sem_trywait)(s) == 0)) {                              \
             if (unlikely(ips_sync_all))                                        \
-                ips_record_uncontended_now(IPS_SYNC_SEMAPHORE, s,              \
-                                           is_sem_shared(s));                  \
+                ips_record_uncontended_acquire_now(IPS_SYNC_SEMAPHORE, s,      \
+                                                   is_sem_shared(s));          \
             return 0;                                                          \
         }                                                                      \
         errno = saved;                                                         \
         bool shared = is_sem_shared(s);                                        \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, s, 0, IPS_SITE, call);             \
         int r;                                                                 \
         IPS_REPEAT_AFTER_SAMPLE(r, real_call, r != 0, errno, (void)0);         \
         saved = errno;                                                         \
-        struct ips_moment ret = ips_at_return(&call);                          \
+        struct ips_moment ret = ips_return_moment(&call);                      \
         if (ips_was_blocked(&call, &ret)) {                                    \
             struct ips_sync_object thing = ips_name_sync_object(s, shared);    \
             ips_record_acquire(IPS_SYNC_SEMAPHORE, &thing, call, ret,          \
@@ -72,14 +72,14 @@ static inline bool is_sem_zero(const sem_t *s)
 
 IPS_EXPORT int sem_wait(sem_t *s)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL_WAIT(sem_wait)(s);
     SEM_WAIT(SREAL_WAIT(sem_wait)(s));
 }
 
 IPS_EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() ||
+    if (unlikely(!ips_sync_must_record() ||
                  !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(sem_timedwait)(s, until);
     SEM_WAIT(SREAL_WAIT(sem_timedwait)(s, until));
@@ -88,14 +88,15 @@ IPS_EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 IPS_EXPORT int sem_clockwait(sem_t *s, clockid_t clock,
                              const struct timespec *until)
 {
-    if (unlikely(!ips_sync_on() || !ips_sync_is_time_valid(clock, until)))
+    if (unlikely(!ips_sync_must_record() ||
+                 !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(sem_clockwait)(s, clock, until);
     SEM_WAIT(SREAL_WAIT(sem_clockwait)(s, clock, until));
 }
 
 IPS_EXPORT int sem_trywait(sem_t *s)
 {
-    bool on = ips_sync_on();
+    bool on = ips_sync_must_record();
     int r = SREAL(sem_trywait)(s), saved = errno;
     if (on && likely(r == 0))
         ips_record_successful_try(IPS_SYNC_SEMAPHORE, s, is_sem_shared(s),
@@ -109,16 +110,16 @@ IPS_EXPORT int sem_trywait(sem_t *s)
 /* Must be async-signal-safe: sem_post is also called in signal handlers. */
 IPS_EXPORT int sem_post(sem_t *s)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL(sem_post)(s);
-    ips_fetch_to_write(s);
+    ips_prefetch_for_write(s);
     bool waited = sem_check_waiters_and_clear_mark(s);
     if (likely(!waited && !ips_sync_all))
         return SREAL(sem_post)(s);
     bool shared = is_sem_shared(s);
     int saved = errno;
     struct ips_sync_object thing = ips_name_sync_object(s, waited && shared);
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     errno = saved;
     int r = SREAL(sem_post)(s);
     saved = errno;
@@ -135,20 +136,20 @@ IPS_EXPORT int sem_post(sem_t *s)
 /* Every arrival is recorded: the last one of a round releases the others. */
 IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_must_record()))
         return SREAL_WAIT(pthread_barrier_wait)(b);
     uint32_t shared = 1;
     if (ips_sync_known.barrier)
         memcpy(&shared, (const char *)b + 12, sizeof(shared));
     struct ips_sync_object thing = ips_name_sync_object(b, shared != 0);
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_BARRIER, b, 0, IPS_SITE, call);
     int r = SREAL_WAIT(pthread_barrier_wait)(b);
     bool serial = r == PTHREAD_BARRIER_SERIAL_THREAD;
     if (r == 0 || serial)
-        ips_record_acquire(IPS_SYNC_BARRIER, &thing, call, ips_at_return(&call),
-                           serial, 0, IPS_SITE);
+        ips_record_acquire(IPS_SYNC_BARRIER, &thing, call,
+                           ips_return_moment(&call), serial, 0, IPS_SITE);
     return r;
 }
 
@@ -176,10 +177,10 @@ static void run_once_function(void)
     do {                                                                       \
         struct once o = {fn, false};                                           \
         struct ips_sync_object thing = ips_name_sync_object(control, false);   \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_call_moment();                            \
         once_now = &o;                                                         \
         real_call;                                                             \
-        struct ips_moment ret = ips_at_return(&call);                          \
+        struct ips_moment ret = ips_return_moment(&call);                      \
         if (ips_sub_sat(ret.t, call.t) < ips_wrap_blocked)                     \
             break; /* no thread slept in so short a time */                    \
         if (o.ran)                                                             \
@@ -196,7 +197,7 @@ static bool is_once_done(const int *control)
 
 IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
 {
-    if (unlikely(!ips_sync_on()) || likely(is_once_done(control)))
+    if (unlikely(!ips_sync_must_record()) || likely(is_once_done(control)))
         return SREAL_WAIT(pthread_once)(control, fn);
     int r = 0;
     ONCE(control, r = SREAL_WAIT(pthread_once)(control, run_once_function));
@@ -205,7 +206,7 @@ IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
 
 IPS_EXPORT void call_once(once_flag *flag, void (*fn)(void))
 {
-    if (unlikely(!ips_sync_on()) ||
+    if (unlikely(!ips_sync_must_record()) ||
         likely(is_once_done((const int *)(const void *)flag)))
         SREAL_WAIT(call_once)(flag, fn);
     else

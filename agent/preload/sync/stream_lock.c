@@ -25,7 +25,7 @@ struct stream_lock {
 static enum { UNCHECKED, UNKNOWN, KNOWN } layout;
 static int first_count; /* `count` after the holder's first call */
 
-static void check_layout(void)
+static void check_stream_lock_layout(void)
 {
     FILE f;
     struct stream_lock lock = {0};
@@ -52,21 +52,21 @@ static void check_layout(void)
 /* Every wrapper calls this first. False: nothing is recorded. */
 static bool is_stream_lock_recorded(const FILE *f)
 {
-    if (unlikely(!ips_sync_on()) || !f->_lock)
+    if (unlikely(!ips_sync_must_record()) || !f->_lock)
         return false;
     if (unlikely(__atomic_load_n(&layout, __ATOMIC_ACQUIRE) == UNCHECKED))
-        check_layout();
+        check_stream_lock_layout();
     return true;
 }
 
-static const struct stream_lock *lock_of(const FILE *f)
+static const struct stream_lock *stream_lock_of_file(const FILE *f)
 {
     return (const struct stream_lock *)(const void *)f->_lock;
 }
 
 static bool may_be_held_by_another(const FILE *f)
 {
-    const struct stream_lock *lock = lock_of(f);
+    const struct stream_lock *lock = stream_lock_of_file(f);
     return layout != KNOWN ||
            (__atomic_load_n(&lock->word, __ATOMIC_RELAXED) != 0 &&
             __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) !=
@@ -76,7 +76,7 @@ static bool may_be_held_by_another(const FILE *f)
 /* Whether this thread, which holds the lock, has taken it only once. */
 static bool is_held_once(const FILE *f)
 {
-    return layout != KNOWN || lock_of(f)->count == first_count;
+    return layout != KNOWN || stream_lock_of_file(f)->count == first_count;
 }
 
 /* Whether locks for which no thread waits must be recorded (--locks=all). */
@@ -88,7 +88,7 @@ static inline bool must_record_uncontended(void)
 static void record_uncontended_stream_lock(const FILE *f)
 {
     if (must_record_uncontended() && is_held_once(f))
-        ips_record_uncontended_now(IPS_SYNC_MUTEX, f->_lock, false);
+        ips_record_uncontended_acquire_now(IPS_SYNC_MUTEX, f->_lock, false);
 }
 
 /* The next two are fast tests for the usual case. take_stream_lock_if_free
@@ -98,13 +98,15 @@ static void record_uncontended_stream_lock(const FILE *f)
 static inline bool take_stream_lock_if_free(FILE *f)
 {
     return layout == KNOWN && !ips_sync_all && ips_sync_attempts &&
-           __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) == 0 &&
+           __atomic_load_n(&stream_lock_of_file(f)->word, __ATOMIC_RELAXED) ==
+               0 &&
            SREAL(ftrylockfile)(f) == 0;
 }
 static inline bool has_no_stream_waiter(const FILE *f)
 {
     return layout == KNOWN && !ips_sync_all &&
-           __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) <= 1 &&
+           __atomic_load_n(&stream_lock_of_file(f)->word, __ATOMIC_RELAXED) <=
+               1 &&
            !ips_may_have_tried_mark(f->_lock);
 }
 
@@ -112,10 +114,10 @@ static void lock_stream_and_record(FILE *f, uint64_t site)
 {
     IPS_WAIT_MARK;
     struct ips_sync_object thing = ips_name_sync_object(f->_lock, false);
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_MUTEX, f->_lock, 0, site, call);
     SREAL_WAIT(flockfile)(f);
-    struct ips_moment ret = ips_at_return(&call);
+    struct ips_moment ret = ips_return_moment(&call);
     if (ips_was_blocked(&call, &ret))
         ips_record_acquire(IPS_SYNC_MUTEX, &thing, call, ret, IPS_GOT_SLEPT, 0,
                            site);
@@ -162,7 +164,7 @@ static void unlock_stream_and_record(FILE *f, bool waited, uint64_t site)
 {
     const void *lock = f->_lock; /* after the unlock the stream may be closed */
     struct ips_sync_object thing = ips_name_sync_object(lock, false);
-    struct ips_moment call = ips_at_call();
+    struct ips_moment call = ips_call_moment();
     SREAL(funlockfile)(f);
     if (waited)
         ips_record_release(IPS_SYNC_MUTEX, &thing, call, 1, site);
@@ -173,10 +175,10 @@ static void unlock_stream_and_record(FILE *f, bool waited, uint64_t site)
 static __attribute__((noinline)) void unlock_stream_slow(FILE *f, uint64_t site)
 {
     bool last = is_stream_lock_recorded(f) && is_held_once(f);
-    bool waited =
-        last && (layout != KNOWN ||
-                 __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) > 1 ||
-                 ips_test_and_clear_tried_mark(f->_lock));
+    bool waited = last && (layout != KNOWN ||
+                           __atomic_load_n(&stream_lock_of_file(f)->word,
+                                           __ATOMIC_RELAXED) > 1 ||
+                           ips_test_and_clear_tried_mark(f->_lock));
     if (unlikely(waited || (last && must_record_uncontended())))
         unlock_stream_and_record(f, waited, site);
     else

@@ -115,7 +115,7 @@ static void check_barrier_layout(void)
  * at once do no harm: both store the same values, ips_sync_ready last. */
 bool ips_sync_check_layouts(void)
 {
-    ips_find_install_stubs();
+    ips_install_real_function_stubs();
     if (ips_core.wrap_state != IPS_WRAP_ON || ips_me.in_vfork)
         return false;
     int saved = errno;
@@ -150,8 +150,8 @@ struct map_entry {
 #define PAGE_BITS 12
 static struct map_entry map_cache[PLACES] IPS_TABLE;
 
-static bool map_entry_read(struct map_entry *p, uint64_t page,
-                           struct ips_sync_object *out)
+static bool read_map_cache_entry(struct map_entry *p, uint64_t page,
+                                 struct ips_sync_object *out)
 {
     uint32_t turn = atomic_load_explicit(&p->turn, memory_order_acquire);
     if ((turn & 1) || p->page != page || p->until < ips_core_stamp_now())
@@ -164,8 +164,8 @@ static bool map_entry_read(struct map_entry *p, uint64_t page,
     return true;
 }
 
-static void map_entry_write(struct map_entry *p, uint64_t page,
-                            const struct ips_sync_object *in)
+static void write_map_cache_entry(struct map_entry *p, uint64_t page,
+                                  const struct ips_sync_object *in)
 {
     uint32_t turn = atomic_load(&p->turn);
     if ((turn & 1) ||
@@ -278,7 +278,7 @@ static long read_maps_for_address(void *arg)
 static bool find_mapping_of_address(uint64_t at, struct map_line *m)
 {
     struct mapping_search finding = {at, m};
-    return ips_run_with_own_table(read_maps_for_address, &finding) == 1;
+    return ips_run_with_own_fd_table(read_maps_for_address, &finding) == 1;
 }
 
 void ips_name_shared_object(const volatile void *at,
@@ -289,13 +289,13 @@ void ips_name_shared_object(const volatile void *at,
     struct map_entry *p = &map_cache[(page * 0x9e3779b97f4a7c15ull) >> 58];
     struct map_line m;
     struct ips_sync_object t = {0, 0, page << PAGE_BITS};
-    if (!map_entry_read(p, page, &t)) {
+    if (!read_map_cache_entry(p, page, &t)) {
         if (find_mapping_of_address(address, &m) && m.shared) {
             t.dev = makedev((unsigned)m.major, (unsigned)m.minor);
             t.ino = m.ino;
             t.object = (page << PAGE_BITS) - m.start + m.offset;
         }
-        map_entry_write(p, page, &t);
+        write_map_cache_entry(p, page, &t);
     }
     out->dev = t.dev;
     out->ino = t.ino;
@@ -340,8 +340,8 @@ void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,
 void ips_record_release(enum ips_sync kind, const struct ips_sync_object *thing,
                         struct ips_moment call, int value, uint64_t site)
 {
-    write_sync_record(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call),
-                      value, 0, site);
+    write_sync_record(IPS_REC_RELEASE, kind, thing, call,
+                      ips_return_moment(&call), value, 0, site);
     ips_module_record_once(site);
 }
 
@@ -419,7 +419,7 @@ bool ips_test_and_clear_tried_mark_slow(uint32_t slot)
 
 void ips_note_failed_try(const volatile void *at)
 {
-    struct ips_extra *extra = ips_extra();
+    struct ips_extra *extra = ips_extra_get_or_map();
     uint64_t now = ips_core_stamp_now();
     atomic_store_explicit(&ips_tried[ips_tried_slot(at)], now,
                           memory_order_relaxed);
@@ -448,7 +448,7 @@ void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
     if (ips_try_at == at)
         ips_try_at = NULL;
     if (!tried && ips_sync_all)
-        ips_record_uncontended_now(kind, at, shared);
+        ips_record_uncontended_acquire_now(kind, at, shared);
     if (!tried)
         return;
     struct ips_sync_object thing = ips_name_sync_object(at, shared);

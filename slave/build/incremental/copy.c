@@ -29,7 +29,7 @@ static int copy_columns(const struct b_incremental *k, struct ips_graph *to)
     uint32_t n = 0;
     for (uint32_t c = 0; c < g->chain_count; c++)
         n += g->chains[c].count;
-    int rc = ips_graph_alloc_bare(to, n, g->chain_count, k->b.err);
+    int rc = ips_graph_alloc_uncleared(to, n, g->chain_count, k->b.err);
     size_t room = (size_t)n + 1;
     if (rc < 0)
         return rc;

@@ -44,7 +44,7 @@ static struct ips_build_counts count_open_receives(struct b_incremental *k,
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
     struct ips_build_counts was = k->built.counts, n;
-    struct match_cursor f = g_resume_inflow(b, x, to);
+    struct match_cursor f = g_resume_match_cursor(b, x, to);
     x->waits = x->reads.n;
     for (uint32_t i = x->open; i < x->reads.n; i++)
         if (!find_send_or_count_unmatched(b, &f, x->reads.v[i].len) &&
@@ -153,7 +153,8 @@ static uint32_t border_of_node_chain(const struct b_incremental *k,
     return k->chains[ips_chain_of(&k->built.g, node)].limit;
 }
 
-static void lower_border(struct b_incremental *k, uint32_t c, uint32_t node)
+static void move_border_back_to_node(struct b_incremental *k, uint32_t c,
+                                     uint32_t node)
 {
     k->chains[c].limit = ips_min_u32(k->chains[c].limit, node);
 }
@@ -193,12 +194,12 @@ static void estimate_border(struct b_incremental *k, uint32_t c,
     x->limit = g_first_young_node(k, c, newest);
     for (uint32_t n = 0; n < x->m.taken_count; n++)
         if (x->goes_on && x->m.taken_signal[n].node != IPS_NO_NODE)
-            lower_border(k, c, x->m.taken_signal[n].node);
+            move_border_back_to_node(k, c, x->m.taken_signal[n].node);
 }
 
 /* If the run delay of the chain was read, moves its border back to the start of
  * a window between two readings. */
-static void lower_limit_to_window(struct b_incremental *k, uint32_t c)
+static void move_border_back_to_window(struct b_incremental *k, uint32_t c)
 {
     const struct g_chain *x = &k->chains[c];
     uint32_t best = b_first_open_node(&k->b, c), end = g_node_after_chain(k, c);
@@ -211,19 +212,20 @@ static void lower_limit_to_window(struct b_incremental *k, uint32_t c)
         if (node > best && node <= x->limit && (!x->goes_on || node < end))
             best = node;
     }
-    lower_border(k, c, best);
+    move_border_back_to_node(k, c, best);
 }
 
 /* Moves the border back if it is between a send that blocked and the node of
  * the send's return. */
-static void keep_send_with_return(struct b_incremental *k, uint32_t c)
+static void move_border_back_to_blocked_send(struct b_incremental *k,
+                                             uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
     uint32_t v = k->chains[c].limit;
     if (v > b_first_open_node(&k->b, c) && v < g_node_after_chain(k, c) &&
         g->kind[v] == IPS_NODE_AUX && g->kind[v - 1] == IPS_NODE_SEND &&
         g->site[v] == g->site[v - 1])
-        lower_border(k, c, v - 1);
+        move_border_back_to_node(k, c, v - 1);
 }
 
 /* Returns the earliest time of all nodes that are not final, ns. */
@@ -240,8 +242,8 @@ static uint64_t earliest_open_node_ns(const struct b_incremental *k)
  * node that is not final. All arcs lead forwards in time (otherwise no state is
  * kept). So nodes before t, the earliest time of a node that is not final, need
  * no check. */
-static void lower_limit_for_arcs(struct b_incremental *k, uint32_t c,
-                                 uint64_t t)
+static void move_border_back_for_arcs(struct b_incremental *k, uint32_t c,
+                                      uint64_t t)
 {
     const struct ips_graph *g = &k->built.g;
     struct g_chain *x = &k->chains[c];
@@ -257,7 +259,7 @@ static void lower_limit_for_arcs(struct b_incremental *k, uint32_t c,
     }
 }
 
-static void lower_limits_for_joins(struct b_incremental *k)
+static void move_borders_back_for_joins(struct b_incremental *k)
 {
     const struct build *b = &k->b;
     for (uint32_t i = 0; i < b->joins.n; i++) {
@@ -265,18 +267,19 @@ static void lower_limits_for_joins(struct b_incremental *k)
         if (j->node == IPS_NO_NODE || j->child == IPS_NONE ||
             j->node < border_of_node_chain(k, j->node))
             continue;
-        lower_border(k, j->child,
-                     ips_max_u32(b_get_end_node(b, j->child),
-                                 b_first_open_node(b, j->child)));
+        move_border_back_to_node(k, j->child,
+                                 ips_max_u32(b_get_end_node(b, j->child),
+                                             b_first_open_node(b, j->child)));
     }
 }
 
-static void lower_limits_for_bent_nodes(struct b_incremental *k)
+static void move_borders_back_for_lowered_nodes(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->bent.n; i++)
         if (k->bent.v[i].by >= border_of_node_chain(k, k->bent.v[i].by))
-            lower_border(k, ips_chain_of(&k->built.g, k->bent.v[i].node),
-                         k->bent.v[i].node);
+            move_border_back_to_node(
+                k, ips_chain_of(&k->built.g, k->bent.v[i].node),
+                k->bent.v[i].node);
 }
 
 static uint64_t sum_borders(const struct b_incremental *k)
@@ -297,26 +300,27 @@ static void find_borders(struct b_incremental *k)
     for (uint32_t i = 0; i < k->built.end_count; i++) {
         const struct g_end *x = &k->ends[i];
         if (!x->shut && b->ends[i].local && x->waits < x->reads.n)
-            lower_border(k, x->reads.v[x->waits].chain,
-                         x->reads.v[x->waits].node);
+            move_border_back_to_node(k, x->reads.v[x->waits].chain,
+                                     x->reads.v[x->waits].node);
     }
     do {
         before = sum_borders(k);
         uint64_t t = earliest_open_node_ns(k);
         for (uint32_t c = 0; c < n; c++) {
-            lower_limit_for_arcs(k, c, t);
-            lower_limit_to_window(k, c);
-            keep_send_with_return(k, c);
+            move_border_back_for_arcs(k, c, t);
+            move_border_back_to_window(k, c);
+            move_border_back_to_blocked_send(k, c);
         }
-        lower_limits_for_joins(k);
-        lower_limits_for_bent_nodes(k);
+        move_borders_back_for_joins(k);
+        move_borders_back_for_lowered_nodes(k);
     } while (sum_borders(k) != before);
 }
 
 /* Whether the nodes after the border can be made again from the saved columns.
  * They cannot if an operation there is on an end that is `shut`, or if an arc
  * comes from the END of a chain that goes on. */
-static bool can_be_made_again(const struct b_incremental *k, uint32_t c)
+static bool can_nodes_after_border_be_remade(const struct b_incremental *k,
+                                             uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
     const struct g_chain *x = &k->chains[c];
@@ -414,7 +418,7 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
     struct ips_build_counts was = k->built.counts, n;
-    struct match_cursor f = g_resume_inflow(b, x, to);
+    struct match_cursor f = g_resume_match_cursor(b, x, to);
     uint32_t from = k->built.ends[to].peer_end, drop = 0, open = x->open;
     const struct g_mark *m = &x->mark;
     if (m->made && m->i > open &&
@@ -508,13 +512,13 @@ static void save_counts_for_next_call(struct b_incremental *k)
         memcpy(k->used, b->traffic_last.v, k->traffic_count * sizeof(*k->used));
 }
 
-int g_finalize(struct b_incremental *k)
+int g_finalize_nodes_before_borders(struct b_incremental *k)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &k->built.g;
     find_borders(k);
     for (uint32_t c = 0; c < g->chain_count; c++)
-        if (!can_be_made_again(k, c))
+        if (!can_nodes_after_border_be_remade(k, c))
             k->b.broken = true;
     if (k->b.broken)
         return 0;

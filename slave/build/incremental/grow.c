@@ -55,7 +55,7 @@ void b_incremental_add_window(struct build *b, uint32_t c,
         x->windows.v[x->windows.n++] = *w;
 }
 
-void b_incremental_add_bent_node(struct build *b, uint32_t node, uint32_t by)
+void b_incremental_add_lowered(struct build *b, uint32_t node, uint32_t by)
 {
     struct b_incremental *k = b->incremental;
     if (k->bent.n >= G_BENT_MOST || B_MORE(k->bent, NULL) < 0)
@@ -204,7 +204,7 @@ static int run_passes_after_nodes(struct b_incremental *k)
     uint64_t newest = g_newest_record_ns(k);
     for (uint32_t c = 0; c < g->chain_count; c++)
         k->chains[c].old = g_first_young_node(k, c, newest);
-    int rc = g_match(k);
+    int rc = g_match_open_sends_and_receives(k);
     g_add_counts(&k->built.counts, &k->matched, false);
     if (rc < 0 || b->broken)
         return rc;
@@ -222,12 +222,13 @@ static int run_passes_after_nodes(struct b_incremental *k)
     }
     if (rc == 0 && !b->broken && k->tables)
         b_distribute_run_delays(b); /* tables need no other part of
-                                       b_order_times_and_waits() */
+                                       b_make_times_consistent() */
     if (rc == 0 && !b->broken && !k->tables)
-        rc = b_order_times_and_waits(b);
+        rc = b_make_times_consistent(b);
     if (rc == 0 && !b->broken)
         rc = b_make_tables(b);
-    return rc == 0 && !b->broken && !k->tables ? b_list_unended_waits(b) : rc;
+    return rc == 0 && !b->broken && !k->tables ? b_list_waits_without_waker(b)
+                                               : rc;
 }
 
 static void set_build_effort(const struct b_incremental *k, uint64_t events,
@@ -325,7 +326,7 @@ static int build_whole(struct b_incremental **kept,
     }
     if (fine && k->built.open && !k->b.polls.n && !k->b.packets.n &&
         !k->b.unfinished_sends.n && !k->b.doubtful && g_init_state(k) == 0 &&
-        !k->b.broken && g_finalize(k) == 0 && !k->b.broken)
+        !k->b.broken && g_finalize_nodes_before_borders(k) == 0 && !k->b.broken)
         return 0;
     ips_build_incremental_free(k);
     *kept = NULL;
@@ -346,7 +347,7 @@ int ips_build_further(struct b_incremental **kept,
         rc = continue_build(k, out, took);
         *done = rc == 0 && !k->b.broken;
     }
-    if (!*done || g_finalize(k) < 0 || k->b.broken) {
+    if (!*done || g_finalize_nodes_before_borders(k) < 0 || k->b.broken) {
         ips_build_incremental_free(k);
         *kept = NULL;
     }

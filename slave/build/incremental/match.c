@@ -19,9 +19,9 @@ struct b_send *g_get_send_at(const struct build *b, const struct b_end *e,
     return b_send_at(b, k->at + at->i);
 }
 
-static struct b_send_cursor begin_sends_at(const struct build *b,
-                                           const struct b_end *e,
-                                           struct g_send_position at)
+static struct b_send_cursor begin_send_cursor_at(const struct build *b,
+                                                 const struct b_end *e,
+                                                 struct g_send_position at)
 {
     struct b_send_cursor s = {.op = g_get_send_at(b, e, &at),
                               .block = IPS_NONE};
@@ -35,11 +35,12 @@ static struct b_send_cursor begin_sends_at(const struct build *b,
     return s;
 }
 
-struct match_cursor g_resume_inflow(const struct build *b,
-                                    const struct g_end *x, uint32_t to)
+struct match_cursor g_resume_match_cursor(const struct build *b,
+                                          const struct g_end *x, uint32_t to)
 {
     uint32_t from = b->out->ends[to].peer_end;
-    struct match_cursor f = {.send = begin_sends_at(b, &b->ends[from], x->at),
+    struct match_cursor f = {.send =
+                                 begin_send_cursor_at(b, &b->ends[from], x->at),
                              .read = x->read,
                              .sent = x->sent,
                              .whole = b->out->ends[from].closed};
@@ -54,7 +55,7 @@ static void reset_cpu_after_send_calls(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
     struct b_send_cursor s =
-        begin_sends_at(b, &b->ends[end], k->ends[end].first);
+        begin_send_cursor_at(b, &b->ends[end], k->ends[end].first);
     for (; s.op; b_next_send(b, &s))
         s.op->past_cpu_ns =
             ips_sub_sat(k->built.g.w[s.op->node], b->cpu_at[s.op->node]);
@@ -65,14 +66,14 @@ static void match_open_blocked_sends(struct b_incremental *k, uint32_t from,
 {
     struct build *b = &k->b;
     const struct g_end *x = &k->ends[to], *y = &k->ends[from];
-    struct b_full_sends room = {.send =
-                                    begin_sends_at(b, &b->ends[from], y->first),
-                                .sent = y->first_sent,
-                                .read = x->got,
-                                .reads = x->reads.v,
-                                .count = x->reads.n,
-                                .last = x->got_last,
-                                .always = B_ROOM_ALWAYS_BYTES};
+    struct b_full_sends room = {
+        .send = begin_send_cursor_at(b, &b->ends[from], y->first),
+        .sent = y->first_sent,
+        .read = x->got,
+        .reads = x->reads.v,
+        .count = x->reads.n,
+        .last = x->got_last,
+        .always = B_ROOM_ALWAYS_BYTES};
     b_match_blocked_sends(b, &room);
     for (uint32_t i = x->seen; i < x->reads.n; i++)
         b->broken |= x->reads.v[i].t_ret <= y->room_ns;
@@ -98,11 +99,11 @@ static uint32_t match_until(struct build *b, struct g_end *x,
     return i;
 }
 
-static void match_data(struct b_incremental *k, uint32_t to)
+static void match_open_receives_of_end(struct b_incremental *k, uint32_t to)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
-    struct match_cursor f = g_resume_inflow(b, x, to);
+    struct match_cursor f = g_resume_match_cursor(b, x, to);
     const struct ips_build_counts *n = &b->out->counts;
     uint64_t unmatched = n->unmatched, pending = n->pending;
     uint32_t i = x->open;
@@ -110,8 +111,8 @@ static void match_data(struct b_incremental *k, uint32_t to)
     if (i == x->waits)
         return;
     /* All receives of the end are of one thread. Nearly all that are old enough
-     * will become final. Then g_finalize() continues after them, from x->mark,
-     * and need not match them again. */
+     * will become final. Then g_finalize_nodes_before_borders() continues after
+     * them, from x->mark, and need not match them again. */
     i = match_until(b, x, &f, i, k->chains[x->reads.v[i].chain].old);
     x->mark = (struct g_mark){.made = true,
                               .i = i,
@@ -152,7 +153,7 @@ static int set_new_ext_positions(struct b_incremental *k)
     return 0;
 }
 
-int g_match(struct b_incremental *k)
+int g_match_open_sends_and_receives(struct b_incremental *k)
 {
     struct build *b = &k->b;
     struct ips_end *rows = k->built.ends;
@@ -168,11 +169,11 @@ int g_match(struct b_incremental *k)
             match_open_blocked_sends(k, rows[i].peer_end, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
             b_mark_remote_sends_preempted(
-                b, begin_sends_at(b, &b->ends[i], k->ends[i].first));
+                b, begin_send_cursor_at(b, &b->ends[i], k->ends[i].first));
     }
     for (uint32_t i = 0; i < n && rc == 0; i++)
         if (!k->ends[i].shut && b->ends[i].local)
-            match_data(k, i);
+            match_open_receives_of_end(k, i);
     for (uint32_t i = 0; i < n; i++) {
         rows[i].sent_bytes =
             ips_add_sat(rows[i].sent_bytes, b->ends[i].sent_before);

@@ -306,7 +306,7 @@ static int scan_chain(struct b_incremental *k, uint32_t c,
         return 0;
     }
     *scratch = x->walk;
-    int rc = b_scan_new(b, b->chains[c].last_stream, scratch);
+    int rc = b_scan_new_records(b, b->chains[c].last_stream, scratch);
     s->fresh = s->delay_count - readings;
     k->built.procs[p].events += s->events - events;
     b->procs[p].last_ns = ips_max_u64(b->procs[p].last_ns, s->last_ns);
@@ -326,7 +326,7 @@ int g_scan_more(struct b_incremental *k)
     ips_free_large(scratch);
     if (rc == 0)
         rc = regroup_delays(&k->b);
-    b_sum_guesses_and_losses(&k->b);
+    b_sum_guesses_and_lost_records(&k->b);
     return rc;
 }
 

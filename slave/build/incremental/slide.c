@@ -289,7 +289,7 @@ static void switch_to_new_columns(struct b_incremental *k,
 
 /* Computes the new first node number and the space of every chain, with room
  * for the new records. Returns the total number of node numbers. */
-static uint64_t assign_new_numbers(struct slide *s)
+static uint64_t assign_new_node_ranges_to_chains(struct slide *s)
 {
     struct b_incremental *k = s->k;
     uint64_t first = 0;
@@ -314,7 +314,7 @@ static int compact_nodes(struct slide *s)
     struct ips_graph *g = &k->built.g;
     struct b_incremental to = {.slid = true};
     int rc = find_pins(s);
-    uint64_t room = rc < 0 ? 0 : assign_new_numbers(s);
+    uint64_t room = rc < 0 ? 0 : assign_new_node_ranges_to_chains(s);
     if (rc == 0 && room >= IPS_NO_NODE)
         rc = ips_err_set(k->b.err, IPS_E_LIMIT, "2^32 nodes");
     if (rc == 0)

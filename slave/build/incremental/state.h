@@ -44,8 +44,8 @@ struct g_chain {
     uint32_t old;
     /* sums over the nodes before `old`, from g_make_table_weights() */
     struct g_sums sums;
-    /* the chain's border (build/incremental/grow.h), while g_finalize() moves
-     * it */
+    /* the chain's border (build/incremental/grow.h), while
+     * g_finalize_nodes_before_borders() moves it */
     uint32_t limit;
 };
 
@@ -75,8 +75,8 @@ struct g_end {
     uint32_t open;
     /* the first receive whose send is not known yet; reads.n: there is none */
     uint32_t waits;
-    /* the matching state, from g_match(), before the first receive that is not
-     * old enough to be final */
+    /* the matching state, from g_match_open_sends_and_receives(), before the
+     * first receive that is not old enough to be final */
     struct g_mark mark;
     /* bytes of the receives that were dropped: those before reads.v[0] */
     uint64_t got;
@@ -157,8 +157,8 @@ struct b_incremental {
  * of one; NULL: the send does not exist yet. */
 struct b_send *g_get_send_at(const struct build *b, const struct b_end *e,
                              struct g_send_position *at);
-struct match_cursor g_resume_inflow(const struct build *b,
-                                    const struct g_end *k, uint32_t to);
+struct match_cursor g_resume_match_cursor(const struct build *b,
+                                          const struct g_end *k, uint32_t to);
 /* Adds each count of *b to *a, or subtracts it if `minus`. */
 void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
                   bool minus);
@@ -182,7 +182,7 @@ void g_restore_rows(struct b_incremental *k);
 int g_make_more_nodes(struct b_incremental *k) IPS_MUST_USE;
 /* drops the first n nodes of *r */
 void g_drop_raw_nodes(struct g_raw *r, uint32_t n);
-int g_match(struct b_incremental *k)
+int g_match_open_sends_and_receives(struct b_incremental *k)
     IPS_MUST_USE; /* build/incremental/match.c */
 /* build/incremental/slide.c, for tables alone: if some chain has too little
  * space for its new records, drops final nodes to make space. */
@@ -198,10 +198,10 @@ uint64_t g_newest_record_ns(const struct b_incremental *k);
 uint32_t g_first_young_node(const struct b_incremental *k, uint32_t chain,
                             uint64_t newest);
 /* build/incremental/finalize.c: both set b->broken if the state cannot be kept.
- * g_init_state() runs after the first call, g_finalize() moves the borders
- * after each call. */
+ * g_init_state() runs after the first call, g_finalize_nodes_before_borders()
+ * moves the borders after each call. */
 int g_init_state(struct b_incremental *k) IPS_MUST_USE;
-int g_finalize(struct b_incremental *k) IPS_MUST_USE;
+int g_finalize_nodes_before_borders(struct b_incremental *k) IPS_MUST_USE;
 /* build/incremental/copy.c */
 int g_copy_result(struct b_incremental *k, struct ips_built *out) IPS_MUST_USE;
 

@@ -10,7 +10,7 @@
 
 /* Scans one record that moves bytes or waits: nearly all records do. False: the
  * record is of another kind, or an incremental build may not accept it; then
- * b_scan_new() handles it. */
+ * b_scan_new_records() handles it. */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
 {
     const struct ips_rec_io *r = (const struct ips_rec_io *)(const void *)p;
@@ -19,7 +19,8 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
         return false;
     if (!block && (r->op == IPS_OP_CONNECT || r->op == IPS_OP_ACCEPT ||
                    r->err || (type == IPS_REC_RECV && !r->result)))
-        return false; /* rare records: b_scan_new() handles them */
+        return false; /* rare records: b_scan_new_records() handles
+                         them */
     if (block && (b_is_poll_cause_searched(r->ready) ||
                   b_is_retry_record(r->op) || (s->try_count && !r->result)))
         return false;
@@ -68,7 +69,7 @@ bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len)
         return !b_runtime_of_module(p, len);
     case IPS_REC_RELEASE:
         memcpy(&sync, p, sizeof(sync));
-        return b_is_common_release(sync.h.a);
+        return b_is_release_mostly_without_waiter(sync.h.a);
     default:
         return false;
     }
@@ -85,8 +86,8 @@ struct weight_sums {
 
 /* Processes nodes [from, to) of a chain whose first node is `first`. */
 static inline __attribute__((always_inline)) void
-weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
-             struct weight_sums *sums)
+make_table_weights_of_nodes(struct build *b, uint32_t first, uint32_t from,
+                            uint32_t to, struct weight_sums *sums)
 {
     struct ips_graph *g = &b->out->g;
     struct weight_sums s = *sums;
@@ -139,14 +140,14 @@ static uint64_t make_chain_table_weights(struct b_incremental *k, uint32_t c,
         s.xlen = before->xlen;
     }
     uint64_t start = from > first ? s.at - before->cpu_ns : base;
-    weight_nodes(b, first, from, x->old, &s);
+    make_table_weights_of_nodes(b, first, from, x->old, &s);
     x->sums = (struct g_sums){.node = b->spins.n ? 0 : x->old,
                               .at = s.at,
                               .cpu_ns = s.at - start,
                               .probe_ns = s.probe,
                               .unknown_ns = s.unknown,
                               .xlen = s.xlen};
-    weight_nodes(b, first, x->old, end, &s);
+    make_table_weights_of_nodes(b, first, x->old, end, &s);
     b->chains[c].unknown_ns = s.unknown;
     b->backwards |= !s.forwards;
     *sum += s.xlen;

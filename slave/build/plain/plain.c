@@ -27,7 +27,7 @@ static void count_sends_of_slot(struct maker *m, struct b_plain_slot *x)
 }
 
 /* Moves the slot's flow forward to the send of the slot's last receive. */
-static void advance_flow_to_slot(struct b_plain_slot *x)
+static void advance_match_cursor_to_slot(struct b_plain_slot *x)
 {
     struct match_cursor *f = x->flow;
     if (!x->op)
@@ -49,7 +49,7 @@ static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
     if (send)
         count_sends_of_slot(m, x);
     if (!send)
-        advance_flow_to_slot(x);
+        advance_match_cursor_to_slot(x);
     if (!send && x->messages) {
         if (e->read_count == 0)
             e->read_chain = m->chain;
@@ -98,7 +98,7 @@ assign_slot(struct maker *m, enum b_dir dir, uint32_t id,
                                .t = UINT64_MAX,
                                .local = b->ends[end].local};
     if (dir == B_RECV)
-        x->flow = b_early_inflow(b, end, m->chain);
+        x->flow = b_early_cursor(b, end, m->chain);
     *of_end = x;
     return b_find_or_add_traffic_row(m, end, &x->row);
 }
@@ -109,7 +109,7 @@ reserve_sends_for_slot(struct maker *m, struct b_plain_slot *x)
     struct build *b = m->b;
     struct b_end *e = &b->ends[x->end];
     count_sends_of_slot(m, x);
-    int rc = e->sends.capacity ? 0 : b_more_sends(b, e);
+    int rc = e->sends.capacity ? 0 : b_add_send_block(b, e);
     if (rc < 0)
         return rc;
     const struct b_block *k = &b->blocks.v[e->sends.last];
@@ -133,7 +133,7 @@ void b_plain_stop_early_match(struct maker *m, uint32_t end)
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_RECV][end % B_PLAIN_SLOTS] : NULL;
     if (x && x->end == end) {
-        advance_flow_to_slot(x);
+        advance_match_cursor_to_slot(x);
         x->flow = NULL;
     }
     b_stop_early_match(m->b, end);
@@ -370,7 +370,7 @@ match_receive_by_search(struct build *b, struct b_plain_slot *x,
                         struct b_matched to)
 {
     struct match_cursor *f = x->flow;
-    advance_flow_to_slot(x);
+    advance_match_cursor_to_slot(x);
     uint64_t read = f->read;
     struct b_send *send = b_find_send_of_receive(b, f, r.len);
     if (!send) {

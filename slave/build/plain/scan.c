@@ -126,10 +126,10 @@ scan_stamped(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
     } while (p != from);
     if (!k.n)
         return p;
-    uint64_t begin = b_clock_ns(clock, k.first);
+    uint64_t begin = b_ticks_to_ns(clock, k.first);
     s->used_top = k.used_top;
     s->first_ns = ips_min_u64(s->first_ns, begin);
-    s->last_ns = ips_max_u64(s->last_ns, b_clock_ns(clock, k.last));
+    s->last_ns = ips_max_u64(s->last_ns, b_ticks_to_ns(clock, k.last));
     s->last_cpu = ips_max_u64(s->last_cpu, k.last_cpu);
     s->n += k.n;
     s->sends += k.sends;

@@ -232,7 +232,7 @@ static void follow(struct slave_side *s, struct slave_run *r)
     uint64_t stored = s->gs.live_tables.stored;
     struct slave_snapshot *snap = snapshot(&s->d, r);
     if (s->handover)
-        slave_record_queue_seal(s->handover);
+        slave_record_queue_seal_last_batch(s->handover);
     r->precomputed_bytes = r->row.archive_bytes;
     r->precompute_ns = s->now_ns + SLAVE_PRECOMPUTE_NS;
     must(slave_live_tables_update(&s->gs, snap, s->handover, &err) == 0,

@@ -209,7 +209,7 @@ static void stage(const char *name, uint64_t *t, uint64_t events)
 }
 
 /* Records to graph and to the tables in SQLite (process, thread, wait, channel,
- * traffic), stage by stage as slave_graphs_get does it; CPU ns. */
+ * traffic), stage by stage as slave_graphs_get_or_build does it; CPU ns. */
 static uint64_t bench_build(struct slave_drain *d, uint64_t events)
 {
     struct slave_graphs gs;
@@ -227,7 +227,7 @@ static uint64_t bench_build(struct slave_drain *d, uint64_t events)
     stage("unpack", &t, events);
     must(ips_build(&in.in, &built, &err) == 0, err.msg);
     stage("graph", &t, events);
-    must(slave_store_put_irt(gs.store, r->row.id, 1, &built, &err) == 0,
+    must(slave_store_put_irt_tables(gs.store, r->row.id, 1, &built, &err) == 0,
          err.msg);
     stage("tables", &t, events);
     slave_input_release(&gs, &in);

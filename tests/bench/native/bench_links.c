@@ -330,7 +330,7 @@ static void run_master(const struct synth *s, const char *engine,
     struct auto_estimates expected;
     uint64_t kept = 0, most;
     for (uint32_t i = 0; i < slaves; i++) {
-        must(&m, ips_joins_size_bound(&s->part[i], &most, &m.err));
+        must(&m, ips_joins_compute_node_bound(&s->part[i], &most, &m.err));
         kept += most;
     }
     const struct auto_facts facts = {.machines = slaves,

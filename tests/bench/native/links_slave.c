@@ -224,7 +224,8 @@ static void run(struct slave *v)
 {
     struct ips_cm_message m;
     int rc = 0;
-    if (v->links.g && !v->opened && ips_cm_links_ready(&v->links)) {
+    if (v->links.g && !v->opened &&
+        ips_cm_is_link_exchange_complete(&v->links)) {
         v->opened = true;
         tell(v, LINKS_OPENED, ips_cm_count_incoming_links(&v->links), NULL, 0);
     }

@@ -57,14 +57,14 @@ static int find_cut(const struct ips_phase_series *series, uint32_t count,
                     struct ips_err *err)
 {
     struct work w;
-    int rc = work_make(&w, count, bins, err);
+    int rc = alloc_work_arrays(&w, count, bins, err);
     if (rc < 0)
         return rc;
-    count_below(&w, series, count);
+    fill_prefix_counts_below_levels(&w, series, count);
     solve_cuts(&w);
     read_back_cheapest_cut(&w, out);
     *cost = w.best[bins];
-    work_release(&w);
+    free_work_arrays(&w);
     return 0;
 }
 

@@ -34,7 +34,7 @@ static void threads_and_forks(void *arg)
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&t[i], NULL, core_thread_body, (void *)(i + 1));
     uint64_t image = ips_core_image_stamp();
-    uint64_t seq = ips_core_fork_before();
+    uint64_t seq = ips_core_prepare_fork_and_get_seq();
     uint32_t parent = (uint32_t)getpid();
     pid_t pid = fork();
     if (pid == 0) {
@@ -278,7 +278,8 @@ static void fork_in_handler_frame(void *arg)
     (void)arg;
     /* As a handler would that interrupts between reserve and publish. */
     struct ips_rec_io *r = ips_rec_begin(IPS_REC_BLOCK, sizeof(*r));
-    uint64_t image = ips_core_image_stamp(), seq = ips_core_fork_before();
+    uint64_t image = ips_core_image_stamp(),
+             seq = ips_core_prepare_fork_and_get_seq();
     uint32_t pid = (uint32_t)getpid();
     pid_t child = fork();
     if (child == 0)

@@ -121,15 +121,15 @@ static void calling_thread(void *arg)
     (void)arg;
     write_one(0, 0);
     set_calls(IPS_CALLS_LEAST - 1, IPS_BEYOND_LEAST_NS - 1);
-    ips_calls_write_if_enough(IPS_CALLS_LEAST);
+    ips_write_calls_record_if_enough(IPS_CALLS_LEAST);
     if (ips_me.file_calls != IPS_CALLS_LEAST - 1)
         _exit(81);
     set_calls(IPS_CALLS_LEAST, 0);
-    ips_calls_write_if_enough(IPS_CALLS_LEAST);
+    ips_write_calls_record_if_enough(IPS_CALLS_LEAST);
     if (ips_me.file_calls)
         _exit(82);
     set_calls(5, IPS_BEYOND_LEAST_NS);
-    ips_calls_write_if_enough(IPS_CALLS_LEAST);
+    ips_write_calls_record_if_enough(IPS_CALLS_LEAST);
     if (ips_me.file_calls)
         _exit(83);
     /* 2 opens, 3 passes, 10 locks: 3000 + 210 + 201 ns. */
@@ -137,7 +137,7 @@ static void calling_thread(void *arg)
     ips_me.opens = 2;
     ips_me.passes = 3;
     ips_me.locks = 10;
-    ips_calls_write_if_enough(IPS_CALLS_LEAST);
+    ips_write_calls_record_if_enough(IPS_CALLS_LEAST);
     if (ips_me.opens || ips_me.passes || ips_me.locks || ips_me.file_calls)
         _exit(84);
     _exit(0);
@@ -181,8 +181,8 @@ static void *ending_thread(void *arg)
     ips_core_thread_start(1, 1);
     if (!write_one(1, 0))
         _exit(81);
-    struct ips_extra *extra = ips_extra();
-    if (!extra || ips_me.extra != extra || ips_extra() != extra)
+    struct ips_extra *extra = ips_extra_get_or_map();
+    if (!extra || ips_me.extra != extra || ips_extra_get_or_map() != extra)
         _exit(82);
     ips_core_thread_end();
     if (ips_me.extra || ips_extra_map())

@@ -271,7 +271,7 @@ static void body_forks(void *arg)
     (void)arg;
     write_many(300);
     for (int i = 0; i < 5; i++) {
-        uint64_t seq = ips_core_fork_before();
+        uint64_t seq = ips_core_prepare_fork_and_get_seq();
         uint32_t parent = (uint32_t)getpid();
         pid_t pid = fork();
         if (pid == 0) {

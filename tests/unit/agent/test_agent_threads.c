@@ -128,8 +128,8 @@ static long fake_sys3(long n, long a, long b, long c)
 #define ips_sys_mmap fake_map
 #define ips_sys_stat fake_stat
 #define ips_build_proc_path fake_path
-#define ips_own_table_is_helper fake_own
-#define ips_own_table_reset fake_reset
+#define ips_own_fd_table_is_helper_thread fake_own
+#define ips_own_fd_table_reset_after_fork fake_reset
 #define ips_sys3 fake_sys3
 #define ips_core_stamp_now() ((uint64_t)99)
 #define ips_threads_add add
@@ -197,24 +197,27 @@ static void test_agent_threads__known(void **state)
     no_memory = true;
     add(1041); /* no room for it: it has no slot */
     assert_int_equal(maps, 2);
-    assert_false(is_known(1041));
+    assert_false(is_thread_in_list(1041));
     no_memory = false;
     add(1041);
     assert_said(1, 1041, 0);
     leave(1);
     leave(1041);
     assert_said(2, 1040, 0);
-    assert_true(has_ended(1) && has_ended(1041) && !has_ended(2));
+    assert_true(has_thread_ended_recently(1) &&
+                has_thread_ended_recently(1041) &&
+                !has_thread_ended_recently(2));
     add(1); /* a number that is used again takes the free place */
     assert_said(1, 1040, 0);
     leave(4999); /* not known, but ended */
-    assert_true(has_ended(4999));
+    assert_true(has_thread_ended_recently(4999));
     reset();
     assert_int_equal(resets, 1);
     said.count = 0;
     record_all(0);
     assert_int_equal(said.count, 0);
-    assert_false(has_ended(1) || has_ended(4999));
+    assert_false(has_thread_ended_recently(1) ||
+                 has_thread_ended_recently(4999));
     assert_int_equal(maps, 3); /* blocks stay */
 }
 
@@ -224,12 +227,12 @@ static void test_agent_threads__ended(void **state)
     for (uint32_t tid = 1000; tid < 1000 + ENDED; tid++)
         leave(tid);
     for (uint32_t tid = 1000; tid < 1000 + ENDED; tid++)
-        assert_true(has_ended(tid));
+        assert_true(has_thread_ended_recently(tid));
     leave(5000);
-    assert_true(has_ended(5000));
+    assert_true(has_thread_ended_recently(5000));
     unsigned left = 0;
     for (uint32_t tid = 1000; tid < 1000 + ENDED; tid++)
-        left += has_ended(tid);
+        left += has_thread_ended_recently(tid);
     assert_int_equal(left, ENDED - 1); /* the oldest has gone */
     no_room = true;
     add(3);
@@ -237,7 +240,7 @@ static void test_agent_threads__ended(void **state)
     assert_int_equal(said.count, 0);
     reset();
     for (uint32_t tid = 1000; tid < 1000 + ENDED; tid++)
-        assert_false(has_ended(tid));
+        assert_false(has_thread_ended_recently(tid));
 }
 
 static void test_agent_threads__numbers(void **state)

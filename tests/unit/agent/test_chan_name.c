@@ -46,7 +46,7 @@ static void test_chan_name__pipes(void **state)
     /* another thread was first: its name stays */
     uint64_t seen = ips_fd_get(f);
     ips_fd_clear(f);
-    ips_fd_set(f, ips_fd_get(f), IPS_FD_STREAM, 700, 0);
+    ips_fd_store_if_unchanged(f, ips_fd_get(f), IPS_FD_STREAM, 700, 0);
     assert_int_equal(ips_fd_channel_id(ips_chan_identify(f, seen, NULL)), 700);
     assert_int_equal(begun, 0);
     close(f);
@@ -113,12 +113,12 @@ static void test_chan_name__unix(void **state)
     assert_int_equal(ips_fd_class(name(l, NULL)), IPS_FD_LISTEN);
     assert_int_equal(chan()->kind, IPS_CHAN_UNIX_LISTEN);
     assert_int_equal(chan()->name_hash, hash);
-    struct ips_listen_name n;
-    assert_true(ips_listen_name(l, false, &n));
+    struct ips_listen_name_of_socket n;
+    assert_true(ips_listen_name_of_socket(l, false, &n));
     assert_int_equal(n.ino, hash);
-    assert_true(ips_listen_name(c, true, &n));
+    assert_true(ips_listen_name_of_socket(c, true, &n));
     assert_int_equal(n.ino, hash);
-    assert_false(ips_listen_name(c, false, &n));
+    assert_false(ips_listen_name_of_socket(c, false, &n));
     int a = accept(l, NULL, NULL);
     name(c, NULL);
     assert_int_equal(chan()->name_hash, hash); /* its peer's */
@@ -294,7 +294,7 @@ static void test_chan_name__terminals_and_queues(void **state)
                 {4 << 8, 0}};
     for (size_t i = 0; i < sizeof(ttys) / sizeof(*ttys); i++) {
         struct stat st = {.st_rdev = ttys[i].device};
-        assert_int_equal(pty_number(-1, &st), ttys[i].word);
+        assert_int_equal(encode_pty_and_note_master(-1, &st), ttys[i].word);
     }
     /* what a pidfd looks like */
     struct stat st = {.st_mode = S_IFREG | 0700, .st_dev = 15};

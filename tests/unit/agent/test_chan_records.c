@@ -52,19 +52,21 @@ static void test_chan_records__paths(void **state)
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     uint64_t netns = 0;
     socklen_t len = sizeof(netns);
-    struct ips_listen_name n;
-    assert_int_equal(path_hash(fd, &un, sizeof(un)), fnv("/a/b", 4));
-    assert_int_equal(path_hash(fd, &un, 2 + 4), fnv("/a/b", 4));
-    assert_int_equal(path_hash(fd, &un, 2 + 3), fnv("/a/", 3));
-    assert_int_equal(path_hash(fd, &un, 3), fnv("/", 1));
-    assert_int_equal(path_hash(fd, &un, 2), 0);
-    assert_int_equal(path_hash(fd, NULL, 9), 0);
+    struct ips_listen_name_of_socket n;
+    assert_int_equal(hash_unix_socket_name(fd, &un, sizeof(un)),
+                     fnv("/a/b", 4));
+    assert_int_equal(hash_unix_socket_name(fd, &un, 2 + 4), fnv("/a/b", 4));
+    assert_int_equal(hash_unix_socket_name(fd, &un, 2 + 3), fnv("/a/", 3));
+    assert_int_equal(hash_unix_socket_name(fd, &un, 3), fnv("/", 1));
+    assert_int_equal(hash_unix_socket_name(fd, &un, 2), 0);
+    assert_int_equal(hash_unix_socket_name(fd, NULL, 9), 0);
     if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &netns, &len) == 0) {
         assert_int_equal(netns_of_socket(fd), netns);
         char abstract[11] = "\0a\0b";
         memcpy(abstract + 3, &netns, 8);
         memcpy(un.sun_path, abstract, 3);
-        assert_int_equal(path_hash(fd, &un, 2 + 3), fnv(abstract, 11));
+        assert_int_equal(hash_unix_socket_name(fd, &un, 2 + 3),
+                         fnv(abstract, 11));
         assert_true(
             ips_listen_name_of_address(fd, (struct sockaddr *)&un, 5, &n));
         assert_int_equal(n.dev, netns);
@@ -72,7 +74,7 @@ static void test_chan_records__paths(void **state)
         assert_int_equal(n.object, AF_UNIX);
     }
     un.sun_family = AF_INET;
-    assert_int_equal(path_hash(fd, &un, 5), 0);
+    assert_int_equal(hash_unix_socket_name(fd, &un, 5), 0);
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(513)};
     assert_true(
         ips_listen_name_of_address(fd, (struct sockaddr *)&in, sizeof(in), &n));
@@ -82,8 +84,8 @@ static void test_chan_records__paths(void **state)
     in.sin_port = 0;
     assert_false(
         ips_listen_name_of_address(fd, (struct sockaddr *)&in, sizeof(in), &n));
-    assert_false(ips_listen_name(fd, true, &n));
-    assert_false(ips_listen_name(fd, false, &n)); /* not bound */
+    assert_false(ips_listen_name_of_socket(fd, true, &n));
+    assert_false(ips_listen_name_of_socket(fd, false, &n)); /* not bound */
     close(fd);
 }
 
@@ -245,7 +247,8 @@ static void test_chan_records__closes(void **state)
     assert_int_equal(records[1].close.h.a, records[0].chan.h.a);
     assert_int_equal(ips_fd_class(ips_fd_get(p[0])), IPS_FD_UNKNOWN);
     assert_int_equal(released, 0);
-    ips_fd_set(p[0], ips_fd_get(p[0]), IPS_FD_FILE, 3, IPS_FD_FLOCKED);
+    ips_fd_store_if_unchanged(p[0], ips_fd_get(p[0]), IPS_FD_FILE, 3,
+                              IPS_FD_FLOCKED);
     ips_chan_record_close_and_clear(p[0], 5);
     assert_int_equal(published, 2); /* a file is no channel */
     assert_int_equal(released, 1);

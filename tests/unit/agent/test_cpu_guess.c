@@ -40,7 +40,7 @@ static uint64_t live(struct ips_guess *g, uint64_t base, uint64_t length,
         uint64_t cost;
         if (!g->block_ns || ips_guess_reading_is_due(g)) { /* as return_read */
             int64_t more = (int64_t)(true_cpu - sum);
-            uint64_t each = ips_guess_learn(
+            uint64_t each = ips_guess_learn_cpu_of_block(
                 g, g->blocks + 1, more + (int64_t)g->given_ns - g->off_read);
             cost = ips_guess_add_error_share(g, each, elapsed);
             g->given_ns += cost;
@@ -51,7 +51,7 @@ static uint64_t live(struct ips_guess *g, uint64_t base, uint64_t length,
                 worst = ips_max_u64(worst, off);
             }
         } else {
-            cost = ips_guess_block(g, elapsed);
+            cost = ips_guess_cpu_of_block(g, elapsed);
             sum = hand_out(sum, cost, elapsed);
             if (elapsed > took + 2 * IPS_BLOCKED_NS)
                 assert_true(elapsed - cost >= IPS_BLOCKED_NS);
@@ -103,11 +103,11 @@ static void test_cpu_guess__window(void **state)
 {
     (void)state;
     struct ips_guess g = {0};
-    ips_guess_learn(&g, 1, 1000);
+    ips_guess_learn_cpu_of_block(&g, 1, 1000);
     unsigned guessed[6];
     for (int i = 0; i < 6; i++) {
         for (guessed[i] = 0; !ips_guess_reading_is_due(&g); guessed[i]++)
-            ips_guess_block(&g, 100000);
+            ips_guess_cpu_of_block(&g, 100000);
         int64_t off = i == 4 ? 10000 : (int64_t)guessed[i];
         assert_int_equal(ips_guess_start_window(&g, off), off);
     }
@@ -124,13 +124,13 @@ static void test_cpu_guess__keeps_no_more_than_it_guessed(void **state)
     struct ips_guess g = {0};
     assert_int_equal(ips_guess_start_window(&g, -5000), 0);
     assert_int_equal(ips_guess_start_window(&g, 5000), 0);
-    ips_guess_learn(&g, 1, 1000);
-    assert_int_equal(ips_guess_block(&g, 100000), 1000);
+    ips_guess_learn_cpu_of_block(&g, 1, 1000);
+    assert_int_equal(ips_guess_cpu_of_block(&g, 100000), 1000);
     assert_int_equal(ips_guess_start_window(&g, -700000), -1000);
     /* Given back by the blocks that come, and each costs something. */
     uint64_t sum = 0;
     for (int i = 0; i < 100; i++) {
-        uint64_t cost = ips_guess_block(&g, 100000);
+        uint64_t cost = ips_guess_cpu_of_block(&g, 100000);
         assert_in_range(cost, 1, 1000);
         sum += cost;
     }
@@ -145,20 +145,20 @@ static void test_cpu_guess__short_ones_ran(void **state)
 {
     (void)state;
     struct ips_guess g = {0};
-    ips_guess_learn(&g, 1, 1000);
+    ips_guess_learn_cpu_of_block(&g, 1, 1000);
     for (uint64_t elapsed = 0; elapsed <= IPS_BLOCKED_NS + 2; elapsed++)
-        assert_int_equal(ips_guess_block(&g, elapsed), elapsed);
+        assert_int_equal(ips_guess_cpu_of_block(&g, elapsed), elapsed);
     for (uint64_t elapsed = 3000; elapsed < 6000; elapsed++) {
         g.off = 1000000;
-        assert_in_range(ips_guess_block(&g, elapsed), 1,
+        assert_in_range(ips_guess_cpu_of_block(&g, elapsed), 1,
                         elapsed - IPS_BLOCKED_NS);
     }
     /* By the clock it was none: it has what it took. */
     g.off = 1000000;
     assert_int_equal(ips_guess_add_error_share(&g, 4900, 5000), 4900);
     g.off = -50000;
-    assert_true(ips_guess_block(&g, 0) == 0);
-    assert_in_range(ips_guess_block(&g, 1500), 1, 1500);
+    assert_true(ips_guess_cpu_of_block(&g, 0) == 0);
+    assert_in_range(ips_guess_cpu_of_block(&g, 1500), 1, 1500);
 }
 
 /* Would catch: an account of guesses that leaves out a window or its sign, that
@@ -167,12 +167,12 @@ static void test_cpu_guess__accounts_for_itself(void **state)
 {
     (void)state;
     struct ips_guess g = {0};
-    ips_guess_learn(&g, 1, 1000);
+    ips_guess_learn_cpu_of_block(&g, 1, 1000);
     static const int64_t offs[] = {300, -200, 0, 500};
     uint64_t given = 0;
     for (unsigned i = 0; i < sizeof(offs) / sizeof(offs[0]); i++) {
         for (int k = 0; k < 5; k++)
-            given += ips_guess_block(&g, 100000);
+            given += ips_guess_cpu_of_block(&g, 100000);
         assert_int_equal(ips_guess_start_window(&g, offs[i]), offs[i]);
         ips_guess_start_window(&g, 0); /* nothing was guessed since */
     }

@@ -252,7 +252,7 @@ static void test_exec_kinds__again(void **state)
     struct ips_target t;
     struct stat st;
     (void)state;
-    assert_non_null(ips_extra());
+    assert_non_null(ips_extra_get_or_map());
     write_image("sub/tool", &bad, 0755);
     write_image("sub/to", &bad, 0755);
     int below = open("sub", O_RDONLY | O_DIRECTORY);

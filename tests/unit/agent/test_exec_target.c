@@ -40,7 +40,8 @@ static int begin(void **state)
 {
     (void)state;
     assert_non_null(mkdtemp(dir));
-    assert_non_null(ips_extra()); /* as one that spawns: else nothing is kept */
+    assert_non_null(
+        ips_extra_get_or_map()); /* as one that spawns: else nothing is kept */
     snprintf(library, sizeof(library), "%s/library", dir);
     snprintf(program, sizeof(program), "%s/program", dir);
     return 0;

@@ -16,7 +16,7 @@
 #include "tests/unit/help/emulated.h"
 
 /* The core's page that a fork child finds emptied: none here. */
-void *ips_core_wiped_memory(void)
+void *ips_core_memory_wiped_on_fork(void)
 {
     return NULL;
 }
@@ -27,7 +27,7 @@ static void test_fd_table__keeps_what_was_learnt(void **state)
 {
     (void)state;
     assert_int_equal(ips_fd_class(ips_fd_get(7)), IPS_FD_UNKNOWN);
-    ips_fd_set(7, ips_fd_get(7), IPS_FD_STREAM, 42, IPS_FD_TCP);
+    ips_fd_store_if_unchanged(7, ips_fd_get(7), IPS_FD_STREAM, 42, IPS_FD_TCP);
     uint64_t word = ips_fd_get(7);
     assert_int_equal(ips_fd_class(word), IPS_FD_STREAM);
     assert_int_equal(ips_fd_channel_id(word), 42);
@@ -45,14 +45,14 @@ static void test_fd_table__late_name_is_refused(void **state)
 {
     (void)state;
     uint64_t seen = ips_fd_get(9);
-    ips_fd_set(9, seen, IPS_FD_STREAM, 1, 0);
+    ips_fd_store_if_unchanged(9, seen, IPS_FD_STREAM, 1, 0);
     ips_fd_clear(9);
-    uint64_t got = ips_fd_set(9, seen, IPS_FD_STREAM, 2, 0);
+    uint64_t got = ips_fd_store_if_unchanged(9, seen, IPS_FD_STREAM, 2, 0);
     assert_int_equal(ips_fd_class(got), IPS_FD_NONE);
     assert_int_equal(ips_fd_class(ips_fd_get(9)), IPS_FD_UNKNOWN);
     for (int i = 0; i < 1000; i++) /* closing again does not bring it back */
         ips_fd_clear(9);
-    got = ips_fd_set(9, seen, IPS_FD_STREAM, 3, 0);
+    got = ips_fd_store_if_unchanged(9, seen, IPS_FD_STREAM, 3, 0);
     assert_int_equal(ips_fd_class(got), IPS_FD_NONE);
 }
 
@@ -61,8 +61,8 @@ static void test_fd_table__first_name_wins(void **state)
 {
     (void)state;
     uint64_t seen = ips_fd_get(600);
-    ips_fd_set(600, seen, IPS_FD_STREAM, 5, 0);
-    uint64_t got = ips_fd_set(600, seen, IPS_FD_STREAM, 6, 0);
+    ips_fd_store_if_unchanged(600, seen, IPS_FD_STREAM, 5, 0);
+    uint64_t got = ips_fd_store_if_unchanged(600, seen, IPS_FD_STREAM, 6, 0);
     assert_int_equal(ips_fd_channel_id(got), 5);
     assert_int_equal(ips_fd_channel_id(ips_fd_get(600)), 5);
 }
@@ -73,7 +73,7 @@ static void test_fd_table__what_it_cannot_hold(void **state)
     const int fds[] = {-1, INT32_MIN, (int)IPS_FD_MAX, INT32_MAX};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
         assert_int_equal(ips_fd_class(ips_fd_get(fds[i])), IPS_FD_NONE);
-        ips_fd_set(fds[i], 0, IPS_FD_STREAM, 1, 0);
+        ips_fd_store_if_unchanged(fds[i], 0, IPS_FD_STREAM, 1, 0);
         ips_fd_clear(fds[i]);
         assert_int_equal(ips_fd_class(ips_fd_get(fds[i])), IPS_FD_NONE);
     }
@@ -86,7 +86,7 @@ static void test_fd_table__fork_child_starts_anew(void **state)
     SKIP_IF_EMULATED("MADV_WIPEONFORK");
     uint32_t before = ips_fd_allocate_channel_id();
     assert_true(ips_fd_allocate_channel_id() > before);
-    ips_fd_set(20, ips_fd_get(20), IPS_FD_STREAM, 11, 0);
+    ips_fd_store_if_unchanged(20, ips_fd_get(20), IPS_FD_STREAM, 11, 0);
     int top = ips_fd_upper_bound();
     pid_t pid = fork();
     if (pid == 0)

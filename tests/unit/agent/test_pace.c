@@ -103,7 +103,7 @@ static void test_pace__exact_timer_after(void **state)
         ips_me.sample_watch = 0;
         m.step = turns[i].step;
         pace.back = 1000;
-        set_exact_timer_after(20000);
+        set_exact_timer_and_busy_wait(20000);
         assert_true(is_set());
         assert_timer(6, turns[i].ns, 0);
         assert_int_equal(pace.back - 1000, turns[i].back);
@@ -112,20 +112,20 @@ static void test_pace__exact_timer_after(void **state)
     atomic_store(&signal_ns, 2000);
     m.step = 100;
     pace.back = 0;
-    set_exact_timer_after(20000);
+    set_exact_timer_and_busy_wait(20000);
     assert_int_equal(pace.back, 5900);
 }
 
 static void test_pace__signal_delay(void **state)
 {
     (void)state;
-    adjust_signal_delay(4999);
+    adjust_signal_delay_estimate(4999);
     assert_int_equal(atomic_load(&signal_ns), 4999);
-    adjust_signal_delay(1);
+    adjust_signal_delay_estimate(1);
     assert_int_equal(atomic_load(&signal_ns), 4999);
-    adjust_signal_delay(-9998);
+    adjust_signal_delay_estimate(-9998);
     assert_int_equal(atomic_load(&signal_ns), -4999);
-    adjust_signal_delay(-1);
+    adjust_signal_delay_estimate(-1);
     assert_int_equal(atomic_load(&signal_ns), -4999);
 }
 
@@ -136,17 +136,17 @@ static void test_pace__inside_an_interrupted_call(void **state)
     assert_true(is_outside_interrupted_call(sp));
     m.at_syscall = false;
     set_sp(sp);
-    ips_sample_note_handler(&uc);
+    ips_sample_note_handler_start(&uc);
     assert_int_equal(pace.nested, 0);
     m.at_syscall = true;
     pace.on = false;
-    ips_sample_note_handler(&uc);
+    ips_sample_note_handler_start(&uc);
     assert_int_equal(pace.nested, 0);
     pace.on = true;
-    ips_sample_note_handler(&uc);
+    ips_sample_note_handler_start(&uc);
     assert_int_equal(pace.nested, (uint32_t)(sp >> 4) | 1);
     set_sp(sp + 4096);
-    ips_sample_note_handler(&uc); /* the outermost stays */
+    ips_sample_note_handler_start(&uc); /* the outermost stays */
     assert_int_equal(pace.nested, (uint32_t)(sp >> 4) | 1);
     assert_false(is_outside_interrupted_call(sp - 16));
     assert_false(is_outside_interrupted_call(sp + ((uint64_t)16 << 22) + 16));

@@ -257,31 +257,31 @@ static void test_pace__postponed_return(void **state)
     (void)state;
     struct ips_moment call = at_cpu(46299999);
     pace.skip = 2;
-    assert_false(must_set_timer_after_postponed_return(&call));
-    assert_true(must_set_timer_after_postponed_return(&call));
-    assert_true(must_set_timer_after_postponed_return(&call));
+    assert_false(handle_return_while_postponed(&call));
+    assert_true(handle_return_while_postponed(&call));
+    assert_true(handle_return_while_postponed(&call));
     /* set, but the next call came before */
     put_off();
-    assert_false(must_set_timer_after_postponed_return(&call));
+    assert_false(handle_return_while_postponed(&call));
     assert_int_equal(atomic_load(&signal_ns), 0);
     assert_int_equal(pace.tries, 1);
     assert_in_range(pace.skip, 1, 4);
     assert_false(pace.postponed_timer_set);
     put_off();
     call = at_cpu(46300000); /* the timer was late */
-    assert_false(must_set_timer_after_postponed_return(&call));
+    assert_false(handle_return_while_postponed(&call));
     assert_int_equal(atomic_load(&signal_ns), 100);
     put_off();
     call = at_cpu(45999999); /* before the return */
-    assert_false(must_set_timer_after_postponed_return(&call));
+    assert_false(handle_return_while_postponed(&call));
     assert_int_equal(atomic_load(&signal_ns), 100);
     assert_int_equal(pace.tries, 3);
     pace.tries = TRIES - 2;
     put_off();
-    assert_false(must_set_timer_after_postponed_return(&call));
+    assert_false(handle_return_while_postponed(&call));
     assert_int_equal(m.here, 0);
     put_off();
-    assert_false(must_set_timer_after_postponed_return(&call));
+    assert_false(handle_return_while_postponed(&call));
     assert_int_equal(m.here, 1);
     assert_true(m.late);
     assert_int_equal(pace.offset, 0);

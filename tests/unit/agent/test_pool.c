@@ -191,13 +191,13 @@ static void test_pool__texts_end_within_their_record(void **state)
         uint32_t word = types[i] | 5u << 8;
         memset(rec + 24, 'x', 16);
         memcpy(rec, &word, sizeof(word));
-        assert_int_equal(ips_rec_check(rec, sizeof(rec)), 0);
+        assert_int_equal(ips_rec_check_and_get_length(rec, sizeof(rec)), 0);
         rec[39] = '\0';
-        assert_int_equal(ips_rec_check(rec, sizeof(rec)), 40);
-        assert_int_equal(ips_rec_check(rec, 39), 0);
+        assert_int_equal(ips_rec_check_and_get_length(rec, sizeof(rec)), 40);
+        assert_int_equal(ips_rec_check_and_get_length(rec, 39), 0);
         word = types[i] | 3u << 8; /* no text at all */
         memcpy(rec, &word, sizeof(word));
-        assert_int_equal(ips_rec_check(rec, sizeof(rec)),
+        assert_int_equal(ips_rec_check_and_get_length(rec, sizeof(rec)),
                          types[i] == IPS_REC_EXECFAIL ? 24 : 0);
     }
 }
@@ -268,7 +268,8 @@ static void test_pool__random_bytes_end_somewhere(void **state)
             assert_int_equal(reader.seg.row.at, at + reader.len);
             assert_true(reader.seg.row.at <= BYTES);
             for (uint32_t i = 0; i < reader.len;) {
-                size_t n = ips_rec_check(reader.data + i, reader.len - i);
+                size_t n = ips_rec_check_and_get_length(reader.data + i,
+                                                        reader.len - i);
                 assert_true(n > 0);
                 i += (uint32_t)n;
             }

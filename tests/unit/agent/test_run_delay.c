@@ -80,7 +80,7 @@ static void fake_publish(const void *rec)
 
 #define ips_core_stamp_now fake_now
 #define ips_build_proc_path fake_path
-#define ips_read_with_own_table fake_read
+#define ips_read_file_with_own_fd_table fake_read
 #define ips_sys_block_signals_small_stack fake_block
 #define ips_sys_restore_signals fake_restore
 #define ips_rec_begin_at fake_begin

@@ -130,14 +130,15 @@ static void test_mtime__ready(void **state)
     struct ips_err err = {0};
     cpu_set_t set;
     assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
-    if (slave_ready_measure(60, &stop, &r, &err) < 0)
+    if (slave_ready_measure_machine(60, &stop, &r, &err) < 0)
         fail_msg("%s", err.msg);
     assert_true(r.processors >= 1);
     assert_int_equal(r.wake_ns != IPS_UNMEASURED, CPU_COUNT(&set) > 1);
-    assert_int_equal(slave_ready_measure(0, &stop, &r, NULL), IPS_E_PROTOCOL);
+    assert_int_equal(slave_ready_measure_machine(0, &stop, &r, NULL),
+                     IPS_E_PROTOCOL);
     stop = true;
     if (CPU_COUNT(&set) > 1)
-        assert_int_equal(slave_ready_measure(60, &stop, &r, NULL),
+        assert_int_equal(slave_ready_measure_machine(60, &stop, &r, NULL),
                          IPS_E_REFUSED);
 }
 
@@ -157,9 +158,9 @@ static void test_mtime__doubts(void **state)
 {
     (void)state;
     char why[160];
-    assert_false(mtimes_is_busy("a", 1000, 2, why, sizeof(why)));
-    assert_false(mtimes_is_busy("a", UINT32_MAX, 1, why, sizeof(why)));
-    assert_true(mtimes_is_busy("a", 1010, 2, why, sizeof(why)));
+    assert_false(mtimes_is_machine_busy("a", 1000, 2, why, sizeof(why)));
+    assert_false(mtimes_is_machine_busy("a", UINT32_MAX, 1, why, sizeof(why)));
+    assert_true(mtimes_is_machine_busy("a", 1010, 2, why, sizeof(why)));
     assert_string_equal(why, "a was not idle: load average 1.01, 2 processors");
     struct mtime_pair p = pair_of(1000), back = pair_of(23000);
     struct mtime_trip trip[4];

@@ -40,7 +40,7 @@ static void solve(void)
 {
     struct ips_err err = {0};
     int64_t sum = 0;
-    assert_int_equal(diff_solve(&d, &err), 0);
+    assert_int_equal(diff_compute_changes(&d, &err), 0);
     for (size_t i = 0; i < d.count; i++)
         sum += d.item[i].change;
     assert_int_equal(sum, d.sum.change);

@@ -25,19 +25,19 @@ static char *written(const Ips__Certificate *c, int format)
     size_t length;
     FILE *f = open_memstream(&buffer, &length);
     if (format == IPSQ_TSV) {
-        ipsq_certificate_tsv(f, c);
+        ipsq_certificate_write_tsv(f, c);
     } else if (format == IPSQ_TABLE) {
-        ipsq_certificate_text(f, c, true);
+        ipsq_certificate_write_text(f, c, true);
     } else if (format == LIMITS) {
-        ipsq_certificate_limits(f, c, false);
+        ipsq_certificate_write_limitations(f, c, false);
     } else if (format == ALL_LIMITS) {
-        ipsq_certificate_limits(f, c, true);
+        ipsq_certificate_write_limitations(f, c, true);
     } else if (format == LINE) {
-        ipsq_certificate_text(f, c, false);
+        ipsq_certificate_write_text(f, c, false);
     } else {
         struct ipsq_json j;
         ipsq_json_init(&j, f, false);
-        ipsq_certificate_json(&j, c);
+        ipsq_certificate_write_json(&j, c);
     }
     fclose(f);
     return buffer;

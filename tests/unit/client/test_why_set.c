@@ -93,13 +93,13 @@ static void test_why_set__how_often(void **state)
 {
     (void)state;
     double low, high;
-    why_compute_interval(5, 5, &low, &high);
+    why_compute_frequency_interval(5, 5, &low, &high);
     near(low, 0.565518);
     near(high, 1);
-    why_compute_interval(0, 5, &low, &high);
+    why_compute_frequency_interval(0, 5, &low, &high);
     near(low, 0);
     near(high, 0.434482);
-    why_compute_interval(1, 2, &low, &high);
+    why_compute_frequency_interval(1, 2, &low, &high);
     near(low, 0.094531);
     near(high, 0.905469);
 }

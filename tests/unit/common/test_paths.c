@@ -145,7 +145,7 @@ static void test_paths__default_places(void **state)
     assert_string_equal(out, "/pool");
 
     no_home = true;
-    assert_int_equal(ips_path_state(out, &err), IPS_E_USAGE);
+    assert_int_equal(ips_path_state_directory(out, &err), IPS_E_USAGE);
     assert_string_equal(err.msg, "no home directory for the results: set "
                                  "XDG_STATE_HOME or give --state DIR");
     no_home = false;
@@ -162,7 +162,7 @@ static void test_paths__default_places(void **state)
     };
     for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
         setenv(steps[i].name, steps[i].value, 1);
-        assert_int_equal(ips_path_state(out, &err), 0);
+        assert_int_equal(ips_path_state_directory(out, &err), 0);
         assert_string_equal(out, steps[i].state);
     }
     assert_int_equal(ips_path_master_address("/s", out, &err), 0);
@@ -189,8 +189,8 @@ static void test_paths__longest(void **state)
     assert_string_equal(err.msg, text);
     assert_int_equal(ips_path_make_directories(name, 0700, &err), IPS_E_LIMIT);
     assert_string_equal(err.msg, text);
-    assert_int_equal(ips_path_program(name, out, &err), IPS_E_LIMIT);
-    assert_int_equal(ips_path_library(name, out, &err), IPS_E_LIMIT);
+    assert_int_equal(ips_path_find_program(name, out, &err), IPS_E_LIMIT);
+    assert_int_equal(ips_path_find_library(name, out, &err), IPS_E_LIMIT);
 }
 
 /* Would catch: a slave of another archive that empties the user's pool, and one
@@ -202,20 +202,21 @@ static void test_paths__is_state_the_default(void **state)
     struct ips_err err;
     setenv("XDG_STATE_HOME", dir, 1);
     snprintf(path, sizeof(path), "%s/ips", dir);
-    assert_false(ips_path_state_is_default(path)); /* not there yet */
-    assert_false(ips_path_state_is_default("/not/there"));
+    assert_false(
+        ips_path_state_may_drain_default_pool(path)); /* not there yet */
+    assert_false(ips_path_state_may_drain_default_pool("/not/there"));
     assert_int_equal(ips_path_make_directories(path, 0700, &err), 0);
-    assert_true(ips_path_state_is_default(path));
-    assert_false(ips_path_state_is_default(dir));
-    assert_false(ips_path_state_is_default("/not/there"));
+    assert_true(ips_path_state_may_drain_default_pool(path));
+    assert_false(ips_path_state_may_drain_default_pool(dir));
+    assert_false(ips_path_state_may_drain_default_pool("/not/there"));
     setenv("IPS_STATE", "", 1);
-    assert_true(ips_path_state_is_default(path));
+    assert_true(ips_path_state_may_drain_default_pool(path));
     setenv("IPS_STATE", path, 1);
-    assert_false(ips_path_state_is_default(path));
+    assert_false(ips_path_state_may_drain_default_pool(path));
     setenv("IPS_POOL_ROOT", "", 1);
-    assert_false(ips_path_state_is_default(path));
+    assert_false(ips_path_state_may_drain_default_pool(path));
     setenv("IPS_POOL_ROOT", "/pool", 1);
-    assert_true(ips_path_state_is_default(path));
+    assert_true(ips_path_state_may_drain_default_pool(path));
     assert_int_equal(rmdir(path), 0);
 }
 
@@ -270,18 +271,18 @@ static void test_paths__state_directory(void **state)
     char path[128], want[256];
     struct ips_err err;
     snprintf(path, sizeof(path), "%s/a", dir);
-    assert_int_equal(ips_path_make_state(path, &err), 0);
+    assert_int_equal(ips_path_make_state_directory(path, &err), 0);
     assert_int_equal(mode_of(path), 0700);
     assert_int_equal(access_asked, W_OK | X_OK);
     access_fails = EROFS;
-    assert_int_equal(ips_path_make_state(path, &err), IPS_E_IO);
+    assert_int_equal(ips_path_make_state_directory(path, &err), IPS_E_IO);
     snprintf(want, sizeof(want),
              "no state directory (name one that can be written: --state DIR, "
              "or IPS_STATE): %s: Read-only file system",
              path);
     assert_string_equal(err.msg, want);
     access_fails = 0;
-    assert_int_equal(ips_path_make_state("", &err), IPS_E_USAGE);
+    assert_int_equal(ips_path_make_state_directory("", &err), IPS_E_USAGE);
 }
 
 /* Would catch: a machine without a name, and one whose name has no end. */
@@ -313,17 +314,17 @@ static void test_paths__of_this_installation(void **state)
     char want[3 * IPS_PATH_BYTES];
     struct ips_err err;
     assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
-    assert_int_equal(ips_path_program("test_paths", out, &err), 0);
+    assert_int_equal(ips_path_find_program("test_paths", out, &err), 0);
     assert_string_equal(out, self);
-    assert_int_equal(ips_path_library("test_paths", out, &err), 0);
+    assert_int_equal(ips_path_find_library("test_paths", out, &err), 0);
     assert_string_equal(out, self);
     snprintf(own, sizeof(own), "%s", self);
     *strrchr(own, '/') = '\0';
-    assert_int_equal(ips_path_program("none", out, &err), IPS_E_IO);
+    assert_int_equal(ips_path_find_program("none", out, &err), IPS_E_IO);
     snprintf(want, sizeof(want), "program %s/none: No such file or directory",
              own);
     assert_string_equal(err.msg, want);
-    assert_int_equal(ips_path_library("none", out, &err), IPS_E_NOT_FOUND);
+    assert_int_equal(ips_path_find_library("none", out, &err), IPS_E_NOT_FOUND);
     snprintf(want, sizeof(want),
              "library none is neither in %s/../lib nor in %s/../", own, own);
     assert_int_equal(strncmp(err.msg, want, strlen(want)), 0);

@@ -135,7 +135,7 @@ static long fake_sys6(long n, long a, long b, long c, long d, long e, long f)
 #define ips_core_count_lost fake_lost
 #define ips_core_stamp_now() ((uint64_t)99)
 #define ips_core_thread_cpu_ns() ((uint64_t)55)
-#define ips_shared_control() (&shared)
+#define ips_get_or_map_shared_control() (&shared)
 #define ips_sys3 fake_sys3
 #define ips_sys6 fake_sys6
 #include "agent/preload/io/chan_name.c"

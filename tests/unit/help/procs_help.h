@@ -88,7 +88,7 @@ static inline void costs_make(struct costs *k, struct recorder *r)
     if (ips_procs_make(&input, &r->built, &k->c.p, &err) < 0)
         fail_msg("%s", err.msg);
     const struct slave_symbol_source nobody = {.helper = "", .run = "r"};
-    if (slave_symbols_fill(&k->c.names, &k->c.p.map, &nobody, &err) < 0)
+    if (slave_symbols_fill_names(&k->c.names, &k->c.p.map, &nobody, &err) < 0)
         fail_msg("%s", err.msg);
 }
 

@@ -186,7 +186,7 @@ static inline struct found *look(const char *file, uint64_t start,
                                          .debug_root = debug,
                                          .addresses = f->address,
                                          .count = f->count};
-    f->rc = slave_symbols_read(&ask, put, f, &err);
+    f->rc = slave_symbols_read_elf_file(&ask, put, f, &err);
     snprintf(f->why, sizeof(f->why), "%s", err.msg);
     return f;
 }
@@ -215,7 +215,7 @@ static inline const char *frames(const struct slave_symbol *s)
         snprintf(file, sizeof(file), "%.*s", (int)f.file_len, f.file);
         n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%.*s@%s:%u",
                               n ? " < " : "", (int)f.name_len, f.name,
-                              ips_code_file_name(file), f.source_line);
+                              ips_code_path_base_name(file), f.source_line);
     }
     assert_int_equal(*at, 0);
     return out;

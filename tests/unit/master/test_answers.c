@@ -218,8 +218,8 @@ static void test_answers__any_order(void **state)
 static bool is_here(struct scene *s, uint32_t run)
 {
     struct slave_graph *g;
-    if (slave_graphs_find(&s->a.gs, s->run[run].v.name, s->run[run].generation,
-                          &g, NULL) < 0)
+    if (slave_graphs_acquire_by_generation(
+            &s->a.gs, s->run[run].v.name, s->run[run].generation, &g, NULL) < 0)
         return false;
     g->refs--; /* as it was, but used last */
     return true;
@@ -242,9 +242,9 @@ static void test_answers__little_memory(void **state)
     assert_false(is_here(s, 0));
     for (uint32_t i = 1; i < 4; i++)
         assert_true(is_here(s, i));
-    assert_int_equal(
-        slave_graphs_find(&s->a.gs, "run1", s->run[1].generation, &mine, NULL),
-        0);
+    assert_int_equal(slave_graphs_acquire_by_generation(
+                         &s->a.gs, "run1", s->run[1].generation, &mine, NULL),
+                     0);
     later_ns += 21 * 1000000000ull;
     (void)check_good(s, 4, SYNC);
     assert_false(is_here(s, 2) || is_here(s, 3)); /* run 3 is the third */

@@ -164,13 +164,15 @@ static void test_master_catalogue__own_table(void **state)
     row.cpu_ns = 77;
     answer.n_rows = 1;
     answer.rows = &list;
-    assert_null(catalogue_get_results(c, "r", &events));
-    assert_int_equal(catalogue_put_results(c, "r", 12, &answer, NULL), 0);
+    assert_null(catalogue_load_metrics_answer(c, "r", &events));
+    assert_int_equal(catalogue_store_metrics_answer(c, "r", 12, &answer, NULL),
+                     0);
     row.cpu_ns = 78;
-    assert_int_equal(catalogue_put_results(c, "r", 13, &answer, NULL), 0);
+    assert_int_equal(catalogue_store_metrics_answer(c, "r", 13, &answer, NULL),
+                     0);
     catalogue_close(c);
     c = open_it();
-    Ips__MetricsAnswer *kept = catalogue_get_results(c, "r", &events);
+    Ips__MetricsAnswer *kept = catalogue_load_metrics_answer(c, "r", &events);
     assert_non_null(kept);
     assert_int_equal(events, 13);
     assert_int_equal(kept->rows[0]->cpu_ns, 78);
@@ -184,13 +186,13 @@ static void test_master_catalogue__own_table(void **state)
         run.events++;
         assert_int_equal(catalogue_store_runs(c, "m1", &runs, 1, NULL), 0);
         assert_int_equal(catalogue_store_runs(c, "m2", &runs, 1, NULL), 0);
-        kept = catalogue_get_results(c, "r", &events);
+        kept = catalogue_load_metrics_answer(c, "r", &events);
         assert_non_null(kept);
         ips__metrics_answer__free_unpacked(kept, NULL);
     }
     run.created_real_ns = 6;
     assert_int_equal(catalogue_store_runs(c, "m1", &runs, 1, NULL), 0);
-    assert_null(catalogue_get_results(c, "r", &events));
+    assert_null(catalogue_load_metrics_answer(c, "r", &events));
     catalogue_close(c);
 }
 
@@ -325,9 +327,10 @@ static void open_and_use(void)
     struct catalogue *c = open_it();
     put(c, "m1", "r", 1, 5, true);
     (void)all(c, NULL);
-    assert_int_equal(catalogue_put_results(c, "r", 12, &answer, NULL), 0);
-    ips__metrics_answer__free_unpacked(catalogue_get_results(c, "r", &events),
-                                       NULL);
+    assert_int_equal(catalogue_store_metrics_answer(c, "r", 12, &answer, NULL),
+                     0);
+    ips__metrics_answer__free_unpacked(
+        catalogue_load_metrics_answer(c, "r", &events), NULL);
     catalogue_close(c);
 }
 

@@ -371,11 +371,13 @@ static void test_certificate__dilation(void **state)
     assert_int_equal(fill(&m)->dilation_ppm, UINT64_MAX);
     m.q.from_cache = true;
     m.q.begun_ns = master_now_ns();
-    certificate_set_category(&m.q, &m.arena, &m.c, 2, "the slaves' tables");
+    certificate_set_category_and_plan(&m.q, &m.arena, &m.c, 2,
+                                      "the slaves' tables");
     SAME(m.c.msg.plan, "a copy of the slaves' tables");
     assert_int_equal(m.c.msg.category, 2);
     m.q.from_cache = false;
-    certificate_set_category(&m.q, &m.arena, &m.c, 3, "the slaves' tables");
+    certificate_set_category_and_plan(&m.q, &m.arena, &m.c, 3,
+                                      "the slaves' tables");
     SAME(m.c.msg.plan, "the slaves' tables");
     done(&m);
 }
@@ -407,8 +409,8 @@ static void test_certificate__waits_that_nothing_ended(void **state)
         complete(&m);
         fill(&m);
         size_t notes = m.c.msg.n_notes;
-        certificate_report_unended(&m.arena, &m.c, cases[i].ns,
-                                   cases[i].path_ns, cases[i].in_path);
+        certificate_report_unended_waits(&m.arena, &m.c, cases[i].ns,
+                                         cases[i].path_ns, cases[i].in_path);
         snprintf(want, sizeof(want), cases[i].in_path ? OF_PATH : SHORT_BY,
                  cases[i].ms);
         assert_int_equal(m.c.msg.unended_ns, cases[i].ns);
@@ -422,7 +424,7 @@ static void test_certificate__waits_that_nothing_ended(void **state)
     complete(&m);
     fill(&m);
     size_t notes = m.c.msg.n_notes;
-    certificate_report_unended(&m.arena, &m.c, 0, 5000, true);
+    certificate_report_unended_waits(&m.arena, &m.c, 0, 5000, true);
     assert_int_equal(m.c.msg.n_notes + m.c.msg.n_gaps, notes);
     done(&m);
 }

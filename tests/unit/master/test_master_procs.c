@@ -139,11 +139,11 @@ static void test_master_procs__what_helps_where_none_is_known(void **state)
 {
     (void)state;
     char text[PROCS_NONE_BYTES];
-    procs_write_none_reason(0, text);
+    procs_explain_missing_procedures(0, text);
     assert_non_null(strstr(text, "--procedures=sample"));
-    procs_write_none_reason(100000000, text);
+    procs_explain_missing_procedures(100000000, text);
     assert_non_null(strstr(text, "every 100 ms (ipsrun --rate 1 samples"));
-    procs_write_none_reason(1000000, text);
+    procs_explain_missing_procedures(1000000, text);
     assert_non_null(strstr(text, "every 1 ms"));
     assert_null(strstr(text, "ipsrun"));
 }

@@ -179,11 +179,11 @@ static void test_summary__kept_if_whole(void **state)
      * blame. */
     m->part.state = MACHINE_MISSING;
     assert_int_equal(summary_store(&m->q, &m->s, &err), 0);
-    assert_null(catalogue_get_results(m->m.catalogue, "r", &events));
+    assert_null(catalogue_load_metrics_answer(m->m.catalogue, "r", &events));
     m->part.state = MACHINE_ACTIVE;
     assert_int_equal(summary_store(&m->q, &m->s, &err), 0);
     Ips__MetricsAnswer *kept =
-        catalogue_get_results(m->m.catalogue, "r", &events);
+        catalogue_load_metrics_answer(m->m.catalogue, "r", &events);
     assert_non_null(kept);
     assert_int_equal(events, 77);
     assert_int_equal(kept->n_process_matrix, 3);

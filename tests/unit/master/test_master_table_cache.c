@@ -210,7 +210,7 @@ static void done(struct query *q)
 static bool used(Ips__Request *request, unsigned want)
 {
     struct query *q = asked(request);
-    bool is = table_cache_use(q, want);
+    bool is = table_cache_lend_if_current(q, want);
     assert_int_equal(q->from_cache, is);
     assert_int_equal(q->gather.count, is);
     if (is) {
@@ -281,10 +281,10 @@ static void test_table_cache__of_the_same(void **state)
     w.slave->peer = (void *)&w.peer;
     struct query *q = asked(&r);
     q->restarts = 1;
-    assert_false(table_cache_use(q, GATHER_TABLE));
+    assert_false(table_cache_lend_if_current(q, GATHER_TABLE));
     q->restarts = 0;
     snprintf(q->run, sizeof(q->run), "other");
-    assert_false(table_cache_use(q, GATHER_TABLE));
+    assert_false(table_cache_lend_if_current(q, GATHER_TABLE));
     done(q);
 }
 
@@ -338,8 +338,8 @@ static void test_table_cache__rows(void **state)
     keep(&r, GATHER_TABLE);
     long blocks = live_blocks();
     struct query *a = asked(&r), *b = asked(&r);
-    assert_true(table_cache_use(a, GATHER_TABLE));
-    assert_true(table_cache_use(b, GATHER_TABLE));
+    assert_true(table_cache_lend_if_current(a, GATHER_TABLE));
+    assert_true(table_cache_lend_if_current(b, GATHER_TABLE));
     struct tables *t = table_cache_acquire_tables(a);
     assert_int_equal(tables_make_objects(t, a, NULL), 0);
     table_cache_return_tables(a, t);

@@ -194,9 +194,10 @@ static void test_tables__fit(void **state)
     make(&m);
     m.part[0].t.proc_count = TABLES_OBJECTS_MOST - 4;
     m.part[0].t.thread_count = 1;
-    assert_true(tables_fit(&m.q)); /* with three rows of the other machine */
+    assert_true(tables_have_few_enough_objects(
+        &m.q)); /* with three rows of the other machine */
     m.part[0].t.thread_count = 2;
-    assert_false(tables_fit(&m.q));
+    assert_false(tables_have_few_enough_objects(&m.q));
 }
 
 /* ---- metrics ------------------------------------------------------------- */

@@ -51,8 +51,9 @@ static void end(struct story *s, const uint32_t *place, uint64_t wanted)
 {
     struct ips_err err;
     uint64_t least = 0;
-    assert_int_equal(0, predict_lower_bound(&s->run, &s->setup, place,
-                                            &s->locks, &least, &err));
+    assert_int_equal(0, predict_compute_makespan_lower_bound(&s->run, &s->setup,
+                                                             place, &s->locks,
+                                                             &least, &err));
     assert_int_equal(least, wanted);
     ips_graph_release(&s->run.replay.g);
 }

@@ -147,7 +147,7 @@ static void test_setup__as_recorded(void **state)
         assert_false(x->named || x->one_core);
     }
     struct predict_setup own;
-    assert_int_equal(predict_setup_own(&w.run, &own, NULL), 0);
+    assert_int_equal(predict_make_own_setup(&w.run, &own, NULL), 0);
     assert_int_equal(own.machine_count, 2);
     assert_int_equal(own.map[3], 1);
     predict_setup_release(&own);

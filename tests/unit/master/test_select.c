@@ -51,12 +51,13 @@ static int compare(const Ips__Select *ask, const Ips__MetricsRow *a,
 {
     int c = 0;
     if (!*ask->sort || strcmp(ask->sort, "cpu_ns") == 0)
-        c = ips_rank_count(a->cpu_ns, b->cpu_ns, ask->back);
+        c = ips_rank_compare_counts(a->cpu_ns, b->cpu_ns, ask->back);
     else if (strcmp(ask->sort, "response") == 0)
-        c = ips_rank_real(a->response, b->response, !isnan(a->response),
-                          !isnan(b->response), ask->back);
+        c = ips_rank_compare_reals(a->response, b->response,
+                                   !isnan(a->response), !isnan(b->response),
+                                   ask->back);
     else
-        c = ips_rank_text(a->object, b->object, ask->back);
+        c = ips_rank_compare_texts(a->object, b->object, ask->back);
     return c ? c : (a > b) - (a < b);
 }
 

@@ -140,15 +140,15 @@ static void test_self_check__path(void **state)
     self_check_path(&arena, &c, &p, false);
     found(0);
     p.lasted_ns = 100000000;
-    self_check_computed(&arena, &c, &p, 102000000);
+    self_check_path_not_above_run(&arena, &c, &p, 102000000);
     found(0);
-    self_check_computed(&arena, &c, &p, 102000001);
+    self_check_path_not_above_run(&arena, &c, &p, 102000001);
     found(1);
     c.msg.guess_off_ns = 5;
-    self_check_computed(&arena, &c, &p, 102000005);
-    self_check_computed(&arena, &c, &p, IPS_UNMEASURED);
+    self_check_path_not_above_run(&arena, &c, &p, 102000005);
+    self_check_path_not_above_run(&arena, &c, &p, IPS_UNMEASURED);
     p.lasted_ns = IPS_UNMEASURED;
-    self_check_computed(&arena, &c, &p, 102000006);
+    self_check_path_not_above_run(&arena, &c, &p, 102000006);
     found(1);
     arena_release(&arena);
 }

@@ -255,14 +255,14 @@ static void test_words__of_times_and_windows(void **state)
     memset(&arena, 0, sizeof(arena));
     for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++)
         SAME(why_format_ns(&arena, t[i].ns), t[i].text);
-    SAME(why_run_and_window(&f, &arena), "r1");
+    SAME(why_run_and_window_options(&f, &arena), "r1");
     f.windowed = true;
     f.from_ns = 5;
-    SAME(why_run_and_window(&f, &arena), "r1 --from 5ns");
+    SAME(why_run_and_window_options(&f, &arena), "r1 --from 5ns");
     SAME(why_window_text(&f, &arena), "5 ns to its end after the run's start");
     f.from_ns = 0;
     f.to_ns = 7;
-    SAME(why_run_and_window(&f, &arena), "r1 --to 7ns");
+    SAME(why_run_and_window_options(&f, &arena), "r1 --to 7ns");
     SAME(why_window_text(&f, &arena), "0 ns to 7 ns after the run's start");
     assert_int_equal(why_share_ppm(1, 0), 0);
     assert_int_equal(why_share_ppm(9, 9), 1000000);

@@ -74,8 +74,8 @@ static uint64_t add(struct slave_arc_sum *sum, uint32_t tid, uint32_t n,
                     struct slave_window window)
 {
     uint32_t chain = rec_chain(sum->b, tid);
-    return slave_arc_sum_add(sum, chain, sum->b->g.chains[chain].first + n,
-                             window);
+    return slave_arc_sum_add_arc(sum, chain, sum->b->g.chains[chain].first + n,
+                                 window);
 }
 
 static void sum_of(struct slave_arc_sum *sum, struct costs *k)

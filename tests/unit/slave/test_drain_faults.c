@@ -78,7 +78,7 @@ static uint64_t read_marks(const struct story *s, uint8_t *seen)
         size_t n;
         assert_true(f->stream < STREAMS_MAX);
         for (size_t i = 0; i < f->bytes; i += n) {
-            n = ips_rec_check(p + i, f->bytes - i);
+            n = ips_rec_check_and_get_length(p + i, f->bytes - i);
             const struct ips_rec_text *rec = (const void *)(p + i);
             assert_true(n > 0);
             unsigned long v = strtoul(rec->text, NULL, 10);

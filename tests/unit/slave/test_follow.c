@@ -217,7 +217,7 @@ static bool follow(struct run *r, bool sealed)
     struct slave_live_tables *f = &r->gs.live_tables;
     make_question(r, &q);
     if (sealed)
-        slave_record_queue_seal(r->handover);
+        slave_record_queue_seal_last_batch(r->handover);
     if (slave_live_tables_update(&r->gs, &q.s, r->handover, &err) < 0)
         fail_msg("%s", err.msg);
     if (f->tables) {
@@ -228,7 +228,7 @@ static bool follow(struct run *r, bool sealed)
         if (below(r, 4)) /* SQLite syncs */
             goto out;
         assert_int_equal(slave_live_tables_store(&r->gs, &err), 0);
-        assert_true(slave_store_get_irt(r->gs.store, RUN_ID, &row));
+        assert_true(slave_store_get_irt_row(r->gs.store, RUN_ID, &row));
         assert_true(row.key == q.s.key);
     }
 out:
@@ -285,23 +285,23 @@ static void test_follow__what_waits(void **state)
     put(h, &buffer, 1000, 0, 10);
     assert_ptr_not_equal(buffer, was); /* given away, not copied */
     put(h, &buffer, 1000, 10, 20);     /* copied behind it */
-    slave_record_queue_seal(h);
+    slave_record_queue_seal_last_batch(h);
     put(h, &buffer, 1000, 20, 30); /* but not behind a snapshot */
     b = slave_record_queue_take(h, 0, 20);
     assert_true(b && b->data == was && b->len == 2000 && !b->next);
     assert_true(b->data[999] == 0 && b->data[1000] == 10);
-    slave_record_queue_give_back(h, b);
+    slave_record_queue_recycle_batches(h, b);
     assert_null(slave_record_queue_take(h, 15, 30)); /* a part is missing */
     assert_null(slave_record_queue_take(h, 20, 30)); /* and it is gone */
     /* Taken back: what was not committed, and what it was put behind. */
     put(h, &buffer, 8, 30, 40);
-    slave_record_queue_seal(h);
+    slave_record_queue_seal_last_batch(h);
     put(h, &buffer, 8, 40, 50);
     slave_record_queue_rollback(h, 40);
     put(h, &buffer, 8, 40, 45);
     b = slave_record_queue_take(h, 30, 45);
     assert_true(b && b->until == 40 && b->next && b->next->until == 45);
-    slave_record_queue_give_back(h, b);
+    slave_record_queue_recycle_batches(h, b);
     /* All rooms wait: the rest is not taken. */
     for (uint64_t at = 100; at < 108; at++)
         put(h, &buffer, SLAVE_FRAMES_BYTES, at, at + 1);
@@ -311,7 +311,7 @@ static void test_follow__what_waits(void **state)
     assert_non_null(b);
     slave_record_queue_clear(h); /* what is in use stays */
     assert_true(b->data[5] == 108);
-    slave_record_queue_give_back(h, b);
+    slave_record_queue_recycle_batches(h, b);
     slave_record_queue_free(h);
     free(buffer);
 }

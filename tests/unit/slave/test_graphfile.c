@@ -77,7 +77,7 @@ static int setup(void **state)
         .peer_count = 1,
         .join_bound = 3,
         .joins = {.there = true,
-                  .of = slave_scenario_words(&lane),
+                  .of = slave_scenario_make_cache_key(&lane),
                   .joins = {.head = {head, sizeof(head), 0},
                             .arcs = {arcs, sizeof(arcs), 0},
                             .count = 3,

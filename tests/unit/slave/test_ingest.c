@@ -94,7 +94,7 @@ static uint64_t count_marks(struct slave_drain *d, const char *run,
     while ((f = slave_archive_next_frame(&map, &at))) {
         const uint8_t *p = (const uint8_t *)(f + 1);
         for (size_t i = 0; i < f->bytes;) {
-            size_t n = ips_rec_check(p + i, f->bytes - i);
+            size_t n = ips_rec_check_and_get_length(p + i, f->bytes - i);
             assert_true(n > 0);
             const struct ips_rec_text *rec =
                 (const struct ips_rec_text *)(const void *)(p + i);

@@ -92,7 +92,7 @@ static void see_frame(struct look *l, uint32_t run, const struct slave_frame *f)
     for (size_t i = 0, len; i < f->bytes; i += len, n++) {
         const struct ips_rec_text *rec =
             (const struct ips_rec_text *)(const void *)(p + i);
-        len = ips_rec_check(p + i, f->bytes - i);
+        len = ips_rec_check_and_get_length(p + i, f->bytes - i);
         assert_true(len > 0);
         uint64_t number = strtoull(rec->text, NULL, 10);
         assert_int_equal(number / 10 % 10, run);

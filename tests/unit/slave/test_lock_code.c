@@ -28,7 +28,7 @@ static bool use_of(const char *const (*stack)[2], uint32_t count,
     }
     const struct slave_proc_names names = {.symbols = symbol,
                                            .symbol_count = count};
-    return slave_lock_use(&names, number, count, out);
+    return slave_lock_find_use_in_stack(&names, number, count, out);
 }
 #define USE(stack, out) use_of(stack, sizeof(stack) / sizeof(*(stack)), out)
 

@@ -141,7 +141,7 @@ static void random_record(unsigned kind)
                types[i].type == IPS_REC_STACK) {
         memset(rec + 4, 0, 4);
     }
-    assert_int_equal(ips_rec_check(rec, bytes), bytes);
+    assert_int_equal(ips_rec_check_and_get_length(rec, bytes), bytes);
 }
 
 /* Would catch: any field of any type that does not come back as it was - the
@@ -281,7 +281,7 @@ static void test_pack__damage_is_an_error_or_whole_records(void **state)
 static void pack_sends(struct pack_coder *c, bool is_short, unsigned from,
                        uint8_t (*as_sent)[sizeof(struct ips_rec_io)])
 {
-    pack_start_block(c, 1ULL << 32);
+    pack_reset_coder_for_block(c, 1ULL << 32);
     for (int i = 0; i < PACK_COLUMNS; i++)
         c->column[i].len = c->column[i].at = 0;
     for (unsigned n = 0; n < CUT_RECORDS; n++) {
@@ -310,7 +310,7 @@ static void unpack_cut(struct pack_coder *c, bool is_short, int cut)
     unsigned n = 0;
     pack_sends(c, is_short, CUT_RECORDS * 3 / 4, as_sent);
     c->column[cut].len /= 2;
-    pack_start_block(c, 1ULL << 32);
+    pack_reset_coder_for_block(c, 1ULL << 32);
     for (size_t bytes; (bytes = pack_decode_record(c, rec, sizeof(rec))); n++) {
         assert_true(n < CUT_RECORDS);
         assert_memory_equal(rec, as_sent[n], bytes);

@@ -53,7 +53,8 @@ static bool holds(const struct ips_graph *g, const struct ips_est *e,
         ns += s->ns;
         assert_int_equal(0, shares_add_next_piece(&whole, &piece, NULL));
     }
-    assert_int_equal(0, slave_path_sums_add(&sums, g, e, from, e->end, NULL));
+    assert_int_equal(0,
+                     slave_path_sums_add_path(&sums, g, e, from, e->end, NULL));
     for (uint32_t i = 0; i < sums.sum.n; i++) {
         const struct slave_path_sum *s = &sums.sum.v[i];
         const struct path_piece piece = {.kind = s->kind,

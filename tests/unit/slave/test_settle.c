@@ -77,7 +77,7 @@ static uint64_t count_marks(const char *name, uint8_t *seen, size_t most)
     while ((f = slave_archive_next_frame(&map, &at)))
         for (size_t i = 0, n; i < f->bytes; i += n) {
             const uint8_t *p = (const uint8_t *)(f + 1) + i;
-            n = ips_rec_check(p, f->bytes - i);
+            n = ips_rec_check_and_get_length(p, f->bytes - i);
             assert_true(n > 0);
             unsigned long v = strtoul(
                 ((const struct ips_rec_text *)(const void *)p)->text, NULL, 10);
@@ -312,22 +312,22 @@ static void test_settle__environments_are_read_once_for_all(void **state)
     /* /proc has the new environment once it is executed. */
     for (bool seen = false; !seen;) {
         turns(60);
-        seen = slave_liveness_is_run_in_environs(&d, "carried");
+        seen = slave_liveness_is_run_in_environments(&d, "carried");
     }
     turns(60);
     fault_watch(FAULT_CALL);
-    assert_true(slave_liveness_is_run_in_environs(&d, "carried"));
+    assert_true(slave_liveness_is_run_in_environments(&d, "carried"));
     assert_int_not_equal(fault_end(), 0);
     fault_watch(FAULT_CALL);
-    assert_false(slave_liveness_is_run_in_environs(&d, "another"));
-    assert_true(slave_liveness_is_run_in_environs(&d, "carried"));
-    assert_false(slave_liveness_is_run_in_environs(&d, "carrie"));
+    assert_false(slave_liveness_is_run_in_environments(&d, "another"));
+    assert_true(slave_liveness_is_run_in_environments(&d, "carried"));
+    assert_false(slave_liveness_is_run_in_environments(&d, "carrie"));
     assert_int_equal(fault_end(), 0);
     maker_kill(&pid);
-    assert_true(
-        slave_liveness_is_run_in_environs(&d, "carried")); /* as it was read */
+    assert_true(slave_liveness_is_run_in_environments(
+        &d, "carried")); /* as it was read */
     turns(60);
-    assert_false(slave_liveness_is_run_in_environs(&d, "carried"));
+    assert_false(slave_liveness_is_run_in_environments(&d, "carried"));
 }
 
 /* Who makes a run holds the pool's lock. Catches: a run closed all the same,

@@ -65,7 +65,8 @@ static void put_run(struct world *w, int i)
     b.g.chain_count = 2;
     assert_int_equal(slave_store_put_run(w->store, &row, NULL), 0);
     w->run[i] = row.id;
-    assert_int_equal(slave_store_put_irt(w->store, row.id, 77, &b, NULL), 0);
+    assert_int_equal(slave_store_put_irt_tables(w->store, row.id, 77, &b, NULL),
+                     0);
     assert_int_equal(
         slave_store_put_procedures(w->store, row.id, 77, &procedure, 1, NULL),
         0);

@@ -79,8 +79,8 @@ static void ask_one(const char *file, uint64_t address, uint32_t uid,
                                          .count = 1};
     *why = (struct ips_err){0};
     *out = (struct slave_symbol){0};
-    assert_int_equal(slave_symbols_ask("/proc/self/exe", &ask, out, why, &err),
-                     0);
+    assert_int_equal(
+        slave_symbols_ask_helper("/proc/self/exe", &ask, out, why, &err), 0);
 }
 
 /* Catches: names told of a file that the user who named it may not read, by
@@ -135,7 +135,7 @@ static void test_symbols_limits__failures_are_remembered(void **state)
     for (int i = 0; i < 4; i++) {
         struct slave_symbols s = {0};
         snprintf(path, sizeof(path), "%s/%s", dir, files[i / 2]);
-        assert_int_equal(slave_symbols_fill(&s, &map, &from, &err), 0);
+        assert_int_equal(slave_symbols_fill_names(&s, &map, &from, &err), 0);
         assert_int_equal(s.asked, i % 2 == 0);
         assert_non_null(strstr(s.of[0].text, "+0x1000"));
         slave_symbols_release(&s);
@@ -148,7 +148,8 @@ static void test_symbols_limits__failures_are_remembered(void **state)
             .uid = 65534, .since_ns = slave_now_ns(), .spent_ns = 1ull << 40};
         for (int i = 0; i < 2; i++) {
             module.uid = i ? 65533 : 65534;
-            assert_int_equal(slave_symbols_fill(&s, &map, &from, &err), 0);
+            assert_int_equal(slave_symbols_fill_names(&s, &map, &from, &err),
+                             0);
             assert_int_equal(s.asked, i);
             slave_symbols_release(&s);
         }

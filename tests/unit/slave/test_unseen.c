@@ -17,7 +17,7 @@
 
 static bool map(const char *line, struct slave_unrecorded_row *row)
 {
-    return slave_unrecorded_parse_map(line, "/dev/shm/pool", row);
+    return slave_unrecorded_parse_maps_line(line, "/dev/shm/pool", row);
 }
 
 /* Would catch: shared memory passed over; what is nobody's dependency - private
@@ -108,18 +108,18 @@ static void test_unseen__program_without_a_record(void **state)
     const struct ips_built b = {.procs = p, .proc_count = 2};
     struct slave_unrecorded_row r = {
         .kind = SLAVE_UNSEEN_PROGRAM, .pid = 10, .ino = 100};
-    assert_true(slave_unrecorded_is_program(&b, &r));
+    assert_true(slave_unrecorded_is_program_change(&b, &r));
     r.ino = 300; /* left by an exec of which there is a record */
-    assert_false(slave_unrecorded_is_program(&b, &r));
+    assert_false(slave_unrecorded_is_program_change(&b, &r));
     r.ino = 200; /* a later image of the process recorded */
-    assert_false(slave_unrecorded_is_program(&b, &r));
+    assert_false(slave_unrecorded_is_program_change(&b, &r));
     r.ino = 100;
     p[0].recorded_end = true; /* so the pid was another's */
-    assert_false(slave_unrecorded_is_program(&b, &r));
+    assert_false(slave_unrecorded_is_program_change(&b, &r));
     p[0].recorded_end = false;
-    assert_true(slave_unrecorded_is_program(&b, &r));
+    assert_true(slave_unrecorded_is_program_change(&b, &r));
     r.kind = SLAVE_UNSEEN_OWN;
-    assert_false(slave_unrecorded_is_program(&b, &r));
+    assert_false(slave_unrecorded_is_program_change(&b, &r));
 }
 
 /* Would catch: what /proc says of a pid taken for a process that has ended,
@@ -135,14 +135,14 @@ static void test_unseen__pid_of_another(void **state)
     assert_true(pid > 0);
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     assert_true(fd >= 0);
-    assert_false(slave_unrecorded_has_ended(fd));
+    assert_false(slave_unrecorded_has_process_ended(fd));
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-    assert_true(slave_unrecorded_has_ended(fd));
+    assert_true(slave_unrecorded_has_process_ended(fd));
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_true(slave_unrecorded_has_ended(fd));
+    assert_true(slave_unrecorded_has_process_ended(fd));
     close(fd);
-    assert_false(slave_unrecorded_has_ended(-1));
+    assert_false(slave_unrecorded_has_process_ended(-1));
 }
 
 /* A program file of one note, whose owner has `bytes` of name. */

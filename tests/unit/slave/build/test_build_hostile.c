@@ -176,7 +176,7 @@ static void check_built(struct recorder *r)
         assert_true(b->traffic[t].end < b->end_count &&
                     b->traffic[t].process < b->proc_count);
     rec_longest(b, 3, IPS_EXTERNAL_ALL);
-    uint64_t *unended = ips_unended_by_node(b, &err);
+    uint64_t *unended = ips_make_ns_without_waker_by_node(b, &err);
     ips_u128 sum = 0;
     assert_non_null(unended);
     for (uint32_t i = 0; i < b->g.node_count; i++)

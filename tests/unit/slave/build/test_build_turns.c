@@ -170,7 +170,7 @@ static struct ips_build_effort ask_graphs(struct run *r,
     memcpy(rows, q.rows, sizeof(q.rows));
     s->streams = rows;
     s->key = slave_snapshot_compute_key(s);
-    if (slave_graphs_get(gs, s, &g, &err) < 0 ||
+    if (slave_graphs_get_or_build(gs, s, &g, &err) < 0 ||
         ips_build(&q.whole, &b, &err) < 0)
         fail_msg("%s", err.msg);
     same(&g->b, &b);

@@ -436,7 +436,7 @@ static void test_build_wait__nobody_was_seen_to_end_it(void **state)
     rec_sync(s, IPS_REC_ACQUIRE, IPS_SYNC_MUTEX, 20000, 28000, 130, 130, 99);
     struct ips_built *b = rec_alone(r);
     struct ips_err err = {0};
-    uint64_t *ns = ips_unended_by_node(b, &err), sum = 0;
+    uint64_t *ns = ips_make_ns_without_waker_by_node(b, &err), sum = 0;
     uint32_t first = rec_kind(b, 10, IPS_NODE_SEND, 0);
     uint32_t end = rec_kind(b, 10, IPS_NODE_END, 0);
     assert_non_null(ns);
@@ -451,7 +451,7 @@ static void test_build_wait__nobody_was_seen_to_end_it(void **state)
         sum += ns[i];
     assert_int_equal(sum, 3000 + 2000 + 12000);
     assert_int_equal(sum, b->counts.unended_ns);
-    assert_int_equal(ips_unended_ns(b, first, end), 14000);
+    assert_int_equal(ips_sum_ns_without_recorded_waker(b, first, end), 14000);
     ips_free_large(ns);
     rec_free(r);
 }
