@@ -193,11 +193,36 @@ static uint64_t parse_unix_peer_inode(const struct unix_diag_query *d, long got)
     return 0;
 }
 
+/* Time that this image has spent in query_unix_peer_inode(), in stamps. The
+ * kernel looks at every Unix socket of the machine until it finds the inode, so
+ * one query takes 50 us or, where there are thousands of sockets, milliseconds.
+ */
+static _Atomic uint64_t diagnosed;
+static _Atomic uint64_t diagnosed_by; /* stamp of that image */
+
+/* Whether the image may spend more time on queries: they may take a 32nd of its
+ * time, and QUERY_FREE_MS. Without an answer the slave joins connections of one
+ * name and pid in their order. */
+#define QUERY_FREE_MS 2u
+#define QUERY_PART 32u
+static bool has_time_for_query(uint64_t now)
+{
+    if (atomic_exchange(&diagnosed_by, ips_core.image_stamp) !=
+        ips_core.image_stamp)
+        atomic_store(&diagnosed, 0);
+    return atomic_load(&diagnosed) <=
+           ips_sub_sat(now, ips_core.image_stamp) / QUERY_PART +
+               QUERY_FREE_MS * ips_core.retry_ticks;
+}
+
 /* Returns the inode of the socket at the other end of the Unix socket with
- * inode `ino`, from the kernel's socket diagnostics; 0: unknown (refused, or
- * not accepted yet). */
+ * inode `ino`, from the kernel's socket diagnostics; 0: unknown (refused, not
+ * accepted yet, or not asked to save time). */
 static uint64_t query_unix_peer_inode(uint64_t ino)
 {
+    uint64_t from = ips_core_stamp_now();
+    if (!has_time_for_query(from))
+        return 0;
     struct unix_diag_query d = {
         .ask = {.head = {.nlmsg_len = sizeof(d.ask),
                          .nlmsg_type = SOCK_DIAG_BY_FAMILY,
@@ -207,8 +232,9 @@ static uint64_t query_unix_peer_inode(uint64_t ino)
                         .udiag_ino = (__u32)ino,
                         .udiag_show = UDIAG_SHOW_PEER,
                         .udiag_cookie = {(__u32)-1, (__u32)-1}}}};
-    return parse_unix_peer_inode(
-        &d, ips_run_with_own_fd_table(query_socket_diagnostics, &d));
+    long got = ips_run_with_own_fd_table(query_socket_diagnostics, &d);
+    atomic_fetch_add(&diagnosed, ips_sub_sat(ips_core_stamp_now(), from));
+    return parse_unix_peer_inode(&d, got);
 }
 
 /* Stores the numbers of bytes that the program has written to and read from a

@@ -19,10 +19,11 @@
 /* Beside enum ipsq_format, whose table has all lines. */
 enum { LINE = 100, LIMITS, ALL_LIMITS };
 
-static char *written(const Ips__Certificate *c, int format)
+static __attribute__((noinline)) char *written(const Ips__Certificate *c,
+                                               int format)
 {
-    char *buffer;
-    size_t length;
+    char *buffer = NULL;
+    size_t length = 0;
     FILE *f = open_memstream(&buffer, &length);
     if (format == IPSQ_TSV) {
         ipsq_certificate_write_tsv(f, c);
