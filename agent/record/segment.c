@@ -10,6 +10,7 @@
 #include "agent/record/own_table.h"
 #include "agent/record/stream.h"
 #include "agent/record/sys.h"
+#include "agent/record/valgrind.h"
 #include "common/types.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -127,6 +128,18 @@ static int make_first_page(int fd, uint64_t base, uint64_t bytes)
     return n == 1 ? 0 : n < 0 ? (int)n : -EIO;
 }
 
+void ips_segment_hide_mapping(uint64_t base, uint64_t bytes)
+{
+    /* valgrind takes a mapping to be in the child, too, and memcheck's search
+     * for leaks reads whatever is mapped; it dies of the gap. A child does not
+     * use the mapping, except as in ips_core_prepare_fork_and_get_seq(). */
+    if (ips_in_valgrind())
+        ips_sys3(SYS_mprotect, (long)(base + bytes), IPS_GAP_BYTES, PROT_NONE);
+    else
+        ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
+    ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);
+}
+
 /* Sets the size of the open file `fd`, maps it into *out and allocates its
  * first page. Returns 0 or -1 - cause. */
 static int size_and_map_segment(int fd, uint64_t bytes,
@@ -168,10 +181,7 @@ static int size_and_map_segment(int fd, uint64_t bytes,
         rc = ips_encode_lost_cause(IPS_LOST_POOL_FULL);
         goto out;
     }
-    /* A fork child does not use the mapping (except as in
-     * ips_core_prepare_fork_and_get_seq), and a core file does not need it. */
-    ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
-    ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);
+    ips_segment_hide_mapping(base, bytes);
     *out = (struct ips_segment_map){base, base + first, base + bytes, 0};
     base = 0;
 out:

@@ -197,6 +197,9 @@ int ips_segment_change_to_next(struct ips_stream *s);
  * slave has drained it; used if there is no space for another segment. Returns
  * false if an interrupted frame will still write to the segment. */
 bool ips_segment_close_until_drained(struct ips_stream *s);
+/* Keeps the new mapping of a segment of `bytes`, with its gap, out of fork
+ * children and core files, which do not need it. */
+void ips_segment_hide_mapping(uint64_t base, uint64_t bytes);
 /* Takes a spare segment, or makes a segment file, and maps it. Returns 0 or -1
  * - cause. This and the next functions also serve record/ring.c. */
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);

@@ -223,6 +223,14 @@ def test_race_checkers(build, guest, tool, words, status):
         assert done.returncode == status and "race" in done.stderr, done.stderr
 
 
+@pytest.mark.slow
+def test_memory_checker_of_a_fork_child(guest):
+    """memcheck looks for leaks when a fork child ends. Would catch: a mapping of ours that
+    valgrind takes to be in the child (SIGBUS; the shell then says 135)."""
+    out = guest.run(["valgrind", "-q", "/bin/dash", "-c", "(exit 3); echo $?"], 0)
+    assert out.splitlines() == ["3"]
+
+
 # --- seccomp ------------------------------------------------------------------
 
 @pytest.mark.parametrize("case,status", [
