@@ -180,8 +180,8 @@ static inline uint64_t ips_wrap_stamps_to_ns(uint64_t stamps)
 /* --- moments -------------------------------------------------------------- */
 
 /* ips_call_moment, ips_return_moment: stamp and thread CPU time just
- * before and just after a call (agent/record/cpu.h). ips_wakeup_moment:
- * the same after a call that does nothing but wait. */
+ * before and just after a call (agent/record/cpu.h). ips_wakeup_moment: the
+ * same after a call that does nothing but wait. */
 static inline struct ips_moment ips_call_moment(void)
 {
     return ips_moment_now();

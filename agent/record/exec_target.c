@@ -7,6 +7,7 @@
 #include "agent/record/cpu.h"
 #include "agent/record/extra.h"
 #include "agent/record/own_table.h"
+#include "agent/record/readable.h"
 #include "agent/record/stream.h"
 #include "agent/record/sys.h"
 
@@ -119,10 +120,14 @@ static bool asan_may_be_loaded_later(char *const envp[])
 void ips_target_refine_by_arguments(struct ips_target *t, char *const argv[],
                                     char *const envp[])
 {
-    if (t->kind == IPS_TARGET_BY_HAND)
+    if (t->kind != IPS_TARGET_BY_HAND && t->kind != IPS_TARGET_FIRST)
+        ;
+    else if (!ips_is_list_readable(argv) || !ips_is_list_readable(envp))
+        t->kind = IPS_TARGET_TRACED; /* the exec fails */
+    else if (t->kind == IPS_TARGET_BY_HAND)
         t->kind = does_loader_start_program(argv) ? IPS_TARGET_TRACED
                                                   : IPS_TARGET_ASKED;
-    else if (t->kind == IPS_TARGET_FIRST && asan_may_be_loaded_later(envp))
+    else if (asan_may_be_loaded_later(envp))
         t->kind = IPS_TARGET_TRACED;
     if (t->kind == IPS_TARGET_TRACED)
         t->path[0] = '\0';
@@ -477,6 +482,12 @@ static long inspect_with_own_fd_table(void *arg)
 }
 
 #define FOUND_BYTES 512u
+
+static bool needs_descriptor(int dir, const char *path)
+{
+    return !path || !*path || (*path != '/' && dir != AT_FDCWD);
+}
+
 /* Returns a path to the same file as `path`, which is relative to the
  * descriptor `dir`, for a thread that does not have this descriptor. If `path`
  * is NULL or "", a path to the file `dir` itself. NULL if the path is too long.
@@ -485,7 +496,7 @@ static const char *format_path_without_dir_fd(char out[FOUND_BYTES], int dir,
                                               const char *path)
 {
     char after[FOUND_BYTES];
-    if (path && (*path == '/' || (*path && dir == AT_FDCWD)))
+    if (!needs_descriptor(dir, path))
         return path;
     size_t len = path ? strlen(path) : 0, n = sizeof("/fd/") - 1;
     if (dir < 0 || len + 20 > sizeof(after))
@@ -499,6 +510,16 @@ static const char *format_path_without_dir_fd(char out[FOUND_BYTES], int dir,
     return ips_build_proc_path(out, FOUND_BYTES, "self", after) ? out : NULL;
 }
 
+/* Makes the examination `l` of the file at `path`, relative to the descriptor
+ * `dir`. A function of its own: others do not need so much stack. */
+static __attribute__((noinline)) long
+inspect_by_descriptor(struct inspection *l, int dir, const char *path)
+{
+    char room[FOUND_BYTES];
+    l->path = format_path_without_dir_fd(room, dir, path);
+    return ips_run_with_own_fd_table(inspect_with_own_fd_table, l);
+}
+
 /* Examines the program file at `path`, relative to `dir`; `st` is its status.
  * Returns false if it cannot be read. */
 static bool inspect_file(struct ips_target *t, int dir, const char *path,
@@ -509,10 +530,11 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
         check_target_library_and_set_path(t, path, library, true);
         return true;
     }
-    char room[FOUND_BYTES];
-    struct inspection l = {t, path, library,
-                           format_path_without_dir_fd(room, dir, path), st};
-    long looked = ips_run_with_own_fd_table(inspect_with_own_fd_table, &l);
+    struct inspection l = {t, path, library, path, st};
+    long looked =
+        needs_descriptor(dir, path)
+            ? inspect_by_descriptor(&l, dir, path)
+            : ips_run_with_own_fd_table(inspect_with_own_fd_table, &l);
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
         add_to_traced_cache(&is);
@@ -530,11 +552,12 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
     if (is_file && path && *path) {
         (void)inspect_file(t, dir, path, &st, library);
     } else {
-        char room[FOUND_BYTES];
-        struct inspection l = {
-            t, path && *path ? path : "(descriptor)", library,
-            is_file ? format_path_without_dir_fd(room, dir, path) : NULL, &st};
-        (void)ips_run_with_own_fd_table(inspect_with_own_fd_table, &l);
+        struct inspection l = {t, path && *path ? path : "(descriptor)",
+                               library, NULL, &st};
+        if (is_file)
+            (void)inspect_by_descriptor(&l, dir, path);
+        else
+            (void)ips_run_with_own_fd_table(inspect_with_own_fd_table, &l);
     }
 }
 

@@ -29,6 +29,8 @@ void ips_extra_free(void)
     struct ips_extra *extra = ips_me.extra;
     ips_me.extra = NULL;
     atomic_signal_fence(memory_order_seq_cst);
+    if (extra && extra->mmsg)
+        ips_sys_munmap((uint64_t)(uintptr_t)extra->mmsg, extra->mmsg_bytes);
     if (extra)
         ips_sys_munmap((uint64_t)(uintptr_t)extra, sizeof(*extra));
 }

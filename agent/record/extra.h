@@ -80,6 +80,9 @@ struct ips_extra {
     uint32_t joins; /* waits for children so far: each may be a sleep, too */
     struct ips_traced_file seen[IPS_SEEN];
     uint32_t seen_next;
+    /* Space for a recvmmsg: preload/io/msg.c. NULL: not mapped. */
+    struct ips_mmsg_copies *mmsg;
+    size_t mmsg_bytes;
     /* A fork in progress inside the C library: preload/process/fork.c. */
     struct {
         struct ips_moment call;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "agent/record/core.h"
 #include "agent/record/stream.h"
 #include "agent/record/sys.h"
 
@@ -18,6 +19,8 @@
 #define LOOKS 1000
 
 #define THREADS 16u
+/* Twice what the deepest function of a helper takes (exec_target.c). */
+#define STACK_BYTES 8192u
 /* Placeholder for a tid that is not known yet; no thread of the program has
  * this tid. */
 #define COMING 1u
@@ -27,6 +30,11 @@ static atomic_bool by_process; /* a process, not a thread, does the work */
 /* The helper threads that exist now. A slot holds COMING before its thread
  * exists, then the thread's tid until it is gone; 0: free. */
 static _Atomic uint32_t threads[THREADS];
+/* Their stacks: the creator's stack may be small. Memory that is not used costs
+ * nothing. */
+static struct {
+    _Alignas(16) char bytes[STACK_BYTES];
+} stacks[THREADS] IPS_TABLE;
 
 struct helper_work {
     long (*function)(void *);
@@ -45,9 +53,9 @@ struct helper_work {
 
 /* Starts a thread or process that calls run(work); returns its tid, or -errno
  * (own_table_clone.S). The kernel stores the tid in *tid, and 0 in *gone at the
- * end. */
+ * end. `stack`: the upper end of its stack; NULL: it uses the caller's. */
 long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
-                         _Atomic uint32_t *tid, unsigned flags)
+                         _Atomic uint32_t *tid, unsigned flags, void *stack)
     __attribute__((visibility("hidden")));
 
 /* Replaces the descriptor table by an empty one, or by a copy if the kernel has
@@ -159,11 +167,12 @@ long ips_run_with_own_fd_table(long (*function)(void *), void *arg)
      * ips_own_fd_table_use_helper_process() sets it and then waits until all
      * claimed slots are free. */
     const bool process = atomic_load(&by_process);
-    long tid =
-        process && forks_into_other_pidns()
-            ? -EINVAL
-            : ips_own_table_clone(unshare_fd_table_and_run_work, &w, &gone,
-                                  place, process ? AS_PROCESS : AS_THREAD);
+    void *stack = place == &unknown ? NULL : &stacks[place - threads + 1];
+    long tid = process && forks_into_other_pidns()
+                   ? -EINVAL
+                   : ips_own_table_clone(
+                         unshare_fd_table_and_run_work, &w, &gone, place,
+                         process ? AS_PROCESS : AS_THREAD, stack);
     if (tid < 0)
         w.result = tid;
     else

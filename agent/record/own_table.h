@@ -8,8 +8,9 @@
  * also changes the number that the program's `open` returns. And closing a
  * descriptor drops the program's record locks on that file.
  *
- * The helper is a bare clone(). It runs on its creator's stack with its
- * creator's thread-local variables, while the creator waits, with all signals
+ * The helper is a bare clone(). It runs on a small stack of its own (if more
+ * helpers exist than stacks: on its creator's) with its creator's thread-local
+ * variables, while the creator waits, with all signals
  * blocked, until the helper is gone. It is a thread and not a process, because
  * the program would see a process's CPU time as that of its own children. The
  * helper starts with the program's table and at once replaces it by an empty

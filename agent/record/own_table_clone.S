@@ -1,6 +1,7 @@
 /* long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
- * uint32_t *tid, unsigned flags): a thread, or a process with the same memory, whose
- * stack begins GAP below the caller's, who does nothing but wait. The kernel stores its
+ * uint32_t *tid, unsigned flags, void *stack): a thread, or a process with the same
+ * memory. `stack` is the upper end of its stack, a multiple of 16. NULL: its stack begins
+ * GAP below the caller's, who does nothing but wait. The kernel stores its
  * tid into *tid before it runs, and 0 into *gone when it has ended, and wakes who waits
  * there. Without CLONE_SETTLS it has its maker's thread-local variables. */
 #include <asm/unistd.h>
@@ -15,14 +16,17 @@
 ips_own_table_clone:
     .cfi_startproc
 #if defined(__x86_64__)
-    movq %rdi, %r9 /* neither is an argument that the kernel looks at */
+    testq %r9, %r9
+    jnz 0f
+    leaq -GAP(%rsp), %r9
+    andq $-16, %r9
+0:
+    movq %rsi, -8(%r9) /* r8 is an argument: the thread-local variables' */
+    leaq -16(%r9), %rsi
+    movq %rdi, %r9 /* no argument that the kernel looks at */
     movq %rdx, %r10
     movq %rcx, %rdx
     movl %r8d, %edi
-    leaq -GAP(%rsp), %rax
-    andq $-16, %rax
-    movq %rsi, -8(%rax) /* r8 is an argument: the thread-local variables' */
-    leaq -16(%rax), %rsi
     xorl %r8d, %r8d
     movl $__NR_clone, %eax
     syscall
@@ -45,6 +49,8 @@ ips_own_table_clone:
     mov x4, x2
     mov x2, x3
     sub x1, sp, #GAP
+    cmp x5, xzr
+    csel x1, x1, x5, eq
     mov x3, xzr
     mov x8, #__NR_clone
     svc 0

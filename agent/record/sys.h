@@ -173,6 +173,22 @@ static inline uint64_t ips_sys_clock_ns(int clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Faults like a store if `at` cannot be written, but changes nothing: a
+ * coroutine's stack may be small, and the memory below it another object of the
+ * program. */
+static inline void ips_touch_byte(volatile char *at)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("lock orb $0, %0" : "+m"(*at) : : "cc");
+#elif defined(__aarch64__)
+    uint32_t byte, failed;
+    __asm__ volatile("1: ldxrb %w0, %2\n"
+                     "   stxrb %w1, %w0, %2\n"
+                     "   cbnz %w1, 1b\n"
+                     : "=&r"(byte), "=&r"(failed), "+Q"(*at));
+#endif
+}
+
 /* Touches the stack that the following agent code needs. A program may use up
  * its stack and handle the SIGSEGV on another stack. That signal must come
  * here, before signals are blocked: the kernel would end a program that blocks
@@ -181,7 +197,7 @@ static __attribute__((noinline)) void ips_touch_stack(void)
 {
     char room[4096];
     __asm__ volatile("" : : "r"(room) : "memory");
-    *(volatile char *)room = 0;
+    ips_touch_byte(room);
 }
 
 /* Like ips_touch_stack, for code that needs less than 1 KB of stack, above all
@@ -191,7 +207,7 @@ static __attribute__((noinline)) void ips_touch_stack_small(void)
 {
     char room[1024];
     __asm__ volatile("" : : "r"(room) : "memory");
-    *(volatile char *)room = 0;
+    ips_touch_byte(room);
 }
 
 /* Blocks all signals that can be blocked; returns the old mask (the kernel's

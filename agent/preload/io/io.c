@@ -326,8 +326,10 @@ ips_recvfrom_slow(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
             &io, flags, REAL(recvfrom)(fd, buf, n, flags, from, len));
     if (io.klass == IPS_FD_DGRAM && !from)
         return receive_dgram_with_sender(&io, buf, n, flags);
-    socklen_t room = from && len ? *len : 0;
-    if (io.klass == IPS_FD_DGRAM && len && ips_must_ask_segment_size(&io)) {
+    const bool dgram =
+        io.klass == IPS_FD_DGRAM && ips_is_memory_good(len, sizeof(*len));
+    socklen_t room = dgram ? *len : 0;
+    if (dgram && ips_must_ask_segment_size(&io)) {
         struct iovec iov = {buf, n};
         struct msghdr m = {.msg_name = from,
                            .msg_namelen = room,

@@ -1,6 +1,7 @@
 /* Wrappers of sendmsg, recvmsg, sendmmsg, recvmmsg. */
 #include "agent/preload/at.h"
 #include "agent/preload/io/stream.h"
+#include "agent/record/sys.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -142,7 +143,8 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
     }
     /* For a stream, `m` is not read before the kernel has accepted it, because
      * it may be invalid. */
-    const bool dgram = io.klass == IPS_FD_DGRAM && m;
+    const bool dgram =
+        io.klass == IPS_FD_DGRAM && ips_is_memory_good(m, sizeof(*m));
     if (dgram && (!m->msg_name ||
                   (!m->msg_controllen && ips_must_ask_segment_size(&io))))
         return ips_receive_with_sender(&io, m, flags);
@@ -218,15 +220,42 @@ static void record_received_messages(const struct ips_io *io, struct mmsghdr *v,
     }
 }
 
+struct ips_mmsg_copies {
+    struct sockaddr_storage from[COPIES];
+    socklen_t capacity[COPIES]; /* of each name */
+    struct mmsghdr copy[COPIES];
+};
+
+/* Returns the thread's space for copies of headers, which is mapped at first
+ * use: a small stack has no room for it. Only the outermost call of the thread
+ * may use it; a call in a signal handler, which may have interrupted another
+ * one, does without. NULL: not available. */
+static struct ips_mmsg_copies *mmsg_copies(const struct ips_io *io)
+{
+    struct ips_extra *extra = io->mark == 0 ? ips_extra_get_or_map() : NULL;
+    if (!extra || extra->mmsg)
+        return extra ? extra->mmsg : NULL;
+    uint64_t at = ips_sys_mmap(0, sizeof(*extra->mmsg), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (ips_sys_is_error(at))
+        return NULL;
+    ips_sys_madvise(at, sizeof(*extra->mmsg), MADV_DONTDUMP);
+    extra->mmsg_bytes = sizeof(*extra->mmsg);
+    atomic_signal_fence(memory_order_seq_cst);
+    extra->mmsg = (struct ips_mmsg_copies *)(uintptr_t)at;
+    return extra->mmsg;
+}
+
 /* Receives and records up to `n` <= COPIES messages, with copies of the headers
  * that ask for the senders. Returns the result of recvmmsg. */
 static int receive_many_with_senders(const struct ips_io *io, struct mmsghdr *v,
                                      unsigned n, int flags,
-                                     struct timespec *timeout)
+                                     struct timespec *timeout,
+                                     struct ips_mmsg_copies *c)
 {
-    struct sockaddr_storage from[COPIES];
-    socklen_t room[COPIES];
-    struct mmsghdr copy[COPIES];
+    struct sockaddr_storage *from = c->from;
+    socklen_t *room = c->capacity;
+    struct mmsghdr *copy = c->copy;
     for (unsigned i = 0; i < n; i++) {
         copy[i] = v[i];
         if (!copy[i].msg_hdr.msg_name) {
@@ -256,8 +285,11 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
     if (flags & NOT_DATA || !ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return ips_wrap_must_record(), REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;
-    if (io.klass == IPS_FD_DGRAM && v && n <= COPIES) {
-        r = receive_many_with_senders(&io, v, n, flags, timeout);
+    const bool asks = io.klass == IPS_FD_DGRAM && n <= COPIES &&
+                      ips_is_memory_good(v, n * sizeof(*v));
+    struct ips_mmsg_copies *copies = asks ? mmsg_copies(&io) : NULL;
+    if (copies) {
+        r = receive_many_with_senders(&io, v, n, flags, timeout, copies);
     } else {
         r = REAL(recvmmsg)(fd, v, n, flags, timeout);
         for (int i = 0; i < r; i++)

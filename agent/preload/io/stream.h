@@ -16,9 +16,18 @@
 #include "agent/preload/sample/sample.h"
 #include "agent/preload/wrap.h"
 #include "agent/record/io_event.h"
+#include "agent/record/readable.h"
 #include "agent/unwind/modules.h"
 
 #define IPS_INLINE static inline __attribute__((always_inline))
+
+/* Whether the memory that the program passed to a call can be read and written.
+ * To be called only before the call, and not for streams: if the memory is not
+ * on the thread's stack, the test takes a system call. */
+static inline bool ips_is_memory_good(const void *at, size_t bytes)
+{
+    return ips_sample_is_stack_in_use(at, bytes) || ips_is_writable(at, bytes);
+}
 
 /* Whether the CPU mark `mark` (agent/record/cpu.h), read after the stamp `t`,
  * is that of the CPU baseline `line`, so that the thread has kept its core

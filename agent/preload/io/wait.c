@@ -333,9 +333,20 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
 {
     const struct timespec *asked = ts;
     struct timespec room;
-    POLL(IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
-         pack_first_ready_of_epoll(epfd, events, r), is_zero_timeout(ts), false,
-         LEFT_TS);
+    struct ips_moment call;
+    uint32_t mark;
+    int r;
+    if (unlikely(!ips_poll_begin(&call, &mark, IPS_OP_EPOLL, IPS_SITE)))
+        return REAL(epoll_pwait2)(epfd, events, n, ts, set);
+    IPS_REPEAT_AFTER_SAMPLE(r, REAL(epoll_pwait2)(epfd, events, n, ts, set),
+                            r == -1, errno, LEFT_TS);
+    if (r > 0)
+        return ips_poll_record_ready(
+            &call, mark, IPS_OP_EPOLL, r, IPS_SITE,
+            pack_first_ready_of_epoll(epfd, events, r));
+    /* The timeout may be unreadable if the call failed. */
+    return record_poll_without_ready(&call, mark, IPS_OP_EPOLL, r, IPS_SITE,
+                                     r == 0 && is_zero_timeout(asked));
 }
 
 /* Makes a sleep() that continues after a sampling signal of ours. The remaining

@@ -4,12 +4,15 @@
  * environment if the program removed them; a value that the program set stays.
  * If the target's loader cannot load our library (exec_target.h), removes the
  * library from LD_PRELOAD. In a vfork child nothing is recorded, but the
- * environment is still adapted.
+ * environment is still adapted. If the path or the environment is in memory
+ * that cannot be read, the call is made as it is, and fails as it does without
+ * us.
  */
 #include "agent/preload/wrap.h"
 
 #include <dlfcn.h>
 
+#include "agent/record/readable.h"
 #include "agent/record/sys.h"
 
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
@@ -147,7 +150,8 @@ static const char *find_ld_preload_entry(char *const *envp)
 
 size_t ips_env_copy_bytes(char *const *envp, const struct ips_target *target)
 {
-    if (ips_core.wrap_state != IPS_WRAP_ON || !library)
+    if (ips_core.wrap_state != IPS_WRAP_ON || !library ||
+        !ips_is_list_readable(envp))
         return 0;
     if (ips_must_not_preload())
         return environ_copy_bytes(envp);
@@ -235,7 +239,7 @@ static void set_target_traced(struct ips_target *t)
 void ips_exec_inspect(struct ips_target *t, int dir, const char *path)
 {
     if (ips_core.wrap_state == IPS_WRAP_ON && library &&
-        !ips_must_not_preload())
+        !ips_must_not_preload() && ips_is_text_readable(path))
         ips_target_inspect(t, dir, path, library);
     else
         set_target_traced(t);
@@ -244,6 +248,10 @@ void ips_exec_inspect(struct ips_target *t, int dir, const char *path)
 void ips_exec_find_and_inspect(struct ips_target *t, const char *file)
 {
     static const char path[] = "PATH=";
+    if (!ips_is_text_readable(file) || !file || strchr(file, '/')) {
+        ips_exec_inspect(t, AT_FDCWD, file);
+        return;
+    }
     const char *search = find_in_environ(environ, path);
     if (ips_core.wrap_state == IPS_WRAP_ON && library &&
         !ips_must_not_preload())
@@ -280,8 +288,7 @@ static void record_exec(enum ips_rec_type type, const char *path, uint32_t a)
         return;
     if (type == IPS_REC_EXEC)
         ips_core_flush_pending();
-    char text[256];
-    size_t n = path ? strnlen(path, sizeof(text) - 1) : 0;
+    size_t n = path && ips_is_text_readable(path) ? strnlen(path, 255) : 0;
     uint64_t t = ips_core_stamp_now(), cpu = ips_core_thread_cpu_ns();
     struct ips_rec_exec *rec = (struct ips_rec_exec *)ips_rec_begin_at(
         type, sizeof(*rec) + ((n + 8) & ~(size_t)7), t);
@@ -341,6 +348,8 @@ IPS_EXPORT int execvp(const char *file, char *const argv[])
 
 IPS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
+    if (!envp) /* the C library refuses this */
+        return ips_wrap_must_record(), REAL(fexecve)(fd, argv, envp);
     EXEC("(descriptor)", ips_exec_inspect(&target, fd, NULL), envp,
          REAL(fexecve)(fd, argv, env.envp));
 }

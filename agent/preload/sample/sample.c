@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 
@@ -14,6 +15,7 @@
 #include "agent/preload/stdio_slots.h"
 #include "agent/preload/wrap.h"
 #include "agent/record/core.h"
+#include "agent/record/readable.h"
 #include "agent/record/sys.h"
 #include "agent/record/valgrind.h"
 #include "agent/unwind/modules.h"
@@ -120,20 +122,23 @@ static bool is_in_libc(uint64_t pc)
 
 /* --- a sample ------------------------------------------------------------- */
 
-/* Whether the memory at `at` can be read. A thread that overflows its stack may
- * have moved sp to an unmapped page without accessing it; the fault must then
- * occur in the program, not in our handler. rt_sigprocmask with an invalid
- * `how` changes nothing, but fails with EFAULT if the memory is unreadable. */
 static bool is_address_readable(uint64_t at)
 {
-    return ips_sys6(SYS_rt_sigprocmask, -1, (long)(at & ~(uint64_t)7), 0, 8, 0,
-                    0) != -EFAULT;
+    return ips_is_word_readable((const void *)(uintptr_t)at);
 }
 
 /* Whether `sp` is on the thread's own stack. */
 static bool is_on_own_stack(uint64_t sp)
 {
     return sampling.low && sp >= sampling.low && sp < thread_stack_end();
+}
+
+bool ips_sample_is_stack_in_use(const void *at, size_t bytes)
+{
+    const uint64_t first = (uint64_t)(uintptr_t)at;
+    const uint64_t sp = ips_stack_pointer(), end = thread_stack_end();
+    return is_on_own_stack(sp) && first >= sp && first <= end &&
+           bytes <= end - first;
 }
 
 /* Whether the current stack is large enough to write a sample. `alternate`
@@ -166,6 +171,9 @@ static void set_unwind_stack_bounds(struct ips_unwind_stack *u,
 {
     uint64_t sp = u->reg[IPS_REG_SP];
     if (is_on_own_stack(sp)) {
+        /* A thread that overflows its stack may have moved sp to an unmapped
+         * page without accessing it. The fault must then occur in the program,
+         * not in our handler. */
         if (alternate && !is_address_readable(sp))
             return;
         u->low = sp;
@@ -379,11 +387,24 @@ static void install_handler(bool first)
         atomic_store(&their_handler, old.handler);
 }
 
+/* Returns the lower end of the main thread's stack; 0: unknown or too small. */
+static uint64_t main_stack_low(void)
+{
+    const uint64_t end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
+    struct rlimit limit = {0};
+    if (ips_sys6(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit, 0, 0) == 0 &&
+        limit.rlim_cur < SMALL_STACK)
+        return 0;
+    return end > MAIN_STACK ? end - MAIN_STACK : end;
+}
+
 /* Called at the start of a stream, with all signals blocked: starts the
  * sampling of its thread. At the start of an image, prepares the process first.
  */
 static void on_stream_begin(enum ips_start_kind kind)
 {
+    if (kind == IPS_START_IMAGE)
+        sampling.low = main_stack_low();
     if (ips_core_control()->procedures == IPS_PROCEDURES_OFF)
         return;
     if (kind == IPS_START_IMAGE) {
@@ -394,8 +415,6 @@ static void on_stream_begin(enum ips_start_kind kind)
                 : STACK_BLOCK_NS;
         ips_core.long_call = ips_min_u64(least, ips_core.cpu_limit);
         on = true;
-        uint64_t end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
-        sampling.low = end > MAIN_STACK ? end - MAIN_STACK : end;
         install_handler(true);
         ips_pace_init();
         ips_modules_record_at_image_start();

@@ -96,6 +96,11 @@ static inline void ips_sample_set_signal_in_mask(sigset_t *set, bool add)
     memcpy(set, &mask, sizeof(mask));
 }
 
+/* Whether `bytes` bytes at `at` are in the part of the thread's own stack that
+ * is in use, so that they can be read and written. False also if the bounds of
+ * the stack are unknown. */
+bool ips_sample_is_stack_in_use(const void *at, size_t bytes);
+
 /* Stops the sampling of the calling thread. */
 void ips_sample_stop_own_thread(void);
 

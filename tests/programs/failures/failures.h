@@ -34,7 +34,8 @@ struct one_case {
 /* Each file's cases, the last one without a name. */
 extern const struct one_case bytes_cases[], descriptor_cases[], wait_cases[],
     lock_cases[], process_cases[], together_cases[], path_cases[],
-    number_cases[], rare_cases[], notice_cases[], left_cases[], exec_cases[];
+    number_cases[], rare_cases[], notice_cases[], left_cases[], exec_cases[],
+    memory_cases[];
 /* What the group "execs" executes. */
 int show_environment(void);
 #define CASE(name)                                                             \

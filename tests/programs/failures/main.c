@@ -131,7 +131,8 @@ int main(int argc, char **argv)
         {"processes", process_cases}, {"together", together_cases},
         {"paths", path_cases},        {"numbers", number_cases},
         {"rare", rare_cases},         {"notices", notice_cases},
-        {"left", left_cases},         {"execs", exec_cases}};
+        {"left", left_cases},         {"execs", exec_cases},
+        {"memory", memory_cases}};
     const struct one_case *c = NULL;
     if (argc == 2 && strcmp(argv[1], "environment") == 0)
         return show_environment();

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.quick
 
 FORMAT = pool_format.load()
 GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together", "paths",
-          "numbers", "rare", "notices", "left", "execs"]
+          "numbers", "rare", "notices", "left", "execs", "memory"]
 # They come as time goes.
 TIMED = {"RUNDELAY", "GUESSED", "CALLS", "SAMPLE", "PAGEFAULT"}
 SIDES = {"file": 0, "read": 1, "write": 2, "both": 3}
@@ -218,7 +218,7 @@ class Run:
                                          r["status"], " without CPU" if unknown else "")
         if kind == "EXEC":
             assert r["a"] == len(r["path"])
-            return "EXEC " + r["path"]
+            return ("EXEC " + r["path"]).rstrip()
         if kind == "EXECFAIL":
             return "EXECFAIL " + errno.errorcode[r["a"]]
         if kind in ("KILL", "SIGNAL"):

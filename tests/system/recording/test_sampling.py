@@ -324,6 +324,15 @@ def test_no_timer_to_be_had(build, sample):
     assert not [x for x in r.streams[-1] if x.kind == pool.SAMPLE]
 
 
+def test_small_main_stack(build, sample):
+    """A main thread whose stack is limited to less than 64 KiB. Would catch:
+    samples on it, whose handler may have no room."""
+    r = sample(["prlimit", "--stack=61440:61440",
+                build.program("i_procedures"), "hot", "60"])
+    assert r.status == 0
+    assert not [x for x in r.streams[-1] if x.kind == pool.SAMPLE]
+
+
 def test_joins_and_locks_have_stacks(sample):
     """A wait for a child and one for a lock, 50 us and more: STACK after JOIN
     and after ACQUIRE. Would catch a kind of wait that was forgotten."""
