@@ -392,6 +392,7 @@ struct ips_rec_io_short { /* a = channel id */
 /* FORK, JOIN, KILL and CLOSE may have one more word after their structure: the
  * return address of the program's call, 0 unknown. */
 #define IPS_REC_SITE_BYTES 8u
+#define IPS_REC_LENGTH_BYTES 8u /* see struct ips_rec_sync */
 
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
     struct ips_rec_head h;
@@ -552,8 +553,8 @@ struct ips_rec_count { /* a = tid of the calling thread, 0 this one */
  * written at least whenever a thread may be waiting. The object is (dev, ino,
  * object): in private memory of this image 0, 0, the address; in shared memory
  * the file's device and inode and the offset in it; for a descriptor its
- * device, inode (eventfd: its id) and 0 or the lock's start; others:
- * docs/pool-format.md. */
+ * device, inode (eventfd: its id) and 0 or the lock's start (RECORD_LOCK: one
+ * more word has its length); others: docs/pool-format.md. */
 struct ips_rec_sync { /* a = enum ips_sync */
     struct ips_rec_head h;
     uint64_t t_ret;

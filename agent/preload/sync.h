@@ -122,6 +122,16 @@ void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,
 void ips_record_release(enum ips_sync kind, const struct ips_sync_object *thing,
                         struct ips_moment call, int value, uint64_t site);
 
+/* The same of a RECORD_LOCK: `length` bytes are locked from thing->object on;
+ * 0: all bytes from there on. */
+void ips_record_range_acquire(const struct ips_sync_object *thing,
+                              uint64_t length, struct ips_moment call,
+                              struct ips_moment ret, int value, int err,
+                              uint64_t site);
+void ips_record_range_release(const struct ips_sync_object *thing,
+                              uint64_t length, struct ips_moment call,
+                              uint64_t site);
+
 /* --- uncontended locks (--locks=all)
  * ------------------------------------------ */
 

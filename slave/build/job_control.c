@@ -315,6 +315,15 @@ static enum where choose_node_position(uint32_t type, const uint8_t *p)
     }
 }
 
+int b_add_kill_arc(struct build *b, uint32_t node, uint32_t kill)
+{
+    int rc = B_MORE(b->job_stopped, b->err);
+    if (rc == 0)
+        b->job_stopped.v[b->job_stopped.n++] =
+            (struct b_job_stopped){node, kill};
+    return rc;
+}
+
 /* Adds the node of a stop at time t: until `stop` ended, the thread was off the
  * CPU for `slept` ns. Of these, `ns` count as a wait for a signal. */
 static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
@@ -324,18 +333,14 @@ static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
     /* An incremental build cannot make the arcs of stops, so the whole run has
      * to be built again. */
     b->broken |= b->from != NULL;
-    int rc = B_MORE(b->job_stopped, b->err);
-    if (rc < 0)
-        return rc;
     uint64_t others = b->off_ns;
     b->off_ns = slept;
     uint32_t node = b_add_node(b, IPS_NODE_AUX, cpu, t, cpu, IPS_NONE);
     b->off_ns = others;
     b->out->g.wait[node] = slept;
-    b->job_stopped.v[b->job_stopped.n++] =
-        (struct b_job_stopped){node, stop->kill};
-    if (ns == 0)
-        return 0;
+    int rc = b_add_kill_arc(b, node, stop->kill);
+    if (rc < 0 || ns == 0)
+        return rc;
     b_add_wait_to_sums(m, IPS_WAIT_SIGNAL, ns);
     if (!b->notes)
         return 0;

@@ -32,7 +32,8 @@
  * because the thread that ended that wait may have held the lock until then.
  *
  * Rows are made for locks with one holder: mutexes, spin locks, and file locks
- * unless one RELEASE woke several waiters (then they were shared locks).
+ * unless one RELEASE woke several waiters (then they were shared locks) or the
+ * bytes that threads lock and unlock differ.
  * Reader-writer locks have rows only with --locks=all. pthread_once, barriers
  * and conditions have no rows, because they have no holder. */
 #include "slave/build/internal.h"
@@ -48,7 +49,10 @@ struct locks {
     uint32_t *sorted;
     /* [syncs] RELEASE: when the first of the waiters that it woke had asked */
     uint64_t *asked;
-    uint32_t *went;       /* [syncs] RELEASE: number of waiters that it woke */
+    /* [syncs] RELEASE: number of waiters that it woke. NOT_ONE_LOCK: a record
+     * lock whose wait an unlock of other, overlapping bytes ended, or that
+     * unlock */
+    uint32_t *went;
     uint64_t *release_ns; /* [given_count] times of the RELEASEs of the
                                current object, sorted */
     uint32_t given_count;
@@ -62,6 +66,7 @@ struct locks {
 };
 
 #define UNITS_MAX (1u << 30)
+#define NOT_ONE_LOCK 2u
 
 static uint32_t chain_of_sync(const struct build *b, const struct b_sync *s)
 {
@@ -549,6 +554,8 @@ static void collect_waiters_by_release(struct locks *l)
             continue;
         l->asked[r] = ips_min_u64(l->asked[r], lock_request_ns(v, i));
         l->went[r]++;
+        if (v[i].kind == IPS_SYNC_RECORD_LOCK && v[i].object != v[r].object)
+            l->went[i] = l->went[r] = NOT_ONE_LOCK;
     }
 }
 

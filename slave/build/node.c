@@ -538,15 +538,20 @@ int b_make_chain_end(struct maker *m)
         last_ns = ips_max_u64(last_ns, b->streams[i].last_ns);
         last_cpu = ips_max_u64(last_cpu, b->streams[i].last_cpu);
     }
+    const struct b_stream *last = &b->streams[c->last_stream];
+    const uint32_t killer = b_find_killer_of_thread(b, last);
+    if (killer != IPS_NONE && b->procs[m->proc].died_at_kill)
+        last_ns = ips_max_u64(last_ns, b->out->procs[m->proc].end_ns);
     b_flush_tallies(m);
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
-    m->row->ended = b->streams[c->last_stream].end_kind != 0;
+    m->row->ended = last->end_kind != 0;
     c->cpu_known = last_cpu;
-    b_add_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
+    uint32_t end =
+        b_add_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;
     c->unknown_ns = b->gaps.unknown_ns;
-    return 0;
+    return killer == IPS_NONE || m->killed ? 0 : b_add_kill_arc(b, end, killer);
 }
 
 void b_init_chain_maker(struct build *b, uint32_t c, struct maker *m)

@@ -103,6 +103,7 @@ struct maker {
     struct last_poll_choice chosen[CHOSEN_KEPT];
     uint32_t chosen_next;
     uint32_t signal_node; /* node of the signal that ended the current call */
+    bool killed; /* the signal that ended the process has a node before END */
     struct run_delay {
         const struct b_stream *stream;
         uint32_t next;    /* number of readings processed so far */
@@ -195,6 +196,20 @@ int b_add_job_stop_after(struct maker *m, uint32_t type,
                          const uint8_t *p) IPS_MUST_USE;
 int b_add_job_stop_within(struct maker *m) IPS_MUST_USE;
 void b_subtract_job_stop(struct maker *m, struct interval *v);
+/* Functions of build/process_ends.c. */
+/* Finds the KILL that ended each process that a signal ended. `by_pid`: all
+ * processes, sorted by (pid namespace, pid, start). */
+int b_find_killers(struct build *b, const uint32_t *by_pid) IPS_MUST_USE;
+/* Returns the KILL that ended the thread whose last stream is `s`, or IPS_NONE.
+ */
+uint32_t b_find_killer_of_thread(const struct build *b,
+                                 const struct b_stream *s);
+/* Whether a process that is not recorded may have sent the signal that ended
+ * the process of stream `s`. */
+bool b_may_be_killed_by_unrecorded(const struct build *b,
+                                   const struct b_stream *s);
+/* build/job_control.c: node `node` will get a SIGNAL arc from KILL `kill`. */
+int b_add_kill_arc(struct build *b, uint32_t node, uint32_t kill) IPS_MUST_USE;
 /* Returns how long call `v` slept, ns. The time that the process was stopped
  * counts only if the thread slept on after the stop. To be called before
  * b_add_job_stop_within(). */
@@ -284,9 +299,9 @@ static inline bool b_is_descriptor_ready_signal(const struct b_signal_taken *y)
  * that the event that woke it left no arc; see struct ips_unended. */
 void b_add_wait_without_waker(struct maker *m, uint32_t arc, uint64_t ns,
                               bool by_node);
-/* Adds the sleep of call `v` like b_add_wait_without_waker(), unless a
- * signal from a recorded sender, from a timer or from outside of the run, or
- * the call's own timeout, ended it. `err`: error of the call; 0: none. */
+/* Adds the sleep of call `v` like b_add_wait_without_waker(), unless a signal
+ * from a recorded sender, from a timer or from outside of the run, or the
+ * call's own timeout, ended it. `err`: error of the call; 0: none. */
 void b_add_call_without_waker(struct maker *m, const struct interval *v,
                               uint32_t err);
 /* Ends the pending wait, if there is one. The poll's node keeps the wait;

@@ -1,8 +1,10 @@
-/* Finds when and how each process ended. Sets the coordinate of END, which
- * includes the CPU that a thread used after its last record. */
+/* Finds when and how each process ended, and who killed it. Sets the coordinate
+ * of END, which includes the CPU that a thread used after its last record. */
+#include <signal.h>
 #include <stdio.h>
 
 #include "slave/build/match.h"
+#include "slave/build/node.h"
 
 /* ---- how processes ended ---- */
 
@@ -84,6 +86,10 @@ void b_find_process_ends(struct build *b)
         row->recorded_end = e.kind != 0;
         row->open = !e.final && !e.dead && !j && !was_pid_reused(b, p);
         set_process_end_text(row, &e, j);
+        b->procs[i].killer = IPS_NONE;
+        if (!e.kind && !row->open)
+            b->procs[i].death_signal =
+                (j ? j->status : e.dead_status & 0xffffu) & 0x7fu;
         b->out->open |= row->open;
         if (row->open)
             continue;
@@ -92,6 +98,240 @@ void b_find_process_ends(struct build *b)
             row->end_ns = ips_max_u64(row->end_ns, j->t_ret);
         else if (!e.kind)
             row->end_ns = ips_max_u64(row->end_ns, e.dead_ns);
+    }
+}
+
+/* ---- who killed a process ----
+ *
+ * Finds the KILL whose signal ended each process that died of a signal.
+ *
+ * A process that a signal ends writes no record of it. Its wait status, or what
+ * the kernel told the slave, has the signal, but not the sender. The cause is
+ * the first KILL of this signal to the process, or to its group, after the last
+ * sign of life of the process: its last record, or the call in which it was.
+ * Then that moment is also the end of the process. If there is no such KILL,
+ * the signal was blocked at first, and the newest KILL before it is the cause;
+ * when the process ended is then not known.
+ *
+ * A thread that was in a call depends on the KILL at a node before its END, so
+ * that the CPU time of the exit comes after the signal. Every other thread that
+ * was alive depends on the KILL at its END. */
+
+/* A KILL is stamped before its call. So the victim may have a sign of life
+ * after the stamp, by up to this time (ns). */
+#define STAMPED_BEFORE_NS 1000000u
+/* limit of the KILLs to groups that are examined for one process */
+#define GROUPS_TRIED 256u
+
+struct death_search {
+    struct build *b;
+    const uint32_t *by_pid;
+    uint32_t *kills; /* indexes, sorted by (pid namespace, signal, pid, t) */
+};
+struct target { /* the receiver of a signal; pid 0: a group */
+    uint64_t pidns;
+    uint32_t sig, pid;
+};
+struct fitting {            /* indexes of kills[], or IPS_NONE */
+    uint32_t after, before; /* the first KILL after, the last KILL before the
+                               last sign of life */
+};
+
+static struct target target_of_kill(const struct build *b, uint32_t i)
+{
+    const struct b_kill *k = &b->kills.v[i];
+    /* of a system call tkill only the tid is known: that of a main thread is
+     * the pid */
+    return (struct target){.pidns = b->streams[k->stream].in->head.pidns,
+                           .sig = k->sig,
+                           .pid = k->pid ? k->pid : k->tid};
+}
+
+static int compare_targets(const struct target *x, const struct target *y)
+{
+    CMP3(x->pidns, y->pidns);
+    CMP3(x->sig, y->sig);
+    CMP3(x->pid, y->pid);
+    return 0;
+}
+
+static int compare_kills_by_target(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    struct target x = target_of_kill(b, i), y = target_of_kill(b, k);
+    int order = compare_targets(&x, &y);
+    if (order)
+        return order;
+    CMP3(b->kills.v[i].t, b->kills.v[k].t);
+    CMP3(i, k);
+    return 0;
+}
+
+/* Returns the index in s->kills of the first KILL of `to` at time t or later.
+ */
+static uint32_t find_first_kill(const struct death_search *s,
+                                const struct target *to, uint64_t t)
+{
+    const struct build *b = s->b;
+    uint32_t low = 0, high = b->kills.n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2, i = s->kills[mid];
+        struct target x = target_of_kill(b, i);
+        int order = compare_targets(&x, to);
+        if (order < 0 || (order == 0 && b->kills.v[i].t < t))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Whether process p is likely to be in process group `group`: it, an ancestor,
+ * or a sibling of one of these leads the group. */
+static bool may_be_in_group(const struct death_search *s, uint32_t p,
+                            const struct b_kill *k, uint64_t pidns)
+{
+    const struct ips_proc *procs = s->b->out->procs;
+    if (!k->group) /* the sender's own group, or all processes */
+        return true;
+    uint32_t leader =
+        b_find_process_of_pid(s->b, s->by_pid, pidns, k->group, k->t);
+    for (; leader != IPS_NONE && p != IPS_NONE; p = procs[p].parent)
+        if (p == leader || (procs[p].parent != IPS_NONE &&
+                            procs[p].parent == procs[leader].parent))
+            return true;
+    return false;
+}
+
+/* Finds the KILLs of `to` that may have ended process p. `alive_ns`: its last
+ * sign of life. */
+static struct fitting find_fitting_kills(const struct death_search *s,
+                                         uint32_t p, const struct target *to,
+                                         uint64_t alive_ns)
+{
+    const struct build *b = s->b;
+    const struct ips_proc *row = &b->out->procs[p];
+    const uint32_t at = find_first_kill(s, to, alive_ns);
+    struct fitting f = {IPS_NONE, IPS_NONE};
+    for (uint32_t k = at; k < b->kills.n && k - at < GROUPS_TRIED; k++) {
+        const struct b_kill *kill = &b->kills.v[s->kills[k]];
+        struct target x = target_of_kill(b, s->kills[k]);
+        if (compare_targets(&x, to) || kill->t >= row->end_ns)
+            break;
+        if (to->pid || may_be_in_group(s, p, kill, to->pidns)) {
+            f.after = s->kills[k];
+            break;
+        }
+    }
+    for (uint32_t k = at; k > 0 && at - k < GROUPS_TRIED; k--) {
+        const struct b_kill *kill = &b->kills.v[s->kills[k - 1]];
+        struct target x = target_of_kill(b, s->kills[k - 1]);
+        if (compare_targets(&x, to) || kill->t < row->start_ns)
+            break;
+        if (to->pid || may_be_in_group(s, p, kill, to->pidns)) {
+            f.before = s->kills[k - 1];
+            break;
+        }
+    }
+    return f;
+}
+
+/* Returns the time of the last record of process p, or of the last call that it
+ * began. */
+static uint64_t last_sign_of_life_ns(const struct build *b, uint32_t p)
+{
+    const struct b_proc *proc = &b->procs[p];
+    const struct b_image *im =
+        &b->images[proc->first_image + proc->image_count - 1];
+    uint64_t t = proc->last_ns;
+    for (uint32_t k = 0; k < im->stream_count; k++) {
+        const struct b_stream *s = &b->streams[im->first_stream + k];
+        if (s->in->begun.t && !s->end_kind)
+            t = ips_max_u64(t, b_stamp_to_ns(&s->clock, 0, s->in->begun.t));
+    }
+    return t;
+}
+
+static void find_killer(const struct death_search *s, uint32_t p)
+{
+    struct build *b = s->b;
+    struct b_proc *proc = &b->procs[p];
+    struct ips_proc *row = &b->out->procs[p];
+    const uint64_t alive_ns = last_sign_of_life_ns(b, p);
+    const uint64_t from = ips_sub_sat(alive_ns, STAMPED_BEFORE_NS);
+    struct target to = {row->pidns, proc->death_signal, row->pid};
+    struct fitting own = find_fitting_kills(s, p, &to, from);
+    to.pid = 0;
+    struct fitting group = find_fitting_kills(s, p, &to, from);
+    proc->killer = own.after != IPS_NONE     ? own.after
+                   : group.after != IPS_NONE ? group.after
+                   : own.before != IPS_NONE  ? own.before
+                                             : group.before;
+    if (proc->killer == IPS_NONE)
+        return;
+    b->kills.v[proc->killer].is_taken = true;
+    proc->died_at_kill =
+        proc->killer == own.after || proc->killer == group.after;
+    if (!proc->died_at_kill)
+        return;
+    row->end_ns = ips_max_u64(alive_ns, b->kills.v[proc->killer].t + 1);
+    proc->last_ns = ips_max_u64(proc->last_ns, row->end_ns);
+}
+
+int b_find_killers(struct build *b, const uint32_t *by_pid)
+{
+    struct death_search s = {.b = b, .by_pid = by_pid};
+    bool any = false;
+    for (uint32_t p = 0; p < b->out->proc_count && !any; p++)
+        any = b->procs[p].death_signal;
+    if (!any || !b->kills.n)
+        return 0;
+    s.kills = b_calloc(b->kills.n, sizeof(*s.kills), b->err);
+    if (!s.kills)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < b->kills.n; i++)
+        s.kills[i] = i;
+    qsort_r(s.kills, b->kills.n, sizeof(*s.kills), compare_kills_by_target, b);
+    for (uint32_t p = 0; p < b->out->proc_count; p++)
+        if (b->procs[p].death_signal)
+            find_killer(&s, p);
+    ips_free_large(s.kills);
+    return 0;
+}
+
+uint32_t b_find_killer_of_thread(const struct build *b,
+                                 const struct b_stream *s)
+{
+    const uint32_t p = b->images[s->image].proc;
+    const struct b_proc *proc = &b->procs[p];
+    const bool alive = s->image + 1 == proc->first_image + proc->image_count &&
+                       !s->end_kind && !s->task && s->next == IPS_NONE &&
+                       proc->death_signal;
+    if (!alive || proc->killer == IPS_NONE)
+        return IPS_NONE;
+    /* a thread that sent the signal to its own process did not wait for it */
+    return b->streams[b->kills.v[proc->killer].stream].chain == s->chain
+               ? IPS_NONE
+               : proc->killer;
+}
+
+bool b_may_be_killed_by_unrecorded(const struct build *b,
+                                   const struct b_stream *s)
+{
+    const struct b_proc *proc = &b->procs[b->images[s->image].proc];
+    const bool last = s->image + 1 == proc->first_image + proc->image_count;
+    switch (last && proc->killer == IPS_NONE ? proc->death_signal : 0) {
+    case SIGHUP:
+    case SIGINT:
+    case SIGQUIT:
+    case SIGKILL:
+    case SIGTERM:
+    case SIGUSR1:
+    case SIGUSR2:
+        return b->careful;
+    default:
+        return false;
     }
 }
 
@@ -194,14 +434,16 @@ static void charge_unattributed_cpu(struct build *b, uint32_t p)
     struct ips_proc *row = &b->out->procs[p];
     if (row->rusage_cpu_ns == IPS_CPU_UNKNOWN || proc->main_chain == IPS_NONE)
         return;
-    uint64_t rest = row->rusage_cpu_ns, last_ns = 0;
+    uint64_t rest = row->rusage_cpu_ns;
     struct b_chain *main = &b->chains[proc->main_chain];
     for (uint32_t c = row->first_chain; c < row->first_chain + row->chain_count;
          c++)
         if (c != proc->main_chain &&
             !b->streams[b->chains[c].first_stream].task)
             rest = ips_sub_sat(rest, b->chains[c].cpu_known);
-    last_ns = b->out->g.t_ns[b_get_end_node(b, proc->main_chain)];
+    uint64_t last_ns = b->out->g.t_ns[b_get_end_node(b, proc->main_chain)];
+    if (proc->killer != IPS_NONE) /* it may have computed until it was killed */
+        last_ns = b->streams[main->last_stream].last_ns;
     uint64_t add = ips_sub_sat(rest, main->cpu_known);
     uint64_t room = ips_sub_sat(b->joins.v[proc->join].t_ret, last_ns);
     uint64_t charged = ips_min_u64(add, room);

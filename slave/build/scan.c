@@ -331,7 +331,8 @@ static void complete_event_sync(struct scan *c, const struct ips_rec_sync *r,
     c->polled = false;
 }
 
-static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
+static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p,
+                     uint32_t len)
 {
     struct ips_rec_sync r;
     memcpy(&r, p, sizeof(r));
@@ -360,6 +361,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
         .dev = r.dev,
         .ino = r.ino,
         .object = r.object,
+        .length = b_locked_length(p, len),
         .stream = c->index,
         .value = r.value,
         .err = r.err,
@@ -511,7 +513,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_cpu(c, p);
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
-        return scan_sync(c, type, p);
+        return scan_sync(c, type, p, len);
     case IPS_REC_ACQUIRE_SHORT:
     case IPS_REC_RELEASE_SHORT:
         return scan_short_lock_record(c, type, p);
@@ -570,8 +572,8 @@ static int scan_stream(struct build *b, uint32_t index)
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
     /* room for the nodes of START, of the start of its image, of a send that
-     * did not end, and of END */
-    s->node_capacity = 4;
+     * did not end, of the signal that ended its call, and of END */
+    s->node_capacity = 5;
     for (;;) {
         bool received = false;
         if (!b->in->general && !s->napped_count &&

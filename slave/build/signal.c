@@ -12,7 +12,7 @@
  * took gets no node either. */
 #include <signal.h>
 
-#include "slave/build/internal.h"
+#include "slave/build/node.h"
 
 /* Limit of the KILLs that are examined for one signal. Between a KILL and the
  * delivery of its signal, a sender hardly sends the same signal to more other
@@ -317,7 +317,8 @@ int b_find_signal_causes(struct build *b)
     qsort_r(x.kills, b->kills.n, sizeof(*x.kills), compare_kills_by_sender, b);
     qsort_r(x.procs, b->out->proc_count, sizeof(*x.procs), cmp_proc,
             b->out->procs);
-    rc = find_signals_that_ended_polls(b);
+    rc = b_find_killers(b, x.procs);
+    rc = rc < 0 ? rc : find_signals_that_ended_polls(b);
     if (rc < 0)
         goto out;
     for (uint32_t i = 0; i < b->takings.n; i++) {

@@ -38,6 +38,8 @@
 /* At most so many releases are tried for one waiter: enough for a burst of
  * posts. */
 #define LOOK_BACK 512u
+/* The same of unlocks of other bytes of the file. */
+#define LOOK_BACK_IN_FILE 8192u
 /* A thread that waits again after less CPU time (ns) than this only tested its
  * condition in between. */
 #define TEST_CPU_NS 100000u
@@ -82,6 +84,31 @@ int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y)
     return 0;
 }
 
+/* Like b_compare_sync_objects(), but all record locks of a file are one object,
+ * because an unlock may be of other bytes than the lock for which a thread
+ * waits. */
+static int compare_objects_to_match(const struct b_sync *x,
+                                    const struct b_sync *y)
+{
+    CMP3(x->image, y->image);
+    CMP3(x->dev, y->dev);
+    CMP3(x->ino, y->ino);
+    CMP3(x->kind == IPS_SYNC_RECORD_LOCK ? 0 : x->object,
+         y->kind == IPS_SYNC_RECORD_LOCK ? 0 : y->object);
+    CMP3(lock_class_of_kind(x->kind), lock_class_of_kind(y->kind));
+    return 0;
+}
+
+/* Whether two records of one object are about the same bytes. Only record locks
+ * may differ there. */
+static bool share_locked_bytes(const struct b_sync *x, const struct b_sync *y)
+{
+    if (x->kind != IPS_SYNC_RECORD_LOCK || x->object == y->object)
+        return true;
+    return x->object < y->object ? y->object - x->object < x->length
+                                 : x->object - y->object < y->length;
+}
+
 /* Sorts by object; within an object the releases come first, in order of
  * call. */
 static int compare_syncs_by_object_and_time(const void *va, const void *vb,
@@ -90,7 +117,7 @@ static int compare_syncs_by_object_and_time(const void *va, const void *vb,
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
     const struct b_sync *x = &b->syncs.v[i], *y = &b->syncs.v[k];
-    int c = b_compare_sync_objects(x, y);
+    int c = compare_objects_to_match(x, y);
     if (c)
         return c;
     CMP3(y->release, x->release);
@@ -137,14 +164,15 @@ static bool consumes_semaphore_unit(const struct b_sync *a)
  * so may have ended the wait as well. Releases by the same thread, or by the
  * acquirer, do not count. */
 static bool overlaps_adjacent_release(const struct object *o, uint32_t at,
-                                      uint32_t acquirer)
+                                      const struct b_sync *a)
 {
+    const uint32_t acquirer = chain_of_sync(o->b, a);
     const struct b_sync *v = o->b->syncs.v, *r = &v[o->release[at]];
     for (uint32_t k = at ? at - 1 : 0; k <= at + 1 && k < o->releases; k++) {
         const struct b_sync *x = &v[o->release[k]];
         uint32_t c = chain_of_sync(o->b, x);
         if (k != at && c != chain_of_sync(o->b, r) && c != acquirer &&
-            x->t < r->t_ret && r->t < x->t_ret)
+            share_locked_bytes(x, a) && x->t < r->t_ret && r->t < x->t_ret)
             return true;
     }
     return false;
@@ -175,16 +203,22 @@ static uint32_t find_release_that_ended_wait(const struct object *o,
     uint32_t low = count_releases_until(o, a->t_ret),
              mine = chain_of_sync(o->b, a);
     uint32_t found = IPS_NONE;
-    for (uint32_t n = 0; low > 0 && n < LOOK_BACK; n++) {
+    for (uint32_t n = 0, others = 0;
+         low > 0 && n < LOOK_BACK && others < LOOK_BACK_IN_FILE;) {
         const struct b_sync *r = &v[o->release[--low]];
         if (r->t < earliest)
             break;
+        if (!share_locked_bytes(r, a)) {
+            others++;
+            continue;
+        }
+        n++;
         if (chain_of_sync(o->b, r) == mine || r->t_ret < a->t ||
             (consumes_semaphore_unit(a) && !can_release_end_another_wait(r)))
             continue;
         if (found != IPS_NONE && r->t < a->t)
             break;
-        *doubtful = overlaps_adjacent_release(o, low, mine);
+        *doubtful = overlaps_adjacent_release(o, low, a);
         found = o->release[low];
         if (!a->polled)
             break;
@@ -401,12 +435,12 @@ static void match_all_objects(struct build *b, uint32_t *order, bool after)
         struct object o = {.b = b, .release = order + i};
         const struct b_sync *first = &b->syncs.v[order[i]];
         for (; i < b->syncs.n && b->syncs.v[order[i]].release &&
-               b_compare_sync_objects(first, &b->syncs.v[order[i]]) == 0;
+               compare_objects_to_match(first, &b->syncs.v[order[i]]) == 0;
              i++)
             o.releases++;
         o.acquire = order + i;
         for (; i < b->syncs.n && !b->syncs.v[order[i]].release &&
-               b_compare_sync_objects(first, &b->syncs.v[order[i]]) == 0;
+               compare_objects_to_match(first, &b->syncs.v[order[i]]) == 0;
              i++)
             o.acquires++;
         if (o.acquires)

@@ -6,6 +6,8 @@
 #ifndef IPS_SLAVE_BUILD_TYPES_H
 #define IPS_SLAVE_BUILD_TYPES_H
 
+#include <string.h>
+
 #include "common/types.h"
 #include "slave/build/build.h"
 #include "slave/build/channel.h"
@@ -117,6 +119,11 @@ struct b_proc { /* data of the process that only the build needs; same index as
     bool spawned; /* the child of a vfork, spawn, popen or system: its first
                      START has kind IMAGE */
     uint32_t first_stop, stop_count; /* range in job_stops[] */
+    /* the signal that ended the process, or 0; its KILL, index in kills[], or
+     * IPS_NONE; whether the process ended as soon as that KILL was sent
+     * (build/process_ends.c) */
+    uint32_t death_signal, killer;
+    bool died_at_kill;
 };
 
 struct b_chain { /* data that only the build needs of the chain g.chains[] with
@@ -167,6 +174,9 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
     uint64_t t, t_ret;
     uint64_t cpu; /* CPU time when the lock was obtained or released */
     uint64_t dev, ino, object;
+    /* RECORD_LOCK: number of locked bytes from `object` on; UINT64_MAX: all
+     * bytes from there on; 0: not known (an old record) */
+    uint64_t length;
     uint32_t stream;
     uint32_t image; /* IPS_NONE: the object is in memory that processes share,
                        or a file */
@@ -192,6 +202,17 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd or a queue */
     bool notified; /* ACQUIRE: a signal that a message came (mq_notify) */
 };
+/* Returns b_sync.length of the ACQUIRE or RELEASE of `len` bytes at `p`. */
+static inline uint64_t b_locked_length(const uint8_t *p, uint32_t len)
+{
+    struct ips_rec_sync r;
+    uint64_t length;
+    memcpy(&r, p, sizeof(r));
+    if (r.h.a != IPS_SYNC_RECORD_LOCK || len < sizeof(r) + IPS_REC_LENGTH_BYTES)
+        return 0;
+    memcpy(&length, p + sizeof(r), sizeof(length));
+    return length ? length : UINT64_MAX;
+}
 /* Whether objects of this kind hold no lock: they are events that one thread
  * causes and another waits for. */
 static inline bool b_is_event_object(uint32_t kind)
@@ -357,8 +378,8 @@ struct b_packet { /* a receive in packet mode; `bytes`: what it received, maybe
     uint32_t node;
     uint64_t bytes;
 };
-struct b_job_stopped { /* the node at which a stopped thread continued; index of
-                          the KILL (SIGCONT) */
+struct b_job_stopped { /* the node at which a stopped thread continued, or at
+                          which a signal ended a thread; index of the KILL */
     uint32_t node, kill;
 };
 struct b_unrecorded { /* an UNSEEN record, or the MODULE record of a runtime */

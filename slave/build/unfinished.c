@@ -203,6 +203,29 @@ int b_complete_unfinished_sends(struct build *b)
     return rc;
 }
 
+/* Counts the wait of the call in which stream `s` ended at time `end`, after
+ * `slept` ns. If the KILL that ended the process is known, the thread waited
+ * for that signal: then makes the node of the signal. */
+static int count_unfinished_wait(struct maker *m, const struct b_stream *s,
+                                 uint64_t end, uint64_t slept)
+{
+    struct build *b = m->b;
+    const struct ips_current_call *begun = &s->in->begun;
+    const uint32_t killer = b_find_killer_of_thread(b, s);
+    if (killer == IPS_NONE || !b->procs[m->proc].died_at_kill) {
+        b_record_wait(m, wait_cause_of_begun_call(begun->what), slept);
+        if (b_may_be_killed_by_unrecorded(b, s))
+            b_add_wait_without_waker(m, b->nodes, slept, false);
+        return 0;
+    }
+    b_record_wait(m, IPS_WAIT_SIGNAL, slept);
+    uint32_t node =
+        b_add_node(b, IPS_NODE_AUX, begun->cpu, end, begun->cpu, IPS_NONE);
+    b->out->g.wait[node] = slept;
+    m->killed = true;
+    return b_add_kill_arc(b, node, killer);
+}
+
 int b_add_unfinished_call(struct maker *m, uint32_t stream)
 {
     struct build *b = m->b;
@@ -225,7 +248,9 @@ int b_add_unfinished_call(struct maker *m, uint32_t stream)
     const uint32_t before = b->nodes;
     m->last_ret = ips_max_u64(m->last_ret, end);
     b->off_ns = ips_add_sat(b->off_ns, end - t);
-    b_record_wait(m, wait_cause_of_begun_call(begun->what), end - t);
+    rc = count_unfinished_wait(m, s, end, end - t);
+    if (rc < 0)
+        return rc;
     s->last_ns = end;
     s->last_cpu = ips_max_u64(s->last_cpu, begun->cpu);
     return b->notes

@@ -17,6 +17,7 @@ DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
 HEAD = 16
 UNPUBLISHED = 0xff
 SITED = ("FORK", "JOIN", "KILL", "CLOSE")
+RECORD_LOCK = 11  # its ACQUIRE and RELEASE have a length
 # Fields that are signed; the document gives sizes only.
 SIGNED = {"result", "pid", "tid", "code", "value", "status"}
 SIGNED_IN = {"result": ("SEND", "RECV", "RECVCALL", "BLOCK"),
@@ -122,6 +123,10 @@ class Format:
                 end = at + size
         if name in SITED and len(raw) == end + 8:
             out["site"] = int.from_bytes(raw[end:end + 8], "little")
+            end += 8
+        if name in ("ACQUIRE", "RELEASE") and out["a"] == RECORD_LOCK:
+            assert len(raw) == end + 8, (out, end)
+            out["length"] = int.from_bytes(raw[end:end + 8], "little")
             end += 8
         if name == "EXECFAIL":
             end = len(raw)

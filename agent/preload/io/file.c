@@ -21,9 +21,9 @@
  *
  * flock and fcntl locks: ACQUIRE if the call waited, RELEASE at the unlock.
  * RELEASE is also recorded at the close of a descriptor by which this process
- * took a lock, and at the end of the process; for fcntl locks this covers only
- * locks that start at offset 0. The release of a lock by exec, by SIGKILL or by
- * closing another descriptor of the file (fcntl) is not recorded.
+ * took a lock, and at the end of the process. The release of a lock by exec, by
+ * SIGKILL, by closing another descriptor of the file (fcntl), or by changing a
+ * write lock to a read lock is not recorded.
  */
 #include "agent/preload/at.h"
 
@@ -306,6 +306,12 @@ IPS_EXPORT int msync(void *at, size_t n, int flags)
 /* number of file locks that this process has taken so far */
 static _Atomic uint32_t locks_taken;
 
+/* The bytes that a lock covers; length 0: all bytes from `start` on. */
+struct range {
+    uint64_t start, length;
+};
+static const struct range whole_file;
+
 static bool fill_file_lock_sync_object(int fd, uint64_t start,
                                        struct ips_sync_object *thing)
 {
@@ -314,6 +320,34 @@ static bool fill_file_lock_sync_object(int fd, uint64_t start,
         return false;
     *thing = (struct ips_sync_object){st.st_dev, st.st_ino, start};
     return true;
+}
+
+static void write_file_lock_acquire(enum ips_sync kind, int fd,
+                                    struct range range, struct ips_moment call,
+                                    struct ips_moment ret, int value, int err,
+                                    uint64_t site)
+{
+    struct ips_sync_object thing;
+    if (!fill_file_lock_sync_object(fd, range.start, &thing))
+        return;
+    if (kind == IPS_SYNC_RECORD_LOCK)
+        ips_record_range_acquire(&thing, range.length, call, ret, value, err,
+                                 site);
+    else
+        ips_record_acquire(kind, &thing, call, ret, value, err, site);
+}
+
+static void write_file_lock_release(enum ips_sync kind, int fd,
+                                    struct range range, struct ips_moment call,
+                                    uint64_t site)
+{
+    struct ips_sync_object thing;
+    if (!fill_file_lock_sync_object(fd, range.start, &thing))
+        return;
+    if (kind == IPS_SYNC_RECORD_LOCK)
+        ips_record_range_release(&thing, range.length, call, site);
+    else
+        ips_record_release(kind, &thing, call, 1, site);
 }
 
 /* Stores in the descriptor's word whether this process holds a lock that the
@@ -333,15 +367,12 @@ static void set_file_lock_flag(enum ips_sync kind, int fd, bool held)
 
 void ips_record_file_lock_release(int fd)
 {
-    struct ips_sync_object thing;
     uint64_t word = ips_fd_get(fd);
     struct ips_moment call = ips_call_moment();
-    if (!fill_file_lock_sync_object(fd, 0, &thing))
-        return;
     if (word & IPS_FD_FLOCKED)
-        ips_record_release(IPS_SYNC_FLOCK, &thing, call, 1, 0);
+        write_file_lock_release(IPS_SYNC_FLOCK, fd, whole_file, call, 0);
     if (word & IPS_FD_RECORD_LOCKED)
-        ips_record_release(IPS_SYNC_RECORD_LOCK, &thing, call, 1, 0);
+        write_file_lock_release(IPS_SYNC_RECORD_LOCK, fd, whole_file, call, 0);
 }
 
 void ips_record_file_locks_at_exit(void)
@@ -366,53 +397,50 @@ static bool failed_because_locked(int r)
  * first of several tries. If it got the lock after such tries, writes an
  * ACQUIRE record. */
 static void note_nonblocking_lock_try(enum ips_sync kind, int fd,
-                                      uint64_t start, bool got,
+                                      struct range range, bool got,
                                       struct ips_moment call, uint64_t site)
 {
-    struct ips_sync_object thing;
     struct ips_retry_series run;
-    const uint64_t key = start << 32 | (uint64_t)kind << 24 | (unsigned)fd;
+    const uint64_t key =
+        range.start << 32 | (uint64_t)kind << 24 | (unsigned)fd;
     if (!got)
         ips_retry_note_failure(IPS_RETRY_FILE_LOCK, key, call);
-    else if (ips_retry_end_run(IPS_RETRY_FILE_LOCK, key, &run) &&
-             fill_file_lock_sync_object(fd, start, &thing))
-        ips_record_acquire(kind, &thing,
-                           (struct ips_moment){.t = run.first, .cpu = run.cpu},
-                           call, IPS_GOT_SPUN, 0, site);
+    else if (ips_retry_end_run(IPS_RETRY_FILE_LOCK, key, &run))
+        write_file_lock_acquire(
+            kind, fd, range,
+            (struct ips_moment){.t = run.first, .cpu = run.cpu}, call,
+            IPS_GOT_SPUN, 0, site);
 }
 
 /* Records a request for a lock that returned `r`: writes an ACQUIRE record if
  * it waited, and notes that the close of `fd` releases the lock. Returns `r`.
  */
-static int record_file_lock(enum ips_sync kind, int fd, uint64_t start,
+static int record_file_lock(enum ips_sync kind, int fd, struct range range,
                             bool waits, struct ips_moment call, int r,
                             uint64_t site)
 {
-    struct ips_sync_object thing;
     int saved = errno;
     if (!waits && (r == 0 || failed_because_locked(r)))
-        note_nonblocking_lock_try(kind, fd, start, r == 0, call, site);
+        note_nonblocking_lock_try(kind, fd, range, r == 0, call, site);
     struct ips_moment ret = ips_return_moment(&call);
-    if (waits && ips_was_blocked(&call, &ret) &&
-        fill_file_lock_sync_object(fd, start, &thing))
-        ips_record_acquire(kind, &thing, call, ret, 1, r < 0 ? saved : 0, site);
+    if (waits && ips_was_blocked(&call, &ret))
+        write_file_lock_acquire(kind, fd, range, call, ret, 1,
+                                r < 0 ? saved : 0, site);
     if (r == 0)
         set_file_lock_flag(kind, fd, true);
     errno = saved;
     return r;
 }
 
-/* Records an unlock that returned `r`: writes a RELEASE record. `all`: no part
- * of the file stays locked, so a later close releases nothing. Returns `r`. */
-static int record_file_unlock(enum ips_sync kind, int fd, uint64_t start,
-                              bool all, struct ips_moment call, int r,
-                              uint64_t site)
+/* Records an unlock that returned `r`: writes a RELEASE record. If no part of
+ * the file stays locked, a later close releases nothing. Returns `r`. */
+static int record_file_unlock(enum ips_sync kind, int fd, struct range range,
+                              struct ips_moment call, int r, uint64_t site)
 {
-    struct ips_sync_object thing;
     int saved = errno;
-    if (r == 0 && fill_file_lock_sync_object(fd, start, &thing))
-        ips_record_release(kind, &thing, call, 1, site);
-    if (r == 0 && all)
+    if (r == 0)
+        write_file_lock_release(kind, fd, range, call, site);
+    if (r == 0 && range.start == 0 && range.length == 0)
         set_file_lock_flag(kind, fd, false);
     errno = saved;
     return r;
@@ -426,7 +454,8 @@ int ips_flock_at(int fd, int operation, uint64_t site)
     struct ips_moment call = ips_call_moment();
     int r = REAL(flock)(fd, operation | LOCK_NB);
     if ((operation & ~LOCK_NB) == LOCK_UN)
-        return record_file_unlock(IPS_SYNC_FLOCK, fd, 0, true, call, r, site);
+        return record_file_unlock(IPS_SYNC_FLOCK, fd, whole_file, call, r,
+                                  site);
     bool waits = !(operation & LOCK_NB) && failed_because_locked(r);
     IPS_WAIT_MARK;
     if (waits) {
@@ -434,7 +463,8 @@ int ips_flock_at(int fd, int operation, uint64_t site)
         errno = before;
         r = REAL(flock)(fd, operation);
     }
-    return record_file_lock(IPS_SYNC_FLOCK, fd, 0, waits, call, r, site);
+    return record_file_lock(IPS_SYNC_FLOCK, fd, whole_file, waits, call, r,
+                            site);
 }
 
 IPS_EXPORT int flock(int fd, int operation)
@@ -442,8 +472,8 @@ IPS_EXPORT int flock(int fd, int operation)
     return ips_flock_at(fd, operation, IPS_SITE);
 }
 
-/* Returns the offset in the file at which an fcntl lock starts. */
-static uint64_t fcntl_lock_start_offset(int fd, const struct flock *lock)
+/* Returns the bytes of the file that an fcntl lock covers. */
+static struct range range_of_fcntl_lock(int fd, const struct flock *lock)
 {
     int64_t start = lock->l_start;
     struct stat st;
@@ -451,9 +481,12 @@ static uint64_t fcntl_lock_start_offset(int fd, const struct flock *lock)
         start += ips_sys3(SYS_lseek, fd, 0, SEEK_CUR);
     else if (lock->l_whence == SEEK_END && ips_sys_fstat(fd, &st) == 0)
         start += st.st_size;
-    if (lock->l_len < 0)
-        start += lock->l_len;
-    return (uint64_t)start;
+    int64_t length = lock->l_len;
+    if (length < 0) {
+        start += length;
+        length = -length;
+    }
+    return (struct range){(uint64_t)start, (uint64_t)length};
 }
 
 /* Reads the caller's structure only after the kernel has read it, because the
@@ -479,12 +512,12 @@ int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
         return r;
     int saved = errno;
     memcpy(&lock, arg, sizeof(lock));
-    uint64_t start = fcntl_lock_start_offset(fd, &lock);
+    struct range range = range_of_fcntl_lock(fd, &lock);
     errno = saved;
     if (lock.l_type == F_UNLCK)
-        return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, start,
-                                  start == 0 && lock.l_len == 0, call, r, site);
-    return record_file_lock(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r,
+        return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, range, call, r,
+                                  site);
+    return record_file_lock(IPS_SYNC_RECORD_LOCK, fd, range, waits, call, r,
                             site);
 }
 
@@ -504,11 +537,11 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
         errno = before;
         r = REAL(lockf)(fd, command, n);
     }
-    uint64_t start = fcntl_lock_start_offset(fd, &lock);
+    struct range range = range_of_fcntl_lock(fd, &lock);
     if (command == F_ULOCK)
-        return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, start,
-                                  start == 0 && n == 0, call, r, IPS_SITE);
-    return record_file_lock(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r,
+        return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, range, call, r,
+                                  IPS_SITE);
+    return record_file_lock(IPS_SYNC_RECORD_LOCK, fd, range, waits, call, r,
                             IPS_SITE);
 }
 int lockf64(int, int, off64_t) IPS_ALIAS(lockf);

@@ -307,13 +307,16 @@ void ips_name_shared_object(const volatile void *at,
 static void write_sync_record(enum ips_rec_type type, enum ips_sync kind,
                               const struct ips_sync_object *thing,
                               struct ips_moment call, struct ips_moment ret,
-                              int value, int err, uint64_t site)
+                              int value, int err, uint64_t site,
+                              const uint64_t *length)
 {
     ips_spin_drop_run();
-    struct ips_rec_sync *rec =
-        (struct ips_rec_sync *)ips_rec_begin_at(type, sizeof(*rec), call.t);
+    struct ips_rec_sync *rec = (struct ips_rec_sync *)ips_rec_begin_at(
+        type, sizeof(*rec) + (length ? IPS_REC_LENGTH_BYTES : 0), call.t);
     if (!rec)
         return;
+    if (length)
+        memcpy(rec + 1, length, sizeof(*length));
     rec->h.a = kind;
     rec->t_ret = ret.t;
     rec->cpu = call.cpu;
@@ -331,8 +334,8 @@ void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,
                         struct ips_moment call, struct ips_moment ret,
                         int value, int err, uint64_t site)
 {
-    write_sync_record(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err,
-                      site);
+    write_sync_record(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err, site,
+                      NULL);
     ips_module_record_once(site);
     ips_stack_write_if_long_call(call.t, ret.t, site);
 }
@@ -341,7 +344,27 @@ void ips_record_release(enum ips_sync kind, const struct ips_sync_object *thing,
                         struct ips_moment call, int value, uint64_t site)
 {
     write_sync_record(IPS_REC_RELEASE, kind, thing, call,
-                      ips_return_moment(&call), value, 0, site);
+                      ips_return_moment(&call), value, 0, site, NULL);
+    ips_module_record_once(site);
+}
+
+void ips_record_range_acquire(const struct ips_sync_object *thing,
+                              uint64_t length, struct ips_moment call,
+                              struct ips_moment ret, int value, int err,
+                              uint64_t site)
+{
+    write_sync_record(IPS_REC_ACQUIRE, IPS_SYNC_RECORD_LOCK, thing, call, ret,
+                      value, err, site, &length);
+    ips_module_record_once(site);
+    ips_stack_write_if_long_call(call.t, ret.t, site);
+}
+
+void ips_record_range_release(const struct ips_sync_object *thing,
+                              uint64_t length, struct ips_moment call,
+                              uint64_t site)
+{
+    write_sync_record(IPS_REC_RELEASE, IPS_SYNC_RECORD_LOCK, thing, call,
+                      ips_return_moment(&call), 1, 0, site, &length);
     ips_module_record_once(site);
 }
 
@@ -366,7 +389,7 @@ void ips_record_uncontended_acquire(enum ips_sync kind, const volatile void *at,
     if (unlikely(shared)) {
         struct ips_sync_object thing = ips_name_sync_object(at, true);
         write_sync_record(IPS_REC_ACQUIRE, kind, &thing, got, got, IPS_GOT_FREE,
-                          0, 0);
+                          0, 0, NULL);
     } else {
         write_short_lock_record(IPS_REC_ACQUIRE_SHORT, kind, at, got);
     }
@@ -377,7 +400,8 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
 {
     if (unlikely(shared)) {
         struct ips_sync_object thing = ips_name_sync_object(at, true);
-        write_sync_record(IPS_REC_RELEASE, kind, &thing, call, call, 1, 0, 0);
+        write_sync_record(IPS_REC_RELEASE, kind, &thing, call, call, 1, 0, 0,
+                          NULL);
     } else {
         write_short_lock_record(IPS_REC_RELEASE_SHORT, kind, at, call);
     }

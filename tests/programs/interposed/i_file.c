@@ -97,6 +97,47 @@ static void locks(void)
     printf(" errno %d\n", errno);
 }
 
+static int lock_range(int how, int fd, int type, const int range[2])
+{
+    struct flock l = {
+        .l_type = (short)type, .l_start = range[0], .l_len = range[1]};
+    if (how == 0)
+        return fcntl(fd, F_SETLKW, &l);
+    if (how == 1)
+        return fcntl(fd, type == F_UNLCK ? F_OFD_SETLK : F_OFD_SETLKW, &l);
+    /* from its end backwards */
+    lseek(fd, range[0] + range[1], SEEK_SET);
+    return lockf(fd, type == F_UNLCK ? F_ULOCK : F_LOCK, -range[1]);
+}
+
+/* A child unlocks other bytes than those for which the parent waits. */
+static void ranges(void)
+{
+    static const int cases[][3][2] = {{{0, 100}, {50, 10}, {0, 100}},
+                                      {{50, 10}, {0, 100}, {50, 10}},
+                                      {{50, 10}, {50, 10}, {0, 0}},
+                                      {{50, 10}, {55, 10}, {45, 20}}};
+    for (int i = 0; i < 12; i++) {
+        const int how = i / 4, (*r)[2] = cases[i % 4];
+        pid_t pid = child();
+        if (pid == 0) {
+            int fd = open_it();
+            if (lock_range(how, fd, F_WRLCK, r[0]))
+                _exit(1);
+            tell();
+            until_asleep(getppid());
+            usleep(20000);
+            _exit(lock_range(how, fd, F_UNLCK, r[2]));
+        }
+        int fd = open_it(), status;
+        await();
+        printf("range %d: %d\n", i, lock_range(how, fd, F_WRLCK, r[1]));
+        close(fd);
+        waitpid(pid, &status, 0);
+        printf("child %d\n", status);
+    }
+}
+
 /* --- eventfd -------------------------------------------------------------- */
 
 static void events(void)
@@ -332,10 +373,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"locks", locks},   {"events", events},
-                 {"disk", disk},     {"terminal", terminal},
-                 {"copies", copies}, {"spin", spin},
-                 {"tokens", tokens}, {"tokens-fifo", tokens_fifo}};
+    } cases[] = {
+        {"locks", locks}, {"ranges", ranges},     {"events", events},
+        {"disk", disk},   {"terminal", terminal}, {"copies", copies},
+        {"spin", spin},   {"tokens", tokens},     {"tokens-fifo", tokens_fifo}};
     setvbuf(stdout, NULL, _IOFBF, 65536);
     close(mkstemp(name));
     if (pipe(go))

@@ -367,6 +367,41 @@ static void kills(void)
     }
 }
 
+static int send_death(int how, pid_t pid)
+{
+    union sigval v = {.sival_int = how};
+    return how == 0   ? kill(pid, SIGTERM)
+           : how == 1 ? kill(-pid, SIGTERM)
+           : how == 2 ? killpg(pid, SIGKILL)
+           : how == 3 ? sigqueue(pid, SIGUSR2, v)
+           : how == 4 ? (int)syscall(SYS_tgkill, pid, pid, SIGKILL)
+                      : (int)syscall(SYS_pidfd_send_signal,
+                                     syscall(SYS_pidfd_open, pid, 0), SIGKILL,
+                                     NULL, 0);
+}
+
+/* A child ends another one by a signal, and we wait for the end of both. */
+static void deaths(void)
+{
+    for (int how = 0; how < 6; how++) {
+        pid_t victim = fork();
+        if (victim == 0)
+            for (setpgid(0, 0);;)
+                how % 2 ? (int)sleep(1000) : pause();
+        setpgid(victim, victim);
+        pid_t killer = fork();
+        if (killer == 0) {
+            until_asleep(victim);
+            usleep(2000);
+            _exit(send_death(how, victim) != 0);
+        }
+        int status = 0, sent = 0;
+        waitpid(victim, &status, 0);
+        waitpid(killer, &sent, 0);
+        printf("death %d: signal %d, sent %d\n", how, WTERMSIG(status), sent);
+    }
+}
+
 static _Atomic long sleeps; /* thread id */
 static void *sleeper(void *arg)
 {
@@ -511,6 +546,8 @@ int main(int argc, char **argv)
         never();
     else if (!strcmp(what, "kills"))
         kills();
+    else if (!strcmp(what, "deaths"))
+        deaths();
     else if (!strcmp(what, "threads"))
         threads();
     else if (!strcmp(what, "children"))

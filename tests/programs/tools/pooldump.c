@@ -166,7 +166,7 @@ static void put_signal(const struct ips_rec_signal *r)
     put_u("value", r->value);
 }
 
-static void put_sync(const struct ips_rec_sync *r)
+static void put_sync(const struct ips_rec_sync *r, size_t len)
 {
     put_u("t_ret", ns(r->t_ret));
     put_u("cpu", r->cpu);
@@ -176,6 +176,11 @@ static void put_sync(const struct ips_rec_sync *r)
     put_u("object", r->object);
     put_u("site", r->site);
     printf(",\"value\":%d,\"err\":%u", r->value, r->err);
+    if (len >= sizeof(*r) + IPS_REC_LENGTH_BYTES) {
+        uint64_t length;
+        memcpy(&length, r + 1, sizeof(length));
+        put_u("length", length);
+    }
 }
 
 static void put_fields(const void *rec, size_t len)
@@ -211,7 +216,7 @@ static void put_fields(const void *rec, size_t len)
     } else if (type == IPS_REC_KILL || type == IPS_REC_SIGNAL) {
         put_signal(rec);
     } else if (type == IPS_REC_ACQUIRE || type == IPS_REC_RELEASE) {
-        put_sync(rec);
+        put_sync(rec, len);
     } else if (type == IPS_REC_ACQUIRE_SHORT || type == IPS_REC_RELEASE_SHORT) {
         put_u("cpu", ((const struct ips_rec_lock *)rec)->cpu);
         put_u("object", ((const struct ips_rec_lock *)rec)->object);

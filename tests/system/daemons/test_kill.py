@@ -80,6 +80,34 @@ def processes(c, run):
     return c.json("ls", run)["processes"]
 
 
+@pytest.mark.quick
+def test_end_depends_on_who_killed(cluster):
+    """A process ends another one by kill, to it or to its group, killpg, sigqueue, tgkill
+    and a pidfd. The victim was in pause() or sleep().
+
+    Would catch: no arc from the KILL to the end of the victim, so that the work before
+    the KILL is missing on the path; its pause taken for a wait of its own."""
+    c = cluster()
+    done = c.ipsrun([c.build.program("i_signal"), "deaths"], name="r",
+                    check=True)
+    assert done.stdout == "".join(
+        f"death {k}: signal {sig}, sent 0\n"
+        for k, sig in enumerate([15, 15, 9, 12, 9, 9]))
+    c.wait_closed("r")
+    nodes = {n["id"]: n for n in c.graph("r")}
+    children = [n["pid"] for n in sorted(nodes.values(), key=lambda n: n["xpred"] or 0)
+                if n["kind"].lower() == "start" and n["xpred"] is not None]
+    ended = {n["xpred"] for n in nodes.values() if n["kind"].lower() == "join"}
+    arcs = [(nodes[n["xpred"]], n) for n in nodes.values() if n["xkind"] == "signal"]
+    # each victim, and the process that was forked after it
+    assert sorted((died["pid"], kill["pid"]) for kill, died in arcs) == \
+        sorted(zip(children[::2], children[1::2]))
+    for _, died in arcs:
+        assert died["id"] + 1 in ended and nodes[died["id"] + 1]["pid"] == died["pid"]
+    waits = {w["cause"]: w["count"] for w in c.json("waits", "r", "--by", "cause")["waits"]}
+    assert waits["signal"] == 6
+
+
 def test_killed_command(cluster):
     """The run's command itself is killed, and its child ends by end-of-file.
     """

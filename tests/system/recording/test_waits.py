@@ -54,6 +54,22 @@ def test_file_locks(build, trace):
         [(child, parent) for child in children_of(r)]
 
 
+def test_locks_of_some_bytes(build, trace):
+    """fcntl (process and open file description) and lockf with a negative length: a child
+    unlocks more or fewer bytes than those for which the parent waits.
+
+    Would catch: the length of a lock not recorded; an unlock found only where it starts at
+    the same byte."""
+    r = trace([program(build, "i_file"), "ranges"], status=0)
+    parent = r.of("START", a=1)[0]["pid"]
+    ranges = [(50, 10), (0, 100), (50, 10), (55, 10)]
+    assert [(w["a"], w["object"], w["length"]) for w in r.of("ACQUIRE", pid=parent)] == \
+        [(RECORD_LOCK, *w) for w in ranges * 3]
+    graph = Graph(build, r)
+    assert who(graph.arcs("resource")) == \
+        [(child, parent) for child in children_of(r)]
+
+
 def test_eventfds(build, trace):
     """A read that waits, one that a poll waited for, one that is ready.
 

@@ -214,6 +214,8 @@ static void run(uint64_t with, uint32_t streams, uint32_t records)
         s->head.flags = below(6) == 0 ? IPS_SEGMENT_TASK : 0;
         s->dead = below(2);
         s->dead_t_ns = any(100000);
+        s->dead_status =
+            below(2) ? IPS_DEAD_KNOWN | (uint32_t)below(20) : (uint32_t)any(9);
         s->begun = (struct ips_current_call){
             .t = any(100000),
             .cpu = any(100000),

@@ -225,6 +225,37 @@ static void test_build_locks__readers(void **state)
     }
 }
 
+static void range(struct three *v, uint32_t thread, enum ips_rec_type type,
+                  uint64_t t, uint64_t start, uint64_t length)
+{
+    struct ips_rec_sync *r =
+        rec_put(v->t[thread], type, sizeof(*r) + IPS_REC_LENGTH_BYTES,
+                IPS_SYNC_RECORD_LOCK, t);
+    r->t_ret = type == IPS_REC_ACQUIRE ? t + 3000 : t;
+    r->cpu = r->cpu_ret = t / 10;
+    r->object = start;
+    r->value = type == IPS_REC_RELEASE;
+    memcpy(r + 1, &length, sizeof(length));
+}
+
+/* 10 unlocks bytes for some of which 11 waits; then 12 waits for 11. Would
+ * catch: locks of different bytes of a file replayed as one lock, or as two
+ * that have nothing to do with each other. */
+static void test_build_locks__bytes_of_a_file(void **state)
+{
+    (void)state;
+    for (uint64_t more = 0; more < 2; more++) {
+        struct three v = three();
+        range(&v, 0, IPS_REC_RELEASE, 8900, 100 - more, 10 + more);
+        range(&v, 1, IPS_REC_ACQUIRE, 6000, 100, 10);
+        range(&v, 1, IPS_REC_RELEASE, 9900, 100, 10);
+        range(&v, 2, IPS_REC_ACQUIRE, 7000, 100, 10);
+        range(&v, 2, IPS_REC_RELEASE, 11000, 100, 10);
+        assert_int_equal(locks_of(&v)->lock_count, more ? 0 : 6);
+        rec_free(v.r);
+    }
+}
+
 /* 11 gives its mutex back as it waits for a condition; 10, which had waited for
  * 12 until 3000, takes it free, signals at 5500 and gives it at 6000. Would
  * catch: a mutex that is taken to be asked for since the wait for the condition
@@ -453,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_build_locks__a_condition),
         cmocka_unit_test(test_build_locks__a_semaphore),
         cmocka_unit_test(test_build_locks__readers),
+        cmocka_unit_test(test_build_locks__bytes_of_a_file),
         cmocka_unit_test(test_build_locks__asked_for_when_signalled),
         cmocka_unit_test(test_build_locks__had_since_it_last_waited),
         cmocka_unit_test(test_build_locks__by_order_not_by_bent_times),

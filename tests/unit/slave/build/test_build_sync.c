@@ -352,6 +352,67 @@ static void test_build_sync__found_when_the_limit_is_over(void **state)
     }
 }
 
+/* A lock (`type` ACQUIRE) or unlock of `length` bytes from `start` on; 0: all
+ * from there on; -1: a record of an old agent, without a length. */
+static void range(rs s, enum ips_rec_type type, uint64_t t, uint64_t t_ret,
+                  uint64_t cpu, uint64_t start, int64_t length)
+{
+    struct ips_rec_sync *r =
+        rec_put(s, type, sizeof(*r) + (length < 0 ? 0 : IPS_REC_LENGTH_BYTES),
+                IPS_SYNC_RECORD_LOCK, t);
+    r->t_ret = t_ret;
+    r->cpu = r->cpu_ret = cpu;
+    r->dev = 1;
+    r->ino = 2;
+    r->object = start;
+    r->value = type == IPS_REC_RELEASE;
+    if (length >= 0)
+        memcpy(r + 1, &length, sizeof(length));
+}
+
+/* Would catch: a wait for bytes of a file whose unlock covers more or fewer
+ * bytes left without an arc; an unlock of other bytes, or of bytes that only
+ * touch them, taken for the cause or called ambiguous; old records, whose
+ * length is not known, not matched by their start. */
+static void test_build_sync__bytes_of_a_file(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t wanted;
+        int64_t want_length;
+        uint64_t unlocked;
+        int64_t unlock_length;
+        bool ends;
+    } cases[] = {
+        {50, 10, 0, 100, true},  {0, 100, 50, 10, true},
+        {50, 10, 0, 0, true},    {50, 0, 70, 5, true},
+        {50, 10, 50, 10, true},  {50, 10, 59, 1, true},
+        {50, 10, 60, 10, false}, {50, 10, 40, 10, false},
+        {50, 10, 70, 0, false},  {70, 0, 50, 20, false},
+        {50, -1, 50, -1, true},  {50, -1, 40, -1, false},
+        {50, -1, 50, 3, true},   {1, 2, UINT64_MAX, 2, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct three v = three();
+        range(v.t[0], IPS_REC_RELEASE, 5000, 5004, 500, cases[i].unlocked,
+              cases[i].unlock_length);
+        range(v.t[2], IPS_REC_RELEASE, 5001, 5005, 600, 5000, 7);
+        range(v.t[1], IPS_REC_ACQUIRE, 2000, 6000, 50, cases[i].wanted,
+              cases[i].want_length);
+        struct ips_built *b = rec_build(v.r);
+        /* of two unlocks that fit, the newest is the cause */
+        bool both = cases[i].want_length == 0;
+        if (!both)
+            assert_int_equal(b->counts.any_unmatched, !cases[i].ends);
+        if (cases[i].ends && !both)
+            assert_arc(b, AUX(b, 11, 0), AUX(b, 10, 0), IPS_X_RESOURCE);
+        if (both)
+            assert_arc(b, AUX(b, 11, 0), AUX(b, 12, 0), IPS_X_RESOURCE);
+        assert_int_equal(b->counts.ambiguous, both && cases[i].ends);
+        rec_free(v.r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_build_sync__no_quicker_than_the_clock),
         cmocka_unit_test(test_build_sync__impossible),
         cmocka_unit_test(test_build_sync__found_when_the_limit_is_over),
+        cmocka_unit_test(test_build_sync__bytes_of_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
