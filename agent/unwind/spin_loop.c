@@ -302,13 +302,30 @@ static unsigned find_stack_variable(const struct slots *p, const struct insn *i)
     return k;
 }
 
+#define SLOT_BYTES 8
+
+/* Is the memory operand a variable on the stack that the loop does not change?
+ * Another thread that has its address may change it. A store to a part of the
+ * variable, or with another base register, may change it too. */
+static bool is_constant_slot(const struct slots *p, const struct insn *i)
+{
+    bool is = is_on_stack(i);
+    for (unsigned k = 0; k < p->count && is; k++)
+        is = p->base[k] == i->base &&
+             (p->at[k] >= i->displacement + SLOT_BYTES ||
+              p->at[k] + SLOT_BYTES <= i->displacement);
+    return is;
+}
+
 /* Summary of one turn of the loop. */
 struct loop_turn {
     /* registers that have the same value in every turn, unless memory changes
      */
     uint32_t stable;
     struct slots slots;
-    unsigned reads; /* number of loads that are not from the stack */
+    unsigned reads;  /* number of loads that are not from the stack */
+    bool reads_slot; /* it loads a variable on the stack that it does not
+                        change */
     bool pauses, counts, tests;
 };
 
@@ -323,7 +340,9 @@ static bool add_instruction_to_turn(struct loop_turn *t, const struct insn *i)
 {
     const unsigned slot = find_stack_variable(&t->slots, i);
     const bool kept = slot < t->slots.count;
-    t->reads += i->memory && !i->address && !i->stores && !is_on_stack(i);
+    const bool load = i->memory && !i->address && !i->stores;
+    t->reads += load && !is_on_stack(i);
+    t->reads_slot |= load && is_constant_slot(&t->slots, i);
     t->pauses |= i->pause;
     t->counts |= i->counts;
     t->tests |= i->conditional;
@@ -356,6 +375,12 @@ static bool loop_only_waits(const uint8_t *code, size_t first, size_t end)
     for (size_t next = first; next < end; next += i.length) {
         if (!decode_instruction(code, end, next, &i))
             return false;
+        const size_t after = next + i.length;
+        const int64_t target = (int64_t)after + i.offset;
+        /* Code behind a jump out of the loop is not a part of its turns. */
+        if (i.jumps && !i.conditional && after < end &&
+            (target < (int64_t)first || target >= (int64_t)end))
+            return false;
         if (i.to < NO_REG)
             t.stable &= ~(1u << i.to);
         if (i.stores && find_stack_variable(&t.slots, &i) == t.slots.count) {
@@ -371,7 +396,7 @@ static bool loop_only_waits(const uint8_t *code, size_t first, size_t end)
             return false;
     }
     return t.tests && t.reads <= LOADS_MOST &&
-           (t.pauses || (t.reads && !t.counts));
+           (t.pauses || ((t.reads || t.reads_slot) && !t.counts));
 }
 
 bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)

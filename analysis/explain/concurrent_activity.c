@@ -1,34 +1,14 @@
 #include "analysis/explain/concurrent_activity.h"
 
+#include "analysis/explain/concurrent_changes.h"
 #include "analysis/whatif/whatif.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_CHAIN UINT32_MAX
-
-/* The state of a chain. GONE: it has not started, or has ended. OUTSIDE: its
- * thread waits for something that is not recorded or not counted here. */
-enum state {
-    GONE,
-    BUSY,
-    OUTSIDE,
-    WAIT_LOCK,
-    WAIT_PEER,  /* waits for a message from a thread of its own role */
-    WAIT_ASKED, /* waits for a message from a thread of another role */
-    WAIT_OTHER,
-    STATES
-};
-/* Changes of a chain's queue length instead of its state. QUEUE_MORE: a message
- * for the busy chain arrived on another connection. QUEUE_LESS: the chain is
- * about to receive such a message. */
-enum { QUEUE_MORE = STATES, QUEUE_LESS };
-
-struct change {           /* the state of a chain after `t` */
-    uint64_t t, number;   /* `number`: order in which the changes were added */
-    uint32_t chain, from; /* `from`: chain of the queued message's sender */
-    uint8_t state;
-    bool awaits_space; /* the chain waits for buffer space to send */
+struct wait { /* what a chain waits for; as in struct change */
+    uint32_t from, node;
+    bool awaits_space;
 };
 struct piece { /* a chain arc of the path */
     uint64_t from, to;
@@ -55,9 +35,9 @@ struct sweep {
     size_t changes, change_capacity, next;
     struct piece *piece;
     size_t pieces;
-    uint8_t *state;     /* [chains] enum state of each chain */
-    bool *awaits_space; /* [chains] the chain waits for buffer space to send */
-    uint64_t *began;    /* [chains] when the chain started */
+    uint8_t *state;                /* [chains] enum state of each chain */
+    struct wait *wait;             /* [chains] what each chain waits for */
+    uint64_t *began;               /* [chains] when the chain started */
     struct link *by_state, *alike; /* [chains] links of two lists of waiting
                                       workers: by state, and by role */
     uint32_t head[STATES], *role_head, *asked_head;
@@ -83,6 +63,8 @@ static int no_memory(struct sweep *s)
 
 /* ---- changes of the chains' states -------------------------------------- */
 
+static const struct wait no_wait = {NO_CHAIN, IPS_NO_NODE, false};
+
 static int append_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
 {
     if (s->changes == s->change_capacity) {
@@ -93,8 +75,8 @@ static int append_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
         s->change = more;
         s->change_capacity = room;
     }
-    s->change[s->changes] =
-        (struct change){t, s->changes, chain, NO_CHAIN, (uint8_t)state, false};
+    s->change[s->changes] = (struct change){
+        t, s->changes, chain, NO_CHAIN, IPS_NO_NODE, (uint8_t)state, false};
     s->changes++;
     return 0;
 }
@@ -132,6 +114,21 @@ static enum state wait_state_at_node(const struct ips_concurrent_ask *ask,
     return OUTSIDE;
 }
 
+/* Appends the change of a chain that begins to wait, until node i. */
+static int append_wait(struct sweep *s, uint64_t t, uint32_t chain, uint32_t i)
+{
+    const struct ips_graph *g = s->ask->g;
+    int rc = append_change(s, t, chain, wait_state_at_node(s->ask, chain, i));
+    if (rc < 0)
+        return rc;
+    struct change *last = &s->change[s->changes - 1];
+    last->from =
+        g->xpred[i] == IPS_NO_NODE ? NO_CHAIN : ips_chain_of(g, g->xpred[i]);
+    last->node = i;
+    last->awaits_space = g->xkind[i] == IPS_X_ROOM;
+    return 0;
+}
+
 static int add_state_changes_of_chain(struct sweep *s, uint32_t c)
 {
     const struct ips_graph *g = s->ask->g;
@@ -144,12 +141,8 @@ static int add_state_changes_of_chain(struct sweep *s, uint32_t c)
         uint64_t slept = ips_min_u64(s->ask->outside[i], g->w[i]);
         if (slept)
             rc = append_change(s, done - slept, c, OUTSIDE);
-        if (rc == 0 && done < e->est[i]) {
-            rc = append_change(s, done, c, wait_state_at_node(s->ask, c, i));
-            if (rc == 0)
-                s->change[s->changes - 1].awaits_space =
-                    g->xkind[i] == IPS_X_ROOM;
-        }
+        if (rc == 0 && done < e->est[i])
+            rc = append_wait(s, done, c, i);
         if (rc == 0 && (slept || done < e->est[i]))
             rc = append_change(s, e->est[i], c, BUSY);
     }
@@ -216,8 +209,8 @@ static void merge_simultaneous_changes(struct sweep *s)
         struct change *last = kept ? &s->change[kept - 1] : NULL;
         if (last && last->chain == s->change[i].chain && last->state < STATES &&
             s->change[i].state < STATES && last->t == s->change[i].t) {
-            last->state = s->change[i].state;
-            last->awaits_space = s->change[i].awaits_space;
+            s->change[i].number = last->number;
+            *last = s->change[i];
         } else {
             s->change[kept++] = s->change[i];
         }
@@ -286,7 +279,7 @@ static int apply_change(struct sweep *s, const struct change *to)
         return 0;
     }
     enum state was = s->state[c], now = to->state;
-    s->awaits_space[c] = to->awaits_space;
+    s->wait[c] = (struct wait){to->from, to->node, to->awaits_space};
     if (was == now)
         return 0;
     s->state[c] = (uint8_t)now;
@@ -363,8 +356,23 @@ struct moment {
     uint32_t waiter, busy, wanted;
 };
 
-/* find_idle_thread_of_role() examines at most this many waiting threads */
-#define ASKED_LOOKED 8
+/* At most this many waiting threads are examined. */
+#define WAITERS_LOOKED 8
+
+/* Returns a thread that waits for a message or for buffer space: if possible,
+ * one that waits for chain c. */
+static uint32_t find_waiting_peer(const struct sweep *s, uint32_t c)
+{
+    for (int k = WAIT_PEER; k <= WAIT_ASKED; k++) {
+        uint32_t w = s->head[k];
+        for (int i = 0; i < WAITERS_LOOKED && w != NO_CHAIN; i++) {
+            if (s->wait[w].from == c)
+                return w;
+            w = s->by_state[w].next;
+        }
+    }
+    return s->head[s->workers[WAIT_PEER] ? WAIT_PEER : WAIT_ASKED];
+}
 
 /* Returns a thread of chain c's role that has no work while c works, or
  * NO_CHAIN. `gone`: number of threads of the role that have ended since c
@@ -378,7 +386,7 @@ static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
     if (s->role_waits[r])
         return s->role_head[r];
     uint32_t w = s->asked_head[r];
-    for (int i = 0; i < ASKED_LOOKED && w != NO_CHAIN; i++) {
+    for (int i = 0; i < WAITERS_LOOKED && w != NO_CHAIN; i++) {
         if (s->works[c] >
             ips_add_sat(s->works[w],
                         ips_scale_by_ppm(s->works[w], IPS_BESIDE_MORE_PPM)))
@@ -421,7 +429,7 @@ static struct moment classify_core_use_during(const struct sweep *s, uint32_t c)
         m.wanted = (uint32_t)ips_min_u64(queued, s->cores);
     } else if (s->workers[WAIT_PEER] || s->workers[WAIT_ASKED]) {
         m.of = IPS_BESIDE_PEER;
-        m.waiter = s->head[s->workers[WAIT_PEER] ? WAIT_PEER : WAIT_ASKED];
+        m.waiter = find_waiting_peer(s, c);
     } else if (s->workers[WAIT_OTHER]) {
         m.of = IPS_BESIDE_OTHER;
         m.waiter = s->head[WAIT_OTHER];
@@ -438,7 +446,7 @@ static uint64_t scale_ns(uint64_t ns, uint64_t num, uint64_t den)
 struct share {
     uint64_t ns, spread_ns, longest_ns;
     uint32_t waiter;
-    bool awaits_space;
+    struct wait wait; /* of the waiter */
 };
 
 static int append_shares_of_piece(struct sweep *s, const struct piece *p,
@@ -457,14 +465,16 @@ static int append_shares_of_piece(struct sweep *s, const struct piece *p,
             out->share = more;
             out->cap = cap;
         }
-        out->share[out->count++] =
-            (struct ips_concurrent_share){.node = p->node,
-                                          .chain = p->chain,
-                                          .of = (enum ips_concurrent_class)k,
-                                          .waiter = share[k].waiter,
-                                          .awaits_space = share[k].awaits_space,
-                                          .ns = share[k].ns,
-                                          .spread_ns = share[k].spread_ns};
+        out->share[out->count++] = (struct ips_concurrent_share){
+            .node = p->node,
+            .chain = p->chain,
+            .of = (enum ips_concurrent_class)k,
+            .waiter = share[k].waiter,
+            .wait_node = share[k].wait.node,
+            .direct = share[k].wait.from == p->chain,
+            .awaits_space = k == IPS_BESIDE_PEER && share[k].wait.awaits_space,
+            .ns = share[k].ns,
+            .spread_ns = share[k].spread_ns};
     }
     return 0;
 }
@@ -491,8 +501,7 @@ static int classify_path_arc(struct sweep *s, const struct piece *p)
             if (ns > h->longest_ns) {
                 h->longest_ns = ns;
                 h->waiter = m.waiter;
-                h->awaits_space =
-                    m.of == IPS_BESIDE_PEER && s->awaits_space[m.waiter];
+                h->wait = m.waiter == NO_CHAIN ? no_wait : s->wait[m.waiter];
             }
         }
         uint32_t busy = s->busy[machine], cores = s->ask->cores[machine];
@@ -516,84 +525,6 @@ static uint64_t work_of_chain_ns(const struct ips_concurrent_ask *ask,
     return ns;
 }
 
-/* ---- roles that take turns ---- */
-
-struct role_sums {
-    uint64_t all, most; /* work of the role's threads, and of the busiest, ns */
-    uint64_t covered;   /* time in which at least one thread works, ns */
-    uint64_t from;      /* when `busy` last became positive */
-    uint32_t busy;
-    /* time that the role's threads wait, and the part of it at barriers, ns */
-    uint64_t waited, at_barriers;
-};
-
-/* Sets `covered` of each role. `busy` [chains] is scratch, all false. */
-static void sum_time_with_busy_role(const struct sweep *s,
-                                    struct role_sums *sums, bool *busy)
-{
-    for (size_t i = 0; i < s->changes; i++) {
-        const struct change *x = &s->change[i];
-        struct role_sums *r = &sums[s->ask->role[x->chain]];
-        const bool now = x->state == BUSY;
-        if (x->state >= STATES || !s->ask->worker[x->chain] ||
-            busy[x->chain] == now)
-            continue;
-        busy[x->chain] = now;
-        if (now && r->busy++ == 0)
-            r->from = x->t;
-        else if (!now && --r->busy == 0)
-            r->covered = ips_add_sat(r->covered, ips_sub_sat(x->t, r->from));
-    }
-}
-
-/* The threads of a role take turns if less than this share of their work
- * overlapped, in ppm. 100% is the work of all threads but the busiest: that
- * much could have overlapped. */
-#define TURNS_PPM 100000u
-
-/* Adds the waits of chain `c`: a thread waits from the end of an arc to the EST
- * of its node. */
-static void add_waits_of_chain(const struct ips_concurrent_ask *ask, uint32_t c,
-                               struct role_sums *r)
-{
-    const struct ips_chain *chain = &ask->g->chains[c];
-    const uint64_t *est = ask->est->est;
-    for (uint32_t i = chain->first + 1; i < chain->first + chain->count; i++) {
-        uint64_t ns = ips_sub_sat(est[i], est[i - 1] + ask->g->w[i]);
-        bool barrier = ask->g->xkind[i] == IPS_X_RESOURCE &&
-                       ask->resource_kind[i] == IPS_THING_BARRIER;
-        r->waited = ips_add_sat(r->waited, ns);
-        r->at_barriers = ips_add_sat(r->at_barriers, barrier ? ns : 0);
-    }
-}
-
-static int find_roles_that_take_turns(struct sweep *s)
-{
-    const struct ips_concurrent_ask *ask = s->ask;
-    struct role_sums *sums = calloc(ask->role_count + 1u, sizeof(*sums));
-    bool *busy = calloc(ask->g->chain_count + 1u, sizeof(*busy));
-    int rc = sums && busy ? 0 : no_memory(s);
-    for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++) {
-        struct role_sums *r = &sums[ask->role[c]];
-        if (!ask->worker[c])
-            continue;
-        add_waits_of_chain(ask, c, r);
-        r->all = ips_add_sat(r->all, s->works[c]);
-        r->most = ips_max_u64(r->most, s->works[c]);
-    }
-    if (rc == 0)
-        sum_time_with_busy_role(s, sums, busy);
-    for (uint32_t r = 0; r < ask->role_count && rc == 0; r++) {
-        const uint64_t others = sums[r].all - sums[r].most;
-        s->take_turns[r] = sums[r].at_barriers <= sums[r].waited / 2 &&
-                           ips_sub_sat(sums[r].all, sums[r].covered) <
-                               ips_scale_by_ppm(others, TURNS_PPM);
-    }
-    free(sums);
-    free(busy);
-    return rc;
-}
-
 /* ---- the whole computation ---------------------------------------------- */
 
 static int alloc_sweep(struct sweep *s)
@@ -602,7 +533,7 @@ static int alloc_sweep(struct sweep *s)
     size_t chains = (size_t)ask->g->chain_count + 1;
     size_t roles = (size_t)ask->role_count + 1;
     s->state = calloc(chains, sizeof(*s->state));
-    s->awaits_space = calloc(chains, sizeof(*s->awaits_space));
+    s->wait = calloc(chains, sizeof(*s->wait));
     s->began = calloc(chains, sizeof(*s->began));
     s->by_state = calloc(chains, sizeof(*s->by_state));
     s->alike = calloc(chains, sizeof(*s->alike));
@@ -618,17 +549,19 @@ static int alloc_sweep(struct sweep *s)
     s->busy = calloc((size_t)ask->machine_count + 1, sizeof(*s->busy));
     s->out->oversubscription =
         calloc(chains, sizeof(*s->out->oversubscription));
-    if (!s->state || !s->awaits_space || !s->began || !s->by_state ||
-        !s->alike || !s->role_head || !s->asked_head || !s->role_waits ||
-        !s->role_there || !s->works || !s->take_turns || !s->queue ||
-        !s->sender || !s->ended || !s->busy || !s->out->oversubscription)
+    if (!s->state || !s->wait || !s->began || !s->by_state || !s->alike ||
+        !s->role_head || !s->asked_head || !s->role_waits || !s->role_there ||
+        !s->works || !s->take_turns || !s->queue || !s->sender || !s->ended ||
+        !s->busy || !s->out->oversubscription)
         return no_memory(s);
     for (int k = 0; k < STATES; k++)
         s->head[k] = NO_CHAIN;
     for (size_t r = 0; r < roles; r++)
         s->role_head[r] = s->asked_head[r] = NO_CHAIN;
-    for (uint32_t c = 0; c < ask->g->chain_count; c++)
+    for (uint32_t c = 0; c < ask->g->chain_count; c++) {
         s->workers[GONE] += ask->worker[c];
+        s->wait[c] = no_wait;
+    }
     for (uint32_t m = 0; m < ask->machine_count; m++)
         s->cores += ask->cores[m];
     return 0;
@@ -642,7 +575,7 @@ static void release_sweep(struct sweep *s)
     free(s->change);
     free(s->piece);
     free(s->state);
-    free(s->awaits_space);
+    free(s->wait);
     free(s->began);
     free(s->by_state);
     free(s->alike);
@@ -680,7 +613,8 @@ int ips_find_concurrent_activity(const struct ips_concurrent_ask *ask,
     if (rc == 0) {
         qsort(s.change, s.changes, sizeof(*s.change), compare_changes_by_time);
         merge_simultaneous_changes(&s);
-        rc = find_roles_that_take_turns(&s);
+        rc = ips_find_roles_that_take_turns(ask, s.change, s.changes, s.works,
+                                            s.take_turns, err);
     }
     if (rc == 0)
         rc = collect_chain_arcs_of_path(&s);

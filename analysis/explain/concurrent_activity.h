@@ -21,7 +21,8 @@
  *    because uneven work may be the reason.
  *  - QUEUE: a message for the path's thread has arrived on another connection,
  *    but the thread is busy, and there is no other worker of its role.
- *  - PEER: a thread waits for a message, or for buffer space to send one.
+ *  - PEER: a thread waits for a message, or for buffer space to send one. If
+ *    there are several, the waiter is one that the path's thread lets go on.
  *  - OTHER: a thread waits for a barrier, a condition, a child or a token.
  *  - ALONE: no thread waits, but at most half of all cores are used.
  *
@@ -80,8 +81,12 @@ struct ips_concurrent_share {
     uint32_t node;
     uint32_t chain;
     enum ips_concurrent_class of;
-    uint32_t waiter;   /* chain that waits, has ended, or sent the message
-                          (QUEUE); UINT32_MAX: ALONE */
+    uint32_t waiter; /* chain that waits, has ended, or sent the message
+                        (QUEUE); UINT32_MAX: ALONE */
+    /* the node at which the waiter's wait ends; IPS_NO_NODE: it does not
+     * wait */
+    uint32_t wait_node;
+    bool direct;       /* the wait is for `chain` itself */
     bool awaits_space; /* PEER: the waiter could not send for lack of buffer
                           space */
     uint64_t ns, spread_ns;

@@ -77,7 +77,8 @@ struct why_ballot { /* votes for waits; zeroed before use; the owner frees
 /* Time (ns) of one why_feature, divided by process, by waiting process and by
  * procedure. The entry with the most time wins. */
 struct why_votes {
-    /* time by process; time by the process that waits */
+    /* time by process; time by the process that waits, while the process with
+     * the most time works */
     uint64_t *process, *waiter;
     uint64_t *procedure; /* by procedure */
 };

@@ -214,19 +214,17 @@ static void write_imbalance_text(const struct text_writer *s)
 static void write_late_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
-    x->text =
-        s->m->awaits_space
-            ? arena_printf(s->a,
-                           "%s is slow to read: it computes%s while %s is "
-                           "blocked writing to it.",
-                           object_text_of(&x->location), s->where,
-                           other_object_text_of(x))
-            : arena_printf(
-                  s->a,
-                  "%s is slow to send: it computes%s while %s is blocked "
-                  "receiving from it.",
-                  object_text_of(&x->location), s->where,
-                  other_object_text_of(x));
+    /* Its own threads send to each other: only their procedures differ. */
+    bool threads = x->other && x->location.object &&
+                   strcmp(x->other, x->location.object) == 0;
+    x->text = arena_printf(
+        s->a,
+        "%s%s is slow to %s: it computes%s while %s%s is blocked %s %s%s.",
+        threads ? "A thread of " : "", object_text_of(&x->location),
+        s->m->awaits_space ? "read" : "send", s->where,
+        threads ? "another thread of " : "", other_object_text_of(x),
+        s->m->awaits_space ? "writing to" : "receiving from",
+        s->m->awaits_others ? "other threads" : "it", threads ? s->waits : "");
     x->evidence =
         arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
     x->supposes = s->m->awaits_space ? "the reader computes half as long"
@@ -674,6 +672,14 @@ enum why_confidence why_rate_confidence(const struct why_facts *f,
     if (amount && (amount->yields || amount->reads_memory))
         lower_confidence_with_doubt(&d, WHY_FAIR,
                                     "what it waits for is not recorded");
+    if (amount && amount->hands_on)
+        lower_confidence_with_doubt(
+            &d, WHY_FAIR,
+            "one thread waits for the other, so they may do different "
+            "work");
+    if (amount && amount->computes_meanwhile)
+        lower_confidence_with_doubt(
+            &d, WHY_FAIR, "other threads of the process compute meanwhile");
     if (x && x->kind == WHY_LOCK)
         lower_confidence_with_doubt(
             &d, WHY_FAIR, "threads may take the lock in another order");

@@ -256,6 +256,53 @@ static int make_features(struct why_solving *y)
 
 /* ---- waits and messages on the path ------------------------------------- */
 
+/* Returns for how long chain c computes between two moments. */
+static uint64_t computing_ns(const struct why_solving *y, uint32_t c,
+                             uint64_t from, uint64_t to)
+{
+    const struct ips_graph *g = y->s.g;
+    const uint64_t *est = y->d->w.path.est.est;
+    uint32_t end = g->chains[c].first + g->chains[c].count;
+    uint32_t low = g->chains[c].first + 1, high = end;
+    uint64_t ns = 0;
+    while (low < high) { /* finds the first node after `from` */
+        uint32_t mid = low + (high - low) / 2;
+        if (est[mid] > from)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    for (uint32_t i = low; i < end && est[i - 1] < to; i++) {
+        uint64_t done = est[i - 1] + ips_sub_sat(g->w[i], y->outside[i]);
+        ns += ips_sub_sat(ips_min_u64(done, to), ips_max_u64(est[i - 1], from));
+    }
+    return ns;
+}
+
+/* Only waits of at least this share of the path are examined. */
+#define LONG_WAIT_PPM 10000u
+/* Least part of a wait in which others compute. On a loaded machine they take
+ * longer for it than the quiet graph shows. */
+#define MEANWHILE_PPM 250000u
+
+/* Whether other threads of the same process compute, in sum, for a quarter of
+ * the `ns` that chain c waits up to node i. Such a wait seldom determines alone
+ * how long the program takes. */
+static bool computes_meanwhile(const struct why_solving *y, uint32_t c,
+                               uint32_t i, uint64_t ns)
+{
+    const struct ips_est *e = &y->d->w.path.est;
+    uint64_t to = e->est[i], from = ips_sub_sat(to, ns);
+    if (why_share_ppm(ns, e->t_max) < LONG_WAIT_PPM)
+        return false;
+    uint64_t computed = 0;
+    for (uint32_t k = 0; k < y->s.g->chain_count; k++) {
+        if (k != c && y->process_of[k] == y->process_of[c])
+            computed = ips_add_sat(computed, computing_ns(y, k, from, to));
+    }
+    return why_share_ppm(computed, ns) >= MEANWHILE_PPM;
+}
+
 /* Counts the waits for unrecorded causes on the quiet path by process, call
  * site and cause. */
 static int vote_for_external_waits(struct why_solving *y)
@@ -267,6 +314,7 @@ static int vote_for_external_waits(struct why_solving *y)
     const struct ips_est *e = &y->d->w.path.est;
     uint64_t *votes = y->votes[WHY_F_OUTSIDE].process;
     uint32_t i = e->end, c = ips_chain_of(g, i);
+    uint64_t all = 0, meanwhile = 0;
     bool present;
     while (rc == 0 && (e->crossed[i] || i != g->chains[c].first)) {
         uint64_t ns = 0;
@@ -275,11 +323,14 @@ static int vote_for_external_waits(struct why_solving *y)
         else if (y->cross[i] == WHY_F_OUTSIDE)
             ns = ips_cross_arc_weight(g, i, &y->s.scenario, &present);
         votes[y->process_of[c]] += ns;
+        all += ns;
+        meanwhile += computes_meanwhile(y, c, i, ns) ? ns : 0;
         if (ns)
             rc = why_vote_for_wait_call_site(y, &ballot, i, ns);
         i = e->crossed[i] ? g->xpred[i] : i - 1;
         c = ips_chain_of(g, i);
     }
+    a->computes_meanwhile = meanwhile > all / 2;
     a->cause = why_set_most_voted_wait(y, &ballot, &a->wait_at);
     free(ballot.wait);
     return rc;
@@ -308,25 +359,72 @@ static void vote_for_concurrent_activity(struct why_solving *y)
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
         struct why_votes *v = &y->votes[p->of];
         v->process[y->process_of[p->chain]] += p->ns;
-        if (p->waiter != UINT32_MAX)
-            v->waiter[y->process_of[p->waiter]] += p->ns;
         why_vote_procedures(y, p->node, p->ns, v->procedure);
     }
 }
 
-/* Whether process `w`, which waits `ns` for its peers, waits mostly for space
- * to send. */
-static bool waits_mostly_for_send_space(const struct why_solving *y, uint32_t w,
-                                        uint64_t ns)
+/* Whether the share is of feature `of`, and process `busy` works in it while a
+ * thread waits. `direct`: only if the thread waits for the one that works. */
+static bool is_wait_during(const struct why_solving *y,
+                           const struct ips_concurrent_share *p,
+                           enum why_feature of, uint32_t busy, bool direct)
 {
-    uint64_t room = 0;
+    return (enum why_feature)p->of == of && y->process_of[p->chain] == busy &&
+           p->waiter != UINT32_MAX && (!direct || p->direct);
+}
+
+/* Votes for the processes that wait while process `busy` works. Returns the sum
+ * of the votes. */
+static uint64_t vote_for_waiters(struct why_solving *y, enum why_feature of,
+                                 uint32_t busy, bool direct)
+{
+    uint64_t *votes = y->votes[of].waiter, sum = 0;
+    memset(votes, 0, y->processes * sizeof(*votes));
     for (size_t i = 0; i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        if (p->of == IPS_BESIDE_PEER && p->awaits_space &&
-            y->process_of[p->waiter] == w)
-            room += p->ns;
+        if (!is_wait_during(y, p, of, busy, direct))
+            continue;
+        votes[y->process_of[p->waiter]] += p->ns;
+        sum += p->ns;
     }
-    return room > ns / 2;
+    return sum;
+}
+
+/* Sets a->other to the process that waits longest while process `busy` works,
+ * so that both names belong to the same waits. */
+static int set_waiter(struct why_solving *y, enum why_feature of, uint32_t busy,
+                      struct why_amount *a)
+{
+    struct why_ballot ballot = {0};
+    uint64_t space = 0, all = vote_for_waiters(y, of, busy, false);
+    bool direct = vote_for_waiters(y, of, busy, true) >= all / 2;
+    if (!direct)
+        (void)vote_for_waiters(y, of, busy, false);
+    uint32_t w = why_index_of_most_votes(y->votes[of].waiter, y->processes);
+    int rc = 0;
+    a->other_ns = y->votes[of].waiter[w];
+    if (a->other_ns == 0)
+        return 0;
+    a->other = why_process_name(y, w);
+    a->hands_on = of == WHY_F_ALIKE && w == busy && direct;
+    if (of != WHY_F_PEER)
+        return 0;
+    for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
+        const struct ips_concurrent_share *p = &y->concurrent.share[i];
+        if (!is_wait_during(y, p, of, busy, direct) ||
+            y->process_of[p->waiter] != w)
+            continue;
+        space += p->awaits_space ? p->ns : 0;
+        /* Threads of one process differ only in their procedures. */
+        if (w == busy && p->wait_node != IPS_NO_NODE)
+            rc = why_vote_for_wait_call_site(y, &ballot, p->wait_node, p->ns);
+    }
+    a->awaits_space = space > a->other_ns / 2;
+    a->awaits_others = !direct;
+    if (rc == 0)
+        (void)why_set_most_voted_wait(y, &ballot, &a->wait_at);
+    free(ballot.wait);
+    return rc;
 }
 
 /* Fills `a` for a feature. The gain is the effect of removing `ppm` of the
@@ -339,15 +437,12 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
     if (a->ns == 0)
         return 0;
     why_set_most_voted_location(y, &y->votes[of], &a->location);
-    if (y->processes) {
-        uint32_t w = why_index_of_most_votes(y->votes[of].waiter, y->processes);
-        a->other_ns = y->votes[of].waiter[w];
-        if (a->other_ns)
-            a->other = why_process_name(y, w);
-        a->awaits_space =
-            of == WHY_F_PEER && waits_mostly_for_send_space(y, w, a->other_ns);
-    }
-    return why_compute_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
+    uint32_t busy = y->processes ? why_index_of_most_votes(y->votes[of].process,
+                                                           y->processes)
+                                 : 0;
+    int rc = y->processes ? set_waiter(y, of, busy, a) : 0;
+    return rc < 0 ? rc
+                  : why_compute_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }
 
 /* Returns the share, in ppm, of a feature's time that would be saved if its

@@ -144,9 +144,15 @@ struct why_amount {
     struct why_location wait_at; /* call site of most of the waits */
     /* cause of the waits at wait_at, as `ipsq waits` names it */
     const char *cause;
-    bool awaits_space; /* LATE: `other` waits for space to send */
-    bool chatty;       /* TRANSIT: the two processes exchange small messages */
-    bool call;         /* the procedure moves messages, like write() */
+    bool awaits_space;  /* LATE: `other` waits for space to send */
+    bool awaits_others; /* LATE: `other` does not wait for the cause itself */
+    /* IMBALANCE: threads of one process, and the one that works lets the other
+     * go on, as a consumer lets a producer */
+    bool hands_on;
+    /* OUTSIDE: other threads of the process compute during most of the waits */
+    bool computes_meanwhile;
+    bool chatty; /* TRANSIT: the two processes exchange small messages */
+    bool call;   /* the procedure moves messages, like write() */
     /* the procedure calls sched_yield(), in which the time was spent */
     bool yields;
     /* the procedure only reads memory until another thread changes it */

@@ -9,6 +9,7 @@
  *   spin     a spin lock that is held while hold_long() works
  *   yield    a flag that is waited for with sched_yield()
  *   poll     a flag that is waited for by reading it
+ *   flag     the same, but one thread waits, and the flag is on its stack
  *   nap      a mutex while hold_asleep() sleeps, work outside of it
  */
 #include <pthread.h>
@@ -80,6 +81,25 @@ static void await_polling(int me)
         continue;
 }
 
+static void *set_flag(void *flag)
+{
+    for (int i = 0; i < ROUNDS; i++)
+        hold_long();
+    atomic_store((_Atomic int *)flag, 1);
+    return NULL;
+}
+
+static int await_flag(void)
+{
+    _Atomic int flag = 0;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, set_flag, &flag))
+        return 1;
+    while (!atomic_load(&flag))
+        continue;
+    return pthread_join(thread, NULL);
+}
+
 static void one_round(int me)
 {
     if (kind == 'l') {
@@ -137,6 +157,8 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     kind = strcmp(argv[1], "poll") == 0 ? 'o' : *argv[1];
+    if (kind == 'f')
+        return await_flag();
     out = fopen("/dev/null", "w");
     if (!out)
         return 1;

@@ -91,13 +91,14 @@ def test_a_thread_that_yields_spins(cluster, build):
         assert f["sure"] != "high", answer
 
 
-def test_a_thread_that_reads_memory_spins(cluster, build):
+@pytest.mark.parametrize("kind, where", [("poll", "await_polling"), ("flag", "await_flag")])
+def test_a_thread_that_reads_memory_spins(cluster, build, kind, where):
     """Would catch a thread that reads a variable until it changes said to work, or
-    said to spin without doubt."""
-    answer, _, _ = ask(cluster, build, "poll")
-    said = [f for f in answer["findings"] if "await_polling" in f["says"]]
+    said to spin without doubt: a global variable, and one on the thread's stack."""
+    answer, _, _ = ask(cluster, build, kind)
+    said = [f for f in answer["findings"] if where in f["says"]]
     for f in said:
-        assert "spins in await_polling" in f["says"], answer
+        assert f"spins in {where}" in f["says"], answer
         assert "reads memory" in f["says"] and f["sure"] != "high", answer
     assert not [f for f in answer["findings"]
                 if "spins in hold_long" in f["says"]], answer

@@ -337,6 +337,68 @@ def test_a_procedure_is_of_the_process_it_is_said_of(cluster):
     assert f"it computes in {first['procedure']} " in first["says"], first
 
 
+def test_who_is_late_and_who_waits_are_one_pair(cluster):
+    """A process asks three others in turn: each side is busy while the other waits, and
+    the one that asks has most of both. Would catch: it named as busy and as waiting for
+    itself; and two threads of one process that are not told apart."""
+    def asks(main):
+        asker = main.fork("asker")
+        for _ in range(3):
+            helper = main.fork("helper")
+            near, far = asker.connect(helper)
+            several(asker, LONG // 3)
+            far.receive(100, near.send(100))
+            several(helper, LONG // 3)
+            near.receive(100, far.send(100))
+            over(main, [helper])
+        over(main, [asker])
+
+    def threads(main):
+        process = main.fork("both")
+        other = process.thread("other")
+        near, far = process.connect(other)
+        for _ in range(LONG // (5 * MS)):
+            several(process, 5 * MS)
+            far.receive(100, near.send(100))
+            several(other, MS)
+        over(process, [other])
+        over(main, [process])
+
+    there = cluster()
+    Program(asks).write(there, "a")
+    Program(threads).write(there, "t")
+    first = there.json("why", "a", status=(0, 3))["findings"][0]
+    assert first["kind"] == "late-sender" and first["object"].startswith("/m1/asker."), first
+    assert first["other"].startswith("/m1/helper."), first
+    assert f"while {first['other']} is blocked" in first["says"], first
+    first = there.json("why", "t", status=(0, 3))["findings"][0]
+    assert first["kind"] == "late-sender", first
+    assert first["object"] == first["other"], first
+    assert first["says"].startswith("A thread of /m1/both."), first
+    assert "while another thread of /m1/both." in first["says"], first
+
+
+def test_a_timer_beside_work_of_the_same_process(cluster):
+    """A thread sleeps for as long as another one of its process computes, and a little
+    longer. Would catch: the sleep said to be the cause without doubt; and doubt where
+    the process does nothing else."""
+    def naps(main):
+        process = main.fork("napper")
+        clock = process.thread("clock")
+        several(process, LONG)
+        clock.sleep(LONG + LONG // 12)
+        over(process, [clock])
+        several(process, MS)
+        over(main, [process])
+
+    there = cluster()
+    for run, does, sure in (("n", naps, "fair"), ("o", outside, "high")):
+        Program(does).write(there, run)
+        answer = there.json("why", run, status=(0, 3))
+        said = {f["kind"]: f["sure"] for f in answer["findings"]}
+        assert said["outside"] == sure, answer
+
+
 SERVE, SCAN, LEAF = CODE, CODE + 0x100, CODE + 0x200
 
 

@@ -330,8 +330,21 @@ static void test_spin_insn__what_a_turn_does(void **state)
         TURN("\x8b\x07\x8b\x45\xf8\x39\xc8", true),  /* one is of the stack */
         TURN("\xf3\x90", true), /* no load: another's turn */
         TURN("\x90", false),
-        TURN("\xf3\x90\x83\xe9\x01", true),  /* pause, sub */
-        TURN("\x8b\x07\x83\xe9\x01", false), /* load, sub */
+        /* a variable on the stack that the turn does not change */
+        TURN("\x8b\x45\xf8", true),
+        TURN("\x8b\x44\x24\x08", true),
+        TURN("\x8b\x45\xf8\x83\xe9\x01", false),            /* sub */
+        TURN("\x8b\x45\xf8\x8b\x4d\xf0\x8b\x55\xe8", true), /* three */
+        TURN("\x48\x8d\x45\xf8", false),                    /* lea */
+        /* it changes that variable, the ones beside it, or perhaps that one */
+        TURN("\x89\x4d\xf8\x8b\x45\xf8", false),
+        TURN("\x89\x4d\xf4\x8b\x45\xf8", false),     /* from 4 bytes before */
+        TURN("\x89\x4d\xfc\x8b\x45\xf8", false),     /* from 4 bytes behind */
+        TURN("\x89\x4d\xf0\x8b\x45\xf8", true),      /* from 8 bytes before */
+        TURN("\x89\x4d\xf8\x8b\x45\xf0", true),      /* from 8 bytes behind */
+        TURN("\x89\x4c\x24\x08\x8b\x45\xf8", false), /* by rsp */
+        TURN("\xf3\x90\x83\xe9\x01", true),          /* pause, sub */
+        TURN("\x8b\x07\x83\xe9\x01", false),         /* load, sub */
         /* the address: of a register that the turn changes */
         TURN("\x8b\x07\x83\xc7\x08", false), /* add $8,%edi */
         TURN("\xf3\x90\x8b\x07\x83\xc7\x08", false),

@@ -52,6 +52,17 @@ static void test_spin_loop__loops_that_wait(void **state)
     assert_true(SPINS("\0\4", 0x66, 0x83, 0x3f, 0, 0x75, 0xfa));
     /* mov (%rdi),%eax; and %esi,%eax; je */
     assert_true(SPINS("\0\2\4", 0x8b, 7, 0x21, 0xf0, 0x74, 0xfa));
+    /* a flag on the stack: mov 12(%rsp),%eax; test %eax,%eax; je */
+    assert_true(SPINS("\0\4\6", 0x8b, 0x44, 0x24, 12, 0x85, 0xc0, 0x74, 0xf8));
+    /* movzbl 15(%rsp),%eax; test %al,%al; je */
+    assert_true(
+        SPINS("\0\5\7", 0x0f, 0xb6, 0x44, 0x24, 15, 0x84, 0xc0, 0x74, 0xf7));
+    /* without optimisation: cmpl $0,-4(%rbp); je */
+    assert_true(SPINS("\0\4", 0x83, 0x7d, 0xfc, 0, 0x74, 0xfa));
+    /* the same, and what it read is kept: mov -4(%rbp),%eax; mov
+     * %eax,-16(%rbp); cmpl $0,-16(%rbp); je */
+    assert_true(SPINS("\0\3\6\12", 0x8b, 0x45, 0xfc, 0x89, 0x45, 0xf0, 0x83,
+                      0x7d, 0xf0, 0, 0x74, 0xf4));
     /* the second jump is that of the loop: pause; cmpl $0,(%rdi); jg back to
      * before; jmp to the pause */
     assert_true(SPINS("\2\4\7\11", 0xff, 0xff, 0xf3, 0x90, 0x83, 0x3f, 0, 0x7f,
@@ -93,6 +104,41 @@ static void test_spin_loop__loops_that_work(void **state)
     assert_false(SPINS("\0\5\7", 0xe8, 1, 2, 3, 0, 0x85, 0xc0, 0x74, 0xf7));
     /* reads no memory: test %eax,%eax; jne */
     assert_false(SPINS("\0\2", 0x85, 0xc0, 0x75, 0xfc));
+    /* without optimisation, a counter on the stack: addl $1,-4(%rbp); cmpl
+     * $99,-4(%rbp); jle */
+    assert_false(SPINS("\0\4\10", 0x83, 0x45, 0xfc, 1, 0x83, 0x7d, 0xfc, 99,
+                       0x7e, 0xf6));
+    /* the same by a register: mov -4(%rbp),%eax; add $1,%eax; mov
+     * %eax,-4(%rbp); mov -4(%rbp),%eax; cmp %eax,-20(%rbp); jg */
+    assert_false(SPINS("\0\3\6\11\14\17", 0x8b, 0x45, 0xfc, 0x83, 0xc0, 1, 0x89,
+                       0x45, 0xfc, 0x8b, 0x45, 0xfc, 0x39, 0x45, 0xec, 0x7f,
+                       0xef));
+    /* while (n--): mov -4(%rbp),%eax; lea -1(%rax),%edx; mov %edx,-4(%rbp);
+     * test %eax,%eax; jne */
+    assert_false(SPINS("\0\3\6\11\13", 0x8b, 0x45, 0xfc, 0x8d, 0x50, 0xff, 0x89,
+                       0x55, 0xfc, 0x85, 0xc0, 0x75, 0xf3));
+    /* a counter in a register and a limit on the stack: add $1,%eax; cmp
+     * %eax,12(%rsp); jg */
+    assert_false(
+        SPINS("\0\3\7", 0x83, 0xc0, 1, 0x39, 0x44, 0x24, 12, 0x7f, 0xf7));
+    /* sums up an array on the stack: mov -8(%rbp),%eax; add
+     * -0x1a0(%rbp,%rax,4),%ecx; addl $1,-8(%rbp); cmpl $99,-8(%rbp); jle */
+    assert_false(SPINS("\0\3\12\16\22", 0x8b, 0x45, 0xf8, 3, 0x8c, 0x85, 0x60,
+                       0xfe, 0xff, 0xff, 0x83, 0x45, 0xf8, 1, 0x83, 0x7d, 0xf8,
+                       99, 0x7e, 0xec));
+    /* follows indices in an array on the stack: mov -8(%rbp),%eax; mov
+     * -0x40(%rbp,%rax,4),%eax; mov %eax,-8(%rbp); cmpl $0,-8(%rbp); jne */
+    assert_false(SPINS("\0\3\7\12\16", 0x8b, 0x45, 0xf8, 0x8b, 0x44, 0x85, 0xc0,
+                       0x89, 0x45, 0xf8, 0x83, 0x7d, 0xf8, 0, 0x75, 0xf0));
+    /* walks along a text by a pointer on the stack: mov -8(%rbp),%rax; add
+     * $1,%rax; mov %rax,-8(%rbp); mov -8(%rbp),%rax; cmpb $0,(%rax); jne */
+    assert_false(SPINS("\0\4\10\14\20\23", 0x48, 0x8b, 0x45, 0xf8, 0x48, 0x83,
+                       0xc0, 1, 0x48, 0x89, 0x45, 0xf8, 0x48, 0x8b, 0x45, 0xf8,
+                       0x80, 0x38, 0, 0x75, 0xeb));
+    /* no loop, but a jump back to code that leaves: xor %eax,%eax; jmp out; mov
+     * 12(%rsp),%eax; test %eax,%eax; je back to the xor */
+    assert_false(SPINS("\0\4\10\12", 0x31, 0xc0, 0xeb, 0x40, 0x8b, 0x44, 0x24,
+                       12, 0x85, 0xc0, 0x74, 0xf4));
     /* no loop: it jumps forward, and code ends */
     assert_false(
         SPINS("\0\6\10", 0x8b, 5, 1, 2, 3, 0, 0x85, 0xc0, 0x74, 0x10, 0xc3));

@@ -52,6 +52,11 @@ static const struct golden asked = {"asked", 0, 11, 16, 11, 15, {
     N(START, 0), X(RECV, 0, DATA, 1), N(SEND, 10), N(END, 0),
     N(START, 0), X(RECV, 0, DATA, 2), N(AUX, 5), X(RECV, 0, DATA, 4),
     N(END, 0)}};
+/* A works 10 and sends to B, who sends on to C. */
+static const struct golden chain = {"chain", 0, 13, 13, 13, 9, {
+    N(START, 0), N(SEND, 10), N(END, 0),
+    N(START, 0), X(RECV, 0, DATA, 1), N(SEND, 2),
+    N(START, 0), X(RECV, 0, DATA, 5), N(END, 1)}};
 /* clang-format on */
 
 struct looked {
@@ -276,6 +281,25 @@ static void test_beside__space_is_waited_for(void **state)
     }
 }
 
+/* Would catch: C named as the one that waits for A, although it waits for B. */
+static void test_beside__the_waiter_waits_for_the_busy_one(void **state)
+{
+    struct looked l;
+    (void)state;
+    begin(&l, &chain);
+    look(&l);
+    assert_int_equal(l.b.count, 2);
+    assert_int_equal(l.b.share[0].of, IPS_BESIDE_PEER);
+    assert_int_equal(l.b.share[0].node, 1);
+    assert_int_equal(l.b.share[0].waiter, 1);
+    assert_int_equal(l.b.share[0].wait_node, 4);
+    assert_int_equal(l.b.share[1].node, 5);
+    assert_int_equal(l.b.share[1].waiter, 2);
+    assert_int_equal(l.b.share[1].wait_node, 7);
+    assert_true(l.b.share[0].direct && l.b.share[1].direct);
+    end(&l);
+}
+
 /* A signal of one alike hands on; of another role it only calls. */
 static void test_beside__signals(void **state)
 {
@@ -347,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_beside__one_serves_and_others_stand_in_line),
         cmocka_unit_test(test_beside__who_is_asked_nothing),
         cmocka_unit_test(test_beside__signals),
+        cmocka_unit_test(test_beside__the_waiter_waits_for_the_busy_one),
         cmocka_unit_test(test_beside__space_is_waited_for),
         cmocka_unit_test(test_beside__what_sleeps_outside_is_not_late),
         cmocka_unit_test(test_beside__taking_turns_is_not_uneven),

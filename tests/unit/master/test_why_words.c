@@ -97,6 +97,12 @@ static const struct words all[] = {
      "4.00 s of the path, with most cores idle",
      "the sender computes half as long",
      "ipsq whatif r1 --process '/m/a.1' --faster 50% --weighting wall"},
+    {WHY_LATE, true, 0,
+     "A thread of /m/a.1 is slow to send: it computes in f (p.c:12) while "
+     "another thread of /m/a.1 is blocked receiving from it in g (/lib/q).",
+     "4.00 s of the path, with most cores idle",
+     "the sender computes half as long",
+     "ipsq whatif r1 --process '/m/a.1' --faster 50% --weighting wall"},
     {WHY_SERIAL, false, 0,
      "Serial section: one thread of /m/a.1 works in f (p.c:12) while /m/b.2 "
      "waits.",
@@ -198,6 +204,45 @@ static void test_words__of_what_is_not_known(void **state)
     f.amount[WHY_LOCK].location =
         (struct why_location){"/m/a.1", "f", "/bin/p", "p.c", 0, 0};
     assert_non_null(strstr(find(&f).finding[0].text, " in f (/bin/p)."));
+}
+
+/* Would catch: a wait said to be for the busy process when it is for another.
+ */
+static void test_words__of_who_waits_for_others(void **state)
+{
+    (void)state;
+    struct why_facts f = facts();
+    f.amount[WHY_LATE] = amount();
+    f.amount[WHY_LATE].count = 0;
+    f.amount[WHY_LATE].awaits_others = true;
+    SAME(find(&f).finding[0].text,
+         "/m/a.1 is slow to send: it computes in f (p.c:12) while /m/b.2 is "
+         "blocked receiving from other threads.");
+    f.amount[WHY_LATE].awaits_space = true;
+    SAME(find(&f).finding[0].text,
+         "/m/a.1 is slow to read: it computes in f (p.c:12) while /m/b.2 is "
+         "blocked writing to other threads.");
+}
+
+/* Would catch: certainty about a timer beside which the process computes, and
+ * about threads of which one waits for the other. */
+static void test_words__of_doubts_about_threads(void **state)
+{
+    (void)state;
+    struct why_facts f = facts();
+    f.amount[WHY_OUTSIDE] = amount();
+    assert_int_equal(find(&f).finding[0].sure, WHY_HIGH);
+    f.amount[WHY_OUTSIDE].computes_meanwhile = true;
+    assert_int_equal(find(&f).finding[0].sure, WHY_FAIR);
+    SAME(find(&f).finding[0].sure_why,
+         "other threads of the process compute meanwhile");
+    f = facts();
+    f.amount[WHY_IMBALANCE] = amount();
+    assert_int_equal(find(&f).finding[0].sure, WHY_HIGH);
+    f.amount[WHY_IMBALANCE].hands_on = true;
+    assert_int_equal(find(&f).finding[0].sure, WHY_FAIR);
+    SAME(find(&f).finding[0].sure_why,
+         "one thread waits for the other, so they may do different work");
 }
 
 static void test_words__of_what_is_outside(void **state)
@@ -365,6 +410,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words__of_each_finding),
         cmocka_unit_test(test_words__of_what_is_not_known),
+        cmocka_unit_test(test_words__of_who_waits_for_others),
+        cmocka_unit_test(test_words__of_doubts_about_threads),
         cmocka_unit_test(test_words__of_what_is_outside),
         cmocka_unit_test(test_words__of_times_and_windows),
         cmocka_unit_test(test_words__of_a_phase),
