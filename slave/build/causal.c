@@ -22,9 +22,9 @@
  * carries the CPU of the exit. The exit goes on after the descriptors are
  * closed, so END may have more CPU than there was time until the reader
  * returned. Then either the coordinate of END is lowered, and the rest of its
- * CPU is unattributed; or the arc begins at the writer's last record, without
- * the CPU between that record and END. The way that leaves out less CPU is
- * taken. A SIGCHLD comes when the exit is over: there, END's coordinate is
+ * CPU is on no path; or the arc begins at the writer's last record, without the
+ * CPU between that record and END. The way that leaves out less CPU is taken.
+ * A SIGCHLD comes when the exit is over: there, END's coordinate is
  * lowered.
  *
  * This pass does not visit arcs that pass `match` made, which are nearly all:
@@ -101,12 +101,7 @@ static uint64_t limit_death_coord(struct build *b, uint32_t u, uint32_t v,
     uint64_t over = ips_sub_sat(b_get_coord(b, u), most);
     /* u - 1 exists: a chain has START before its END */
     if (ips_sub_sat(most, b_get_coord(b, u - 1)) > over) {
-        uint32_t p = g->chains[ips_chain_of(g, u)].process;
         lower_coord_of_end(b, u, most);
-        b->out->procs[p].unattributed_ns =
-            ips_add_sat(b->out->procs[p].unattributed_ns, over);
-        b->out->counts.unattributed_ns =
-            ips_add_sat(b->out->counts.unattributed_ns, over);
         return time;
     }
     g->xpred[v] = u - 1;

@@ -551,7 +551,11 @@ int b_make_chain_end(struct maker *m)
         b_add_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;
     c->unknown_ns = b->gaps.unknown_ns;
-    return killer == IPS_NONE || m->killed ? 0 : b_add_kill_arc(b, end, killer);
+    /* a thread whose last record is older than the KILL may have ended before
+     */
+    if (killer == IPS_NONE || m->killed || b->kills.v[killer].t >= last_ns)
+        return 0;
+    return b_add_kill_arc(b, end, killer);
 }
 
 void b_init_chain_maker(struct build *b, uint32_t c, struct maker *m)

@@ -187,21 +187,20 @@ static uint32_t find_first_kill(const struct death_search *s,
     return low;
 }
 
-/* Whether process p is likely to be in process group `group`: it, an ancestor,
- * or a sibling of one of these leads the group. */
+/* Whether process p is likely to be in the process group that KILL `k` was sent
+ * to: it or an ancestor leads the group. If the group is the sender's own, or
+ * all processes: it or an ancestor is the sender. Other members are not known,
+ * since groups are not recorded. */
 static bool may_be_in_group(const struct death_search *s, uint32_t p,
                             const struct b_kill *k, uint64_t pidns)
 {
-    const struct ips_proc *procs = s->b->out->procs;
-    if (!k->group) /* the sender's own group, or all processes */
-        return true;
+    const struct build *b = s->b;
     uint32_t leader =
-        b_find_process_of_pid(s->b, s->by_pid, pidns, k->group, k->t);
-    for (; leader != IPS_NONE && p != IPS_NONE; p = procs[p].parent)
-        if (p == leader || (procs[p].parent != IPS_NONE &&
-                            procs[p].parent == procs[leader].parent))
-            return true;
-    return false;
+        k->group ? b_find_process_of_pid(b, s->by_pid, pidns, k->group, k->t)
+                 : b->images[b->streams[k->stream].image].proc;
+    while (leader != IPS_NONE && p != IPS_NONE && p != leader)
+        p = b->out->procs[p].parent;
+    return leader != IPS_NONE && p == leader;
 }
 
 /* Finds the KILLs of `to` that may have ended process p. `alive_ns`: its last
@@ -253,6 +252,14 @@ static uint64_t last_sign_of_life_ns(const struct build *b, uint32_t p)
     return t;
 }
 
+/* Returns the earlier of two KILLs; either may be IPS_NONE. */
+static uint32_t first_of_kills(const struct build *b, uint32_t x, uint32_t y)
+{
+    if (x == IPS_NONE || y == IPS_NONE)
+        return x == IPS_NONE ? y : x;
+    return b->kills.v[x].t <= b->kills.v[y].t ? x : y;
+}
+
 static void find_killer(const struct death_search *s, uint32_t p)
 {
     struct build *b = s->b;
@@ -264,15 +271,17 @@ static void find_killer(const struct death_search *s, uint32_t p)
     struct fitting own = find_fitting_kills(s, p, &to, from);
     to.pid = 0;
     struct fitting group = find_fitting_kills(s, p, &to, from);
-    proc->killer = own.after != IPS_NONE     ? own.after
-                   : group.after != IPS_NONE ? group.after
-                   : own.before != IPS_NONE  ? own.before
-                                             : group.before;
+    proc->killer = first_of_kills(b, own.after, group.after);
+    proc->died_at_kill = proc->killer != IPS_NONE;
+    if (!proc->died_at_kill) {
+        bool newer = first_of_kills(b, own.before, group.before) == own.before;
+        proc->killer = newer && group.before != IPS_NONE ? group.before
+                       : own.before != IPS_NONE          ? own.before
+                                                         : group.before;
+    }
     if (proc->killer == IPS_NONE)
         return;
     b->kills.v[proc->killer].is_taken = true;
-    proc->died_at_kill =
-        proc->killer == own.after || proc->killer == group.after;
     if (!proc->died_at_kill)
         return;
     row->end_ns = ips_max_u64(alive_ns, b->kills.v[proc->killer].t + 1);
