@@ -168,7 +168,8 @@ def test_shares_names_and_intervals(shared, programs):
     # Inlined: kernel's own, and in heavy's total alone.
     assert found["heavy"]["self_ns"] < 0.1 * found["kernel"]["self_ns"]
     assert found["heavy"]["total_ns"] >= found["kernel"]["self_ns"]
-    assert found["main"]["total_ns"] >= \
+    # Each is the share of its samples, rounded to a ns by itself.
+    assert found["main"]["total_ns"] + 2 >= \
         found["heavy"]["total_ns"] + found["light"]["total_ns"]
     assert found["light"]["file"].endswith("/split.c")
     assert found["light"]["line"] == line_of("LIGHT")
