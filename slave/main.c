@@ -99,6 +99,10 @@ static void on_drain_timer(evutil_socket_t fd, short what, void *arg)
     unsigned open = slave_drain_count_open_runs(&s->drain);
     if (open && !s->had_run)
         s->had_run = true;
+    /* A turn that comes late was no idle time: this process was stopped or got
+     * no CPU, and so perhaps was the master, which keeps us alive. */
+    s->busy_ns += ips_sub_sat(now, s->turn_due_ns);
+    s->turn_due_ns = now + wait;
     if (s->opt.is_private)
         end_private_slave_if_idle(s, now);
     if (!s->stopping)
@@ -233,7 +237,7 @@ static void release_slave(struct slave *s)
 
 static void run_loop(struct slave *s)
 {
-    s->busy_ns = slave_now_ns();
+    s->busy_ns = s->turn_due_ns = slave_now_ns();
     event_active(events.turn, EV_TIMEOUT, 0);
     while (!s->stopping) {
         s->sched_class = s->wanted_level;

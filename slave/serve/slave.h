@@ -55,6 +55,7 @@ struct slave {
     bool had_run;     /* the pool has had a run since this slave started */
     uint64_t busy_ns; /* monotonic time at which there last was a request or an
                          open run */
+    uint64_t turn_due_ns; /* monotonic time at which the next turn is due */
     unsigned sched_class; /* current scheduling class, base/sched_class.h */
     unsigned wanted_level;
 };

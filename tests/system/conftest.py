@@ -331,7 +331,7 @@ class Cluster:
         """The answer of `ipsq WORDS --format json`."""
         done = self.ipsq(*words, "--format", "json")
         if done.returncode not in status:
-            gaps = [line for line in done.stdout.splitlines() if '"gaps"' in line]
+            gaps = done.stdout.partition('"gaps"')[2][:2000]
             raise AssertionError(f"ipsq {words}: {done.returncode}: {done.stderr}{gaps}\n"
                                  f"{self.daemons()}")
         return json.loads(done.stdout)
