@@ -409,6 +409,7 @@ enum ips_join_kind {
     IPS_JOIN_THREAD = 2, /* seq = fork_seq of the thread's FORK */
     IPS_JOIN_SYSTEM = 3, /* return of system/pclose: seq = fork_seq */
     IPS_JOIN_TASK = 4,
+    IPS_JOIN_GONE = 5, /* a test found that the process was gone: a = its pid */
 };
 struct ips_rec_join { /* a = child's pid or 0 */
     struct ips_rec_head h;

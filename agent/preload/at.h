@@ -110,4 +110,15 @@ int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
 ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
                           const struct timespec *until, uint64_t site);
 
+/* preload/io/path.c. Notes the result `r` of a call that needs the file at
+ * `path` (relative to directory `at`). -1 with errno ENOENT: the file does not
+ * exist. Returns `r`. */
+int ips_note_file_existence_test(int at, const char *path, int r,
+                                 uint64_t site);
+/* Records an open with O_CREAT of `path`, made at `call`, that returned `fd`:
+ * if it may have created the file, a RELEASE of kind WATCH and a BLOCK with op
+ * MADE. -1 with errno EEXIST: it was the file of another. */
+void ips_record_open_to_create(int at, const char *path, int fd, int flags,
+                               struct ips_moment call, uint64_t site);
+
 #endif

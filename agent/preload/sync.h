@@ -113,6 +113,10 @@ enum {
     IPS_GOT_FREE = 3        /* the lock was free */
 };
 
+/* What happened to a name in a directory: `value` in the RELEASE record of kind
+ * WATCH. */
+enum ips_name_change { IPS_NAME_TAKEN = 1, IPS_NAME_FREED = 2 };
+
 /* Writes an ACQUIRE record for a wait from `call` to `ret`. `err`: 0, or the
  * error that ended the wait without the lock. */
 void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,

@@ -596,7 +596,7 @@ static inline void ips_spin_drop_run(void)
 /* preload/io/retry.c. Counts the try made at `call`, which failed, in the run
  * of tries for the condition `key`. */
 void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
-                            struct ips_moment call);
+                            const struct ips_moment *call);
 /* Counts that the thread slept on purpose, or (ips_count_child_join) that it
  * reaped a child. */
 static inline void ips_count_sleep(void)
@@ -624,18 +624,15 @@ static inline bool ips_retry_end_run(enum ips_retry_kind kind, uint64_t key,
 void ips_retry_record(const struct ips_retry_series *run,
                       struct ips_moment call, uint64_t site);
 
-/* preload/io/path.c. Notes the result `r` of a call that needs the file at
- * `path` (relative to directory `at`). -1 with errno ENOENT: the file does not
- * exist. Returns `r`. */
-int ips_note_file_existence_test(int at, const char *path, int r,
-                                 uint64_t site);
-/* Records an open of `path`, made at `call`, that returned `fd`, if it may have
- * created the file: a RELEASE of kind WATCH, and a BLOCK with op MADE. */
-void ips_record_file_created_by_open(const char *path, int fd, int flags,
-                                     struct ips_moment call, uint64_t site);
-/* Records a read of the inotify descriptor of `io` that returned `bytes` of
- * events: writes an ACQUIRE record for the file name in the first event. False:
- * not inotify's descriptor, or that event has no name or is of another kind. */
+/* Notes that a test made at `call` showed whether the process exists. When it
+ * is gone after earlier tests, with sleeps between, writes a JOIN record. */
+void ips_note_process_test(pid_t pid, bool exists, struct ips_moment call,
+                           uint64_t site);
+
+/* preload/io/path.c. Records a read of the inotify descriptor of `io` that
+ * returned `bytes` of events: writes an ACQUIRE record for the file name in the
+ * first event. False: not inotify's descriptor, or that event has no name or is
+ * of another kind. */
 bool ips_record_inotify_read(const struct ips_io *io, const void *events,
                              size_t bytes, struct ips_moment ret);
 

@@ -50,6 +50,8 @@ enum ips_retry_kind {
     IPS_RETRY_CHILD,
     IPS_RETRY_FILE_LOCK,
     IPS_RETRY_PATH,
+    IPS_RETRY_GONE,    /* until a file is gone */
+    IPS_RETRY_PROCESS, /* until a process is gone */
     IPS_RETRY_KINDS
 };
 struct ips_retry_series {

@@ -52,6 +52,8 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_match_awaited_files(b);
     if (rc == 0)
+        rc = b_find_child_tries(b);
+    if (rc == 0)
         rc = b_make_nodes(b);
     if (rc == 0)
         rc = b_find_end_releases(b);
@@ -76,6 +78,7 @@ int b_run_passes(struct build *b)
     b_make_job_stop_arcs(b);
     b_make_sync_arcs(b);
     b_make_awaited_file_arcs(b);
+    b_make_child_try_arcs(b);
     if (b->incremental)
         b_incremental_save_arcs(b, true);
     b_set_coords_of_end_nodes(b);
@@ -112,6 +115,7 @@ void b_free_build(struct build *b)
     ips_free_large(b->syncs.v);
     ips_free_large(b->spins.v);
     ips_free_large(b->retries.v);
+    ips_free_large(b->child_tries.v);
     ips_free_large(b->mades.v);
     ips_free_large(b->nap_runs.v);
     ips_free_large(b->unended.v);

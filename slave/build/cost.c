@@ -106,6 +106,7 @@ static struct span decode_call_span(const struct b_stream *s, uint32_t type,
                                          members at the same offsets */
     } r;
     struct ips_rec_io io;
+    struct ips_rec_sync sync;
     if (type != IPS_REC_SEND && type != IPS_REC_RECV &&
         type != IPS_REC_RECVCALL && type != IPS_REC_BLOCK &&
         type != IPS_REC_FORK && type != IPS_REC_JOIN && type != IPS_REC_ACQUIRE)
@@ -113,10 +114,13 @@ static struct span decode_call_span(const struct b_stream *s, uint32_t type,
     memcpy(&r, p, sizeof(r));
     if (type == IPS_REC_BLOCK)
         memcpy(&io, p, sizeof(io));
+    if (type == IPS_REC_ACQUIRE)
+        memcpy(&sync, p, sizeof(sync));
     /* A record of tries covers several calls, which have records of their own:
      * their cost is counted there. */
     if ((type == IPS_REC_BLOCK && b_is_retry_record(io.op)) ||
-        (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_LISTEN))
+        (type == IPS_REC_ACQUIRE &&
+         b_is_acquire_after_tries(sync.h.a, sync.value)))
         return (struct span){0};
     uint64_t t = b_stamp_to_ns(&s->clock, r.h.word, r.h.t);
     uint64_t t_ret = b_stamp_to_ns(&s->clock, r.h.word, r.t_ret);

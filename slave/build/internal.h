@@ -177,6 +177,7 @@ struct build {
     B_ARRAY(struct b_sync) syncs;
     B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct b_retry) retries;
+    B_ARRAY(struct b_child_tries) child_tries;
     B_ARRAY(struct b_created_file) mades;
     B_ARRAY(struct b_nap_run) nap_runs;
     B_ARRAY(struct ips_unended) unended; /* in order of creation */
@@ -399,6 +400,8 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_awaited_files(struct build *b) IPS_MUST_USE; /* before `node` */
 void b_make_awaited_file_arcs(struct build *b);
+int b_find_child_tries(struct build *b) IPS_MUST_USE; /* child_tries.c */
+void b_make_child_try_arcs(struct build *b);
 void b_set_retried_join(struct build *b, const struct b_stream *s, uint64_t t);
 int b_scan_retry_acquire(struct build *b, const struct b_stream *s,
                          const struct ips_rec_sync *r, uint64_t t,
@@ -436,10 +439,6 @@ int b_make_nodes(struct build *b) IPS_MUST_USE;         /* build/node.c */
  * one rwlock are the same object. */
 int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y);
 bool b_has_obtained_lock(const struct b_sync *s);
-/* Values of `value` in an ACQUIRE (agent/preload/sync.h): the lock was obtained
- * after repeated tries; the lock was free. */
-#define B_SYNC_TRIED 2
-#define B_SYNC_WAS_FREE 3
 /* Whether `s` shows how a wait for a condition obtained the mutex again. */
 bool b_is_mutex_after_cond_wait(const struct b_sync *s);
 void b_make_sync_arcs(struct build *b);    /* build/sync.c */
@@ -475,7 +474,7 @@ bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
 int b_match_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
 int b_make_poll_arcs(struct build *b) IPS_MUST_USE;  /* build/poll.c */
 void b_restore_packet_bytes(struct build *b);        /* build/match.c */
-void b_make_lifetime_arcs(struct build *b);          /* build/match.c */
+void b_make_lifetime_arcs(struct build *b);          /* build/link.c */
 void b_set_coords_of_end_nodes(struct build *b);     /* build/process_ends.c */
 void b_limit_coords_by_clock(struct build *b);       /* build/causal.c */
 int b_make_weights(struct build *b) IPS_MUST_USE;    /* build/weights.c */

@@ -5,7 +5,9 @@
  * vforked or spawned child recorded nothing before its image began: it belongs
  * to the latest earlier FORK with its pid. The FORKs of popen and system have
  * no pid: their child belongs to the next such FORK of the parent that has no
- * child yet. */
+ * child yet.
+ *
+ * When all nodes are made, the cross arcs between them are made here, too. */
 #include "slave/build/internal.h"
 
 struct links {
@@ -384,6 +386,10 @@ static void link_join(struct links *l, struct b_join *j)
             j->child_proc =
                 find_process_by_pid(l, j->pid, s->in->head.pidns, j->t_ret);
         break;
+    case IPS_JOIN_GONE:
+        j->child_proc =
+            find_process_by_pid(l, j->pid, s->in->head.pidns, j->t_ret);
+        break;
     case IPS_JOIN_SYSTEM:
         f = find_fork_by_seq(l, s->image, j->seq);
         if (f != IPS_NONE)
@@ -407,7 +413,7 @@ static void link_join(struct links *l, struct b_join *j)
     if (j->child_proc == IPS_NONE || !j->ended)
         return;
     struct b_proc *child = &b->procs[j->child_proc];
-    if (child->join == IPS_NONE)
+    if (child->join == IPS_NONE && j->kind != IPS_JOIN_GONE)
         child->join = (uint32_t)(j - b->joins.v);
     j->child = child->end_chain;
 }
@@ -470,4 +476,69 @@ int b_link_forks_and_joins(struct build *b)
     ips_free_large(l.images);
     ips_free_large(l.procs);
     return rc;
+}
+
+/* ---- arcs ---- */
+
+static void link_fork_and_exec(struct build *b, const struct b_fork *f)
+{
+    if (f->child == IPS_NONE || f->node == IPS_NO_NODE)
+        return;
+    const struct b_chain *c = &b->chains[f->child];
+    b_set_cross(b, b->out->g.chains[f->child].first, f->node, IPS_X_LIFETIME,
+                0);
+    if (f->kind != IPS_FORK_VFORK && f->kind != IPS_FORK_SPAWN &&
+        f->kind != IPS_FORK_POPEN)
+        return;
+    if (c->image_aux != IPS_NO_NODE)
+        b_set_cross(b, f->node + 1, c->image_aux, IPS_X_LIFETIME, 0);
+    else if (b->procs[f->child_proc].last_ns <= f->t_ret)
+        b_set_cross(b, f->node + 1,
+                    b_get_end_node(b, b->procs[f->child_proc].end_chain),
+                    IPS_X_LIFETIME, 0);
+}
+
+/* Makes the arc of a wait for children that failed with ECHILD: from the child
+ * that ended last before the wait returned. */
+static void link_failed_child_wait(struct build *b,
+                                   const struct b_failed_child_wait *x)
+{
+    uint32_t last = IPS_NONE;
+    for (uint32_t i = 0; i < b->out->proc_count; i++) {
+        const struct ips_proc *row = &b->out->procs[i];
+        bool child = row->parent == x->proc && !row->open &&
+                     b->procs[i].join == IPS_NONE && /* was never waited for */
+                     (!x->pid || row->pid == x->pid);
+        if (child && b->procs[i].last_ns <= x->t_ret &&
+            (last == IPS_NONE || b->procs[i].last_ns > b->procs[last].last_ns))
+            last = i;
+    }
+    if (last != IPS_NONE)
+        b_set_cross(b, x->node, b_get_end_node(b, b->procs[last].end_chain),
+                    IPS_X_LIFETIME, 0);
+}
+
+/* Returns the node that let the join return: the end of what it waited for. A
+ * process is gone for others only when its parent has waited for it. */
+static uint32_t find_node_of_end(const struct build *b, const struct b_join *j)
+{
+    uint32_t by =
+        j->kind == IPS_JOIN_GONE ? b->procs[j->child_proc].join : IPS_NONE;
+    const struct b_join *parent = by == IPS_NONE ? NULL : &b->joins.v[by];
+    return parent && parent->node != IPS_NO_NODE && parent->t_ret <= j->t_ret
+               ? parent->node
+               : b_get_end_node(b, j->child);
+}
+
+void b_make_lifetime_arcs(struct build *b)
+{
+    for (uint32_t i = 0; i < b->vains.n; i++)
+        link_failed_child_wait(b, &b->vains.v[i]);
+    for (uint32_t i = 0; i < b->forks.n; i++)
+        link_fork_and_exec(b, &b->forks.v[i]);
+    for (uint32_t i = 0; i < b->joins.n; i++) {
+        const struct b_join *j = &b->joins.v[i];
+        if (j->child != IPS_NONE && j->ended)
+            b_set_cross(b, j->node, find_node_of_end(b, j), IPS_X_LIFETIME, 0);
+    }
 }

@@ -1,6 +1,5 @@
-/* Makes cross arcs: from sends to receives at the two ends of a stream, from
- * closes to the end-of-files that they cause, and between forks, joins and the
- * child. */
+/* Makes cross arcs: from sends to receives at the two ends of a stream, and
+ * from closes to the end-of-files that they cause. */
 #include "slave/build/match.h"
 
 /* ---- order of sends ---- */
@@ -639,58 +638,4 @@ void b_make_eof_and_accept_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->events.n; i++)
         make_eof_or_accept_arc(b, &b->events.v[i]);
-}
-
-/* ---- processes and threads ---- */
-
-static void link_fork_and_exec(struct build *b, const struct b_fork *f)
-{
-    if (f->child == IPS_NONE || f->node == IPS_NO_NODE)
-        return;
-    const struct b_chain *c = &b->chains[f->child];
-    b_set_cross(b, b->out->g.chains[f->child].first, f->node, IPS_X_LIFETIME,
-                0);
-    if (f->kind != IPS_FORK_VFORK && f->kind != IPS_FORK_SPAWN &&
-        f->kind != IPS_FORK_POPEN)
-        return;
-    if (c->image_aux != IPS_NO_NODE)
-        b_set_cross(b, f->node + 1, c->image_aux, IPS_X_LIFETIME, 0);
-    else if (b->procs[f->child_proc].last_ns <= f->t_ret)
-        b_set_cross(b, f->node + 1,
-                    b_get_end_node(b, b->procs[f->child_proc].end_chain),
-                    IPS_X_LIFETIME, 0);
-}
-
-/* Makes the arc of a wait for children that failed with ECHILD: from the child
- * that ended last before the wait returned. */
-static void link_failed_child_wait(struct build *b,
-                                   const struct b_failed_child_wait *x)
-{
-    uint32_t last = IPS_NONE;
-    for (uint32_t i = 0; i < b->out->proc_count; i++) {
-        const struct ips_proc *row = &b->out->procs[i];
-        bool child = row->parent == x->proc && !row->open &&
-                     b->procs[i].join == IPS_NONE && /* was never waited for */
-                     (!x->pid || row->pid == x->pid);
-        if (child && b->procs[i].last_ns <= x->t_ret &&
-            (last == IPS_NONE || b->procs[i].last_ns > b->procs[last].last_ns))
-            last = i;
-    }
-    if (last != IPS_NONE)
-        b_set_cross(b, x->node, b_get_end_node(b, b->procs[last].end_chain),
-                    IPS_X_LIFETIME, 0);
-}
-
-void b_make_lifetime_arcs(struct build *b)
-{
-    for (uint32_t i = 0; i < b->vains.n; i++)
-        link_failed_child_wait(b, &b->vains.v[i]);
-    for (uint32_t i = 0; i < b->forks.n; i++)
-        link_fork_and_exec(b, &b->forks.v[i]);
-    for (uint32_t i = 0; i < b->joins.n; i++) {
-        const struct b_join *j = &b->joins.v[i];
-        if (j->child != IPS_NONE && j->ended)
-            b_set_cross(b, j->node, b_get_end_node(b, j->child), IPS_X_LIFETIME,
-                        0);
-    }
 }

@@ -331,6 +331,8 @@ static inline bool b_is_nested_epoll_pending(const struct maker *m)
  * tries test a condition that no record shows. It counts such a nap. */
 void b_make_file_event_node(struct maker *m, const struct ips_rec_io *r);
 bool b_count_if_nap(struct maker *m, const struct interval *v);
+/* build/child_tries.c: the same of a nap between tries by children. */
+bool b_count_nap_between_child_tries(struct maker *m, const struct interval *v);
 
 /* Functions of build/spin.c. */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;

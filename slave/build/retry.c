@@ -116,9 +116,12 @@ int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
         add_tries(s->tries, &s->try_count, &y);
         return 0;
     }
-    if (may_be_nap(type, r))
+    if (may_be_nap(type, r)) {
         for (at = 0; at < s->try_count; at++)
             add_tries(s->napped, &s->napped_count, &s->tries[at]);
+        s->nap_ret_ns = t_ret;
+        s->slept_ns = ips_add_sat(s->slept_ns, ips_sub_sat(t_ret, t));
+    }
     s->try_count = 0;
     if (type == IPS_REC_RECV && !r->err && r->result >= 0 &&
         find_tries_of_channel(s->napped, s->napped_count, y.chan, &at)) {
@@ -155,13 +158,14 @@ int b_scan_retry_acquire(struct build *b, const struct b_stream *s,
 {
     struct b_retry *made = NULL;
     int rc = 0;
-    if (r->h.a == IPS_SYNC_LISTEN)
+    const bool apart = b_is_acquire_after_tries(r->h.a, r->value);
+    if (apart)
         made = find_last_retry(b, s, t_ret);
     else if (r->value == B_SYNC_TRIED && !r->err)
         rc = add_retry(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
     if (made) {
         made->sync = b->syncs.n;
-        made->whole = r->h.a != IPS_SYNC_LISTEN;
+        made->whole = !apart;
     }
     return rc;
 }
@@ -468,8 +472,8 @@ static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
             high = mid;
     }
     const struct b_retry *y = &b->retries.v[low];
-    return low < b->retries.n && y->stream == j->stream && y->of_file &&
-           y->made != IPS_NONE && y->from <= begun;
+    return low < b->retries.n && y->stream == j->stream && y->from <= begun &&
+           has_recorded_cause(b, y);
 }
 
 /* limit of the conditions that a thread tries alternately, with naps between */
@@ -545,7 +549,7 @@ static bool advance_to_nap_run(struct maker *m, const struct interval *v)
 
 bool b_count_if_nap(struct maker *m, const struct interval *v)
 {
-    if (count_nap_of_retry(m, v))
+    if (count_nap_of_retry(m, v) || b_count_nap_between_child_tries(m, v))
         return true;
     if (!advance_to_nap_run(m, v))
         return false;

@@ -231,8 +231,9 @@ static int scan_join(struct scan *c, const uint8_t *p)
         .stream = c->index,
         .child = IPS_NONE,
         .child_proc = IPS_NONE,
+        .nap_ret_ns = c->s->nap_ret_ns,
         .node = IPS_NO_NODE,
-        .kind = r.kind >= IPS_JOIN_WAIT && r.kind <= IPS_JOIN_TASK
+        .kind = r.kind >= IPS_JOIN_WAIT && r.kind <= IPS_JOIN_GONE
                     ? (uint8_t)r.kind
                     : 0,
         .ended = r.kind != IPS_JOIN_WAIT || is_exit_status(r.status),
@@ -369,7 +370,8 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p,
         .release = type == IPS_REC_RELEASE,
         .ready = type == IPS_REC_ACQUIRE && r.value == B_SYNC_WAS_FREE,
     };
-    if (type == IPS_REC_ACQUIRE && b_is_event_object(r.h.a))
+    if (type == IPS_REC_ACQUIRE && b_is_event_object(r.h.a) &&
+        !b_is_acquire_after_tries(r.h.a, r.value))
         complete_event_sync(c, &r, t_ret);
     return 0;
 }

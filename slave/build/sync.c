@@ -38,8 +38,8 @@
 /* At most so many releases are tried for one waiter: enough for a burst of
  * posts. */
 #define LOOK_BACK 512u
-/* The same of unlocks of other bytes of the file. */
-#define LOOK_BACK_IN_FILE 8192u
+/* The same of releases of other parts of the object. */
+#define LOOK_BACK_AT_PARTS 8192u
 /* A thread that waits again after less CPU time (ns) than this only tested its
  * condition in between. */
 #define TEST_CPU_NS 100000u
@@ -84,25 +84,35 @@ int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y)
     return 0;
 }
 
-/* Like b_compare_sync_objects(), but all record locks of a file are one object,
- * because an unlock may be of other bytes than the lock for which a thread
- * waits. */
+/* Whether records may be about parts of an object, of which `object` is one.
+ * RECORD_LOCK: bytes of a file; an unlock may be of other bytes than the lock
+ * for which a thread waits. WATCH: a name in one directory, 0 if that is not
+ * known. */
+static bool has_parts(const struct b_sync *s)
+{
+    return s->kind == IPS_SYNC_RECORD_LOCK || s->kind == IPS_SYNC_WATCH;
+}
+
+/* Like b_compare_sync_objects(), but all parts are one object. */
 static int compare_objects_to_match(const struct b_sync *x,
                                     const struct b_sync *y)
 {
     CMP3(x->image, y->image);
     CMP3(x->dev, y->dev);
     CMP3(x->ino, y->ino);
-    CMP3(x->kind == IPS_SYNC_RECORD_LOCK ? 0 : x->object,
-         y->kind == IPS_SYNC_RECORD_LOCK ? 0 : y->object);
+    CMP3(has_parts(x) ? 0 : x->object, has_parts(y) ? 0 : y->object);
     CMP3(lock_class_of_kind(x->kind), lock_class_of_kind(y->kind));
     return 0;
 }
 
-/* Whether two records of one object are about the same bytes. Only record locks
- * may differ there. */
-static bool share_locked_bytes(const struct b_sync *x, const struct b_sync *y)
+/* Whether the release and the acquire of one object are about the same part. A
+ * thread that tries until a name is free waits only for releases that free it.
+ */
+static bool share_part(const struct b_sync *x, const struct b_sync *y)
 {
+    if (x->kind == IPS_SYNC_WATCH)
+        return (!x->object || !y->object || x->object == y->object) &&
+               (y->value != B_SYNC_TRIED || x->value == B_NAME_FREED);
     if (x->kind != IPS_SYNC_RECORD_LOCK || x->object == y->object)
         return true;
     return x->object < y->object ? y->object - x->object < x->length
@@ -172,7 +182,7 @@ static bool overlaps_adjacent_release(const struct object *o, uint32_t at,
         const struct b_sync *x = &v[o->release[k]];
         uint32_t c = chain_of_sync(o->b, x);
         if (k != at && c != chain_of_sync(o->b, r) && c != acquirer &&
-            share_locked_bytes(x, a) && x->t < r->t_ret && r->t < x->t_ret)
+            share_part(x, a) && x->t < r->t_ret && r->t < x->t_ret)
             return true;
     }
     return false;
@@ -204,11 +214,11 @@ static uint32_t find_release_that_ended_wait(const struct object *o,
              mine = chain_of_sync(o->b, a);
     uint32_t found = IPS_NONE;
     for (uint32_t n = 0, others = 0;
-         low > 0 && n < LOOK_BACK && others < LOOK_BACK_IN_FILE;) {
+         low > 0 && n < LOOK_BACK && others < LOOK_BACK_AT_PARTS;) {
         const struct b_sync *r = &v[o->release[--low]];
         if (r->t < earliest)
             break;
-        if (!share_locked_bytes(r, a)) {
+        if (!share_part(r, a)) {
             others++;
             continue;
         }

@@ -95,10 +95,10 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     return has_spun(s) ? b_add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
 }
 
-/* Makes the node of a connect that succeeded after several tries, once a
- * process listened. The naps between count as waits when their own records come
+/* Makes the node of a connect, or of a test of a name, that succeeded after
+ * several tries. The naps between count as waits when their own records come
  * (b_count_if_nap). */
-static void make_retried_connect_node(struct maker *m, struct b_sync *s)
+static void make_node_after_tries(struct maker *m, struct b_sync *s)
 {
     m->last_ret = ips_max_u64(s->t_ret, m->last_ret);
     if (s->cause != IPS_NONE)
@@ -132,8 +132,8 @@ int b_on_sync(struct maker *m, const uint8_t *p)
         return 0;
     }
     m->next_sync++;
-    if (!s->release && s->kind == IPS_SYNC_LISTEN) {
-        make_retried_connect_node(m, s);
+    if (!s->release && b_is_acquire_after_tries(s->kind, s->value)) {
+        make_node_after_tries(m, s);
         return 0;
     }
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);

@@ -85,6 +85,8 @@ struct b_stream {
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
+    /* sleeps, and polls that timed out: their time, and return of the last */
+    uint64_t slept_ns, nap_ret_ns;
     bool paged; /* a PAGEFAULT came after the last reading of the run delay */
     uint32_t first_delay, delay_count; /* the stream's readings of the run
                                           delay: a range in delays */
@@ -164,6 +166,7 @@ struct b_join {
     uint32_t pid, status, stream;
     uint32_t child;      /* chain whose END the join waited for, or IPS_NONE */
     uint32_t child_proc; /* process that the join waited for, or IPS_NONE */
+    uint64_t nap_ret_ns; /* return of the stream's last sleep before */
     uint32_t node;
     uint8_t kind;
     bool ended;      /* the child has ended; false: it was only stopped */
@@ -227,6 +230,19 @@ static inline bool b_is_terminal_input(uint64_t ino)
 {
     return ino & 1;
 }
+/* Values of `value` in an ACQUIRE (agent/preload/sync.h): the lock was obtained
+ * after repeated tries; the lock was free. */
+#define B_SYNC_TRIED 2
+#define B_SYNC_WAS_FREE 3
+/* `value` of a RELEASE of kind WATCH: the name was freed. */
+#define B_NAME_FREED 2
+/* Whether the ACQUIRE is the end of failed tries of which a record of its own
+ * tells (BLOCK op RETRY), a connect or a test of a name; it is no wait. */
+static inline bool b_is_acquire_after_tries(uint32_t kind, int32_t value)
+{
+    return kind == IPS_SYNC_LISTEN ||
+           (kind == IPS_SYNC_WATCH && value == B_SYNC_TRIED);
+}
 /* Whether programs make releases of this kind all the time, mostly without a
  * waiter. */
 static inline bool b_is_release_mostly_without_waiter(uint32_t kind)
@@ -263,6 +279,17 @@ struct b_nap_run {
     bool known;  /* `shared` is valid */
     bool shared; /* another thread or process can write to the napping thread's
                     memory */
+};
+/* Tries that children made, with naps between (build/child_tries.c); in order
+ * of stream and time. */
+struct b_child_tries {
+    uint64_t from, last_from, to; /* start of the first round and of the last
+                                     one that failed; end of the loop */
+    uint32_t stream;
+    uint32_t first_join, final_join; /* the joins of the round that succeeded */
+    /* RELEASEs of kind WATCH: the creation of a file by that round, and the
+     * removal that let it succeed; or IPS_NONE */
+    uint32_t taken, freed;
 };
 struct b_created_file { /* BLOCK op MADE: the call may have created file (dev,
                            ino) */

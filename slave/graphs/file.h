@@ -23,7 +23,7 @@
 #include "slave/build/build.h"
 #include "slave/graphs/joins_cache.h"
 
-#define SLAVE_GRAPHFILE_VERSION 17
+#define SLAVE_GRAPHFILE_VERSION 18
 
 enum slave_graphfile_part {
     SLAVE_PART_TABLES, /* header, chains, processes, threads, channels, peers */

@@ -431,7 +431,7 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
         if (may_connect_succeed_later(err))
             ips_retry_note_failure(IPS_RETRY_CONNECT,
-                                   connect_target_key(fd, to, len), call);
+                                   connect_target_key(fd, to, len), &call);
         return;
     }
     if (!to || len < sizeof(sa_family_t) || to->sa_family == AF_UNSPEC) {

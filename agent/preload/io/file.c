@@ -404,7 +404,7 @@ static void note_nonblocking_lock_try(enum ips_sync kind, int fd,
     const uint64_t key =
         range.start << 32 | (uint64_t)kind << 24 | (unsigned)fd;
     if (!got)
-        ips_retry_note_failure(IPS_RETRY_FILE_LOCK, key, call);
+        ips_retry_note_failure(IPS_RETRY_FILE_LOCK, key, &call);
     else if (ips_retry_end_run(IPS_RETRY_FILE_LOCK, key, &run))
         write_file_lock_acquire(
             kind, fd, range,

@@ -67,10 +67,11 @@ static int record_created_or_missing_at_open(int fd, int at, const char *path,
                                              uint64_t site)
 {
     int saved = errno;
-    if (unlikely(fd >= 0 && flags & O_CREAT))
-        ips_record_file_created_by_open(path, fd, flags, call, site);
+    if (!(flags & O_CREAT))
+        return ips_note_file_existence_test(at, path, fd, site);
+    ips_record_open_to_create(at, path, fd, flags, call, site);
     errno = saved;
-    return ips_note_file_existence_test(at, path, fd, site);
+    return fd;
 }
 
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,

@@ -8,8 +8,12 @@
  * a file, a BLOCK record with op MADE does the same. MADE is written by rename,
  * mkdir, mkfifo, mknod, link and symlink, the calls that make a temporary file
  * or directory, the bind of a Unix socket, and an open that may have created an
- * empty file. If no earlier test of the thread failed, a test leaves no record
- * and costs only a check of its result.
+ * empty file.
+ *
+ * A thread may also test a path until the file is gone, or try to create a file
+ * that another one has created and will remove (a lock file). Then the last try
+ * writes a BLOCK record with op RETRY, and an ACQUIRE of kind WATCH of the
+ * file's name. A path below /proc/PID is a test of the process.
  *
  * A thread that watches a directory (inotify) waits for a thread that changes
  * it. So a call that creates, removes or renames a file also writes a RELEASE
@@ -26,12 +30,63 @@
 #include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
+/* ---- names --------------------------------------------------------------- */
+
+/* Returns the length of the part of the path before its last component. */
+static size_t length_of_directory(const char *path, size_t len)
+{
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    while (len > 0 && path[len - 1] != '/')
+        len--;
+    return len;
+}
+
+/* Returns the object of kind WATCH for the last component of a path of `len`
+ * bytes. */
+static struct ips_sync_object sync_object_of_watched_file(const char *path,
+                                                          size_t len)
+{
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    size_t from = length_of_directory(path, len);
+    uint64_t name = ips_fnv1a(IPS_FNV_SEED, path + from, len - from);
+    return (struct ips_sync_object){0, name | 1, 0};
+}
+
+/* Returns a hash of the directory that has the name `path`; 0: not known. */
+static uint64_t directory_id_of_path(int at, const char *path)
+{
+    char directory[256];
+    struct stat st;
+    size_t len = length_of_directory(path, strlen(path));
+    if (len >= sizeof(directory))
+        return 0;
+    memcpy(directory, len ? path : ".", len ? len : 1);
+    directory[len ? len : 1] = 0;
+    if (ips_sys6(SYS_newfstatat, at, (long)directory, (long)&st, 0, 0, 0) < 0)
+        return 0;
+    const uint64_t id[] = {st.st_dev, st.st_ino};
+    return ips_fnv1a(IPS_FNV_SEED, id, sizeof(id)) | 1;
+}
+
 /* ---- tests --------------------------------------------------------------- */
 
+/* Returns a hash of the arguments; by words, because every test needs it. */
 static uint64_t path_key(int at, const char *path)
 {
-    uint64_t key = ips_fnv1a(IPS_FNV_SEED, &at, sizeof(at));
-    return ips_fnv1a(key, path, strlen(path));
+    size_t len = strlen(path), done = 0;
+    uint64_t key = (uint64_t)(unsigned)at << 32 ^ len, word;
+    if (len < sizeof(word))
+        return ips_fnv1a(key, path, len);
+    for (; done < len; done += sizeof(word)) {
+        /* the last word overlaps with the one before */
+        memcpy(&word, path + ips_min_u64(done, len - sizeof(word)),
+               sizeof(word));
+        key = (key ^ word) * 0x9e3779b97f4a7c15u;
+        key ^= key >> 29;
+    }
+    return key;
 }
 
 static void record_file_found_or_made(enum ips_op op, const struct stat *st,
@@ -43,11 +98,11 @@ static void record_file_found_or_made(enum ips_op op, const struct stat *st,
 }
 
 static void record_file_found_after_tests(int at, const char *path,
-                                          uint64_t site)
+                                          uint64_t key, uint64_t site)
 {
     struct stat st;
     struct ips_retry_series run;
-    if (!ips_retry_end_run(IPS_RETRY_PATH, path_key(at, path), &run) ||
+    if (!ips_retry_end_run(IPS_RETRY_PATH, key, &run) ||
         ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, 0, 0, 0) < 0)
         return;
     record_file_found_or_made(
@@ -55,19 +110,54 @@ static void record_file_found_after_tests(int at, const char *path,
         ips_call_moment(), site);
 }
 
+/* Returns the process whose directory in /proc the path is or leads through; 0:
+ * none. */
+static pid_t process_of_path(const char *path)
+{
+    static const char proc[] = "/proc/";
+    uint32_t pid = 0;
+    if (likely(path[0] != '/' || path[1] != 'p') ||
+        strncmp(path, proc, sizeof(proc) - 1) != 0)
+        return 0;
+    for (path += sizeof(proc) - 1; *path >= '0' && *path <= '9'; path++)
+        pid = pid * 10 + (uint32_t)(*path - '0');
+    return *path == '/' || !*path ? (pid_t)pid : 0;
+}
+
+/* Records that the name `path` is free, if the thread has waited for that. */
+static void record_name_free_after_tests(int at, const char *path, uint64_t key,
+                                         struct ips_moment call, uint64_t site)
+{
+    struct ips_retry_series run;
+    if (!ips_retry_end_run(IPS_RETRY_GONE, key, &run))
+        return;
+    struct ips_sync_object name =
+        sync_object_of_watched_file(path, strlen(path));
+    name.object = directory_id_of_path(at, path);
+    const struct ips_moment asked = {.t = run.last, .cpu = call.cpu};
+    ips_retry_record(&run, call, site);
+    ips_record_acquire(IPS_SYNC_WATCH, &name, asked, call, IPS_GOT_SPUN, 0,
+                       site);
+}
+
 int ips_note_file_existence_test(int at, const char *path, int r, uint64_t site)
 {
     int saved = errno;
-    bool runs = ips_me.extra && ips_me.extra->retry[IPS_RETRY_PATH].count;
-    if (likely(r >= 0 && !runs))
+    if (!path || (r < 0 && saved != ENOENT) || !ips_wrap_must_record() ||
+        ips_sys_quiet)
         return r;
-    if (!ips_wrap_must_record() || ips_sys_quiet)
-        return r;
-    if (r >= 0)
-        record_file_found_after_tests(at, path, site);
-    else if (saved == ENOENT && path)
-        ips_retry_note_failure(IPS_RETRY_PATH, path_key(at, path),
-                               ips_call_moment());
+    struct ips_moment call = ips_call_moment();
+    pid_t process = process_of_path(path);
+    uint64_t key = process ? 0 : path_key(at, path);
+    if (process) {
+        ips_note_process_test(process, r >= 0, call, site);
+    } else if (r >= 0) {
+        record_file_found_after_tests(at, path, key, site);
+        ips_retry_note_failure(IPS_RETRY_GONE, key, &call);
+    } else {
+        record_name_free_after_tests(at, path, key, call, site);
+        ips_retry_note_failure(IPS_RETRY_PATH, key, &call);
+    }
     errno = saved;
     return r;
 }
@@ -135,29 +225,18 @@ int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
 /* ---- watched directories ------------------------------------------------- */
 
-/* Returns the object of kind WATCH for the last component of a path of `len`
- * bytes. */
-static struct ips_sync_object sync_object_of_watched_file(const char *path,
-                                                          size_t len)
-{
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    size_t from = len;
-    while (from > 0 && path[from - 1] != '/')
-        from--;
-    uint64_t name = ips_fnv1a(IPS_FNV_SEED, path + from, len - from);
-    return (struct ips_sync_object){0, name | 1, 0};
-}
-
-/* Records that a call made at `call` created or removed the file at `path`:
- * writes a RELEASE record of kind WATCH. */
+/* Records that a call made at `call` created the file at `path`, or removed it
+ * (`directory`: its directory's id): writes a RELEASE record of kind WATCH. */
 static void record_name_change_for_watchers(const char *path,
+                                            uint64_t directory,
+                                            enum ips_name_change change,
                                             struct ips_moment call,
                                             uint64_t site)
 {
     struct ips_sync_object name =
         sync_object_of_watched_file(path, strlen(path));
-    ips_record_release(IPS_SYNC_WATCH, &name, call, 1, site);
+    name.object = directory;
+    ips_record_release(IPS_SYNC_WATCH, &name, call, (int)change, site);
 }
 
 bool ips_record_inotify_read(const struct ips_io *io, const void *events,
@@ -180,16 +259,28 @@ bool ips_record_inotify_read(const struct ips_io *io, const void *events,
 
 /* ---- calls that create or remove a file ---------------------------------- */
 
-void ips_record_file_created_by_open(const char *path, int fd, int flags,
-                                     struct ips_moment call, uint64_t site)
+static void record_file_made(const char *path, const struct stat *st,
+                             struct ips_moment call, uint64_t site)
+{
+    record_name_change_for_watchers(path, 0, IPS_NAME_TAKEN, call, site);
+    record_file_found_or_made(IPS_OP_MADE, st, call, call, site);
+}
+
+void ips_record_open_to_create(int at, const char *path, int fd, int flags,
+                               struct ips_moment call, uint64_t site)
 {
     struct stat st;
-    bool may_make = flags & O_CREAT && !ips_sys_quiet;
-    if (may_make && ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        st.st_size == 0) {
-        record_name_change_for_watchers(path, call, site);
-        record_file_found_or_made(IPS_OP_MADE, &st, call, call, site);
+    if (ips_sys_quiet || !ips_wrap_must_record())
+        return;
+    if (fd < 0) {
+        if (errno == EEXIST)
+            ips_retry_note_failure(IPS_RETRY_GONE, path_key(at, path), &call);
+        return;
     }
+    if (flags & O_EXCL)
+        record_name_free_after_tests(at, path, path_key(at, path), call, site);
+    if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+        record_file_made(path, &st, call, site);
 }
 
 /* Records a call that returned `r` and, if that is 0, created a file at `path`.
@@ -199,22 +290,25 @@ static int record_file_created(int at, const char *path, int r,
 {
     struct stat st;
     int saved = errno;
-    if (r == 0 && !ips_sys_quiet &&
-        ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, AT_SYMLINK_NOFOLLOW,
-                 0, 0) == 0) {
-        record_name_change_for_watchers(path, call, site);
-        record_file_found_or_made(IPS_OP_MADE, &st, call, call, site);
+    if (r < 0 && saved == EEXIST && path && !ips_sys_quiet)
+        ips_retry_note_failure(IPS_RETRY_GONE, path_key(at, path), &call);
+    if (r == 0 && !ips_sys_quiet) {
+        record_name_free_after_tests(at, path, path_key(at, path), call, site);
+        if (ips_sys6(SYS_newfstatat, at, (long)path, (long)&st,
+                     AT_SYMLINK_NOFOLLOW, 0, 0) == 0)
+            record_file_made(path, &st, call, site);
     }
     errno = saved;
     return r;
 }
 
-static int record_file_removed(const char *path, int r, struct ips_moment call,
-                               uint64_t site)
+static int record_file_removed(int at, const char *path, int r,
+                               struct ips_moment call, uint64_t site)
 {
     int saved = errno;
     if (r == 0)
-        record_name_change_for_watchers(path, call, site);
+        record_name_change_for_watchers(path, directory_id_of_path(at, path),
+                                        IPS_NAME_FREED, call, site);
     errno = saved;
     return r;
 }
@@ -230,58 +324,59 @@ static int record_file_removed(const char *path, int r, struct ips_moment call,
     } while (0)
 
 /* Body of a wrapper: `real_call` removes the file at `path`. */
-#define REMOVE(path, real_call)                                                \
+#define REMOVE(at, path, real_call)                                            \
     do {                                                                       \
         if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
         struct ips_moment call = ips_call_moment();                            \
-        return record_file_removed(path, real_call, call, IPS_SITE);           \
+        return record_file_removed(at, path, real_call, call, IPS_SITE);       \
     } while (0)
 
 /* Body of a wrapper: `real_call` gives the file at `from` the path `to`. */
-#define RENAME(from, at, to, real_call)                                        \
+#define RENAME(from_at, from, at, to, real_call)                               \
     do {                                                                       \
         if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
         struct ips_moment call = ips_call_moment();                            \
-        int r = record_file_removed(from, real_call, call, IPS_SITE);          \
+        int r = record_file_removed(from_at, from, real_call, call, IPS_SITE); \
         return record_file_created(at, to, r, call, IPS_SITE);                 \
     } while (0)
 
 IPS_EXPORT int rename(const char *from, const char *to)
 {
-    RENAME(from, AT_FDCWD, to, REAL(rename)(from, to));
+    RENAME(AT_FDCWD, from, AT_FDCWD, to, REAL(rename)(from, to));
 }
 
 IPS_EXPORT int renameat(int from_at, const char *from, int at, const char *to)
 {
-    RENAME(from, at, to, REAL(renameat)(from_at, from, at, to));
+    RENAME(from_at, from, at, to, REAL(renameat)(from_at, from, at, to));
 }
 
 IPS_EXPORT int renameat2(int from_at, const char *from, int at, const char *to,
                          unsigned flags)
 {
-    RENAME(from, at, to, REAL(renameat2)(from_at, from, at, to, flags));
+    RENAME(from_at, from, at, to,
+           REAL(renameat2)(from_at, from, at, to, flags));
 }
 
 IPS_EXPORT int unlink(const char *path)
 {
-    REMOVE(path, REAL(unlink)(path));
+    REMOVE(AT_FDCWD, path, REAL(unlink)(path));
 }
 
 IPS_EXPORT int unlinkat(int at, const char *path, int flags)
 {
-    REMOVE(path, REAL(unlinkat)(at, path, flags));
+    REMOVE(at, path, REAL(unlinkat)(at, path, flags));
 }
 
 IPS_EXPORT int rmdir(const char *path)
 {
-    REMOVE(path, REAL(rmdir)(path));
+    REMOVE(AT_FDCWD, path, REAL(rmdir)(path));
 }
 
 IPS_EXPORT int remove(const char *path)
 {
-    REMOVE(path, REAL(remove)(path));
+    REMOVE(AT_FDCWD, path, REAL(remove)(path));
 }
 
 IPS_EXPORT int symlink(const char *to, const char *path)

@@ -12,30 +12,33 @@
  */
 #include "agent/preload/wrap.h"
 
-/* Returns the number of sleeps of this thread so far. For paths, waits for
- * children count as well, because a shell sleeps by running sleep(1). */
+/* Returns the number of sleeps of this thread so far. For paths and processes,
+ * waits for children count as well, because a shell sleeps by running
+ * sleep(1). */
 static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
                                     enum ips_retry_kind kind)
 {
-    return extra->naps + (kind == IPS_RETRY_PATH ? extra->joins : 0);
+    return extra->naps + (kind >= IPS_RETRY_PATH ? extra->joins : 0);
 }
 
 /* Sleeps are counted from the first failed try; earlier ones do not matter. */
 void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
-                            struct ips_moment call)
+                            const struct ips_moment *call)
 {
     struct ips_extra *extra = ips_extra_get_or_map();
     if (!extra)
         return;
     struct ips_retry_series *run = &extra->retry[kind];
-    if (!run->count || run->key != key)
-        *run =
-            (struct ips_retry_series){.key = key,
-                                      .first = call.t,
-                                      .cpu = call.cpu,
-                                      .naps = count_sleeps_so_far(extra, kind)};
-    run->last = call.t;
-    run->count += run->count < UINT32_MAX;
+    run->last = call->t;
+    if (run->count && run->key == key) {
+        run->count += run->count < UINT32_MAX;
+        return;
+    }
+    run->key = key;
+    run->first = call->t;
+    run->cpu = call->cpu;
+    run->naps = count_sleeps_so_far(extra, kind);
+    run->count = 1;
 }
 
 bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
@@ -55,4 +58,16 @@ void ips_retry_record(const struct ips_retry_series *run,
     const struct ips_moment first = {.t = run->first, .cpu = run->cpu};
     ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_RETRY, first, call, run->count, 0,
                   site, 0);
+}
+
+void ips_note_process_test(pid_t pid, bool exists, struct ips_moment call,
+                           uint64_t site)
+{
+    struct ips_retry_series run;
+    if (exists) {
+        ips_retry_note_failure(IPS_RETRY_PROCESS, (uint64_t)pid, &call);
+    } else if (ips_retry_end_run(IPS_RETRY_PROCESS, (uint64_t)pid, &run)) {
+        ips_retry_record(&run, call, site);
+        ips_record_join(IPS_JOIN_GONE, (uint32_t)pid, 0, call, ~0ull, 0, site);
+    }
 }

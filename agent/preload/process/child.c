@@ -119,7 +119,7 @@ static pid_t call_wait4_and_record(pid_t pid, int *status, int options,
     } else if (r < 0) {
         record_failed_wait(call, pid, site);
     } else if (r == 0 && options & WNOHANG) {
-        ips_retry_note_failure(IPS_RETRY_CHILD, (uint64_t)pid, call);
+        ips_retry_note_failure(IPS_RETRY_CHILD, (uint64_t)pid, &call);
     }
     return r;
 }
@@ -217,7 +217,7 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
     if (r < 0)
         record_failed_wait(call, type == P_PID ? which : 0, site);
     else if (!info->si_pid)
-        ips_retry_note_failure(IPS_RETRY_CHILD, (uint64_t)which, call);
+        ips_retry_note_failure(IPS_RETRY_CHILD, (uint64_t)which, &call);
     else
         record_child_state(info, options, which, call,
                            (const struct rusage *)(uintptr_t)args[4], site);
@@ -255,7 +255,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
         else if (!info->si_pid)
             ips_retry_note_failure(
                 IPS_RETRY_CHILD, (uint64_t)waitid_to_waitpid_argument(type, id),
-                call);
+                &call);
         if (r < 0 || !info->si_pid)
             return r;
         struct rusage ru;

@@ -383,8 +383,21 @@ static void record_signal_sent(enum ips_signal_how how, int sig, int32_t pid,
 
 /* --- sending -------------------------------------------------------------- */
 
+/* Calls kill(pid, 0), which only tests whether the process exists. */
+static int test_process_and_note(pid_t pid, uint64_t site)
+{
+    struct ips_moment call = ips_call_moment();
+    int r = REAL(kill)(pid, 0), saved = errno;
+    if (pid > 0 && ips_wrap_must_record())
+        ips_note_process_test(pid, r == 0 || saved == EPERM, call, site);
+    errno = saved;
+    return r;
+}
+
 IPS_EXPORT int kill(pid_t pid, int sig)
 {
+    if (sig == 0 && ips_wrap_must_record())
+        return test_process_and_note(pid, IPS_SITE);
     record_signal_sent(IPS_KILL_PROCESS, sig, pid, 0, 0, IPS_SITE);
     return ips_wrap_must_record(), REAL(kill)(pid, sig);
 }

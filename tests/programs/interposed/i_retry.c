@@ -53,6 +53,27 @@ static int fail(const char *what)
 
 /* ---- the ways ---- */
 
+static bool is_one_of(const char *const *names)
+{
+    for (; *names; names++)
+        if (is(way, *names))
+            return true;
+    return false;
+}
+
+/* Whether a try succeeds when the file at `path` is gone. */
+static bool until_gone(void)
+{
+    return is_one_of((const char *const[]){"gone", "lockdir", "lockfile",
+                                           "lockname", "moved", NULL});
+}
+
+/* Whether a try succeeds when the ender is gone. */
+static bool until_process_gone(void)
+{
+    return is_one_of((const char *const[]){"kill0", "proc", NULL});
+}
+
 static bool connects(void)
 {
     return is(way, "tcp") || is(way, "unix") || is(way, "abstract");
@@ -124,8 +145,10 @@ static void begin(void)
     if (is(way, "sem"))
         sem_init(&semaphore, 0, 0);
     snprintf(other_path, sizeof(other_path), "%s/o", directory);
-    if (is(way, "access"))
+    if (is(way, "access") || is(way, "lockname"))
         close(open(other_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    if (until_process_gone()) /* nobody waits for it */
+        signal(SIGCHLD, SIG_IGN);
     if (locks_file())
         lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
@@ -135,6 +158,10 @@ static void begin(void)
 /* What it has from the beginning on. */
 static int hold(void)
 {
+    if (is(way, "lockdir"))
+        mkdir(path, 0700);
+    else if (until_gone())
+        close(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (is(way, "trylock"))
         pthread_mutex_lock(&mutex);
     if (is(way, "tryrdlock"))
@@ -165,6 +192,9 @@ static void end_it(int fd)
         fail("rename");
     if (is(way, "directory") && mkdir(path, 0700))
         fail("mkdir");
+    if (is(way, "moved") ? rename(path, other_path)
+                         : until_gone() && remove(path))
+        fail("remove");
 }
 
 static sem_t *held; /* the ender has what it holds */
@@ -194,7 +224,7 @@ static void begin_ender(pthread_t *t)
     child = fork();
     if (child == 0) {
         ender(NULL);
-        if (!of_children()) /* not by its end */
+        if (!of_children() && !until_process_gone()) /* not by its end */
             pause();
         _exit(0);
     }
@@ -221,9 +251,35 @@ static bool try_child(void)
     return waitpid(is(way, "waitpid") ? child : -1, NULL, WNOHANG) == child;
 }
 
+/* Tries to be the one that creates `path`. */
+static bool try_to_create(void)
+{
+    if (is(way, "lockdir"))
+        return mkdir(path, 0700) == 0;
+    if (is(way, "lockname"))
+        return link(other_path, path) == 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd >= 0 && close(fd) == 0;
+}
+
+static bool try_process(void)
+{
+    char directory_of_child[32];
+    struct stat st;
+    if (is(way, "kill0"))
+        return kill(child, 0) < 0;
+    snprintf(directory_of_child, sizeof(directory_of_child), "/proc/%d",
+             (int)child);
+    return stat(directory_of_child, &st) < 0;
+}
+
 static bool try_path(void)
 {
     struct stat st;
+    if (is(way, "gone"))
+        return access(path, F_OK) < 0;
+    if (is(way, "moved"))
+        return stat(path, &st) < 0;
     if (is(way, "access"))
         return access(path, F_OK) == 0;
     if (is(way, "open")) {
@@ -253,6 +309,10 @@ static bool try_it(void)
         return sem_trywait(&semaphore) == 0;
     if (locks_file())
         return lock_file(lock_fd, LOCK_EX) == 0;
+    if (until_process_gone())
+        return try_process();
+    if (until_gone() && strncmp(way, "lock", 4) == 0)
+        return try_to_create();
     return try_path();
 }
 
@@ -275,9 +335,10 @@ static void nap(void)
 /* ---- the table ---- */
 
 static const char *const ways[] = {
-    "tcp",   "unix", "abstract", "waitpid",   "wait-1",   "waitid",
-    "recv",  "pipe", "trylock",  "tryrdlock", "sem",      "flock",
-    "setlk", "stat", "access",   "open",      "directory"};
+    "tcp",   "unix",    "abstract", "waitpid",   "wait-1",    "waitid",
+    "recv",  "pipe",    "trylock",  "tryrdlock", "sem",       "flock",
+    "setlk", "stat",    "access",   "open",      "directory", "gone",
+    "moved", "lockdir", "lockfile", "lockname",  "kill0",     "proc"};
 static const char *const naps[] = {"nanosleep", "clock_nanosleep", "usleep",
                                    "poll", "select"};
 static const char *const places[] = {"thread", "process"};
@@ -286,7 +347,7 @@ static const char *const places[] = {"thread", "process"};
 static bool there_is(void)
 {
     bool process = is(where, "process");
-    if (of_children())
+    if (of_children() || until_process_gone())
         return process;
     if (is(way, "trylock") || is(way, "tryrdlock") || is(way, "sem"))
         return !process;
@@ -323,14 +384,13 @@ int main(int argc, char **argv)
     while (!try_it())
         nap();
     compute(ms);
-    if (is(way, "directory"))
-        rmdir(path);
-    else
-        unlink(path);
+    remove(path);
+    unlink(other_path);
     if (is(way, "unix"))
         unlink(((struct sockaddr_un *)&name)->sun_path);
     rmdir(directory);
-    if (child > 0 && !of_children()) /* the path ends here */
+    if (child > 0 && !of_children() &&
+        !until_process_gone()) /* the path ends here */
         kill(child, SIGKILL);
     return 0;
 }

@@ -18,7 +18,8 @@ def cells(program):
 
 
 WAYS = ("tcp", "unix", "abstract", "waitpid", "wait-1", "waitid", "recv", "pipe", "trylock",
-        "tryrdlock", "sem", "flock", "setlk", "stat", "access", "open", "directory")
+        "tryrdlock", "sem", "flock", "setlk", "stat", "access", "open", "directory",
+        "gone", "moved", "lockdir", "lockfile", "lockname", "kill0", "proc")
 
 
 def asleep(path):
@@ -75,6 +76,51 @@ def test_a_shell_naps_by_a_child(cluster, build, tmp_path, shell):
     # On a busy machine a nap before the first failed try may be on the path.
     assert asleep(path) < MS * 1e6
     assert 5.9e6 * MS <= path["t_max_ns"] <= path["elapsed_ns"]
+
+
+# $1: the program that computes. Each waits for LONG by tries with sleeps between, and
+# computes for SHORT then.
+LOOPS = {
+    "while -e": "> f; ( $1 LONG; rm f ) & while [ -e f ]; do sleep 0.01; done; $1 SHORT; wait",
+    "set -C": "> f; ( $1 LONG; rm f ) & until ( set -C; > f ) 2> e; do sleep 0.01; done\n"
+              "$1 SHORT; wait",
+    "mkdir": "mkdir d; ( $1 LONG; rmdir d; exec sleep 9 ) &\n"
+             "until mkdir d 2> e; do sleep 0.01; done; $1 SHORT; kill $!",
+    "kill -0": "$1 LONG & p=$!; ( while kill -0 $p 2> e; do sleep 0.01; done; $1 SHORT ) & wait",
+    "/proc": "$1 LONG & p=$!; ( while [ -d /proc/$p ]; do sleep 0.01; done; $1 SHORT ) & wait",
+    "tail --pid": "> e; $1 LONG & tail --pid=$! -s 0.01 -f e; $1 SHORT",
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_of_a_shell(cluster, build, tmp_path, name):
+    """Would catch: a loop of a shell that ends when something is gone, or when a command no
+    longer fails, whose sleeps are on the path."""
+    c = cluster()
+    script = LOOPS[name].replace("LONG", str(MS * 5)).replace("SHORT", str(MS))
+    c.ipsrun(["bash", "-c", "cd \"$2\"; " + script, "bash", build.program("compute_ms"),
+              str(tmp_path)], name="r", check=True)
+    c.wait_closed("r")
+    path = c.json("path", "r")
+    assert asleep(path) < MS * 1e6
+    assert 5.9e6 * MS <= path["t_max_ns"] <= path["elapsed_ns"]
+
+
+def test_a_command_that_no_longer_fails(cluster, build, tmp_path):
+    """Nothing tells why grep found the word this time. Would catch: an answer that is
+    complete and sure although it does not know whom the shell waited for; naps of such a
+    loop that weigh as sleeps."""
+    c = cluster()
+    script = ("cd \"$2\"; > log; ( $1 %d; echo ready > log; sleep 9 ) &\n"
+              "until grep -q ready log; do sleep 0.01; done; $1 %d; kill $!" % (MS * 5, MS * 5))
+    c.ipsrun(["bash", "-c", script, "bash", build.program("compute_ms"), str(tmp_path)],
+             name="r", check=True)
+    c.wait_closed("r")
+    path = c.json("path", "r", status=(3,))
+    assert any("what ended some waits is not known" in g for g in path["certificate"]["gaps"])
+    assert asleep(path) < MS * 1e6
+    why = c.json("why", "r", status=(0, 3))
+    assert all(f["sure"] != "high" for f in why["findings"] if f["kind"] == "outside")
 
 
 @pytest.mark.quick
