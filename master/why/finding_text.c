@@ -187,6 +187,11 @@ static void write_chatty_text(const struct text_writer *s)
                                                other_object_text_of(x))));
 }
 
+static bool is_about_spinning(const struct text_writer *s)
+{
+    return s->m->yields || s->m->reads_memory;
+}
+
 static void write_imbalance_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
@@ -194,9 +199,9 @@ static void write_imbalance_text(const struct text_writer *s)
                    strcmp(x->other, x->location.object) == 0;
     x->text = arena_printf(
         s->a,
-        "Uneven work: %s%s is still working%s while others like it wait or "
-        "have finished.",
-        threads ? "a thread of " : "", object_text_of(&x->location), s->where);
+        "Uneven work: %s%s %s%s while others like it wait or have finished.",
+        threads ? "a thread of " : "", object_text_of(&x->location),
+        is_about_spinning(s) ? "spins" : "is still working", s->where);
     x->evidence = arena_printf(
         s->a,
         "%s of the path, with at most half of the cores busy while %s%s could "
@@ -270,17 +275,18 @@ static void write_serial_text(const struct text_writer *s)
         write_sequential_children_text(s);
         return;
     }
-    x->text = arena_printf(
-        s->a, "Serial section: one thread of %s works%s while %s%s.",
-        object_text_of(&x->location), s->where,
-        x->other && x->location.object &&
-                strcmp(x->other, x->location.object) == 0
-            ? "its other threads wait"
-            : other_object_text_of(x),
-        x->other && x->location.object &&
-                strcmp(x->other, x->location.object) == 0
-            ? ""
-            : " waits");
+    x->text =
+        arena_printf(s->a, "Serial section: one thread of %s %s%s while %s%s.",
+                     object_text_of(&x->location),
+                     is_about_spinning(s) ? "spins" : "works", s->where,
+                     x->other && x->location.object &&
+                             strcmp(x->other, x->location.object) == 0
+                         ? "its other threads wait"
+                         : other_object_text_of(x),
+                     x->other && x->location.object &&
+                             strcmp(x->other, x->location.object) == 0
+                         ? ""
+                         : " waits");
     x->evidence =
         arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
     x->supposes = "that work is spread over the threads that wait";
@@ -460,7 +466,7 @@ static void write_procedure_text(const struct text_writer *s)
                            "%s of the path (%s); about %" PRIu64 " samples",
                            s->ns, s->share, s->m->samples)
             : arena_printf(s->a, "%s of the path (%s)", s->ns, s->share);
-    x->supposes = s->m->yields || s->m->reads_memory
+    x->supposes = is_about_spinning(s)
                       ? "what it waits for comes after half the time"
                       : "it takes half as long";
     x->command = arena_printf(

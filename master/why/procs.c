@@ -125,6 +125,39 @@ static void add_missing_spinning_procedures(const struct why_solving *y,
     }
 }
 
+/* Notes in `a`, which blames this procedure, whether threads spin there. Who
+ * calls sched_yield() is named instead of the C library. */
+static void note_spinning(const struct why_solving *y, uint32_t procedure,
+                          struct why_amount *a)
+{
+    a->reads_memory = y->reads_memory && y->reads_memory[procedure];
+    const struct entity_symbol *by = y->yields ? y->yields[procedure] : NULL;
+    if (!by)
+        return;
+    a->yields = true;
+    a->location.procedure = by->name;
+    a->location.module = by->module;
+    a->location.file = by->file;
+    a->location.source_line = by->source_line;
+}
+
+/* The same of the findings that blame a procedure by what else runs. */
+static void note_spinning_in_other_findings(struct why_solving *y)
+{
+    static const enum why_kind kinds[] = {WHY_IMBALANCE, WHY_SERIAL, WHY_LATE,
+                                          WHY_QUEUE};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        struct why_amount *a = &y->d->facts.amount[kinds[i]];
+        const struct entity_symbol *s = y->d->w.t.procedure;
+        uint32_t p = 0;
+        while (p < y->procedures && (s[p].name != a->location.procedure ||
+                                     s[p].module != a->location.module))
+            p++;
+        if (a->location.procedure && p < y->procedures)
+            note_spinning(y, p, a);
+    }
+}
+
 static int store_procedure_amounts(struct why_solving *y, const uint32_t *thing,
                                    const struct ips_whatif *out,
                                    const uint32_t *order, size_t kept)
@@ -142,15 +175,7 @@ static int store_procedure_amounts(struct why_solving *y, const uint32_t *thing,
         if (is_procedure_spinning(y, thing[order[i]]))
             a[i].gain_ns = a[i].bound_ns = a[i].ns / 2;
         a[i].lock_code = y->lock_ppm && y->lock_ppm[number] >= WHY_NAMED_PPM;
-        a[i].reads_memory = y->reads_memory && y->reads_memory[number];
-        if (y->yields && y->yields[number]) {
-            const struct entity_symbol *by = y->yields[number];
-            a[i].yields = true;
-            a[i].location.procedure = by->name;
-            a[i].location.module = by->module;
-            a[i].location.file = by->file;
-            a[i].location.source_line = by->source_line;
-        }
+        note_spinning(y, number, &a[i]);
         a[i].call = why_is_io_function(a[i].location.procedure);
     }
     f->procedure = a;
@@ -225,7 +250,9 @@ static void find_most_spinning(struct why_solving *y)
 int why_find_procedures(struct why_solving *y)
 {
     int rc = rank_procedures(y);
-    if (rc == 0)
+    if (rc == 0) {
         find_most_spinning(y);
+        note_spinning_in_other_findings(y);
+    }
     return rc == 0 ? set_procedure_spread(y) : rc;
 }
