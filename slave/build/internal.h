@@ -689,11 +689,12 @@ static inline uint32_t b_get_end_node(const struct build *b, uint32_t chain)
     const struct ips_chain *c = &b->out->g.chains[chain];
     return c->first + c->count - 1;
 }
-/* Returns the node that released `end` and so caused the end-of-file seen at
- * t_ns, or IPS_NO_NODE. `sleeper`: the chain that slept until then; IPS_NONE if
- * the thread did not sleep. `eof`: a shutdown of `end` counts as its release,
- * too. */
+/* Returns the node that released `end` and so caused the end-of-file at t_ns,
+ * or IPS_NO_NODE. `sleeper`: the chain that slept until then, IPS_NONE: none
+ * did. `eof`: a shutdown of `end` counts as its release, too. */
 uint32_t b_find_close_of_end_before(const struct build *b, uint32_t end,
                                     uint64_t t_ns, uint32_t sleeper, bool eof);
+/* Whether this is a close that was over before `t`. */
+bool b_was_closed_before(const struct build *b, uint32_t node, uint64_t t);
 
 #endif

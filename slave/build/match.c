@@ -471,6 +471,22 @@ static void mark_send_preempted(struct build *b, struct b_send *send)
     send->past_cpu_ns = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
 
+/* With so many bytes unread a pipe or socket of usual size may be full. */
+#define FULL_BYTES 32768u
+
+/* Returns the node that closed the other end while the send waited, and so cut
+ * it short; or IPS_NO_NODE. */
+static uint32_t find_close_during_send(const struct build *b, uint32_t to,
+                                       const struct b_send *send)
+{
+    uint32_t node = to == IPS_NONE
+                        ? IPS_NO_NODE
+                        : b_find_close_of_end_before(b, to, send->t_ret,
+                                                     send->chain, false);
+    return node != IPS_NO_NODE && b->out->g.t_ns[node] >= send->t ? node
+                                                                  : IPS_NO_NODE;
+}
+
 /* Makes the arc to each send that blocked for space, from the last receive that
  * returned before the send did: that receive made the space. If there was space
  * all the time, marks the send as preempted instead. */
@@ -495,8 +511,14 @@ void b_match_blocked_sends(struct build *b, struct b_full_sends *k)
         bool during = r > 0 && reads[r - 1].t_ret >= send->t;
         if (!during && r < k->count && reads[r].t <= send->t_ret)
             last = reads[r].node;
-        if (ips_sub_sat(b_clamp_pos(sent), b_clamp_pos(read)) <= k->always)
+        uint64_t unread = ips_sub_sat(b_clamp_pos(sent), b_clamp_pos(read));
+        uint32_t closed = during || unread < FULL_BYTES
+                              ? IPS_NO_NODE
+                              : find_close_during_send(b, k->to, send);
+        if (unread <= k->always)
             mark_send_preempted(b, send);
+        else if (closed != IPS_NO_NODE)
+            b_set_cross(b, send->node + 1, closed, IPS_X_LIFETIME, 0);
         else if (last != IPS_NO_NODE)
             b_set_cross(b, send->node + 1, last, IPS_X_ROOM, 0);
     }
@@ -520,6 +542,7 @@ static void match_blocked_sends_of_end(struct build *b, uint32_t from,
         .reads = e->listed ? b->reads + e->first_read : NULL,
         .count = e->listed ? e->read_count : 0,
         .last = IPS_NO_NODE,
+        .to = to,
         .always = b->ends[from].packets ? 0 : B_ROOM_ALWAYS_BYTES};
     b_match_blocked_sends(b, &k);
 }
@@ -581,6 +604,16 @@ static uint32_t chain_if_node_slept(const struct build *b, uint32_t node)
     return g->wait[node] ? ips_chain_of(g, node) : IPS_NONE;
 }
 
+/* What closed the stream before this time, by some margin, did not wake the
+ * thread that slept in this call. */
+#define CLOSED_EARLY_NS 20000000u
+static uint64_t earliest_wake_ns(const struct build *b, const struct b_event *e)
+{
+    uint64_t slept = b->out->g.wait[e->node];
+    return slept ? ips_sub_sat(ips_sub_sat(e->t_ret, slept), CLOSED_EARLY_NS)
+                 : 0;
+}
+
 bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
                          uint64_t t_ret, uint32_t other)
 {
@@ -597,6 +630,7 @@ bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
 static void make_eof_or_accept_arc(struct build *b, const struct b_event *e)
 {
     uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
+    const struct b_release_event *first;
     /* for a peer that is not local, ips_built_set_peers() makes the arc */
     if (!b->ends[e->end].local) {
         if (e->kind == B_EOF && e->ext != IPS_NONE &&
@@ -614,13 +648,18 @@ static void make_eof_or_accept_arc(struct build *b, const struct b_event *e)
         node = b_find_close_of_end_before(b, from, e->t_ret,
                                           chain_if_node_slept(b, e->node),
                                           e->kind == B_EOF);
+        if (node != IPS_NO_NODE &&
+            b_was_closed_before(b, node, earliest_wake_ns(b, e)))
+            node = IPS_NO_NODE; /* it is not known who held the end then */
         if (e->kind == B_EOF &&
             b_link_own_shutdown(b, e->node, e->end, e->t_ret, node))
             return;
-        if (node == IPS_NO_NODE && b->ends[from].release_count) {
+        first = b->releases.v + b->ends[from].first_release;
+        if (node == IPS_NO_NODE && b->ends[from].release_count &&
+            first->t > e->t_ret) {
             /* The peer's close has a later time than the end-of-file that it
              * caused: the clock stepped. */
-            node = b->releases.v[b->ends[from].first_release].node;
+            node = first->node;
             b->out->counts.ambiguous++;
         }
         b_set_cross(b, e->node, node, IPS_X_LIFETIME, 0);

@@ -212,6 +212,7 @@ struct b_full_sends {
     const struct b_read *reads; /* in order of return */
     uint32_t count;
     uint32_t last; /* node of the receive before reads[0], or IPS_NO_NODE */
+    uint32_t to;   /* the other end; IPS_NONE: its releases are not known yet */
     /* A send after which at most this many bytes are unread did not wait for
      * space. */
     uint32_t always;

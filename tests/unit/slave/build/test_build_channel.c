@@ -98,6 +98,37 @@ static void test_build_channel__preempted_send_had_room(void **state)
     rec_free(r);
 }
 
+/* Would catch: a send that the reader's end or close cut short without an arc
+ * from it; a reader that closes while a small send is preempted, or that made
+ * room during the send, taken for the cause. */
+static void test_build_channel__send_cut_short(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t len;
+        bool reads, cut;
+    } cases[] = {
+        {65536, false, true}, {30000, false, false}, {65536, true, false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct recorder *r = rec_new();
+        rs w = process(r, 10), p = process(r, 20);
+        rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+        rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+        rec_io(w, IPS_REC_SEND, 1, 100, 9000, 50, 150, cases[i].len);
+        if (cases[i].reads)
+            rec_recv(p, 1, 8000, 8700, 390, 100);
+        rec_close(p, 1, 8900, 400, IPS_CLOSE_FD);
+        rec_end(p, IPS_END_EXIT, 9500, 410, 0);
+        struct ips_built *b = rec_build(r);
+        uint32_t back = SEND(b, 10, 0) + 1;
+        if (cases[i].cut)
+            assert_int_equal(b->g.t_ns[b->g.xpred[back]], 8900);
+        else
+            assert_int_not_equal(b->g.xkind[back], IPS_X_LIFETIME);
+        rec_free(r);
+    }
+}
+
 /* Would catch: several writers of one end taken for one after the other by
  * process; overlapping ones not counted. */
 static void test_build_channel__two_writers(void **state)
@@ -316,6 +347,30 @@ static void test_build_channel__eof_by_no_close_of_ones_own(void **state)
     rec_free(r);
 }
 
+/* Would catch: an end-of-file whose cause nobody recorded, which hangs on a
+ * close that was over before the reader slept: its own, or another one's. */
+static void test_build_channel__eof_that_nobody_recorded(void **state)
+{
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        struct recorder *r = rec_new();
+        rs p = process(r, 10);
+        rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+        rec_chan(p, 2, 3, IPS_CHAN_PIPE, IPS_SIDE_WRITE, 5)->flags =
+            IPS_CHAN_CLOEXEC;
+        rs c = child(r, p, 30, 10);
+        rec_close(c, other ? 2 : 1, 20, 1, IPS_CLOSE_FD);
+        rec_close(c, other ? 1 : 2, 22, 1, IPS_CLOSE_FD);
+        rec_end(c, IPS_END_EXIT, 90000000, 20, 0);
+        rec_close(p, 2, other ? 15 : 45, 5, IPS_CLOSE_FD);
+        rec_recv(p, 1, 30000000, 60000000, 6, 0);
+        struct ips_built *b = rec_build(r);
+        assert_int_equal(b->g.xkind[RECV(b, 10, 0)], IPS_X_NONE);
+        assert_int_equal(b->unended_count, 1);
+        rec_free(r);
+    }
+}
+
 /* Would catch: shutdown not being an end-of-file though the socket stays open;
  * EPIPE and ECONNRESET without the close they come from. */
 static void test_build_channel__shutdown_and_broken_pipe(void **state)
@@ -407,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_build_channel__send_at_its_return),
         cmocka_unit_test(test_build_channel__blocked_send_has_two_nodes),
         cmocka_unit_test(test_build_channel__preempted_send_had_room),
+        cmocka_unit_test(test_build_channel__send_cut_short),
         cmocka_unit_test(test_build_channel__two_writers),
         cmocka_unit_test(test_build_channel__two_readers),
         cmocka_unit_test(test_build_channel__passed_and_inherited),
@@ -415,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_build_channel__eof_over_exec),
         cmocka_unit_test(test_build_channel__eof_by_close_on_exec),
         cmocka_unit_test(test_build_channel__eof_by_no_close_of_ones_own),
+        cmocka_unit_test(test_build_channel__eof_that_nobody_recorded),
         cmocka_unit_test(test_build_channel__shutdown_and_broken_pipe),
         cmocka_unit_test(test_build_channel__held_while_a_descriptor_is_open),
         cmocka_unit_test(test_build_channel__order_of_one_thread),
