@@ -246,6 +246,6 @@ static inline bool ips_sync_is_time_valid(clockid_t clock,
 
 /* Makes the futex call `args`, called through syscall() at `site`, and records
  * it. */
-long ips_futex_at(long n, const long args[6], uint64_t site);
+long ips_call_futex_and_record(long n, const long args[6], uint64_t site);
 
 #endif

@@ -346,7 +346,7 @@ void ips_segment_close(struct ips_stream *s)
     struct ips_segment_map *m = &s->seg;
     m->used_end = s->cur < m->limit ? s->cur : m->limit;
     ips_write_missing_heads(s, m->used_end);
-    /* Partner: the reader's acquire load of `state`. */
+    /* Partner: the acquire fence after the reader's copy of `state`. */
     atomic_store_explicit(&ips_segment_head(m)->state, IPS_SEGMENT_CLOSED,
                           memory_order_release);
 }

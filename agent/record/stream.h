@@ -40,8 +40,9 @@ struct ips_core {
     uint64_t mult;              /* ns per stamp unit, times 2^32 */
     uint64_t cpu_limit;         /* longest use of a baseline, in stamps */
     _Atomic(ips_fd_word *) fds; /* state of the first descriptors, or NULL */
-    /* Length in stamps from which a call is examined more closely: its stack is
-     * recorded, and how much of it was CPU time is measured. At most cpu_limit.
+    /* Length in stamps from which a call's stack is recorded and its record is
+     * written in full. At most cpu_limit, from which the CPU clock is read,
+     * too.
      */
     uint64_t long_call;
     /* Increases when a module is unloaded: agent/unwind/modules.h. */

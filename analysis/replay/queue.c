@@ -171,7 +171,7 @@ static uint32_t tail_of_worker(const struct rp_queues *s, uint32_t w)
 
 /* Returns the node where worker w continues, or NONE if it has to wait for
  * work. */
-static uint32_t advance_worker(struct rp *r, uint32_t w)
+static uint32_t next_node_of_worker_or_wait(struct rp *r, uint32_t w)
 {
     struct rp_queues *s = r->queues;
     struct worker *is = &s->worker[w];
@@ -189,7 +189,7 @@ static uint32_t advance_worker(struct rp *r, uint32_t w)
     return NONE;
 }
 
-static uint32_t advance_dispatcher(struct rp *r, uint32_t k)
+static uint32_t next_node_of_dispatcher_or_wait(struct rp *r, uint32_t k)
 {
     struct rp_queues *s = r->queues;
     struct dispatcher *is = &s->queue[k];
@@ -207,11 +207,11 @@ static uint32_t advance_dispatcher(struct rp *r, uint32_t k)
     return NONE;
 }
 
-uint32_t rp_queue_advance_chain(struct rp *r, uint32_t c)
+uint32_t rp_queue_next_node_or_wait(struct rp *r, uint32_t c)
 {
     uint32_t role = r->queues->role[c];
-    return role & 1 ? advance_dispatcher(r, role / 2)
-                    : advance_worker(r, role / 2 - 1);
+    return role & 1 ? next_node_of_dispatcher_or_wait(r, role / 2)
+                    : next_node_of_worker_or_wait(r, role / 2 - 1);
 }
 
 uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i)
@@ -318,7 +318,7 @@ static void resume_worker(struct rp *r, uint32_t w)
     if (!s->worker[w].waits)
         return;
     s->worker[w].waits = false;
-    uint32_t i = advance_worker(r, w);
+    uint32_t i = next_node_of_worker_or_wait(r, w);
     if (i != NONE)
         resume_chain(r, s->is->worker[w].chain, i);
 }

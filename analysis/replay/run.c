@@ -270,7 +270,7 @@ RP_HOT bool handle_work_done(struct rp *r, uint32_t c, uint64_t now)
     struct rp_chain *cur = &r->chain[c];
     cur->done_t = now;
     if (r->queues && rp_queue_is_piece_start(r, cur->pos)) {
-        uint32_t next = rp_queue_advance_chain(r, c);
+        uint32_t next = rp_queue_next_node_or_wait(r, c);
         if (next == IPS_NO_NODE)
             return false;
         cur->pos = next;

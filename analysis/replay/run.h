@@ -260,7 +260,7 @@ bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
 /* Called when chain c, which takes part in a queue, is at the end of a piece.
  * Returns the node where the chain continues, or IPS_NO_NODE if it has to
  * wait. */
-uint32_t rp_queue_advance_chain(struct rp *r, uint32_t c);
+uint32_t rp_queue_next_node_or_wait(struct rp *r, uint32_t c);
 /* Returns the chain that receives at node i in the replay. Valid only when the
  * message is sent. */
 uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i);

@@ -152,8 +152,8 @@ static void put_request_time_parts(struct ipsq_out *out,
     ipsq_table_release(&t);
 }
 
-static void fill_location_cells(struct ipsq_cell *cell,
-                                const Ips__RequestMore *m)
+static void fill_cause_and_location_cells(struct ipsq_cell *cell,
+                                          const Ips__RequestMore *m)
 {
     *cell++ = ipsq_text_cell(*m->cause ? m->cause : NULL);
     *cell++ = ipsq_text_cell(m->procedure);
@@ -177,7 +177,7 @@ static void put_typical_causes(struct ipsq_out *out,
             struct ipsq_cell *cell = ipsq_table_add_row(&t);
             *cell++ = ipsq_text_cell(a->services[i]->service);
             *cell++ = ipsq_count_cell(m->median_ns);
-            fill_location_cells(cell, m);
+            fill_cause_and_location_cells(cell, m);
         }
     }
     ipsq_out_table(out, &t, NULL);
@@ -198,7 +198,7 @@ static void put_excess_of_slowest(struct ipsq_out *out,
             *cell++ = ipsq_text_cell(a->services[i]->service);
             *cell++ = ipsq_count_cell(m->slow_ns);
             *cell++ = ipsq_count_cell(m->median_ns);
-            fill_location_cells(cell, m);
+            fill_cause_and_location_cells(cell, m);
         }
     }
     if (t.row_count || out->format != IPSQ_TABLE)

@@ -284,7 +284,8 @@ static void on_pair_measured(struct query *q)
     measure_next_pair(q);
 }
 
-static void ask_trip(struct query *q, char **addresses, size_t count)
+static void ask_to_measure_trips(struct query *q, char **addresses,
+                                 size_t count)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
@@ -327,7 +328,7 @@ static void on_echo_started(struct query *q)
         measure_next_pair(q);
         return;
     }
-    ask_trip(q, echo->addresses, echo->n_addresses);
+    ask_to_measure_trips(q, echo->addresses, echo->n_addresses);
     query_close_round(q);
 }
 
@@ -379,8 +380,9 @@ static void measure_next_pair(struct query *q)
 
 static void check_next_machine(struct query *q);
 
-static int handle_ready_reply(struct query *q, struct machine_share *p,
-                              const Ips__Reply *reply, struct ips_err *err)
+static int handle_idle_and_wake_reply(struct query *q, struct machine_share *p,
+                                      const Ips__Reply *reply,
+                                      struct ips_err *err)
 {
     struct calibration *c = calibration_of(q);
     const Ips__ReadyAnswer *a = reply->ready;
@@ -430,7 +432,7 @@ static void check_next_machine(struct query *q)
     ask.rounds = WAKE_ROUNDS;
     request.ask_case = IPS__REQUEST__ASK_READY;
     request.ready = &ask;
-    query_open_round(q, handle_ready_reply, on_machine_checked);
+    query_open_round(q, handle_idle_and_wake_reply, on_machine_checked);
     query_ask(q, c->machine[c->machine_at], &request, true);
     query_close_round(q);
 }

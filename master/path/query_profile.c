@@ -10,9 +10,10 @@
 #include "master/path/weighting.h"
 #include "master/query/machine_share.h"
 
-/* One round of questions, which fetches one kind of rows (by procedure or by
- * line) for one side (the path or the whole graph). The first round of a side
- * also fetches the sums of the pieces and the steps. */
+/* One round of questions about one side (the path or the whole graph): fetches
+ * its rows by procedure or by line, or none (`rows` is false). The first round
+ * of a side also fetches the sum of each piece, and the rows in order of time
+ * if sequences were asked for. */
 struct profile_round {
     enum profile_side side;
     enum profile_list list;

@@ -317,9 +317,9 @@ void predict_send_answer(struct query *q)
     fill_machines(&f);
     fill_media(&f);
     fill_path(&f);
-    predict_fill_order_dependence(q, &a, &c, &answer);
+    predict_fill_answer_with_order_dependence(q, &a, &c, &answer);
     if (q->request->predict->search)
-        predict_fill_search(q, &a, &answer);
+        predict_fill_answer_with_search(q, &a, &answer);
     self_check_predicted(&a, &c, d->own.last_ns, d->own.least_ns);
     self_check_predicted(&a, &c, d->then.last_ns, d->then.least_ns);
     self_check_search(&a, &c, &answer);

@@ -86,9 +86,9 @@ static void list_order_dependent_processes(const struct predict_query *d,
     }
 }
 
-void predict_fill_order_dependence(struct query *q, struct arena *a,
-                                   struct certificate *c,
-                                   Ips__PredictAnswer *out)
+void predict_fill_answer_with_order_dependence(struct query *q, struct arena *a,
+                                               struct certificate *c,
+                                               Ips__PredictAnswer *out)
 {
     const struct predict_query *d = predict_query_of(q);
     const struct ips_order_dependence *o = &d->order;

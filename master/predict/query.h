@@ -89,20 +89,20 @@ int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
                        struct ips_err *err) IPS_MUST_USE;
 /* predict/order.c: finds where the run's behaviour depended on order.
  * predict_find_order_dependence runs in the worker;
- * predict_fill_order_dependence fills the answer in the loop. */
+ * predict_fill_answer_with_order_dependence fills the answer in the loop. */
 int predict_find_order_dependence(struct query *q,
                                   struct ips_err *err) IPS_MUST_USE;
-void predict_fill_order_dependence(struct query *q, struct arena *a,
-                                   struct certificate *c,
-                                   Ips__PredictAnswer *out);
+void predict_fill_answer_with_order_dependence(struct query *q, struct arena *a,
+                                               struct certificate *c,
+                                               Ips__PredictAnswer *out);
 /* predict/search.c: predict_search runs in the worker and puts the best map
  * into d->setup. The others run in the loop: each second during the search,
  * and to fill the answer. */
 int predict_search(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void predict_search_release(struct predict_search_result *f);
 void predict_send_search_progress(struct query *q);
-void predict_fill_search(struct query *q, struct arena *a,
-                         Ips__PredictAnswer *out);
+void predict_fill_answer_with_search(struct query *q, struct arena *a,
+                                     Ips__PredictAnswer *out);
 /* In the loop: sends the reply. */
 void predict_send_answer(struct query *q);
 

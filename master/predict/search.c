@@ -324,8 +324,8 @@ static void fill_search_bound(const struct predict_query *d, struct arena *a,
         }
 }
 
-void predict_fill_search(struct query *q, struct arena *a,
-                         Ips__PredictAnswer *out)
+void predict_fill_answer_with_search(struct query *q, struct arena *a,
+                                     Ips__PredictAnswer *out)
 {
     static const char *const ends[] = {[IPS_SEARCH_ALL] = "all",
                                        [IPS_SEARCH_BOUND] = "bound",

@@ -23,7 +23,7 @@ static bool *find_message_partners(const struct query *q,
 
 /* ---- description for the certificate ------------------------------------- */
 
-struct mtimes_words {
+struct mtimes_description {
     uint32_t measured, assumed, none, doubted;
     char first[32], last[32]; /* earliest and latest time of measurement */
     char list[400], doubts[300];
@@ -51,8 +51,9 @@ static void format_pair_direction(char *out, size_t room, const char *from,
         snprintf(out, room, "%s -> %s", from, to);
 }
 
-static void add_pair_to_mtimes_words(struct mtimes_words *w, const char *from,
-                                     const char *to, const struct mtime_pair *p)
+static void add_pair_to_mtimes_description(struct mtimes_description *w,
+                                           const char *from, const char *to,
+                                           const struct mtime_pair *p)
 {
     char name[160], like[160], both[340];
     format_pair_direction(name, sizeof(name), from, to);
@@ -79,8 +80,8 @@ static void add_pair_to_mtimes_words(struct mtimes_words *w, const char *from,
     }
 }
 
-static void write_mtimes_words(const struct mtimes_words *w, char *out,
-                               size_t room)
+static void write_mtimes_description(const struct mtimes_description *w,
+                                     char *out, size_t room)
 {
     char doubts[340] = "", more[400] = "";
     bool same = strcmp(w->first, w->last) == 0;
@@ -106,7 +107,7 @@ int mtimes_plan_make(struct query *q, struct ips_err *err)
 {
     struct gather *g = &q->gather;
     const struct mtimes *t = &q->m->mtimes;
-    struct mtimes_words *w = NULL;
+    struct mtimes_description *w = NULL;
     int rc = 0;
     g->calibrated = false;
     if (!q->calibrate)
@@ -122,19 +123,19 @@ int mtimes_plan_make(struct query *q, struct ips_err *err)
         bool *to = find_message_partners(q, g->active[i]);
         if (!to)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-        add_pair_to_mtimes_words(w, from, from,
-                                 mtimes_choose_pair(t, from, from, MTIME_TCP));
+        add_pair_to_mtimes_description(
+            w, from, from, mtimes_choose_pair(t, from, from, MTIME_TCP));
         for (uint32_t k = 0; to && k < g->count; k++) {
             const char *other = g->active[k]->machine;
             if (to[k] && k != i)
-                add_pair_to_mtimes_words(
+                add_pair_to_mtimes_description(
                     w, from, other,
                     mtimes_choose_pair(t, from, other, MTIME_TCP));
         }
         free(to);
     }
     g->calibrated = rc == 0 && w->measured > 0;
-    write_mtimes_words(w, g->mtimes_text, sizeof(g->mtimes_text));
+    write_mtimes_description(w, g->mtimes_text, sizeof(g->mtimes_text));
     free(w);
     return rc;
 }

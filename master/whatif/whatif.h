@@ -76,7 +76,8 @@ struct whatif_data {       /* stored in query.data */
     size_t slack_left; /* number of slack rows that are not shown */
     uint64_t near_ns;
     struct ips_next_paths next;
-    /* [machines] excess of threads over cores */
+    /* [machines] most threads busy at once, and the time with more busy
+     * threads than cores */
     struct ips_oversubscription *oversubscription;
     bool procedures; /* arc profiles were requested and are not empty */
 };

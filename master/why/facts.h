@@ -111,8 +111,8 @@ struct why_solving {
     uint32_t *lock_ppm;
     /* by node: CPU time for contended locks in the chain arc into it */
     uint64_t *lock_cpu;
-    /* [procedures] if the procedure yields the CPU: the procedure that calls it
-     * most; else NULL */
+    /* [procedures] if the procedure yields the CPU: the caller under which most
+     * of its samples are, or itself if no caller is known; else NULL */
     const struct entity_symbol **yields;
     /* [procedures] the procedure is mostly in a loop that only reads memory
      * until another thread changes it */

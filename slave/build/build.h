@@ -70,7 +70,8 @@ struct ips_build_input {
     struct ips_traffic_window *traffic; /* output: traffic in a time window */
     /* output, progress for other threads to read; NULL: not wanted */
     atomic_uint *permille;
-    /* for tests: use no fast path, not even for plain records (build/plain.h)
+    /* for tests: use no fast path, not even for plain records
+     * (build/plain/plain.h)
      */
     bool general;
 };
@@ -208,7 +209,8 @@ struct ips_traffic_window {
 };
 
 /* Processes that were not traced, or traced only up to an exec; one row for
- * each pair of cause and program. */
+ * each pair of cause and program. If there are more pairs than rows, the last
+ * row has the cause "various", no program, and counts the rest. */
 struct ips_untraced {
     char cause[24];    /* a word of agent/record/exec_target.h, or "unknown" */
     char program[200]; /* "": not known */

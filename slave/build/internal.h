@@ -256,8 +256,8 @@ struct build {
      * has walked the sends */
     struct b_send_cursor *asked;
     B_ARRAY(struct b_delay) delays;
-    /* slots of the fast path (build/plain.h); NULL: this build does not use
-     * it */
+    /* slots of the fast path (build/plain/plain.h); NULL: this build does not
+     * use it */
     struct b_plain_slots *plain;
     /* build/waits.c; NULL: no rows of single waits are wanted */
     struct b_wait_notes *notes;

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "slave/build/node.h"
-#include "slave/build/plain.h"
+#include "slave/build/plain/plain.h"
 
 static inline __attribute__((always_inline)) void
 decode_io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
@@ -278,7 +278,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     if (r.op == IPS_OP_CONNECT)
         return on_connect(m, &r, &v);
     if (r.err || r.result < 0)
-        b_add_call_without_waker(m, &v, r.err);
+        b_add_sleep_of_call_if_unexplained(m, &v, r.err);
     if (r.err == EPIPE || r.err == ECONNRESET)
         return add_broken_channel_node(m, &v);
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
@@ -353,7 +353,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     if (v.blocked)
         b_record_wait(m, IPS_WAIT_PEER, v.blocked_ns);
     if (r.result < 0 || r.err) {
-        b_add_call_without_waker(m, &v, r.err);
+        b_add_sleep_of_call_if_unexplained(m, &v, r.err);
         return 0;
     }
     struct spin spin = {0};
@@ -396,7 +396,7 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
     if (v.blocked) /* if a signal handler ended the wait, it was not idle */
         b_record_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                       v.blocked_ns);
-    b_add_call_without_waker(m, &v, r.err);
+    b_add_sleep_of_call_if_unexplained(m, &v, r.err);
     b_end_pending_wait(m);
     return r.err == ECONNRESET || r.err == EPIPE
                ? add_broken_channel_node(m, &v)
@@ -503,12 +503,12 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         b_record_wait(m, IPS_WAIT_PEER, v->blocked_ns);
         v->chan = b_find_chan(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;
-        b_add_call_without_waker(m, v, r->err);
+        b_add_sleep_of_call_if_unexplained(m, v, r->err);
         return add_broken_channel_node(m, v);
     }
     if (r->err || r->result < 0) {
         b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
-        b_add_call_without_waker(m, v, r->err);
+        b_add_sleep_of_call_if_unexplained(m, v, r->err);
     } else if (r->result == 0) {
         m->row->empty_polls++;
         if (v->blocked && b_count_if_nap(m, v))
@@ -574,7 +574,7 @@ static void on_non_channel_read(struct maker *m, const struct ips_rec_io *r,
     if (v->blocked)
         b_record_wait(m, cause, v->blocked_ns);
     if (r->err || r->result < 0) {
-        b_add_call_without_waker(m, v, r->err);
+        b_add_sleep_of_call_if_unexplained(m, v, r->err);
         b_end_pending_wait(m);
     } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a ||
                                    (ips_ready_is_signalfd(m->wait.ready) &&
@@ -598,7 +598,7 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
         b_record_wait(m, r->err == ECHILD ? IPS_WAIT_CHILD : IPS_WAIT_SIGNAL,
                       v->blocked_ns);
     if (r->err != ECHILD)
-        b_add_call_without_waker(m, v, r->err);
+        b_add_sleep_of_call_if_unexplained(m, v, r->err);
     if (!v->blocked || r->err != ECHILD)
         return 0;
     /* Only a whole build makes the arcs of such failed waits, so the run has to
@@ -680,7 +680,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
         /* if sigwait succeeded, the SIGNAL record that follows has the
          * sender */
         if (r.result < 0)
-            b_add_call_without_waker(m, &v, r.err);
+            b_add_sleep_of_call_if_unexplained(m, &v, r.err);
         break;
     case IPS_OP_CHILD:
         return on_failed_child_wait(m, &r, &v);
@@ -691,7 +691,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
         if (r.result > 0 && !m->wait.ready) /* the poll waited for what this
                                                call read, not for a channel */
             b_end_pending_wait(m);
-        b_add_call_without_waker(m, &v, r.err);
+        b_add_sleep_of_call_if_unexplained(m, &v, r.err);
         break;
     }
     if (v.blocked)

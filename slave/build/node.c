@@ -6,7 +6,7 @@
 #include <signal.h>
 
 #include "slave/build/node.h"
-#include "slave/build/plain.h"
+#include "slave/build/plain/plain.h"
 
 /* If a signal came while call `v` slept, the signal ended that sleep: gives the
  * signal's node the coordinate of the call. Keeps the signals that came before

@@ -302,8 +302,8 @@ void b_add_wait_without_waker(struct maker *m, uint32_t arc, uint64_t ns,
 /* Adds the sleep of call `v` like b_add_wait_without_waker(), unless a signal
  * from a recorded sender, from a timer or from outside of the run, or the
  * call's own timeout, ended it. `err`: error of the call; 0: none. */
-void b_add_call_without_waker(struct maker *m, const struct interval *v,
-                              uint32_t err);
+void b_add_sleep_of_call_if_unexplained(struct maker *m,
+                                        const struct interval *v, uint32_t err);
 /* Ends the pending wait, if there is one. The poll's node keeps the wait;
  * without a node, the wait counts as a poll after which nothing was read. */
 void b_end_pending_wait(struct maker *m);

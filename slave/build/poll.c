@@ -285,8 +285,8 @@ static void link_close_to_poll(struct build *b, const struct b_poll *p)
         b_set_cross(b, p->node, node, IPS_X_LIFETIME, 0);
 }
 
-/* For polls that waited for space: how far the sends of the end, and the reads
- * at the other end, had come when the current poll was called. */
+/* For polls that waited for space: the bytes that the polled end had sent, and
+ * that the other end had read, when the current poll was called. */
 struct poll_room {
     struct b_send_cursor send;
     uint64_t sent, read;

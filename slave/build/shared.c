@@ -10,7 +10,10 @@
  * they do, no unrecorded process took part, and the receives between get their
  * sends by position, counted from the first moment. If they do not, these
  * receives get no arcs, because an unrecorded process may have ended their
- * waits.
+ * waits. Sends that began after the last receive before the second moment do
+ * not count: another reader got them. A receive that slept gets no arc either
+ * if the send after its own may have woken it. The return of the last receive
+ * ends the last interval.
  *
  * A send that is under way at such a moment is counted before or after the
  * moment, whichever makes the sums equal. If neither does, the moment is

@@ -86,8 +86,8 @@ void b_add_wait_without_waker(struct maker *m, uint32_t arc, uint64_t ns,
         b->unended.v[b->unended.n++] = (struct ips_unended){ns, arc, by_node};
 }
 
-void b_add_call_without_waker(struct maker *m, const struct interval *v,
-                              uint32_t err)
+void b_add_sleep_of_call_if_unexplained(struct maker *m,
+                                        const struct interval *v, uint32_t err)
 {
     bool limit = err == EAGAIN || err == ETIMEDOUT || err == ETIME;
     bool broken = err == EPIPE || err == ECONNRESET;

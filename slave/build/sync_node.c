@@ -84,7 +84,8 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     }
     if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !has_spun(s)) {
         if (!second)
-            b_add_call_without_waker(m, v, s->err == EOWNERDEAD ? 0 : s->err);
+            b_add_sleep_of_call_if_unexplained(
+                m, v, s->err == EOWNERDEAD ? 0 : s->err);
         return 0;
     }
     if (has_spun(s) && waited >= B_BLOCKED_NS)

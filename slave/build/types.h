@@ -261,10 +261,12 @@ static inline bool b_may_wait_lack_release(uint32_t kind)
 struct b_retry {
     uint64_t from, to; /* call of the first try, call of the successful one */
     uint32_t stream;
-    uint32_t sync, join, chan; /* ACQUIRE, JOIN, channel of a RECV; or IPS_NONE
-                                */
-    bool whole;                /* the wait of the ACQUIRE covers all tries */
-    bool of_file; /* the tries were for the file (dev, ino): BLOCK op FOUND */
+    /* the successful try: its ACQUIRE, index in syncs; its JOIN, index in
+     * joins; the channel id of its RECV; else IPS_NONE */
+    uint32_t sync, join, chan;
+    bool whole;   /* the wait of the ACQUIRE covers all tries */
+    bool of_file; /* the tries were for the file (dev, ino); a BLOCK with op
+                     FOUND recorded them */
     uint32_t dev;
     uint64_t ino;
     uint32_t made; /* the MADE that created the file, index of mades; or

@@ -77,7 +77,7 @@ struct slave_arc_walk {
     uint32_t chain, node, end;
     uint32_t spun; /* next entry of b->spun */
     uint64_t came; /* CPU clock at the preceding node */
-    /* CPU clock at the arc's start and end, without spinning */
+    /* CPU clock at the arc's start, after its spinning, and at its end */
     uint64_t begin_ns, end_ns;
 };
 void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,

@@ -448,7 +448,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     if (!on)
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (n == SYS_futex)
-        return ips_futex_at(n, args, IPS_SITE);
+        return ips_call_futex_and_record(n, args, IPS_SITE);
     if (call_transfer_wrapper(&r, n, args, IPS_SITE) ||
         call_descriptor_wrapper(&r, n, args, IPS_SITE) ||
         call_file_wrapper(&r, n, args, IPS_SITE) ||

@@ -25,7 +25,7 @@ static bool is_wake_op(int op)
 #define REAL_CALL                                                              \
     REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5])
 
-long ips_futex_at(long n, const long args[6], uint64_t site)
+long ips_call_futex_and_record(long n, const long args[6], uint64_t site)
 {
     const volatile void *at = (const volatile void *)(uintptr_t)args[0];
     int op = (int)args[1] & FUTEX_CMD_MASK;

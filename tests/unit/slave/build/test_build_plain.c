@@ -1,6 +1,6 @@
-/* Plain records in the loops made for them (slave/build/plain.h) against the
- * general way, record by record: random threads that send and receive, long and
- * short records, over more channels than are kept at hand, with all between
+/* Plain records in the loops made for them (slave/build/plain/plain.h) against
+ * the general way, record by record: random threads that send and receive, long
+ * and short records, over more channels than are kept at hand, with all between
  * that such a loop must stop for. Would catch: a node, operation, count, cost
  * or row that the quick way makes otherwise, or leaves out, or makes twice.
  * Every other test that builds with tests/unit/help/recorder.h compares the two
