@@ -71,7 +71,7 @@ struct ips_build_input {
     /* output, progress for other threads to read; NULL: not wanted */
     atomic_uint *permille;
     /* for tests: use no fast path, not even for plain records
-     * (build/plain/plain.h)
+     * (build/plain.h)
      */
     bool general;
 };

@@ -256,7 +256,7 @@ struct build {
      * has walked the sends */
     struct b_send_cursor *asked;
     B_ARRAY(struct b_delay) delays;
-    /* slots of the fast path (build/plain/plain.h); NULL: this build does not
+    /* slots of the fast path (build/plain.h); NULL: this build does not
      * use it */
     struct b_plain_slots *plain;
     /* build/waits.c; NULL: no rows of single waits are wanted */
@@ -484,7 +484,7 @@ int b_make_weights(struct build *b) IPS_MUST_USE;    /* build/weights.c */
 void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum);
 int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE; /* build/sync_node.c */
 int b_list_waits_without_waker(struct build *b) IPS_MUST_USE; /* build/spin.c */
-int b_break_cycles(struct build *b) IPS_MUST_USE;          /* build/order.c */
+int b_break_cycles(struct build *b) IPS_MUST_USE;          /* build/causal.c */
 int b_make_times_consistent(struct build *b) IPS_MUST_USE; /* build/wall.c */
 void b_distribute_run_delays(struct build *b);             /* build/delay.c */
 struct b_delay_span b_first_delay_window(const struct build *b, uint32_t chain);

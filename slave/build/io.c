@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "slave/build/node.h"
-#include "slave/build/plain/plain.h"
+#include "slave/build/plain.h"
 
 static inline __attribute__((always_inline)) void
 decode_io_interval(struct maker *m, const struct ips_rec_io *r, bool send,

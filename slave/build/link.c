@@ -538,7 +538,10 @@ void b_make_lifetime_arcs(struct build *b)
         link_fork_and_exec(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < b->joins.n; i++) {
         const struct b_join *j = &b->joins.v[i];
-        if (j->child != IPS_NONE && j->ended)
-            b_set_cross(b, j->node, find_node_of_end(b, j), IPS_X_LIFETIME, 0);
+        if (j->child == IPS_NONE || !j->ended || j->node == IPS_NO_NODE)
+            continue;
+        uint32_t node = find_node_of_end(b, j);
+        if (ips_chain_of(&b->out->g, node) != ips_chain_of(&b->out->g, j->node))
+            b_set_cross(b, j->node, node, IPS_X_LIFETIME, 0);
     }
 }

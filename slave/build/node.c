@@ -6,7 +6,7 @@
 #include <signal.h>
 
 #include "slave/build/node.h"
-#include "slave/build/plain/plain.h"
+#include "slave/build/plain.h"
 
 /* If a signal came while call `v` slept, the signal ended that sleep: gives the
  * signal's node the coordinate of the call. Keeps the signals that came before
@@ -128,6 +128,11 @@ static void on_join(struct maker *m, const uint8_t *p)
     struct interval v;
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_join *j = &m->b->joins.v[m->next_join++];
+    if (j->kind == IPS_JOIN_GONE) {
+        j->node =
+            b_add_node(m->b, IPS_NODE_AUX, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
+        return;
+    }
     if (v.blocked)
         b_record_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
     j->node =

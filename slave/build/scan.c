@@ -2,7 +2,7 @@
  * collects the rare records (build/internal.h). */
 #include <errno.h>
 
-#include "slave/build/plain/plain.h"
+#include "slave/build/plain.h"
 
 const uint16_t b_rec_min[256] = {
 #define X(name, code, record, text) [code] = sizeof(struct record),

@@ -1,5 +1,5 @@
-/* Makes nodes of plain records (build/plain/plain.h). */
-#include "slave/build/plain/plain.h"
+/* Makes nodes of plain records (build/plain.h). */
+#include "slave/build/plain.h"
 
 #include "slave/build/match.h"
 #include "slave/build/node.h"

@@ -1,5 +1,5 @@
-/* Scans plain records (build/plain/plain.h). */
-#include "slave/build/plain/plain.h"
+/* Scans plain records (build/plain.h). */
+#include "slave/build/plain.h"
 
 /* The values that the scan collects from plain records. */
 struct plain_scan_sums {

@@ -240,13 +240,18 @@ void use_locks(void)
 {
     char name[] = "/dev/shm/i_fields-XXXXXX";
     int fd = mkstemp(name);
-    struct stat st;
+    struct stat st, in;
     must(fd >= 0 && unlink(name) == 0 && ftruncate(fd, 16384) == 0 &&
-         fstat(fd, &st) == 0);
+         fstat(fd, &st) == 0 && stat("/dev/shm", &in) == 0);
+    const uint64_t directory[] = {in.st_dev, in.st_ino};
     const char *base = strrchr(name, '/') + 1;
     for (int i = 0; i < 2; i++) { /* made, and removed */
-        want("RELEASE a=15 dev=0 ino=%lu object=0 value=1 err=0 in=use_locks",
-             (unsigned long)(fnv(FNV, base, strlen(base)) | 1));
+        want("RELEASE a=15 dev=0 ino=%lu object=%lu value=%d err=0 "
+             "in=use_locks",
+             (unsigned long)(fnv(FNV, base, strlen(base)) | 1),
+             i ? (unsigned long)(fnv(FNV, directory, sizeof(directory)) | 1)
+               : 0ul,
+             i + 1);
         if (i == 0)
             want("BLOCK a=%lu result=%lu op=14 err=0 ready=0 in=use_locks",
                  (unsigned long)st.st_dev, (unsigned long)st.st_ino);

@@ -1,4 +1,4 @@
-/* Plain records in the loops made for them (slave/build/plain/plain.h) against
+/* Plain records in the loops made for them (slave/build/plain.h) against
  * the general way, record by record: random threads that send and receive, long
  * and short records, over more channels than are kept at hand, with all between
  * that such a loop must stop for. Would catch: a node, operation, count, cost

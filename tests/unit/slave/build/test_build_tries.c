@@ -118,7 +118,7 @@ static void test_build_tries__until_a_process_is_gone(void **state)
         rec_join(p, IPS_JOIN_GONE, 9000, 9010, 30, 30, 0);
         rec_end(p, IPS_END_EXIT, 20000, 60, 0);
         struct ips_built *b = rec_alone(r);
-        uint32_t gone = rec_kind(b, 20, IPS_NODE_JOIN, 0);
+        uint32_t gone = AUX_OF(b, 20, 0);
         assert_arc(b, gone,
                    reaped ? rec_kind(b, 10, IPS_NODE_JOIN, 0) : rec_last(b, 30),
                    IPS_X_LIFETIME);

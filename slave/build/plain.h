@@ -7,8 +7,8 @@
  * continues. The result is the same, bit for bit (ips_build_input.general,
  * test_build_plain.c).
  */
-#ifndef IPS_SLAVE_BUILD_PLAIN_PLAIN_H
-#define IPS_SLAVE_BUILD_PLAIN_PLAIN_H
+#ifndef IPS_SLAVE_BUILD_PLAIN_H
+#define IPS_SLAVE_BUILD_PLAIN_H
 
 #include "slave/build/internal.h"
 
