@@ -179,6 +179,27 @@ static int compare_candidates_by_gain(const void *a, const void *b)
     return (p->amount > q->amount) - (p->amount < q->amount);
 }
 
+/* Whether findings of this kind say why other threads wait for a procedure. */
+static bool is_reason_to_wait(enum why_kind kind)
+{
+    return kind == WHY_LOCK || kind == WHY_IMBALANCE || kind == WHY_SERIAL;
+}
+
+/* A procedure for which other threads wait, and the finding that says why they
+ * do, may have the same gain but for chance. Then the reason comes first. */
+static void put_reasons_before_procedures(struct list *l)
+{
+    for (size_t i = 0; i + 1 < l->count; i++) {
+        struct candidate *p = &l->item[i], c = *p;
+        if (c.kind == WHY_PROCEDURE && is_reason_to_wait(p[1].kind) &&
+            why_share_ppm(c.amount->named_ns, c.amount->ns) >= WHY_NAMED_PPM &&
+            p[1].gain_ppm >= c.gain_ppm - c.gain_ppm / WHY_SAME_PARTS) {
+            *p = p[1];
+            p[1] = c;
+        }
+    }
+}
+
 /* Whether a finding of another kind already names this procedure. */
 static bool other_finding_names_procedure(const struct list *l,
                                           const struct why_amount *a)
@@ -371,6 +392,7 @@ bool why_apply_rules(const struct why_facts *f, struct arena *a,
         add_candidate(&l, WHY_PROCEDURE, &f->spinning);
     if (l.count)
         qsort(l.item, l.count, sizeof(*l.item), compare_candidates_by_gain);
+    put_reasons_before_procedures(&l);
     if (is_time_spread_over_procedures(f))
         add_candidate(&l, WHY_SPREAD, &f->amount[WHY_SPREAD]);
     for (size_t i = 0; i < l.count && i < WHY_TOP; i++)

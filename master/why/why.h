@@ -92,6 +92,8 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_PHASE_BUSY_PPM 666667u
 /* A cause counts as explained if other findings explain this share of it. */
 #define WHY_NAMED_PPM 600000u
+/* Gains that differ by at most one part in this many may be the same. */
+#define WHY_SAME_PARTS 20u
 /* LOCK: least share of a lock site's samples that show contention */
 #define WHY_LOCK_PROOF_PPM 100000u
 /* LOCK: least number of a lock site's samples that show contention */

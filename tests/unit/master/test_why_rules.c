@@ -115,6 +115,39 @@ static void test_rules__phase(void **state)
     assert_int_equal(find(&f).count, 3);
 }
 
+/* Would catch: a procedure that others wait for, because it holds a lock,
+ * before the lock, where their gains differ by chance; other findings in
+ * another order than that of their gains. */
+static void test_rules__the_reason_comes_first(void **state)
+{
+    (void)state;
+    static const struct {
+        enum why_kind kind;
+        uint64_t gain, named;
+        bool first;
+    } cases[] = {
+        {WHY_LOCK, 1900 * MS, 2400 * MS, true},
+        {WHY_LOCK, 1899 * MS, 2400 * MS, false},
+        {WHY_LOCK, 1900 * MS, 2399 * MS, false},
+        {WHY_SERIAL, 1900 * MS, 2400 * MS, true},
+        {WHY_IMBALANCE, 1900 * MS, 2400 * MS, true},
+        {WHY_OUTSIDE, 1900 * MS, 2400 * MS, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct why_facts f = facts();
+        struct why_amount p = amount();
+        p.location.procedure = "held";
+        p.named_ns = cases[i].named;
+        f.procedure = &p;
+        f.procedures = 1;
+        f.amount[cases[i].kind] = amount();
+        f.amount[cases[i].kind].gain_ns = cases[i].gain;
+        struct why_findings x = find(&f);
+        assert_int_equal(x.count, 2);
+        assert_int_equal(x.finding[!cases[i].first].kind, cases[i].kind);
+    }
+}
+
 static struct why_facts chatty(void)
 {
     struct why_facts f = facts();
@@ -396,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_rules__chatty),
         cmocka_unit_test(test_rules__spread),
         cmocka_unit_test(test_rules__procedure),
+        cmocka_unit_test(test_rules__the_reason_comes_first),
         cmocka_unit_test(test_rules__the_list_has_ten_places),
         cmocka_unit_test(test_doubts__of_the_run),
         cmocka_unit_test(test_doubts__of_a_finding),
