@@ -529,6 +529,28 @@ static bool shares_memory(const struct build *b, const struct b_stream *s)
     return false;
 }
 
+/* Whether another thread, or the parent, waits for the end of this chain. */
+static bool is_end_awaited(const struct build *b, uint32_t chain)
+{
+    const struct b_proc *p =
+        &b->procs[b->images[b->streams[b->chains[chain].first_stream].image]
+                      .proc];
+    bool awaited = p->end_chain == chain;
+    for (uint32_t i = 0; i < b->joins.n && !awaited; i++)
+        awaited = b->joins.v[i].child == chain;
+    return awaited;
+}
+
+/* A thread that naps until the process ends, as a timer thread does: whoever
+ * ended its naps, nothing came of it. */
+#define NOTHING_AFTER_NS 1000000u
+static bool is_last_and_in_vain(const struct build *b, const struct b_stream *s,
+                                const struct b_nap_run *y)
+{
+    return s->next == IPS_NONE && !is_end_awaited(b, s->chain) &&
+           s->last_ns <= ips_add_sat(y->to, NOTHING_AFTER_NS);
+}
+
 static bool advance_to_nap_run(struct maker *m, const struct interval *v)
 {
     const struct build *b = m->b;
@@ -541,8 +563,12 @@ static bool advance_to_nap_run(struct maker *m, const struct interval *v)
         if (v->t >= y->to)
             continue;
         if (y->from <= v->t && !y->known)
-            *y = (struct b_nap_run){y->from, y->to, stream, true,
-                                    shares_memory(b, m->s)};
+            *y = (struct b_nap_run){y->from,
+                                    y->to,
+                                    stream,
+                                    true,
+                                    shares_memory(b, m->s),
+                                    is_last_and_in_vain(b, m->s, y)};
         return y->from <= v->t && y->shared;
     }
 }
@@ -553,7 +579,8 @@ bool b_count_if_nap(struct maker *m, const struct interval *v)
         return true;
     if (!advance_to_nap_run(m, v))
         return false;
-    b_add_wait_without_waker(m, m->b->nodes, v->blocked_ns, false);
+    if (!m->b->nap_runs.v[m->next_nap_run].in_vain)
+        b_add_wait_without_waker(m, m->b->nodes, v->blocked_ns, false);
     b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     m->b->out->counts.idle++;
     return true;

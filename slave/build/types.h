@@ -278,9 +278,11 @@ struct b_retry {
 struct b_nap_run {
     uint64_t from, to; /* call of the first nap; return of the last */
     uint32_t stream;
-    bool known;  /* `shared` is valid */
-    bool shared; /* another thread or process can write to the napping thread's
-                    memory */
+    bool known;   /* `shared` and `in_vain` are valid */
+    bool shared;  /* another thread or process can write to the napping thread's
+                     memory */
+    bool in_vain; /* the thread did nothing more, and nobody waited for its end
+                   */
 };
 /* Tries that children made, with naps between (build/child_tries.c); in order
  * of stream and time. */

@@ -6,12 +6,14 @@
  * there to take it. `pingpong`: two processes on one core send 64 bytes of TCP
  * to and fro, so that every receive blocks; ns and both's CPU ns per round
  * trip. `lock`: a thread, not the only one, takes a mutex that is free and
- * gives it back; ns of its CPU (ipsrun --locks=all records that).
+ * gives it back; ns of its CPU (ipsrun --locks=all records that). `files`: ns
+ * of a stat, of an open and close, and of a creation and removal.
  *
- * Usage: bench_calls socketpair|pipe|tcp|event|pingpong|lock ROUNDS
+ * Usage: bench_calls socketpair|pipe|tcp|event|pingpong|lock|files ROUNDS
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -22,6 +24,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -157,6 +160,36 @@ static int lock(uint64_t rounds)
            pthread_join(thread, NULL);
 }
 
+/* Two files in turn: each test is of another path than the one before. */
+static int files(uint64_t rounds)
+{
+    static const char *const there[] = {"/bin/sh", "/etc/passwd"};
+    char name[] = "/tmp/bench_calls.XXXXXX";
+    struct stat st;
+    int made = mkstemp(name);
+    if (made < 0 || close(made) || unlink(name))
+        return 1;
+    uint64_t t0 = thread_ns();
+    for (uint64_t i = 0; i < rounds; i++)
+        if (stat(there[i % 2], &st))
+            return 1;
+    uint64_t t1 = thread_ns();
+    for (uint64_t i = 0; i < rounds; i++)
+        if (close(open(there[1], O_RDONLY | O_CLOEXEC)))
+            return 1;
+    uint64_t t2 = thread_ns();
+    for (uint64_t i = 0; i < rounds; i++)
+        if (close(open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) ||
+            unlink(name))
+            return 1;
+    uint64_t t3 = thread_ns();
+    printf("stat_ns %.1f open_ns %.1f create_ns %.1f\n",
+           (double)(t1 - t0) / (double)rounds,
+           (double)(t2 - t1) / (double)rounds,
+           (double)(t3 - t2) / (double)rounds);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "socketpair";
@@ -167,6 +200,8 @@ int main(int argc, char **argv)
         return event(rounds);
     if (rounds && strcmp(kind, "lock") == 0)
         return lock(rounds);
+    if (rounds && strcmp(kind, "files") == 0)
+        return files(rounds);
     if (rounds && strcmp(kind, "pingpong") == 0)
         return pingpong(rounds);
     if (rounds == 0 || open_pair(kind, fd) < 0) {

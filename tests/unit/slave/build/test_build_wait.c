@@ -349,6 +349,36 @@ static void test_build_wait__lengths_of_naps(void **state)
     }
 }
 
+/* Would catch: the naps of a thread that does nothing more until its process
+ * ends, as timer threads do, reported as waits of unknown end; not reported,
+ * though another thread waits for the end of that thread, or it works later. */
+static void test_build_wait__naps_in_vain(void **state)
+{
+    (void)state;
+    enum { VAIN, JOINED, WORKS, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        struct recorder *r = rec_new();
+        rs s = lone(r), y = rec_stream(r, 10, 11, 1);
+        rec_fork(s, IPS_FORK_THREAD, 2, 3, 1, 1, 11, 5);
+        rec_start(y, IPS_START_THREAD, 3, 0)->fork_seq = 5;
+        uint64_t t = 1000, cpu = 1000;
+        for (int i = 0; i < 20; i++)
+            nap(y, &t, &cpu, 400, 1000000, 0x77);
+        if (way == WORKS)
+            rec_send(y, 2, t + 2000000, cpu + 2000000, 10);
+        if (way == JOINED) {
+            rec_end(y, IPS_END_THREAD, t + 10, cpu + 10, 0);
+            rec_join(s, IPS_JOIN_THREAD, 100, t + 20, 10, 0, 5);
+        }
+        rec_end(s, IPS_END_EXIT, t + 3000000, 40, 0);
+        struct ips_built *b = rec_alone(r);
+        assert_int_equal(b->counts.external, 0);
+        assert_int_equal(b->counts.idle, 20);
+        assert_int_equal(b->unended_count, way == VAIN ? 0 : 20);
+        rec_free(r);
+    }
+}
+
 /* Would catch: one nap that a busy machine makes long, which ends the tries,
  * and weighs as a sleep. */
 static void test_build_wait__one_long_nap(void **state)
@@ -497,6 +527,7 @@ int main(void)
         cmocka_unit_test(test_build_wait__sleep),
         cmocka_unit_test(test_build_wait__naps_of_tries),
         cmocka_unit_test(test_build_wait__lengths_of_naps),
+        cmocka_unit_test(test_build_wait__naps_in_vain),
         cmocka_unit_test(test_build_wait__one_long_nap),
         cmocka_unit_test(test_build_wait__naps_that_are_sleeps),
         cmocka_unit_test(test_build_wait__handler_inside_a_call),
