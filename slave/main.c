@@ -101,7 +101,8 @@ static void on_drain_timer(evutil_socket_t fd, short what, void *arg)
         s->had_run = true;
     /* A turn that comes late was no idle time: this process was stopped or got
      * no CPU, and so perhaps was the master, which keeps us alive. */
-    s->busy_ns += ips_sub_sat(now, s->turn_due_ns);
+    s->busy_ns =
+        ips_min_u64(now, s->busy_ns + ips_sub_sat(now, s->turn_due_ns));
     s->turn_due_ns = now + wait;
     if (s->opt.is_private)
         end_private_slave_if_idle(s, now);

@@ -185,19 +185,26 @@ static bool is_reason_to_wait(enum why_kind kind)
     return kind == WHY_LOCK || kind == WHY_IMBALANCE || kind == WHY_SERIAL;
 }
 
+/* Whether the candidate says why others wait for the one before it, a
+ * procedure, and may gain as much. */
+static bool is_reason_for_procedure(const struct candidate *c)
+{
+    const struct candidate *p = c - 1;
+    return is_reason_to_wait(c->kind) && p->kind == WHY_PROCEDURE &&
+           why_share_ppm(p->amount->named_ns, p->amount->ns) >= WHY_NAMED_PPM &&
+           c->gain_ppm >= p->gain_ppm - p->gain_ppm / WHY_SAME_PARTS;
+}
+
 /* A procedure for which other threads wait, and the finding that says why they
  * do, may have the same gain but for chance. Then the reason comes first. */
 static void put_reasons_before_procedures(struct list *l)
 {
-    for (size_t i = 0; i + 1 < l->count; i++) {
-        struct candidate *p = &l->item[i], c = *p;
-        if (c.kind == WHY_PROCEDURE && is_reason_to_wait(p[1].kind) &&
-            why_share_ppm(c.amount->named_ns, c.amount->ns) >= WHY_NAMED_PPM &&
-            p[1].gain_ppm >= c.gain_ppm - c.gain_ppm / WHY_SAME_PARTS) {
-            *p = p[1];
-            p[1] = c;
+    for (size_t i = 1; i < l->count; i++)
+        for (size_t k = i; k > 0 && is_reason_for_procedure(&l->item[k]); k--) {
+            const struct candidate c = l->item[k];
+            l->item[k] = l->item[k - 1];
+            l->item[k - 1] = c;
         }
-    }
 }
 
 /* Whether a finding of another kind already names this procedure. */

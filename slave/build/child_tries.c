@@ -20,6 +20,9 @@
 
 /* ---- rounds ---- */
 
+/* At most so many changes of a name are looked at for one creation. */
+#define LOOK_BACK 512u
+
 struct round {
     uint32_t children;
     /* Sums of hashes of the commands, and of the commands with their exit
@@ -36,8 +39,8 @@ struct loop {
     uint64_t from, nap_ret_ns;
 };
 
-/* Returns a hash of the command line that the process ran last; the same for
- * all processes that ran the program of their parent. */
+/* Returns a hash of the command line that the process ran last; 0 if it went on
+ * with the program of its parent. */
 static uint64_t hash_command(const struct build *b, uint32_t proc)
 {
     const struct b_proc *p = &b->procs[proc];
@@ -76,7 +79,7 @@ static void add_child(const struct build *b, struct round *r, uint32_t join)
         r->from = b->forks.v[b->procs[j->child_proc].fork].t;
         r->first_join = join;
     }
-    r->commands += slave_wordhash(1, result, sizeof(*result));
+    r->commands += result[0];
     r->results += slave_wordhash(2, result, sizeof(result));
     r->final_join = join;
 }
@@ -110,10 +113,11 @@ static int add_loop(struct build *b, const struct loop *y,
     b->child_tries.v[b->child_tries.n++] =
         (struct b_child_tries){.from = y->from,
                                .last_from = y->last.from,
-                               .to = b->joins.v[r->final_join].t_ret,
+                               .to = r->from,
                                .stream = b->joins.v[r->final_join].stream,
                                .first_join = r->first_join,
                                .final_join = r->final_join,
+                               .named = r->commands != 0,
                                .taken = IPS_NONE,
                                .freed = IPS_NONE};
     return 0;
@@ -128,7 +132,7 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
          rc == 0 && i < b->joins.n && b->joins.v[i].stream == stream; i++) {
         const struct b_join *j = &b->joins.v[i];
         if (j->child_proc == IPS_NONE || !j->ended ||
-            j->kind == IPS_JOIN_GONE ||
+            b->procs[j->child_proc].join != i ||
             b->procs[j->child_proc].fork == IPS_NONE)
             continue;
         if (j->nap_ret_ns > y.nap_ret_ns)
@@ -188,11 +192,11 @@ static uint32_t find_release_that_freed_name(struct build *b,
         else
             high = mid;
     }
-    while (low-- > 0) {
+    for (uint32_t k = 0; k < LOOK_BACK && low-- > 0; k++) {
         const struct b_sync *r = &b->syncs.v[order[low]];
         if (r->ino != a->ino || r->t < from)
             break;
-        if (r->value == B_NAME_FREED &&
+        if (r->value == B_NAME_FREED && r->object == a->object &&
             process_of_sync(b, r) != process_of_sync(b, a))
             return order[low];
     }
@@ -277,7 +281,8 @@ static const struct b_child_tries *find_loop_around(const struct build *b,
             high = mid;
     }
     const struct b_child_tries *y = &b->child_tries.v[low];
-    return low < b->child_tries.n && y->stream == stream && y->from <= from
+    return low < b->child_tries.n && y->stream == stream && y->from <= from &&
+                   (y->named || y->freed != IPS_NONE)
                ? y
                : NULL;
 }

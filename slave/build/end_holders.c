@@ -384,15 +384,6 @@ int b_find_end_releases(struct build *b)
     return rc;
 }
 
-/* An exec and the end of a process close descriptors some time after their
- * record. */
-bool b_was_closed_before(const struct build *b, uint32_t node, uint64_t t)
-{
-    const struct ips_graph *g = &b->out->g;
-    return g->kind[node] == IPS_NODE_AUX && g->site[node] != IPS_NONE &&
-           g->t_ns[node] < t;
-}
-
 uint32_t b_find_close_of_end_before(const struct build *b, uint32_t end,
                                     uint64_t t_ns, uint32_t sleeper, bool eof)
 {
@@ -411,11 +402,10 @@ uint32_t b_find_close_of_end_before(const struct build *b, uint32_t end,
     /* A record is stamped before its event: an exec closes descriptors, and a
      * process ends, after the stamp. So a close by the sleeper itself may have
      * a later stamp than the close that woke it. The sleeper's own closes were
-     * over before it slept: skip them. If there are no others, nobody recorded
-     * held the end: a descriptor was lost with the message that carried it. */
+     * over before it slept: skip them. */
     for (uint32_t i = low, n = 0; i > 0 && n < OWN_CLOSES; i--, n++)
         if (sleeper == IPS_NONE ||
             ips_chain_of(&b->out->g, v[i - 1].node) != sleeper)
             return v[i - 1].node;
-    return IPS_NO_NODE;
+    return low ? v[low - 1].node : IPS_NO_NODE;
 }

@@ -694,7 +694,5 @@ static inline uint32_t b_get_end_node(const struct build *b, uint32_t chain)
  * did. `eof`: a shutdown of `end` counts as its release, too. */
 uint32_t b_find_close_of_end_before(const struct build *b, uint32_t end,
                                     uint64_t t_ns, uint32_t sleeper, bool eof);
-/* Whether this is a close that was over before `t`. */
-bool b_was_closed_before(const struct build *b, uint32_t node, uint64_t t);
 
 #endif

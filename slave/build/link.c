@@ -410,6 +410,9 @@ static void link_join(struct links *l, struct b_join *j)
     if (j->child_proc == proc)
         /* damaged records: no process waits for itself */
         j->child_proc = IPS_NONE;
+    if (j->kind == IPS_JOIN_GONE && j->child_proc != IPS_NONE &&
+        b->procs[j->child_proc].last_ns > j->t_ret)
+        j->child_proc = IPS_NONE; /* another process had the pid before */
     if (j->child_proc == IPS_NONE || !j->ended)
         return;
     struct b_proc *child = &b->procs[j->child_proc];
@@ -538,7 +541,8 @@ void b_make_lifetime_arcs(struct build *b)
         link_fork_and_exec(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < b->joins.n; i++) {
         const struct b_join *j = &b->joins.v[i];
-        if (j->child == IPS_NONE || !j->ended || j->node == IPS_NO_NODE)
+        if (j->child == IPS_NONE || !j->ended || j->node == IPS_NO_NODE ||
+            (j->kind == IPS_JOIN_GONE && b->out->procs[j->child_proc].open))
             continue;
         uint32_t node = find_node_of_end(b, j);
         if (ips_chain_of(&b->out->g, node) != ips_chain_of(&b->out->g, j->node))

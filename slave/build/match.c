@@ -479,12 +479,14 @@ static void mark_send_preempted(struct build *b, struct b_send *send)
 static uint32_t find_close_during_send(const struct build *b, uint32_t to,
                                        const struct b_send *send)
 {
-    uint32_t node = to == IPS_NONE
-                        ? IPS_NO_NODE
-                        : b_find_close_of_end_before(b, to, send->t_ret,
-                                                     send->chain, false);
-    return node != IPS_NO_NODE && b->out->g.t_ns[node] >= send->t ? node
-                                                                  : IPS_NO_NODE;
+    if (to == IPS_NONE || !b->out->ends[to].closed ||
+        !b->ends[to].release_count)
+        return IPS_NO_NODE;
+    const struct b_release_event *last = b->releases.v +
+                                         b->ends[to].first_release +
+                                         b->ends[to].release_count - 1;
+    return last->t >= send->t && last->t <= send->t_ret ? last->node
+                                                        : IPS_NO_NODE;
 }
 
 /* Makes the arc to each send that blocked for space, from the last receive that
@@ -509,8 +511,10 @@ void b_match_blocked_sends(struct build *b, struct b_full_sends *k)
         /* A reader that was preempted in its call returns later than it made
          * the space. */
         bool during = r > 0 && reads[r - 1].t_ret >= send->t;
-        if (!during && r < k->count && reads[r].t <= send->t_ret)
+        if (!during && r < k->count && reads[r].t <= send->t_ret) {
             last = reads[r].node;
+            during = true;
+        }
         uint64_t unread = ips_sub_sat(b_clamp_pos(sent), b_clamp_pos(read));
         uint32_t closed = during || unread < FULL_BYTES
                               ? IPS_NO_NODE
@@ -604,14 +608,28 @@ static uint32_t chain_if_node_slept(const struct build *b, uint32_t node)
     return g->wait[node] ? ips_chain_of(g, node) : IPS_NONE;
 }
 
-/* What closed the stream before this time, by some margin, did not wake the
- * thread that slept in this call. */
-#define CLOSED_EARLY_NS 20000000u
-static uint64_t earliest_wake_ns(const struct build *b, const struct b_event *e)
+/* A call that returned an end-of-file, and was off the CPU for longer than
+ * this, slept; a shorter one may have been preempted. */
+#define EOF_SLEPT_NS 100000000u
+/* A thread that slept did not wait for a close so long before. Some are late:
+ * an exec and the end of a process close descriptors some time after their
+ * record.
+ */
+#define CLOSED_EARLY_NS 1000000000u
+
+/* Whether the thread slept in this call, but not until the close at `node`: it
+ * closed the end itself, or the close was over long before. Then nobody
+ * recorded held the end, as if a descriptor was lost with the message that
+ * carried it. */
+static bool was_closed_before_sleep(const struct build *b,
+                                    const struct b_event *e, uint32_t node)
 {
-    uint64_t slept = b->out->g.wait[e->node];
-    return slept ? ips_sub_sat(ips_sub_sat(e->t_ret, slept), CLOSED_EARLY_NS)
-                 : 0;
+    const struct ips_graph *g = &b->out->g;
+    uint64_t slept = g->wait[e->node];
+    return slept >= EOF_SLEPT_NS &&
+           (ips_chain_of(g, node) == ips_chain_of(g, e->node) ||
+            ips_add_sat(g->t_ns[node], CLOSED_EARLY_NS) <
+                ips_sub_sat(e->t_ret, slept));
 }
 
 bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
@@ -648,9 +666,8 @@ static void make_eof_or_accept_arc(struct build *b, const struct b_event *e)
         node = b_find_close_of_end_before(b, from, e->t_ret,
                                           chain_if_node_slept(b, e->node),
                                           e->kind == B_EOF);
-        if (node != IPS_NO_NODE &&
-            b_was_closed_before(b, node, earliest_wake_ns(b, e)))
-            node = IPS_NO_NODE; /* it is not known who held the end then */
+        if (node != IPS_NO_NODE && was_closed_before_sleep(b, e, node))
+            node = IPS_NO_NODE;
         if (e->kind == B_EOF &&
             b_link_own_shutdown(b, e->node, e->end, e->t_ret, node))
             return;

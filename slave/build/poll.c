@@ -278,8 +278,11 @@ static void link_close_to_poll(struct build *b, const struct b_poll *p)
     if (local && (hung_up || had_stream_ended(b, from, p->t_ret)))
         node = b_find_close_of_end_before(
             b, from, p->t_ret, ips_chain_of(&b->out->g, p->node), true);
-    /* the stream was open at the call */
-    if (node != IPS_NO_NODE && b_was_closed_before(b, node, p->t))
+    /* The stream was open at the call, so a close stamped before the call did
+     * not end the poll. But an exec or the end of a process may have ended it,
+     * because they close descriptors some time after their record. */
+    if (node != IPS_NO_NODE && b->out->g.kind[node] == IPS_NODE_AUX &&
+        b->out->g.site[node] != IPS_NONE && b->out->g.t_ns[node] < p->t)
         node = IPS_NO_NODE;
     if (!b_link_own_shutdown(b, p->node, p->end, p->t_ret, node))
         b_set_cross(b, p->node, node, IPS_X_LIFETIME, 0);

@@ -451,6 +451,22 @@ static bool has_recorded_cause(const struct build *b, const struct b_retry *y)
     return c && c->end_recv != IPS_NONE && b->ends[c->end_recv].local;
 }
 
+/* Returns the process whose event let the last try of `y` succeed; or IPS_NONE.
+ */
+static uint32_t process_of_cause(const struct build *b, const struct b_retry *y)
+{
+    uint32_t stream;
+    if (y->join != IPS_NONE)
+        return b->joins.v[y->join].child_proc;
+    if (y->of_file && y->made != IPS_NONE)
+        stream = b->mades.v[y->made].stream;
+    else if (y->sync != IPS_NONE && b->syncs.v[y->sync].cause != IPS_NONE)
+        stream = b->syncs.v[b->syncs.v[y->sync].cause].stream;
+    else
+        return IPS_NONE;
+    return b->images[b->streams[stream].image].proc;
+}
+
 /* A shell naps by running a child that sleeps. Returns whether the process is
  * such a child: its parent started it and waited for it between two tries. */
 static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
@@ -473,7 +489,7 @@ static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
     }
     const struct b_retry *y = &b->retries.v[low];
     return low < b->retries.n && y->stream == j->stream && y->from <= begun &&
-           has_recorded_cause(b, y);
+           has_recorded_cause(b, y) && process_of_cause(b, y) != proc;
 }
 
 /* limit of the conditions that a thread tries alternately, with naps between */

@@ -287,8 +287,10 @@ struct b_nap_run {
 /* Tries that children made, with naps between (build/child_tries.c); in order
  * of stream and time. */
 struct b_child_tries {
-    uint64_t from, last_from, to; /* start of the first round and of the last
-                                     one that failed; end of the loop */
+    /* start of the first round, of the last one that failed, and of the one
+     * that succeeded */
+    uint64_t from, last_from, to;
+    bool named; /* the commands are known, of one child at least */
     uint32_t stream;
     uint32_t first_join, final_join; /* the joins of the round that succeeded */
     /* RELEASEs of kind WATCH: the creation of a file by that round, and the

@@ -160,9 +160,11 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *f = REAL(fopen)(path, mode);
     int fd = f ? record_open(f->_fileno, true, call, IPS_SITE) : -1;
-    record_created_or_missing_at_open(fd, AT_FDCWD, path,
-                                      mode && mode[0] != 'r' ? O_CREAT : 0,
-                                      call, IPS_SITE);
+    int flags = !mode || mode[0] == 'r' ? 0
+                : strchr(mode, 'x')     ? O_CREAT | O_EXCL
+                                        : O_CREAT;
+    record_created_or_missing_at_open(fd, AT_FDCWD, path, flags, call,
+                                      IPS_SITE);
     return f;
 }
 FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);

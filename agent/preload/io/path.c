@@ -150,7 +150,8 @@ int ips_note_file_existence_test(int at, const char *path, int r, uint64_t site)
     pid_t process = process_of_path(path);
     uint64_t key = process ? 0 : path_key(at, path);
     if (process) {
-        ips_note_process_test(process, r >= 0, call, site);
+        bool exists = r >= 0 || ips_sys3(SYS_kill, process, 0, 0) != -ESRCH;
+        ips_note_process_test(process, exists, call, site);
     } else if (r >= 0) {
         record_file_found_after_tests(at, path, key, site);
         ips_retry_note_failure(IPS_RETRY_GONE, key, &call);
@@ -225,17 +226,16 @@ int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
 /* ---- watched directories ------------------------------------------------- */
 
-/* Records that a call made at `call` created the file at `path`, or removed it
- * (`directory`: its directory's id): writes a RELEASE record of kind WATCH. */
-static void record_name_change_for_watchers(const char *path,
-                                            uint64_t directory,
+/* Records that a call made at `call` created or removed the file at `path`:
+ * writes a RELEASE record of kind WATCH. */
+static void record_name_change_for_watchers(int at, const char *path,
                                             enum ips_name_change change,
                                             struct ips_moment call,
                                             uint64_t site)
 {
     struct ips_sync_object name =
         sync_object_of_watched_file(path, strlen(path));
-    name.object = directory;
+    name.object = directory_id_of_path(at, path);
     ips_record_release(IPS_SYNC_WATCH, &name, call, (int)change, site);
 }
 
@@ -259,10 +259,10 @@ bool ips_record_inotify_read(const struct ips_io *io, const void *events,
 
 /* ---- calls that create or remove a file ---------------------------------- */
 
-static void record_file_made(const char *path, const struct stat *st,
+static void record_file_made(int at, const char *path, const struct stat *st,
                              struct ips_moment call, uint64_t site)
 {
-    record_name_change_for_watchers(path, 0, IPS_NAME_TAKEN, call, site);
+    record_name_change_for_watchers(at, path, IPS_NAME_TAKEN, call, site);
     record_file_found_or_made(IPS_OP_MADE, st, call, call, site);
 }
 
@@ -280,26 +280,35 @@ void ips_record_open_to_create(int at, const char *path, int fd, int flags,
     if (flags & O_EXCL)
         record_name_free_after_tests(at, path, path_key(at, path), call, site);
     if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
-        record_file_made(path, &st, call, site);
+        record_file_made(at, path, &st, call, site);
 }
 
-/* Records a call that returned `r` and, if that is 0, created a file at `path`.
+/* Records a call that returned `r` and, if that is 0, put a file at `path`.
  * `call` is the moment just before the call. Returns `r`. */
-static int record_file_created(int at, const char *path, int r,
-                               struct ips_moment call, uint64_t site)
+static int record_file_placed(int at, const char *path, int r,
+                              struct ips_moment call, uint64_t site)
 {
     struct stat st;
     int saved = errno;
-    if (r < 0 && saved == EEXIST && path && !ips_sys_quiet)
-        ips_retry_note_failure(IPS_RETRY_GONE, path_key(at, path), &call);
-    if (r == 0 && !ips_sys_quiet) {
-        record_name_free_after_tests(at, path, path_key(at, path), call, site);
-        if (ips_sys6(SYS_newfstatat, at, (long)path, (long)&st,
-                     AT_SYMLINK_NOFOLLOW, 0, 0) == 0)
-            record_file_made(path, &st, call, site);
-    }
+    if (r == 0 && !ips_sys_quiet &&
+        ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, AT_SYMLINK_NOFOLLOW,
+                 0, 0) == 0)
+        record_file_made(at, path, &st, call, site);
     errno = saved;
     return r;
+}
+
+/* The same of a call that fails if there is a file at `path` already. */
+static int record_file_created(int at, const char *path, int r,
+                               struct ips_moment call, uint64_t site)
+{
+    int saved = errno;
+    if (r < 0 && saved == EEXIST && path && !ips_sys_quiet)
+        ips_retry_note_failure(IPS_RETRY_GONE, path_key(at, path), &call);
+    if (r == 0 && !ips_sys_quiet)
+        record_name_free_after_tests(at, path, path_key(at, path), call, site);
+    errno = saved;
+    return record_file_placed(at, path, r, call, site);
 }
 
 static int record_file_removed(int at, const char *path, int r,
@@ -307,8 +316,7 @@ static int record_file_removed(int at, const char *path, int r,
 {
     int saved = errno;
     if (r == 0)
-        record_name_change_for_watchers(path, directory_id_of_path(at, path),
-                                        IPS_NAME_FREED, call, site);
+        record_name_change_for_watchers(at, path, IPS_NAME_FREED, call, site);
     errno = saved;
     return r;
 }
@@ -333,29 +341,33 @@ static int record_file_removed(int at, const char *path, int r,
     } while (0)
 
 /* Body of a wrapper: `real_call` gives the file at `from` the path `to`. */
-#define RENAME(from_at, from, at, to, real_call)                               \
+#define RENAME(from_at, from, at, to, flags, real_call)                        \
     do {                                                                       \
         if (!ips_wrap_must_record())                                           \
             return real_call;                                                  \
         struct ips_moment call = ips_call_moment();                            \
-        int r = record_file_removed(from_at, from, real_call, call, IPS_SITE); \
-        return record_file_created(at, to, r, call, IPS_SITE);                 \
+        int r = real_call;                                                     \
+        if (!((flags)&RENAME_EXCHANGE))                                        \
+            (void)record_file_removed(from_at, from, r, call, IPS_SITE);       \
+        return (flags)&RENAME_NOREPLACE                                        \
+                   ? record_file_created(at, to, r, call, IPS_SITE)            \
+                   : record_file_placed(at, to, r, call, IPS_SITE);            \
     } while (0)
 
 IPS_EXPORT int rename(const char *from, const char *to)
 {
-    RENAME(AT_FDCWD, from, AT_FDCWD, to, REAL(rename)(from, to));
+    RENAME(AT_FDCWD, from, AT_FDCWD, to, 0u, REAL(rename)(from, to));
 }
 
 IPS_EXPORT int renameat(int from_at, const char *from, int at, const char *to)
 {
-    RENAME(from_at, from, at, to, REAL(renameat)(from_at, from, at, to));
+    RENAME(from_at, from, at, to, 0u, REAL(renameat)(from_at, from, at, to));
 }
 
 IPS_EXPORT int renameat2(int from_at, const char *from, int at, const char *to,
                          unsigned flags)
 {
-    RENAME(from_at, from, at, to,
+    RENAME(from_at, from, at, to, flags,
            REAL(renameat2)(from_at, from, at, to, flags));
 }
 

@@ -28,6 +28,8 @@ static void start_child_stream(const struct parent_identity *from)
     /* after a fork in a signal handler: the calls under way are the parent's */
     ips_me.open_depth = 0;
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
+    if (ips_me.extra) /* its tries so far were the parent's */
+        memset(ips_me.extra->retry, 0, sizeof(ips_me.extra->retry));
     ips_wrap_identify_standard_fds();
     ips_thread_store_own_tid();
     ips_report_start_cost(cpu);

@@ -249,8 +249,7 @@ void use_locks(void)
         want("RELEASE a=15 dev=0 ino=%lu object=%lu value=%d err=0 "
              "in=use_locks",
              (unsigned long)(fnv(FNV, base, strlen(base)) | 1),
-             i ? (unsigned long)(fnv(FNV, directory, sizeof(directory)) | 1)
-               : 0ul,
+             (unsigned long)(fnv(FNV, directory, sizeof(directory)) | 1),
              i + 1);
         if (i == 0)
             want("BLOCK a=%lu result=%lu op=14 err=0 ready=0 in=use_locks",

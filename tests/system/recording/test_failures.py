@@ -254,8 +254,7 @@ class Run:
     def object(self, r):
         """By address, or (of what has a file or a number) by that."""
         if LOCKS[r["a"]] == "WATCH": # the file's name
-            freed = r["type"] == "RELEASE" and r["value"] == 2
-            assert r["dev"] == 0 and bool(r["object"]) == freed
+            assert r["dev"] == 0 and bool(r["object"]) == (r["type"] == "RELEASE")
             return self.objects.get(r["ino"])
         if LOCKS[r["a"]] == "LISTEN": # a network, and a port in it
             assert r["object"] == socket.AF_INET

@@ -146,6 +146,17 @@ static void test_rules__the_reason_comes_first(void **state)
         assert_int_equal(x.count, 2);
         assert_int_equal(x.finding[!cases[i].first].kind, cases[i].kind);
     }
+    /* past two procedures */
+    struct why_facts f = facts();
+    struct why_amount p[2] = {amount(), amount()};
+    p[0].named_ns = p[1].named_ns = 2400 * MS;
+    p[0].location.procedure = "held";
+    p[1].location.procedure = "held, too";
+    f.procedure = p;
+    f.procedures = 2;
+    f.amount[WHY_LOCK] = amount();
+    f.amount[WHY_LOCK].gain_ns = 1950 * MS;
+    assert_int_equal(find(&f).finding[0].kind, WHY_LOCK);
 }
 
 static struct why_facts chatty(void)

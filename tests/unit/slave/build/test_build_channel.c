@@ -99,16 +99,19 @@ static void test_build_channel__preempted_send_had_room(void **state)
 }
 
 /* Would catch: a send that the reader's end or close cut short without an arc
- * from it; a reader that closes while a small send is preempted, or that made
- * room during the send, taken for the cause. */
+ * from it; a reader that closes while a small send is preempted, that made room
+ * during the send, or that another process with the end outlives, taken for the
+ * cause. */
 static void test_build_channel__send_cut_short(void **state)
 {
     (void)state;
     static const struct {
         int64_t len;
-        bool reads, cut;
-    } cases[] = {
-        {65536, false, true}, {30000, false, false}, {65536, true, false}};
+        bool reads, held, cut;
+    } cases[] = {{65536, false, false, true},
+                 {30000, false, false, false},
+                 {65536, true, false, false},
+                 {65536, false, true, false}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct recorder *r = rec_new();
         rs w = process(r, 10), p = process(r, 20);
@@ -119,6 +122,11 @@ static void test_build_channel__send_cut_short(void **state)
             rec_recv(p, 1, 8000, 8700, 390, 100);
         rec_close(p, 1, 8900, 400, IPS_CLOSE_FD);
         rec_end(p, IPS_END_EXIT, 9500, 410, 0);
+        if (cases[i].held) {
+            rs q = process(r, 30);
+            rec_pipe(q, 1, 2, IPS_SIDE_READ, 5);
+            rec_end(q, IPS_END_EXIT, 9900, 5, 0);
+        }
         struct ips_built *b = rec_build(r);
         uint32_t back = SEND(b, 10, 0) + 1;
         if (cases[i].cut)
@@ -361,9 +369,9 @@ static void test_build_channel__eof_that_nobody_recorded(void **state)
         rs c = child(r, p, 30, 10);
         rec_close(c, other ? 2 : 1, 20, 1, IPS_CLOSE_FD);
         rec_close(c, other ? 1 : 2, 22, 1, IPS_CLOSE_FD);
-        rec_end(c, IPS_END_EXIT, 90000000, 20, 0);
+        rec_end(c, IPS_END_EXIT, 9000000000, 20, 0);
         rec_close(p, 2, other ? 15 : 45, 5, IPS_CLOSE_FD);
-        rec_recv(p, 1, 30000000, 60000000, 6, 0);
+        rec_recv(p, 1, 2000000000, 6000000000, 6, 0);
         struct ips_built *b = rec_build(r);
         assert_int_equal(b->g.xkind[RECV(b, 10, 0)], IPS_X_NONE);
         assert_int_equal(b->unended_count, 1);
