@@ -184,7 +184,10 @@ def test_turns_end_to_end(cluster):
     answer = cluster.json("path", run)
     sure = answer["certificate"]
     assert sure["any"] > 0 and sure["any_unmatched"] <= 1 + sure["any"] // 4
-    assert 0 < sure["any_on_path"] <= sure["any"]
+    assert sure["any_on_path"] <= sure["any"]
+    # the waits themselves may take more CPU than what ends them, but not more time
+    wall = cluster.json("path", run, "--weighting", "wall")["certificate"]
+    assert 0 < wall["any_on_path"] <= wall["any"]
     check_length(answer)
     assert "resource arcs off" in [lane["lane"] for lane in sure["lanes"]]
     other = cluster.json("path", run, "--engine", "contract")
