@@ -616,9 +616,11 @@ bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
 static inline bool ips_retry_end_run(enum ips_retry_kind kind, uint64_t key,
                                      struct ips_retry_series *run)
 {
-    return unlikely(ips_me.extra && ips_me.extra->retry[kind].count) &&
+    return unlikely(ips_me.extra && ips_me.extra->retry_next[kind]) &&
            ips_retry_end_run_slow(kind, key, run);
 }
+/* Forgets the tries for `key`: the thread itself changed the condition. */
+void ips_retry_forget(enum ips_retry_kind kind, uint64_t key);
 /* Writes a BLOCK record with op RETRY. To be called before the successful try,
  * made at `call`, is recorded. */
 void ips_retry_record(const struct ips_retry_series *run,

@@ -58,9 +58,12 @@ struct ips_retry_series {
     uint64_t key;         /* identifies the condition */
     uint64_t first, last; /* stamps of the calls that failed */
     uint64_t cpu;         /* CPU time at `first` */
-    uint32_t naps;        /* ips_extra.naps at `first` */
+    uint32_t naps;        /* number of sleeps so far, at `last` */
     uint32_t count;       /* failed tests; 0: no series */
+    uint32_t spaced;      /* failed tests with a sleep since the one before */
 };
+/* So many conditions of one kind a thread may test in turn. */
+#define IPS_RETRY_SERIES 4u
 
 /* A program file that was examined and found traced: exec_target.c. */
 struct ips_traced_file {
@@ -77,7 +80,8 @@ struct ips_extra {
     struct ips_cpu_baseline mark_baseline;
     struct ips_stack_recent_slot stacks[IPS_STACKS_RECENT];
     struct ips_trylock_series tries;
-    struct ips_retry_series retry[IPS_RETRY_KINDS];
+    struct ips_retry_series retry[IPS_RETRY_KINDS][IPS_RETRY_SERIES];
+    uint8_t retry_next[IPS_RETRY_KINDS]; /* the series to be replaced next */
     uint32_t naps;  /* sleeps, and waits that timed out, so far */
     uint32_t joins; /* waits for children so far: each may be a sleep, too */
     struct ips_traced_file seen[IPS_SEEN];

@@ -2,10 +2,9 @@
  * `until COMMAND; do sleep 1; done` of a shell, and the same in a program that
  * runs commands.
  *
- * All children that one thread waits for between two naps are one round. Rounds
- * of one loop run the same commands with the same results, and the last round
- * has another result: then the command no longer failed, and the loop ended.
- * The naps before it count as idle time, because the thread waited for whatever
+ * All children that one thread waits for between two naps are one round. If a
+ * command has another result than in the round before, the loop may have waited
+ * for that: the naps count as idle time, because the thread waited for whatever
  * changed the result. A loop whose results never change is periodic work, and
  * its sleeps count as sleeps.
  *
@@ -23,17 +22,22 @@
 /* At most so many changes of a name are looked at for one creation. */
 #define LOOK_BACK 512u
 
+/* At most so many children of a round are compared. */
+#define ROUND_MAX 16u
+
 struct round {
     uint32_t children;
-    /* Sums of hashes of the commands, and of the commands with their exit
-     * status: the children of a pipeline may end in any order. */
-    uint64_t commands, results;
+    struct {
+        uint64_t command;
+        uint32_t status;
+    } child[ROUND_MAX];
     uint64_t from;                   /* when the first child was forked */
     uint32_t first_join, final_join; /* indexes in joins */
 };
 
 /* The loop of one stream that may be under way: the round before the last nap,
- * and the start of the first round that was like it. */
+ * and the start of the first round since which each had a result of the one
+ * before. */
 struct loop {
     struct round last;
     uint64_t from, nap_ret_ns;
@@ -74,34 +78,48 @@ static bool is_nap_child(const struct build *b, const struct b_join *j)
 static void add_child(const struct build *b, struct round *r, uint32_t join)
 {
     const struct b_join *j = &b->joins.v[join];
-    const uint64_t result[] = {hash_command(b, j->child_proc), j->status};
-    if (r->children++ == 0) {
+    if (r->children == 0) {
         r->from = b->forks.v[b->procs[j->child_proc].fork].t;
         r->first_join = join;
     }
-    r->commands += result[0];
-    r->results += slave_wordhash(2, result, sizeof(result));
     r->final_join = join;
+    if (r->children == ROUND_MAX)
+        return;
+    r->child[r->children].command = hash_command(b, j->child_proc);
+    r->child[r->children++].status = j->status;
+}
+
+enum result { OTHER_COMMAND, SAME_RESULT, OTHER_RESULT };
+
+/* Compares child `i` of `r` with those of the round before it that ran the same
+ * command. */
+static enum result compare_with_last_round(const struct loop *y,
+                                           const struct round *r, uint32_t i)
+{
+    enum result result = OTHER_COMMAND;
+    for (uint32_t k = 0; k < y->last.children; k++) {
+        if (y->last.child[k].command != r->child[i].command)
+            continue;
+        if (y->last.child[k].status == r->child[i].status)
+            return SAME_RESULT;
+        result = OTHER_RESULT;
+    }
+    return result;
 }
 
 /* A nap that ended at `t_ret` comes after round `r`. */
 static void end_round(struct loop *y, struct round *r, uint64_t t_ret)
 {
+    bool same = false;
     y->nap_ret_ns = t_ret;
     if (r->children == 0)
         return;
-    if (y->last.children != r->children || y->last.results != r->results)
+    for (uint32_t i = 0; i < r->children && !same; i++)
+        same = compare_with_last_round(y, r, i) == SAME_RESULT;
+    if (!same)
         y->from = r->from;
     y->last = *r;
-    *r = (struct round){0};
-}
-
-/* Whether `r`, which goes on, ends the loop: as many children as in the round
- * before ran the same commands, with another result. */
-static bool ends_loop(const struct loop *y, const struct round *r)
-{
-    return r->children == y->last.children && r->commands == y->last.commands &&
-           r->results != y->last.results;
+    r->children = 0;
 }
 
 static int add_loop(struct build *b, const struct loop *y,
@@ -117,7 +135,7 @@ static int add_loop(struct build *b, const struct loop *y,
                                .stream = b->joins.v[r->final_join].stream,
                                .first_join = r->first_join,
                                .final_join = r->final_join,
-                               .named = r->commands != 0,
+                               .named = r->child[r->children - 1].command != 0,
                                .taken = IPS_NONE,
                                .freed = IPS_NONE};
     return 0;
@@ -125,8 +143,8 @@ static int add_loop(struct build *b, const struct loop *y,
 
 static int find_loops_of_stream(struct build *b, uint32_t stream)
 {
-    struct loop y = {0};
-    struct round r = {0};
+    struct loop y = {.nap_ret_ns = 0};
+    struct round r = {.children = 0};
     int rc = 0;
     for (uint32_t i = b->streams[stream].first_join;
          rc == 0 && i < b->joins.n && b->joins.v[i].stream == stream; i++) {
@@ -144,11 +162,10 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
             continue;
         }
         add_child(b, &r, i);
-        if (!ends_loop(&y, &r))
+        if (compare_with_last_round(&y, &r, r.children - 1) != OTHER_RESULT)
             continue;
         rc = add_loop(b, &y, &r);
-        y = (struct loop){.nap_ret_ns = y.nap_ret_ns};
-        r = (struct round){0};
+        y.last.children = r.children = 0;
     }
     return rc;
 }

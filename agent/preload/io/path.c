@@ -315,8 +315,10 @@ static int record_file_removed(int at, const char *path, int r,
                                struct ips_moment call, uint64_t site)
 {
     int saved = errno;
-    if (r == 0)
+    if (r == 0) {
+        ips_retry_forget(IPS_RETRY_GONE, path_key(at, path));
         record_name_change_for_watchers(at, path, IPS_NAME_FREED, call, site);
+    }
     errno = saved;
     return r;
 }

@@ -7,8 +7,9 @@
  * without a sleep between leave no RETRY (they are spinning:
  * agent/preload/io/spin.c), nor do tries that never succeed.
  *
- * State: for each thread, one run of tries of each kind (ips_extra), allocated
- * at the first failed try. Tries in a signal handler may end a run early.
+ * State: for each thread, some series of tries of each kind (ips_extra),
+ * allocated at the first failed try. Tries in a signal handler may end a run
+ * early.
  */
 #include "agent/preload/wrap.h"
 
@@ -21,6 +22,16 @@ static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
     return extra->naps + (kind >= IPS_RETRY_PATH ? extra->joins : 0);
 }
 
+static struct ips_retry_series *
+find_series(struct ips_extra *extra, enum ips_retry_kind kind, uint64_t key)
+{
+    struct ips_retry_series *v = extra->retry[kind];
+    for (uint32_t i = 0; i < IPS_RETRY_SERIES; i++)
+        if (v[i].count && v[i].key == key)
+            return &v[i];
+    return NULL;
+}
+
 /* Sleeps are counted from the first failed try; earlier ones do not matter. */
 void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
                             const struct ips_moment *call)
@@ -28,28 +39,44 @@ void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
     struct ips_extra *extra = ips_extra_get_or_map();
     if (!extra)
         return;
-    struct ips_retry_series *run = &extra->retry[kind];
-    run->last = call->t;
-    if (run->count && run->key == key) {
-        run->count += run->count < UINT32_MAX;
-        return;
+    struct ips_retry_series *run = find_series(extra, kind, key);
+    const uint32_t naps = count_sleeps_so_far(extra, kind);
+    if (!run) {
+        run = &extra->retry[kind][extra->retry_next[kind]++ % IPS_RETRY_SERIES];
+        run->key = key;
+        run->first = call->t;
+        run->cpu = call->cpu;
+        run->naps = naps;
+        run->count = run->spaced = 0;
     }
-    run->key = key;
-    run->first = call->t;
-    run->cpu = call->cpu;
-    run->naps = count_sleeps_so_far(extra, kind);
-    run->count = 1;
+    run->last = call->t;
+    run->count += run->count < UINT32_MAX;
+    run->spaced += run->naps != naps;
+    run->naps = naps;
 }
 
 bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
                             struct ips_retry_series *run)
 {
     struct ips_extra *extra = ips_me.extra;
-    *run = extra->retry[kind];
-    if (run->key != key)
+    struct ips_retry_series *found = find_series(extra, kind, key);
+    if (!found)
         return false;
-    extra->retry[kind].count = 0;
-    return run->naps != count_sleeps_so_far(extra, kind);
+    *run = *found;
+    found->count = 0;
+    /* A thread that finds a file or process, and later finds it gone, need not
+     * have waited for that: only who looked again after a sleep did. */
+    bool waited = kind < IPS_RETRY_GONE && run->count;
+    return run->spaced > 0 ||
+           (waited && run->naps != count_sleeps_so_far(extra, kind));
+}
+
+void ips_retry_forget(enum ips_retry_kind kind, uint64_t key)
+{
+    struct ips_retry_series *found =
+        ips_me.extra ? find_series(ips_me.extra, kind, key) : NULL;
+    if (found)
+        found->count = 0;
 }
 
 void ips_retry_record(const struct ips_retry_series *run,

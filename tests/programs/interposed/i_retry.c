@@ -10,8 +10,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,13 +199,20 @@ static void end_it(int fd)
         fail("remove");
 }
 
-static sem_t *held; /* the ender has what it holds */
+/* What both share: whether the ender has what it holds, and how often the other
+ * has tried. */
+static struct {
+    sem_t held;
+    atomic_int tries;
+} * shared;
 
 static void *ender(void *unused)
 {
     int fd = hold();
     (void)unused;
-    sem_post(held);
+    sem_post(&shared->held);
+    while (atomic_load(&shared->tries) < 3)
+        sched_yield();
     until_asleep(waiter);
     compute(ms);
     end_it(fd);
@@ -212,13 +221,13 @@ static void *ender(void *unused)
 
 static void begin_ender(pthread_t *t)
 {
-    held = mmap(NULL, sizeof(*held), PROT_READ | PROT_WRITE,
-                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    sem_init(held, 1, 0);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sem_init(&shared->held, 1, 0);
     if (is(where, "thread")) {
         if (pthread_create(t, NULL, ender, NULL))
             fail("pthread_create");
-        sem_wait(held);
+        sem_wait(&shared->held);
         return;
     }
     child = fork();
@@ -228,7 +237,7 @@ static void begin_ender(pthread_t *t)
             pause();
         _exit(0);
     }
-    sem_wait(held);
+    sem_wait(&shared->held);
 }
 
 /* ---- who tries ---- */
@@ -381,8 +390,10 @@ int main(int argc, char **argv)
     waiter = getpid();
     begin();
     begin_ender(&t);
-    while (!try_it())
+    while (!try_it()) {
+        atomic_fetch_add(&shared->tries, 1);
         nap();
+    }
     compute(ms);
     remove(path);
     unlink(other_path);

@@ -97,13 +97,36 @@ def test_loops_of_a_shell(cluster, build, tmp_path, name):
     """Would catch: a loop of a shell that ends when something is gone, or when a command no
     longer fails, whose sleeps are on the path."""
     c = cluster()
-    script = LOOPS[name].replace("LONG", str(MS * 5)).replace("SHORT", str(MS))
+    script = LOOPS[name].replace("LONG", str(MS * 10)).replace("SHORT", str(MS))
     c.ipsrun(["bash", "-c", "cd \"$2\"; " + script, "bash", build.program("compute_ms"),
               str(tmp_path)], name="r", check=True)
     c.wait_closed("r")
     path = c.json("path", "r")
     assert asleep(path) < MS * 1e6
-    assert 5.9e6 * MS <= path["t_max_ns"] <= path["elapsed_ns"]
+    assert 10.9e6 * MS <= path["t_max_ns"] <= path["elapsed_ns"]
+
+
+# $1 computes. Nothing of these waits for the other: the sleeps are work by the clock.
+PERIODIC = {
+    "one who looks before its work":
+        "job() { for i in 1 2 3 4 5; do [ -f $1 ]; > $1; $C SHORT; [ -f $1 ] && rm $1; sleep 0.05\n"
+        "done; }\njob a & sleep 0.02; job b; wait",
+    "looks at both ends":
+        "> a; [ -f a ]; for i in 1 2 3 4 5; do $C SHORT; sleep 0.05; done; rm a; ! [ -f a ]",
+}
+
+
+@pytest.mark.parametrize("name", PERIODIC)
+def test_periodic_work_with_files(cluster, build, tmp_path, name):
+    """Would catch: sleeps of a program that looks at files, but waits for none, taken for naps
+    between tries, so that the path is too short."""
+    c = cluster()
+    script = "C=$1; cd \"$2\"; " + PERIODIC[name].replace("SHORT", str(MS // 4))
+    c.ipsrun(["bash", "-c", script, "bash", build.program("compute_ms"), str(tmp_path)],
+             name="r", check=True)
+    c.wait_closed("r")
+    path = c.json("path", "r")
+    assert asleep(path) > 4 * 50e6
 
 
 def test_a_command_that_no_longer_fails(cluster, build, tmp_path):

@@ -206,15 +206,18 @@ static void test_build_tries__by_children(void **state)
         {NULL, "", 1, 0, "", false},
         {"curl x", "grep y", 1, 0, "grep y", true},
         {"curl x", "grep y", 0, 0, "grep y", false},
+        {"date", "grep y", 1, 0, "grep y", true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct loop y = begin_loop();
         for (int round = 0; round < 3; round++) {
+            /* in the last round, date does not run any more */
+            bool logs = cases[i].first && strcmp(cases[i].first, "date") == 0;
             if (cases[i].first && round == 0)
                 run(&y, cases[i].first, 0);
             run(&y, round < 2 ? cases[i].second : cases[i].last,
                 round < 2 ? cases[i].failed : cases[i].done);
-            if (cases[i].first && round > 0)
+            if (cases[i].first && round > 0 && !(logs && round == 2))
                 run(&y, cases[i].first, 0);
             if (round < 2)
                 nap(&y);
