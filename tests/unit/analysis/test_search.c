@@ -498,6 +498,27 @@ static void test_search__alike_only_if_all_is_equal(void **state)
     }
 }
 
+/* Would catch: machines called alike whose messages to a third one, from it, or
+ * between the two differ. */
+static void test_search__alike_only_if_all_pairs_are(void **state)
+{
+    (void)state;
+    for (uint32_t pair = 0; pair < 9; pair++) {
+        uint32_t medium[9] = {0}, alike[3];
+        struct ips_replay_machine machine[3] = {
+            {.cores = 2}, {.cores = 2}, {.cores = 3}};
+        const struct ips_replay_ask ask = {.machine = machine,
+                                           .machine_count = 3,
+                                           .medium_count = 2,
+                                           .medium = medium};
+        const struct ips_search_ask of = {.machine_count = 3};
+        medium[pair] = 1;
+        ips_search_find_alike_machines(&ask, &of, alike);
+        assert_int_equal(alike[1], pair == 8 ? 0 : 1); /* 8: the third's own */
+        assert_int_equal(alike[2], 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_search__by_hand),
         cmocka_unit_test(test_search__refuses),
         cmocka_unit_test(test_search__alike_only_if_all_is_equal),
+        cmocka_unit_test(test_search__alike_only_if_all_pairs_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
