@@ -54,6 +54,8 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_find_child_tries(b);
     if (rc == 0)
+        b_exclude_naps_before_own_part(b);
+    if (rc == 0)
         rc = b_make_nodes(b);
     if (rc == 0)
         rc = b_find_end_releases(b);

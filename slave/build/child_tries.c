@@ -41,6 +41,10 @@ struct round {
 struct loop {
     struct round last;
     uint64_t from, nap_ret_ns;
+    /* The command that ended the last loop, 0: none. If it runs again after a
+     * nap, the loop did not end. */
+    uint64_t changed;
+    bool napped;
 };
 
 /* Returns a hash of the command line that the process ran last; 0 if it went on
@@ -112,6 +116,7 @@ static void end_round(struct loop *y, struct round *r, uint64_t t_ret)
 {
     bool same = false;
     y->nap_ret_ns = t_ret;
+    y->napped = true;
     if (r->children == 0)
         return;
     for (uint32_t i = 0; i < r->children && !same; i++)
@@ -120,6 +125,13 @@ static void end_round(struct loop *y, struct round *r, uint64_t t_ret)
         y->from = r->from;
     y->last = *r;
     r->children = 0;
+}
+
+/* Whether the last child of `r` shows that the loop before goes on. */
+static bool runs_on(const struct loop *y, const struct round *r)
+{
+    return y->changed && y->napped &&
+           r->child[r->children - 1].command == y->changed;
 }
 
 static int add_loop(struct build *b, const struct loop *y,
@@ -162,9 +174,15 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
             continue;
         }
         add_child(b, &r, i);
+        if (runs_on(&y, &r)) {
+            b->child_tries.n--; /* it did not end: it is periodic work */
+            y.changed = 0;
+        }
         if (compare_with_last_round(&y, &r, r.children - 1) != OTHER_RESULT)
             continue;
         rc = add_loop(b, &y, &r);
+        y.changed = r.child[r.children - 1].command;
+        y.napped = false;
         y.last.children = r.children = 0;
     }
     return rc;
@@ -220,6 +238,15 @@ static uint32_t find_release_that_freed_name(struct build *b,
     return IPS_NONE;
 }
 
+/* Whether the thread itself began the process, in this loop. */
+static bool was_begun_by_loop(const struct build *b,
+                              const struct b_child_tries *y, uint32_t proc)
+{
+    uint32_t fork = b->procs[proc].fork;
+    return fork != IPS_NONE && b->forks.v[fork].stream == y->stream &&
+           b->forks.v[fork].t >= y->from;
+}
+
 /* Looks for a name that the stream created. */
 static void find_freed_name_of_stream(struct build *b, const uint32_t *order,
                                       uint32_t n, uint32_t stream,
@@ -234,6 +261,12 @@ static void find_freed_name_of_stream(struct build *b, const uint32_t *order,
         y->freed = find_release_that_freed_name(b, order, n, i, y->last_from);
         if (y->freed == IPS_NONE)
             continue;
+        if (was_begun_by_loop(b, y,
+                              process_of_sync(b, &b->syncs.v[y->freed]))) {
+            y->freed = IPS_NONE;
+            y->named = false; /* it waited for nobody */
+            return;
+        }
         b->syncs.v[i].used = b->syncs.v[y->freed].used = true;
         return;
     }

@@ -401,6 +401,7 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
 int b_match_awaited_files(struct build *b) IPS_MUST_USE; /* before `node` */
 void b_make_awaited_file_arcs(struct build *b);
 int b_find_child_tries(struct build *b) IPS_MUST_USE; /* child_tries.c */
+void b_exclude_naps_before_own_part(struct build *b); /* own_part.c */
 void b_make_child_try_arcs(struct build *b);
 void b_set_retried_join(struct build *b, const struct b_stream *s, uint64_t t);
 int b_scan_retry_acquire(struct build *b, const struct b_stream *s,

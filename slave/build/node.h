@@ -331,6 +331,12 @@ static inline bool b_is_nested_epoll_pending(const struct maker *m)
  * tries test a condition that no record shows. It counts such a nap. */
 void b_make_file_event_node(struct maker *m, const struct ips_rec_io *r);
 bool b_count_if_nap(struct maker *m, const struct interval *v);
+/* The conditions that a thread tries alternately, with naps between: so many at
+ * most. */
+#define B_TURNS 8u
+/* Returns the process whose event let the last try of `y` succeed; IPS_NONE:
+ * not known, or the tries are receives. */
+uint32_t b_process_of_cause(const struct build *b, const struct b_retry *y);
 /* build/child_tries.c: the same of a nap between tries by children. */
 bool b_count_nap_between_child_tries(struct maker *m, const struct interval *v);
 

@@ -451,9 +451,7 @@ static bool has_recorded_cause(const struct build *b, const struct b_retry *y)
     return c && c->end_recv != IPS_NONE && b->ends[c->end_recv].local;
 }
 
-/* Returns the process whose event let the last try of `y` succeed; or IPS_NONE.
- */
-static uint32_t process_of_cause(const struct build *b, const struct b_retry *y)
+uint32_t b_process_of_cause(const struct build *b, const struct b_retry *y)
 {
     uint32_t stream;
     if (y->join != IPS_NONE)
@@ -489,11 +487,8 @@ static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
     }
     const struct b_retry *y = &b->retries.v[low];
     return low < b->retries.n && y->stream == j->stream && y->from <= begun &&
-           has_recorded_cause(b, y) && process_of_cause(b, y) != proc;
+           has_recorded_cause(b, y) && b_process_of_cause(b, y) != proc;
 }
-
-/* limit of the conditions that a thread tries alternately, with naps between */
-#define TURNS 8u
 
 static bool count_nap_of_retry(struct maker *m, const struct interval *v)
 {
@@ -503,7 +498,7 @@ static bool count_nap_of_retry(struct maker *m, const struct interval *v)
            b->retries.v[at].to <= v->t)
         at++;
     m->next_retry = at;
-    for (uint32_t n = 0; n < TURNS && at + n < b->retries.n; n++) {
+    for (uint32_t n = 0; n < B_TURNS && at + n < b->retries.n; n++) {
         const struct b_retry *y = &b->retries.v[at + n];
         if (y->stream != stream)
             break;

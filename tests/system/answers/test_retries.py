@@ -111,6 +111,9 @@ PERIODIC = {
     "one who looks before its work":
         "job() { for i in 1 2 3 4 5; do [ -f $1 ]; > $1; $C SHORT; [ -f $1 ] && rm $1; sleep 0.05\n"
         "done; }\njob a & sleep 0.02; job b; wait",
+    "ends its own child":
+        "sleep 9 & p=$!; for i in 1 2 3 4 5; do kill -0 $p; sleep 0.05; done; kill $p\n"
+        "wait $p; kill -0 $p || $C SHORT",
     "looks at both ends":
         "> a; [ -f a ]; for i in 1 2 3 4 5; do $C SHORT; sleep 0.05; done; rm a; ! [ -f a ]",
 }

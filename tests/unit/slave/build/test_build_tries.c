@@ -139,6 +139,60 @@ static void test_build_tries__until_a_process_is_gone(void **state)
     }
 }
 
+/* Would catch: naps of a thread that itself set in motion what it then waits
+ * for (by a signal, a fork, a message, a close), which count as naps although
+ * nobody worked on it yet; those after it not counted; a signal or message to
+ * another process, or a fork of another one, taken for that. 20 naps twice, and
+ * acts in between; 10, or its child 30, frees the name. */
+static void test_build_tries__own_part(void **state)
+{
+    (void)state;
+    enum { KILLS, FORKS, SENDS, CLOSES, ACTS };
+    for (int act = 0; act < ACTS; act++)
+        for (int concerns = 0; concerns < 2; concerns++) {
+            struct recorder *r = rec_new();
+            rs w = process(r, 10), other = process(r, 40), p = process(r, 20);
+            rec_pipe(p, 1, 5, IPS_SIDE_WRITE, 7);
+            rec_pipe(concerns ? w : other, 1, 5, IPS_SIDE_READ, 7);
+            put(p, IPS_OP_SLEEP, 1100, 4900, 20, 0);
+            if (act == KILLS) {
+                struct ips_rec_signal *k =
+                    rec_put(p, IPS_REC_KILL, sizeof(*k), 10, 5000);
+                k->pid = concerns ? 10 : 40;
+                k->cpu = 20;
+            }
+            if (act == SENDS)
+                rec_send(p, 1, 5000, 20, 5);
+            if (act == CLOSES)
+                rec_close(p, 1, 5000, 20, IPS_CLOSE_FD);
+            rs c = act == FORKS ? child(r, p, 30, 5000) : NULL;
+            put(p, IPS_OP_SLEEP, 5200, 8900, 20, 0);
+            rec_io(p, IPS_REC_BLOCK, 0, 1000, 9000, 20, 30, 2)->op =
+                IPS_OP_RETRY;
+            struct ips_rec_sync *a =
+                rec_put(p, IPS_REC_ACQUIRE, sizeof(*a), IPS_SYNC_WATCH, 8000);
+            *a = (struct ips_rec_sync){.h = a->h,
+                                       .t_ret = 9000,
+                                       .cpu = 30,
+                                       .cpu_ret = 30,
+                                       .ino = 5,
+                                       .object = 70,
+                                       .value = TRIED};
+            rec_end(p, IPS_END_EXIT, 20000, 60, 0);
+            put_name(c && concerns ? c : w, IPS_REC_RELEASE, 8800, 10, 5, 70,
+                     FREED);
+            rec_end(w, IPS_END_EXIT, 9900, 402, 0);
+            rec_end(other, IPS_END_EXIT, 9900, 402, 0);
+            if (c)
+                rec_end(c, IPS_END_EXIT, 9900, 402, 0);
+            struct ips_built *b = rec_alone(r);
+            assert_int_equal(b->counts.external, concerns);
+            assert_int_equal(WAITED(b, 20, IPS_WAIT_SPIN),
+                             concerns ? 3700 : 3700 + 3800);
+            rec_free(r);
+        }
+}
+
 /* ---- tries by children ---- */
 
 struct loop {
@@ -232,6 +286,22 @@ static void test_build_tries__by_children(void **state)
     }
 }
 
+/* Would catch: periodic work taken for tries because the result of a command
+ * changes once, although the command goes on to run after each sleep. */
+static void test_build_tries__that_go_on(void **state)
+{
+    (void)state;
+    struct loop y = begin_loop();
+    for (int round = 0; round < 5; round++) {
+        run(&y, "check", round == 2);
+        nap(&y);
+    }
+    struct ips_built *b = end_loop(&y);
+    assert_int_equal(b->unended_count, 0);
+    assert_int_equal(b->counts.external, 5);
+    rec_free(y.r);
+}
+
 /* Would catch: the directory that serves as a lock without an arc from its
  * removal to the child that made it; an arc from a removal before the last try
  * that failed, or in another directory; naps reported although their end is
@@ -274,7 +344,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_tries__until_a_name_is_free),
         cmocka_unit_test(test_build_tries__until_a_process_is_gone),
+        cmocka_unit_test(test_build_tries__own_part),
         cmocka_unit_test(test_build_tries__by_children),
+        cmocka_unit_test(test_build_tries__that_go_on),
         cmocka_unit_test(test_build_tries__for_a_lock_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

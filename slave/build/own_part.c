@@ -1,0 +1,156 @@
+/* Naps of a thread that itself set in motion what let its last try succeed: it
+ * forked the process that did it, sent it a signal or a message, closed its
+ * channel, or let it go on. Until then, nobody worked on what the thread waited
+ * for; so its naps before are sleeps, as of a program that does something by
+ * the clock and looks in between. Only the naps after that are a wait.
+ *
+ * Runs after the causes of tries are known, before nodes are made. Reads the
+ * records of streams that have such tries once more. */
+#include "slave/build/node.h"
+
+/* limit of the ancestors that are looked at */
+#define ANCESTORS 64u
+
+struct part {
+    struct build *b;
+    uint32_t stream;
+    uint32_t next_fork, next_kill; /* entries of the next records */
+    uint32_t first, end;           /* the stream's tries that are not over */
+};
+
+/* Whether `proc` is the process `of` or a descendant of it. */
+static bool descends_from(const struct build *b, uint32_t proc, uint32_t of)
+{
+    for (uint32_t n = 0; n < ANCESTORS && proc != IPS_NONE; n++) {
+        if (proc == of)
+            return true;
+        proc = b->out->procs[proc].parent;
+    }
+    return false;
+}
+
+static bool has_end(const struct build *b, uint32_t proc, uint32_t end)
+{
+    const struct b_proc *p = &b->procs[proc];
+    for (uint32_t k = 0; k < p->image_count && end != IPS_NONE; k++) {
+        const struct b_image *im = &b->images[p->first_image + k];
+        for (uint32_t i = 0; i < im->chan_count; i++) {
+            const struct b_chan *c = &b->chans.v[im->first_chan + i];
+            if (c->end_recv == end || c->end_send == end)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a send to, or a close of, channel `id` may reach the process. */
+static bool does_channel_lead_to(const struct part *x, uint32_t id,
+                                 uint32_t proc)
+{
+    const struct build *b = x->b;
+    const struct b_chan *c = b_find_chan(b, b->streams[x->stream].image, id);
+    if (!c)
+        return false;
+    return (c->end_send != IPS_NONE &&
+            has_end(b, proc, b->out->ends[c->end_send].peer_end)) ||
+           (c->end_recv != IPS_NONE &&
+            has_end(b, proc, b->out->ends[c->end_recv].peer_end));
+}
+
+static bool may_kill_reach(const struct build *b, const struct b_kill *k,
+                           uint32_t proc)
+{
+    for (uint32_t n = 0; n < ANCESTORS && proc != IPS_NONE; n++) {
+        if (k->to_group || k->pid == b->out->procs[proc].pid)
+            return true;
+        proc = b->out->procs[proc].parent;
+    }
+    return false;
+}
+
+/* Whether the record, of which `fork` or `kill` is the entry, may have set the
+ * success of `y` in motion. */
+static bool has_part_in_success(const struct part *x, const struct b_retry *y,
+                                uint32_t type, uint32_t id,
+                                const struct b_fork *fork,
+                                const struct b_kill *kill)
+{
+    const struct build *b = x->b;
+    uint32_t cause = b_process_of_cause(b, y);
+    if (type == IPS_REC_SEND && y->chan == id)
+        return true; /* it got an answer */
+    if (cause == IPS_NONE)
+        return false;
+    if (fork)
+        return fork->child_proc == IPS_NONE ||
+               descends_from(b, cause, fork->child_proc);
+    if (kill)
+        return may_kill_reach(b, kill, cause);
+    return does_channel_lead_to(x, id, cause);
+}
+
+static void apply_record(struct part *x, uint32_t type, const uint8_t *p)
+{
+    struct build *b = x->b;
+    struct ips_rec_head h;
+    memcpy(&h, p, sizeof(h));
+    const struct b_fork *fork = NULL;
+    const struct b_kill *kill = NULL;
+    if (type == IPS_REC_FORK && x->next_fork < b->forks.n)
+        fork = &b->forks.v[x->next_fork++];
+    else if (type == IPS_REC_KILL && x->next_kill < b->kills.n)
+        kill = &b->kills.v[x->next_kill++];
+    else if (type != IPS_REC_SEND && type != IPS_REC_CLOSE)
+        return;
+    uint64_t t = b_stamp_to_ns(&b->streams[x->stream].clock, h.word, h.t);
+    while (x->first < x->end && b->retries.v[x->first].to < t)
+        x->first++;
+    for (uint32_t i = x->first; i < x->end && i < x->first + B_TURNS; i++) {
+        struct b_retry *y = &b->retries.v[i];
+        if (!y->whole && y->from <= t && t <= y->to &&
+            has_part_in_success(x, y, type, h.a, fork, kill))
+            y->from = t;
+    }
+}
+
+/* The same of what lets other threads go on: releases that ended a wait, and
+ * files that were awaited. */
+static void apply_releases(struct part *x)
+{
+    struct build *b = x->b;
+    for (uint32_t i = x->first; i < x->end; i++) {
+        struct b_retry *y = &b->retries.v[i];
+        for (uint32_t k = b->streams[x->stream].first_sync;
+             k < b->syncs.n && b->syncs.v[k].stream == x->stream; k++) {
+            const struct b_sync *r = &b->syncs.v[k];
+            if (r->release && r->used && r->t >= y->from && r->t <= y->to)
+                y->from = y->whole ? y->from : r->t;
+        }
+        for (uint32_t k = b->streams[x->stream].first_made;
+             k < b->mades.n && b->mades.v[k].stream == x->stream; k++)
+            if (b->mades.v[k].used && b->mades.v[k].t >= y->from &&
+                b->mades.v[k].t <= y->to)
+                y->from = y->whole ? y->from : b->mades.v[k].t;
+    }
+}
+
+void b_exclude_naps_before_own_part(struct build *b)
+{
+    for (uint32_t i = 0; i < b->in->stream_count; i++) {
+        const struct b_stream *s = &b->streams[i];
+        struct part x = {.b = b,
+                         .stream = i,
+                         .next_fork = s->first_fork,
+                         .next_kill = s->first_kill,
+                         .first = s->first_retry};
+        x.end = i + 1 < b->in->stream_count ? b->streams[i + 1].first_retry
+                                            : b->retries.n;
+        if (x.first == x.end)
+            continue;
+        apply_releases(&x);
+        struct b_walk walk = {.in = s->in};
+        uint32_t type, len;
+        for (const uint8_t *p; (p = b_next_record(&walk, &type, &len));)
+            apply_record(&x, type, p);
+    }
+}
