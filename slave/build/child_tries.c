@@ -45,6 +45,7 @@ struct loop {
      * nap, the loop did not end. */
     uint64_t changed;
     bool napped;
+    struct round ended; /* the round before that one */
 };
 
 /* Returns a hash of the command line that the process ran last; 0 if it went on
@@ -127,11 +128,19 @@ static void end_round(struct loop *y, struct round *r, uint64_t t_ret)
     r->children = 0;
 }
 
-/* Whether the last child of `r` shows that the loop before goes on. */
-static bool runs_on(const struct loop *y, const struct round *r)
+/* Whether the last child of `r` shows that the loop before goes on: it runs the
+ * same command after a nap, and no command that is not of the loop came before.
+ */
+static bool runs_on(struct loop *y, const struct round *r)
 {
-    return y->changed && y->napped &&
-           r->child[r->children - 1].command == y->changed;
+    const uint64_t command = r->child[r->children - 1].command;
+    bool of_loop = false;
+    for (uint32_t k = 0; k < y->ended.children; k++)
+        of_loop |= y->ended.child[k].command == command;
+    bool again = y->changed && command == y->changed;
+    if (again || !of_loop)
+        y->changed = 0;
+    return again && y->napped;
 }
 
 static int add_loop(struct build *b, const struct loop *y,
@@ -174,15 +183,14 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
             continue;
         }
         add_child(b, &r, i);
-        if (runs_on(&y, &r)) {
+        if (runs_on(&y, &r))
             b->child_tries.n--; /* it did not end: it is periodic work */
-            y.changed = 0;
-        }
         if (compare_with_last_round(&y, &r, r.children - 1) != OTHER_RESULT)
             continue;
         rc = add_loop(b, &y, &r);
         y.changed = r.child[r.children - 1].command;
         y.napped = false;
+        y.ended = y.last;
         y.last.children = r.children = 0;
     }
     return rc;
@@ -238,13 +246,14 @@ static uint32_t find_release_that_freed_name(struct build *b,
     return IPS_NONE;
 }
 
-/* Whether the thread itself began the process, in this loop. */
+/* Whether the thread itself began the process, since the last round that
+ * failed. */
 static bool was_begun_by_loop(const struct build *b,
                               const struct b_child_tries *y, uint32_t proc)
 {
     uint32_t fork = b->procs[proc].fork;
     return fork != IPS_NONE && b->forks.v[fork].stream == y->stream &&
-           b->forks.v[fork].t >= y->from;
+           b->forks.v[fork].t >= y->last_from;
 }
 
 /* Looks for a name that the stream created. */

@@ -485,8 +485,10 @@ static uint32_t find_close_during_send(const struct build *b, uint32_t to,
     const struct b_release_event *last = b->releases.v +
                                          b->ends[to].first_release +
                                          b->ends[to].release_count - 1;
-    return last->t >= send->t && last->t <= send->t_ret ? last->node
-                                                        : IPS_NO_NODE;
+    return last->t >= send->t && last->t <= send->t_ret &&
+                   ips_chain_of(&b->out->g, last->node) != send->chain
+               ? last->node
+               : IPS_NO_NODE;
 }
 
 /* Makes the arc to each send that blocked for space, from the last receive that
@@ -611,10 +613,8 @@ static uint32_t chain_if_node_slept(const struct build *b, uint32_t node)
 /* A call that returned an end-of-file, and was off the CPU for longer than
  * this, slept; a shorter one may have been preempted. */
 #define EOF_SLEPT_NS 100000000u
-/* A thread that slept did not wait for a close so long before. Some are late:
- * an exec and the end of a process close descriptors some time after their
- * record.
- */
+/* A thread that slept did not wait for a close so long before; an exec and the
+ * end of a process may close descriptors long after their record. */
 #define CLOSED_EARLY_NS 1000000000u
 
 /* Whether the thread slept in this call, but not until the close at `node`: it
@@ -628,8 +628,9 @@ static bool was_closed_before_sleep(const struct build *b,
     uint64_t slept = g->wait[e->node];
     return slept >= EOF_SLEPT_NS &&
            (ips_chain_of(g, node) == ips_chain_of(g, e->node) ||
-            ips_add_sat(g->t_ns[node], CLOSED_EARLY_NS) <
-                ips_sub_sat(e->t_ret, slept));
+            (g->kind[node] == IPS_NODE_AUX && g->site[node] != IPS_NONE &&
+             ips_add_sat(g->t_ns[node], CLOSED_EARLY_NS) <
+                 ips_sub_sat(e->t_ret, slept)));
 }
 
 bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,

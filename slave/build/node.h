@@ -252,7 +252,7 @@ static inline uint64_t b_get_unblocked_ns(const struct interval *v)
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
 }
 
-/* build/traffic.c: b_flush_tallies() adds both tallies to the tables, and
+/* build/table.c: b_flush_tallies() adds both tallies to the tables, and
  * b_add_tally() adds one. b_start_tally() adds the tally of a direction, and
  * starts the next. b_find_or_add_traffic_row() finds or adds the row of the
  * maker's process on `end`. b_add_window_traffic() adds one operation, if a

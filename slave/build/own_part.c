@@ -11,11 +11,14 @@
 /* limit of the ancestors that are looked at */
 #define ANCESTORS 64u
 
-struct part {
+struct try_walk {
     struct build *b;
     uint32_t stream;
     uint32_t next_fork, next_kill; /* entries of the next records */
     uint32_t first, end;           /* the stream's tries that are not over */
+    /* the last question of does_channel_lead_to(), and its answer */
+    uint32_t asked_id, asked_proc;
+    bool leads;
 };
 
 /* Whether `proc` is the process `of` or a descendant of it. */
@@ -44,17 +47,19 @@ static bool has_end(const struct build *b, uint32_t proc, uint32_t end)
 }
 
 /* Whether a send to, or a close of, channel `id` may reach the process. */
-static bool does_channel_lead_to(const struct part *x, uint32_t id,
-                                 uint32_t proc)
+static bool does_channel_lead_to(struct try_walk *x, uint32_t id, uint32_t proc)
 {
     const struct build *b = x->b;
+    if (id == x->asked_id && proc == x->asked_proc)
+        return x->leads;
     const struct b_chan *c = b_find_chan(b, b->streams[x->stream].image, id);
-    if (!c)
-        return false;
-    return (c->end_send != IPS_NONE &&
-            has_end(b, proc, b->out->ends[c->end_send].peer_end)) ||
-           (c->end_recv != IPS_NONE &&
-            has_end(b, proc, b->out->ends[c->end_recv].peer_end));
+    x->asked_id = id;
+    x->asked_proc = proc;
+    x->leads = c && ((c->end_send != IPS_NONE &&
+                      has_end(b, proc, b->out->ends[c->end_send].peer_end)) ||
+                     (c->end_recv != IPS_NONE &&
+                      has_end(b, proc, b->out->ends[c->end_recv].peer_end)));
+    return x->leads;
 }
 
 static bool may_kill_reach(const struct build *b, const struct b_kill *k,
@@ -70,7 +75,7 @@ static bool may_kill_reach(const struct build *b, const struct b_kill *k,
 
 /* Whether the record, of which `fork` or `kill` is the entry, may have set the
  * success of `y` in motion. */
-static bool has_part_in_success(const struct part *x, const struct b_retry *y,
+static bool has_part_in_success(struct try_walk *x, const struct b_retry *y,
                                 uint32_t type, uint32_t id,
                                 const struct b_fork *fork,
                                 const struct b_kill *kill)
@@ -78,18 +83,20 @@ static bool has_part_in_success(const struct part *x, const struct b_retry *y,
     const struct build *b = x->b;
     uint32_t cause = b_process_of_cause(b, y);
     if (type == IPS_REC_SEND && y->chan == id)
-        return true; /* it got an answer */
+        return !y->asked; /* what it received is the answer to its first send */
     if (cause == IPS_NONE)
         return false;
+    if (fork && fork->child_proc == IPS_NONE) /* a thread, or not recorded */
+        return fork->child != IPS_NONE &&
+               cause == b->images[b->streams[x->stream].image].proc;
     if (fork)
-        return fork->child_proc == IPS_NONE ||
-               descends_from(b, cause, fork->child_proc);
+        return descends_from(b, cause, fork->child_proc);
     if (kill)
         return may_kill_reach(b, kill, cause);
     return does_channel_lead_to(x, id, cause);
 }
 
-static void apply_record(struct part *x, uint32_t type, const uint8_t *p)
+static void apply_record(struct try_walk *x, uint32_t type, const uint8_t *p)
 {
     struct build *b = x->b;
     struct ips_rec_head h;
@@ -108,46 +115,81 @@ static void apply_record(struct part *x, uint32_t type, const uint8_t *p)
     for (uint32_t i = x->first; i < x->end && i < x->first + B_TURNS; i++) {
         struct b_retry *y = &b->retries.v[i];
         if (!y->whole && y->from <= t && t <= y->to &&
-            has_part_in_success(x, y, type, h.a, fork, kill))
+            has_part_in_success(x, y, type, h.a, fork, kill)) {
+            y->from = t;
+            y->asked |= type == IPS_REC_SEND;
+        }
+    }
+}
+
+/* Thread `stream` let a thread of process `acquirer` go on at `t`. */
+static void apply_release(struct build *b, uint32_t stream, uint64_t t,
+                          uint32_t acquirer)
+{
+    uint32_t low = b->streams[stream].first_retry;
+    uint32_t end = stream + 1 < b->in->stream_count
+                       ? b->streams[stream + 1].first_retry
+                       : b->retries.n;
+    const uint32_t own = b->images[b->streams[stream].image].proc;
+    for (uint32_t high = end; low < high;) {
+        uint32_t mid = low + (high - low) / 2;
+        if (b->retries.v[mid].to < t)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (uint32_t i = low; i < end && i < low + B_TURNS; i++) {
+        struct b_retry *y = &b->retries.v[i];
+        uint32_t cause = b_process_of_cause(b, y);
+        if (!y->whole && cause != IPS_NONE && y->from <= t && t <= y->to &&
+            (acquirer == cause ||
+             (acquirer != own && descends_from(b, cause, acquirer))))
             y->from = t;
     }
 }
 
+static uint32_t process_of_stream(const struct build *b, uint32_t stream)
+{
+    return b->images[b->streams[stream].image].proc;
+}
+
 /* The same of what lets other threads go on: releases that ended a wait, and
  * files that were awaited. */
-static void apply_releases(struct part *x)
+static void apply_all_releases(struct build *b)
 {
-    struct build *b = x->b;
-    for (uint32_t i = x->first; i < x->end; i++) {
-        struct b_retry *y = &b->retries.v[i];
-        for (uint32_t k = b->streams[x->stream].first_sync;
-             k < b->syncs.n && b->syncs.v[k].stream == x->stream; k++) {
-            const struct b_sync *r = &b->syncs.v[k];
-            if (r->release && r->used && r->t >= y->from && r->t <= y->to)
-                y->from = y->whole ? y->from : r->t;
-        }
-        for (uint32_t k = b->streams[x->stream].first_made;
-             k < b->mades.n && b->mades.v[k].stream == x->stream; k++)
-            if (b->mades.v[k].used && b->mades.v[k].t >= y->from &&
-                b->mades.v[k].t <= y->to)
-                y->from = y->whole ? y->from : b->mades.v[k].t;
+    for (uint32_t i = 0; i < b->syncs.n; i++) {
+        const struct b_sync *a = &b->syncs.v[i];
+        if (a->release || a->cause == IPS_NONE)
+            continue;
+        const struct b_sync *r = &b->syncs.v[a->cause];
+        apply_release(b, r->stream, r->t, process_of_stream(b, a->stream));
+    }
+    for (uint32_t i = 0; i < b->retries.n; i++) {
+        const struct b_retry *y = &b->retries.v[i];
+        if (y->made != IPS_NONE)
+            apply_release(b, b->mades.v[y->made].stream, b->mades.v[y->made].t,
+                          process_of_stream(b, y->stream));
     }
 }
 
 void b_exclude_naps_before_own_part(struct build *b)
 {
+    if (b->retries.n == 0)
+        return;
+    apply_all_releases(b);
     for (uint32_t i = 0; i < b->in->stream_count; i++) {
         const struct b_stream *s = &b->streams[i];
-        struct part x = {.b = b,
-                         .stream = i,
-                         .next_fork = s->first_fork,
-                         .next_kill = s->first_kill,
-                         .first = s->first_retry};
+        struct try_walk x = {.b = b,
+                             .stream = i,
+                             .next_fork = s->first_fork,
+                             .next_kill = s->first_kill,
+                             .asked_id = IPS_NONE,
+                             .asked_proc = IPS_NONE,
+                             .first = s->first_retry};
         x.end = i + 1 < b->in->stream_count ? b->streams[i + 1].first_retry
                                             : b->retries.n;
         if (x.first == x.end)
             continue;
-        apply_releases(&x);
         struct b_walk walk = {.in = s->in};
         uint32_t type, len;
         for (const uint8_t *p; (p = b_next_record(&walk, &type, &len));)

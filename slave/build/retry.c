@@ -445,7 +445,9 @@ static bool has_recorded_cause(const struct build *b, const struct b_retry *y)
     if (y->sync != IPS_NONE)
         return b->syncs.v[y->sync].cause != IPS_NONE;
     if (y->join != IPS_NONE)
-        return b->joins.v[y->join].child_proc != IPS_NONE;
+        return b->joins.v[y->join].child_proc != IPS_NONE &&
+               (b->joins.v[y->join].kind != IPS_JOIN_GONE ||
+                !b->out->procs[b->joins.v[y->join].child_proc].open);
     const struct b_chan *c =
         b_find_chan(b, b->streams[y->stream].image, y->chan);
     return c && c->end_recv != IPS_NONE && b->ends[c->end_recv].local;
@@ -558,8 +560,10 @@ static bool is_end_awaited(const struct build *b, uint32_t chain)
 static bool is_last_and_in_vain(const struct build *b, const struct b_stream *s,
                                 const struct b_nap_run *y)
 {
-    return s->next == IPS_NONE && !is_end_awaited(b, s->chain) &&
-           s->last_ns <= ips_add_sat(y->to, NOTHING_AFTER_NS);
+    return s->next == IPS_NONE &&
+           s->last_ns <= ips_add_sat(y->to, NOTHING_AFTER_NS) &&
+           !b->out->procs[b->images[s->image].proc].open &&
+           !is_end_awaited(b, s->chain);
 }
 
 static bool advance_to_nap_run(struct maker *m, const struct interval *v)

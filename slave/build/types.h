@@ -271,6 +271,7 @@ struct b_retry {
     uint64_t ino;
     uint32_t made; /* the MADE that created the file, index of mades; or
                       IPS_NONE */
+    bool asked;    /* the thread sent something on the channel in between */
     uint32_t node; /* node of the FOUND record */
 };
 /* A sequence of naps between which the thread tested a condition; no record

@@ -115,13 +115,13 @@ static void record_file_found_after_tests(int at, const char *path,
 static pid_t process_of_path(const char *path)
 {
     static const char proc[] = "/proc/";
-    uint32_t pid = 0;
+    uint64_t pid = 0;
     if (likely(path[0] != '/' || path[1] != 'p') ||
         strncmp(path, proc, sizeof(proc) - 1) != 0)
         return 0;
     for (path += sizeof(proc) - 1; *path >= '0' && *path <= '9'; path++)
-        pid = pid * 10 + (uint32_t)(*path - '0');
-    return *path == '/' || !*path ? (pid_t)pid : 0;
+        pid = ips_min_u64(pid * 10 + (uint64_t)(*path - '0'), UINT32_MAX);
+    return pid <= INT32_MAX && (*path == '/' || !*path) ? (pid_t)pid : 0;
 }
 
 /* Records that the name `path` is free, if the thread has waited for that. */

@@ -22,6 +22,10 @@ static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
     return extra->naps + (kind >= IPS_RETRY_PATH ? extra->joins : 0);
 }
 
+/* Between two tries a thread sleeps at most so often; more sleeps are work by
+ * the clock. Commands that a shell runs count as sleeps. */
+#define NAPS_OF_TRY 16u
+
 static struct ips_retry_series *
 find_series(struct ips_extra *extra, enum ips_retry_kind kind, uint64_t key)
 {
@@ -41,8 +45,12 @@ void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
         return;
     struct ips_retry_series *run = find_series(extra, kind, key);
     const uint32_t naps = count_sleeps_so_far(extra, kind);
-    if (!run) {
-        run = &extra->retry[kind][extra->retry_next[kind]++ % IPS_RETRY_SERIES];
+    if (run && naps - run->naps > NAPS_OF_TRY)
+        run->count = 0; /* it did not wait all the time: a new series */
+    if (!run || !run->count) {
+        uint32_t slot = extra->retry_next[kind] % IPS_RETRY_SERIES;
+        extra->retry_next[kind] = (uint8_t)(slot + 1); /* 0: none so far */
+        run = run ? run : &extra->retry[kind][slot];
         run->key = key;
         run->first = call->t;
         run->cpu = call->cpu;
@@ -66,9 +74,9 @@ bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
     found->count = 0;
     /* A thread that finds a file or process, and later finds it gone, need not
      * have waited for that: only who looked again after a sleep did. */
-    bool waited = kind < IPS_RETRY_GONE && run->count;
-    return run->spaced > 0 ||
-           (waited && run->naps != count_sleeps_so_far(extra, kind));
+    const uint32_t naps = count_sleeps_so_far(extra, kind) - run->naps;
+    return naps <= NAPS_OF_TRY &&
+           (run->spaced > 0 || (kind < IPS_RETRY_GONE && naps > 0));
 }
 
 void ips_retry_forget(enum ips_retry_kind kind, uint64_t key)
