@@ -146,6 +146,7 @@ struct unix_diag_query {
         struct nlmsghdr head;
         char bytes[512];
     } answer;
+    uint64_t cpu_ns; /* what the query took */
 };
 
 /* Sends the query of `arg` (struct unix_diag_query) to the kernel's socket
@@ -153,6 +154,7 @@ struct unix_diag_query {
 static long query_socket_diagnostics(void *arg)
 {
     struct unix_diag_query *d = arg;
+    uint64_t from = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     long fd =
         ips_sys3(SYS_socket, AF_NETLINK,
                  SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
@@ -164,6 +166,7 @@ static long query_socket_diagnostics(void *arg)
         got = ips_sys6(SYS_recvfrom, fd, (long)&d->answer, sizeof(d->answer),
                        MSG_DONTWAIT, 0, 0);
     ips_sys_close((int)fd);
+    d->cpu_ns = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from;
     return got;
 }
 
@@ -220,8 +223,7 @@ static bool has_time_for_query(uint64_t now)
  * accepted yet, or not asked to save time). */
 static uint64_t query_unix_peer_inode(uint64_t ino)
 {
-    uint64_t from = ips_core_stamp_now();
-    if (!has_time_for_query(from))
+    if (!has_time_for_query(ips_core_stamp_now()))
         return 0;
     struct unix_diag_query d = {
         .ask = {.head = {.nlmsg_len = sizeof(d.ask),
@@ -233,7 +235,7 @@ static uint64_t query_unix_peer_inode(uint64_t ino)
                         .udiag_show = UDIAG_SHOW_PEER,
                         .udiag_cookie = {(__u32)-1, (__u32)-1}}}};
     long got = ips_run_with_own_fd_table(query_socket_diagnostics, &d);
-    atomic_fetch_add(&diagnosed, ips_sub_sat(ips_core_stamp_now(), from));
+    atomic_fetch_add(&diagnosed, d.cpu_ns * ips_core.retry_ticks / 1000000);
     return parse_unix_peer_inode(&d, got);
 }
 
