@@ -114,7 +114,7 @@ static void apply_record(struct try_walk *x, uint32_t type, const uint8_t *p)
         x->first++;
     for (uint32_t i = x->first; i < x->end && i < x->first + B_TURNS; i++) {
         struct b_retry *y = &b->retries.v[i];
-        if (!y->whole && y->from <= t && t <= y->to &&
+        if (!y->whole && y->from <= t && t < y->to &&
             has_part_in_success(x, y, type, h.a, fork, kill)) {
             y->from = t;
             y->asked |= type == IPS_REC_SEND;
@@ -141,7 +141,7 @@ static void apply_release(struct build *b, uint32_t stream, uint64_t t,
     for (uint32_t i = low; i < end && i < low + B_TURNS; i++) {
         struct b_retry *y = &b->retries.v[i];
         uint32_t cause = b_process_of_cause(b, y);
-        if (!y->whole && cause != IPS_NONE && y->from <= t && t <= y->to &&
+        if (!y->whole && cause != IPS_NONE && y->from <= t && t < y->to &&
             (acquirer == cause ||
              (acquirer != own && descends_from(b, cause, acquirer))))
             y->from = t;
