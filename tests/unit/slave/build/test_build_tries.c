@@ -37,6 +37,16 @@ static void put_name(rs s, enum ips_rec_type type, uint64_t t, uint64_t cpu,
     r->value = value;
 }
 
+/* The try that succeeds at 9000: name 5 in directory 70 is free. The last one
+ * that failed was at 8000. */
+static void put_success(rs s)
+{
+    put_name(s, IPS_REC_ACQUIRE, 8000, 30, 5, 70, TRIED);
+    ((struct ips_rec_sync *)(void *)(s->data + s->len -
+                                     sizeof(struct ips_rec_sync)))
+        ->t_ret = 9000;
+}
+
 /* 20 tries from 1000 on and succeeds at 9000, with a nap between. */
 static rs tries(struct recorder *r)
 {
@@ -68,15 +78,7 @@ static void test_build_tries__until_a_name_is_free(void **state)
                  cases[i].directory, cases[i].value);
         put_name(w, IPS_REC_RELEASE, 8850, 401, 5, 72, FREED);
         rec_end(w, IPS_END_EXIT, 9900, 402, 0);
-        struct ips_rec_sync *a =
-            rec_put(p, IPS_REC_ACQUIRE, sizeof(*a), IPS_SYNC_WATCH, 8000);
-        *a = (struct ips_rec_sync){.h = a->h,
-                                   .t_ret = 9000,
-                                   .cpu = 30,
-                                   .cpu_ret = 30,
-                                   .ino = 5,
-                                   .object = 70,
-                                   .value = TRIED};
+        put_success(p);
         rec_end(p, IPS_END_EXIT, 20000, 60, 0);
         struct ips_built *b = rec_alone(r);
         const bool frees = cases[i].frees;
@@ -171,15 +173,7 @@ static void test_build_tries__own_part(void **state)
             put(p, IPS_OP_SLEEP, 5200, 8900, 20, 0);
             rec_io(p, IPS_REC_BLOCK, 0, 1000, 9000, 20, 30, 2)->op =
                 IPS_OP_RETRY;
-            struct ips_rec_sync *a =
-                rec_put(p, IPS_REC_ACQUIRE, sizeof(*a), IPS_SYNC_WATCH, 8000);
-            *a = (struct ips_rec_sync){.h = a->h,
-                                       .t_ret = 9000,
-                                       .cpu = 30,
-                                       .cpu_ret = 30,
-                                       .ino = 5,
-                                       .object = 70,
-                                       .value = TRIED};
+            put_success(p);
             if (act == LAST)
                 rec_send(p, 1, 9000, 30, 5);
             rec_end(p, IPS_END_EXIT, 20000, 60, 0);
