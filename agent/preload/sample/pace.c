@@ -16,7 +16,10 @@
 #define NOW_NS 2000u
 /* A shorter time would expire while the exact timer is being set. */
 #define LEAST_NS 5000u
-/* TAKES_MOST_NS: measured times for setting a timer are limited to this.
+/* TAKES_MOST_NS: measured times for setting a timer are limited to this. If the
+ * moment is no further ahead, no timer is set at the return of a call: the
+ * moment would nearly always come while the timer is being set, and the next
+ * return can tell whether it was before or in the next call.
  * LEARNT_NS: the step by which signal_ns is corrected. */
 #define LEARNT_NS 100
 #define TAKES_MOST_NS 10000u
@@ -495,18 +498,18 @@ static void handle_return_near_moment(const struct ips_moment *call,
             pace.near--;
             pace.returns = 0;
         }
-        set = may && pace.arms < pace.budget;
+        set = may && pace.arms < pace.budget && left > TAKES_MOST_NS;
         pace.arms += set;
     }
     pace.back = (uint32_t)cpu;
     pace.back_known = true;
     plan_return_checks(cpu, t);
     pace.postponed_timer_set = off;
+    if (set && !off) /* still busy: the moment is not to be met in here */
+        set_exact_timer(left);
     pace.busy = false;
     if (set && off)
         set_exact_timer_and_busy_wait(pace.offset);
-    else if (set)
-        set_exact_timer(left);
 }
 
 void ips_sample_check_return_slow(const struct ips_moment *call,

@@ -99,7 +99,8 @@ static bool is_in_this_library(uint64_t pc)
 #define LIBC_FRAMES 16u /* most frames that are examined */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
-/* Whether `pc` is in the C library. */
+/* Whether `pc` is in the C library. No address is, as long as the constructor
+ * has not found the library's functions. */
 static bool is_in_libc(uint64_t pc)
 {
     /* address range of the C library; 0: not looked up yet */
@@ -107,10 +108,12 @@ static bool is_in_libc(uint64_t pc)
     uint64_t end = atomic_load_explicit(&high, memory_order_acquire);
     if (unlikely(!end)) {
         struct dl_find_object found;
+        void *const inside = ips_stdio_libc_function_address();
         uint64_t from = 1;
+        if (!inside)
+            return false;
         end = 1;
-        if (&_dl_find_object &&
-            _dl_find_object(ips_stdio_libc_function_address(), &found) == 0) {
+        if (&_dl_find_object && _dl_find_object(inside, &found) == 0) {
             from = (uint64_t)(uintptr_t)found.dlfo_map_start;
             end = (uint64_t)(uintptr_t)found.dlfo_map_end;
         }

@@ -462,6 +462,56 @@ def test_places_of_all_events(shared, tmp_path):
         ("c_fclose", "close")])
 
 
+WRITES = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) void puts_it(FILE *f) { fputs("x", f), fflush(f); }
+int main(int argc, char **argv)
+{
+    int fd[2], left = argc > 1 ? atoi(argv[1]) : 0;
+    char n[12];
+    pipe(fd), puts_it(fdopen(fd[1], "w"));
+    sprintf(n, "%d", left - 1);
+    return left > 0 ? execl(argv[0], argv[0], n, NULL) : 0;
+}
+"""
+
+
+def test_places_after_an_early_sample(shared, tmp_path):
+    """A large environment makes the agent's start long, so that samples are
+    taken before it is over. Would catch one that makes the agent forget for
+    good where the C library is: what that did for stdio then had no place in
+    the program (seen in one of five starts)."""
+    (tmp_path / "writes.c").write_text(WRITES)
+    subprocess.run(["gcc", "-O1", "-g", "-w", "writes.c", "-o", "writes"],
+                   cwd=tmp_path, check=True)
+    c = shared
+    c.ipsrun([tmp_path / "writes", 24], name="early", check=True,
+             env={f"V{i}": "x" for i in range(60000)}, options=["--rate", "1"])
+    c.wait_closed("early")
+    places = [e["site"].split(" ")[0]
+              for e in c.json("events", "early", "--sites")["events"]
+              if e["type"] == "send"]
+    assert places == ["puts_it"] * 25
+
+
+def test_samples_of_a_loop_of_short_calls(shared, build):
+    """Two processes send each other one byte at a time: most of their time is
+    in read and write. Would catch a timer whose setting at the return of a call
+    takes as long as the rest of the way to the sample: up to 77% of the samples
+    were in the agent then."""
+    shared.ipsrun([build.program("why-problems"), "chatty"], name="loop",
+                  check=True, options=["--rate", "1"])
+    shared.wait_closed("loop")
+    rows = shared.json("procedures", "loop")["procedures"]
+    share = {r["procedure"]: r["self_ns"] for r in rows}
+    every = sum(share.values())
+    assert share.get("[recording]", 0) < 0.2 * every, rows
+    calls = sum(ns for name, ns in share.items() if "read" in name or "write" in name)
+    assert calls > 0.5 * every, rows
+
+
 INSTRUMENTED = r"""
 #include <time.h>
 volatile double sink;

@@ -376,6 +376,28 @@ static void test_pace__returns_near(void **state)
     assert_true(is_set());
 }
 
+/* No timer is set for a moment that would come while it is being set; and if it
+ * comes then all the same, the sample is not of our own code: the moment is
+ * handled at the next return. */
+static void test_pace__moment_while_the_timer_is_set(void **state)
+{
+    (void)state;
+    return_at(45000000 - TAKES_MOST_NS);
+    assert_false(is_set());
+    assert_int_equal(pace.arms, 0);
+    assert_int_equal(pace.back, 45000000 - TAKES_MOST_NS);
+    m.expires = true;
+    return_at(45000000 - TAKES_MOST_NS - 1);
+    assert_int_equal(m.sets, 1);
+    assert_false(is_set() || pace.busy);
+    assert_int_equal(m.written + m.here, 0);
+    m.expires = false;
+    return_at(45002000); /* its call began after the moment */
+    assert_int_equal(m.written + m.here, 0);
+    assert_int_equal(pace.offset, TAKES_MOST_NS + 1);
+    assert_in_range(pace.at, 50000000, 59999999);
+}
+
 static void test_pace__returns_that_do_nothing(void **state)
 {
     (void)state;
@@ -439,6 +461,7 @@ int main(void)
         TEST(test_pace__postponed_return),
         TEST(test_pace__missed),
         TEST(test_pace__returns_near),
+        TEST(test_pace__moment_while_the_timer_is_set),
         TEST(test_pace__returns_that_do_nothing),
         TEST(test_pace__return_put_off),
     };

@@ -23,6 +23,7 @@ static struct {
     bool valgrind, at_syscall;
     /* of the timers: what the last calls were */
     unsigned sets, made, deleted;
+    bool expires; /* the signal comes while its timer is being set */
     long id, deleted_id[2];
     uint64_t ns, interval;
     long new_id, clock[2];
@@ -62,6 +63,8 @@ static long set(long id, const int64_t *when)
     m.interval = (uint64_t)when[0] * 1000000000 + (uint64_t)when[1];
     m.ns = (uint64_t)when[2] * 1000000000 + (uint64_t)when[3];
     assert_true(when[1] < 1000000000 && when[3] < 1000000000);
+    if (m.expires)
+        ips_pace_on_signal(IPS_PACE_EXACT, NULL, NULL);
     return 0;
 }
 
