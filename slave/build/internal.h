@@ -465,7 +465,7 @@ static inline bool b_check_cold_call(struct b_stream *s, uint64_t t,
     return cold;
 }
 void b_limit_probe_costs(struct build *b);        /* build/cost.c */
-void b_make_eof_and_accept_arcs(struct build *b); /* build/match.c */
+void b_make_eof_and_accept_arcs(struct build *b); /* build/end_holders.c */
 /* For node `node`, which read an end-of-file at end `end`: returns true if this
  * side had shut down receiving there before node `other` closed the peer's end
  * (IPS_NO_NODE: no node closed it). Then also makes the arc from the shutdown,

@@ -491,6 +491,16 @@ static uint32_t find_close_during_send(const struct build *b, uint32_t to,
                : IPS_NO_NODE;
 }
 
+uint32_t b_find_node_that_made_space(const struct build *b, uint32_t node,
+                                     uint64_t read, uint64_t sent)
+{
+    const struct ips_graph *g = &b->out->g;
+    uint32_t c = ips_chain_of(g, node);
+    if (read <= sent)
+        return node;
+    return node > g->chains[c].first ? node - 1 : IPS_NO_NODE;
+}
+
 /* Makes the arc to each send that blocked for space, from the last receive that
  * returned before the send did: that receive made the space. If there was space
  * all the time, marks the send as preempted instead. */
@@ -498,30 +508,35 @@ void b_match_blocked_sends(struct build *b, struct b_full_sends *k)
 {
     const struct b_read *reads = k->reads;
     uint32_t r = 0, got = 0;
-    uint64_t read = k->read, sent = k->sent;
+    uint64_t read = k->read, sent = k->sent, returned = read;
     struct b_send_cursor s = k->send;
     for (; s.op; b_next_send(b, &s)) {
         struct b_send *send = s.op;
         sent = ips_add_sat(sent, send->len);
         for (; got < k->count && reads[got].t_ret <= send->t; got++)
             read = ips_add_sat(read, reads[got].len);
-        while (r < k->count && reads[r].t_ret <= send->t_ret)
-            r++;
+        for (; r < k->count && reads[r].t_ret <= send->t_ret; r++)
+            returned = ips_add_sat(returned, reads[r].len);
         if (!send->blocked)
             continue;
         uint32_t last = r > 0 ? reads[r - 1].node : k->last;
         /* A reader that was preempted in its call returns later than it made
          * the space. */
         bool during = r > 0 && reads[r - 1].t_ret >= send->t;
+        /* A pipe's reader takes all that is there at once. If it took the end
+         * of this send, too, it made no space for it. */
+        bool took_it = false;
         if (!during && r < k->count && reads[r].t <= send->t_ret) {
-            last = reads[r].node;
+            uint64_t got_all = ips_add_sat(returned, reads[r].len);
+            last = b_find_node_that_made_space(b, reads[r].node, got_all, sent);
+            took_it = got_all >= sent && k->pipe;
             during = true;
         }
         uint64_t unread = ips_sub_sat(b_clamp_pos(sent), b_clamp_pos(read));
         uint32_t closed = during || unread < FULL_BYTES
                               ? IPS_NO_NODE
                               : find_close_during_send(b, k->to, send);
-        if (unread <= k->always)
+        if (unread <= k->always || took_it)
             mark_send_preempted(b, send);
         else if (closed != IPS_NO_NODE)
             b_set_cross(b, send->node + 1, closed, IPS_X_LIFETIME, 0);
@@ -549,6 +564,7 @@ static void match_blocked_sends_of_end(struct build *b, uint32_t from,
         .count = e->listed ? e->read_count : 0,
         .last = IPS_NO_NODE,
         .to = to,
+        .pipe = b->out->ends[to].kind == IPS_CHAN_PIPE,
         .always = b->ends[from].packets ? 0 : B_ROOM_ALWAYS_BYTES};
     b_match_blocked_sends(b, &k);
 }
@@ -598,101 +614,4 @@ void b_restore_packet_bytes(struct build *b)
         uint64_t *len = &b->out->g.xlen[b->packets.v[i].node];
         *len = *len ? b->packets.v[i].bytes : 0;
     }
-}
-
-/* ---- receives of no bytes ---- */
-
-/* Returns the chain of `node` if the thread slept in the node's call, else
- * IPS_NONE. */
-static uint32_t chain_if_node_slept(const struct build *b, uint32_t node)
-{
-    const struct ips_graph *g = &b->out->g;
-    return g->wait[node] ? ips_chain_of(g, node) : IPS_NONE;
-}
-
-/* A call that returned an end-of-file, and was off the CPU for longer than
- * this, slept; a shorter one may have been preempted. */
-#define EOF_SLEPT_NS 100000000u
-/* A thread that slept did not wait for a close so long before; an exec and the
- * end of a process may close descriptors long after their record. */
-#define CLOSED_EARLY_NS 1000000000u
-
-/* Whether the thread slept in this call, but not until the close at `node`: it
- * closed the end itself, or the close was over long before. Then nobody
- * recorded held the end, as if a descriptor was lost with the message that
- * carried it. */
-static bool was_closed_before_sleep(const struct build *b,
-                                    const struct b_event *e, uint32_t node)
-{
-    const struct ips_graph *g = &b->out->g;
-    uint64_t slept = g->wait[e->node];
-    return slept >= EOF_SLEPT_NS &&
-           (ips_chain_of(g, node) == ips_chain_of(g, e->node) ||
-            (g->kind[node] == IPS_NODE_AUX && g->site[node] != IPS_NONE &&
-             ips_add_sat(g->t_ns[node], CLOSED_EARLY_NS) <
-                 ips_sub_sat(e->t_ret, slept)));
-}
-
-bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
-                         uint64_t t_ret, uint32_t other)
-{
-    const struct b_end *e = &b->ends[end];
-    const uint64_t *t = b->out->g.t_ns;
-    if (e->deaf_ns > t_ret || (other != IPS_NO_NODE && t[other] < e->deaf_ns))
-        return false;
-    if (ips_chain_of(&b->out->g, e->deaf_node) !=
-        ips_chain_of(&b->out->g, node))
-        b_set_cross(b, node, e->deaf_node, IPS_X_LIFETIME, 0);
-    return true;
-}
-
-static void make_eof_or_accept_arc(struct build *b, const struct b_event *e)
-{
-    uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
-    const struct b_release_event *first;
-    /* for a peer that is not local, ips_built_set_peers() makes the arc */
-    if (!b->ends[e->end].local) {
-        if (e->kind == B_EOF && e->ext != IPS_NONE &&
-            b_link_own_shutdown(b, e->node, e->end, e->t_ret, IPS_NO_NODE))
-            b->exts.v[e->ext].is_decided = true;
-        return;
-    }
-    switch ((enum b_event_kind)e->kind) {
-    case B_ACCEPT:
-        node = b->ends[from].connect_node;
-        b_set_cross(b, e->node, node, IPS_X_DATA, 0);
-        break;
-    case B_EOF:
-    case B_BROKEN:
-        node = b_find_close_of_end_before(b, from, e->t_ret,
-                                          chain_if_node_slept(b, e->node),
-                                          e->kind == B_EOF);
-        if (node != IPS_NO_NODE && was_closed_before_sleep(b, e, node))
-            node = IPS_NO_NODE;
-        if (e->kind == B_EOF &&
-            b_link_own_shutdown(b, e->node, e->end, e->t_ret, node))
-            return;
-        first = b->releases.v + b->ends[from].first_release;
-        if (node == IPS_NO_NODE && b->ends[from].release_count &&
-            first->t > e->t_ret) {
-            /* The peer's close has a later time than the end-of-file that it
-             * caused: the clock stepped. */
-            node = first->node;
-            b->out->counts.ambiguous++;
-        }
-        b_set_cross(b, e->node, node, IPS_X_LIFETIME, 0);
-        break;
-    }
-    if (node == IPS_NO_NODE) {
-        if (b->out->ends[from].closed)
-            b->out->counts.unmatched++;
-        else
-            b->out->counts.pending++;
-    }
-}
-
-void b_make_eof_and_accept_arcs(struct build *b)
-{
-    for (uint32_t i = 0; i < b->events.n; i++)
-        make_eof_or_accept_arc(b, &b->events.v[i]);
 }

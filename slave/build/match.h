@@ -213,6 +213,7 @@ struct b_full_sends {
     uint32_t count;
     uint32_t last; /* node of the receive before reads[0], or IPS_NO_NODE */
     uint32_t to;   /* the other end; IPS_NONE: its releases are not known yet */
+    bool pipe;
     /* A send after which at most this many bytes are unread did not wait for
      * space. */
     uint32_t always;
@@ -222,6 +223,13 @@ struct b_full_sends {
  */
 #define B_ROOM_ALWAYS_BYTES 4096u
 void b_match_blocked_sends(struct build *b, struct b_full_sends *k);
+/* Returns the source of the arc to a wait for space before which `sent` bytes
+ * had been sent, if the reader's call that ends at `node` made the space. After
+ * that call `read` bytes were read in all. If these include later bytes, the
+ * call goes on after the wait, and the arc begins where the reader came to it,
+ * at the node before (IPS_NO_NODE: there is none). */
+uint32_t b_find_node_that_made_space(const struct build *b, uint32_t node,
+                                     uint64_t read, uint64_t sent);
 /* For a channel whose other end is on another machine: marks the blocked sends
  * of at most B_ROOM_ALWAYS_BYTES as preempted, from `send` on. Only the length
  * decides, because it is not known here how much the other end has read. */

@@ -323,9 +323,14 @@ static void link_read_to_poll(const struct pollings *k, const struct b_poll *p,
         r->sent = ips_add_sat(r->sent, r->send.op->len);
     for (; r->at < r->last && v[r->at].t_ret <= p->t; r->at++)
         r->read = ips_add_sat(r->read, v[r->at].len);
-    for (uint32_t i = r->at; i < r->last && v[i].t <= p->t_ret; i++)
-        if (v[i].t_ret <= p->t_ret || node == IPS_NO_NODE)
+    uint64_t read = r->read;
+    for (uint32_t i = r->at; i < r->last && v[i].t <= p->t_ret; i++) {
+        read = ips_add_sat(read, v[i].len);
+        if (v[i].t_ret <= p->t_ret)
             node = v[i].node;
+        else if (node == IPS_NO_NODE)
+            node = b_find_node_that_made_space(b, v[i].node, read, r->sent);
+    }
     if (r->sent > r->read || b_is_end_in_memory(b, p->end))
         b_set_cross(b, p->node, node, IPS_X_ROOM, 0);
 }

@@ -74,6 +74,7 @@ static void match_open_blocked_sends(struct b_incremental *k, uint32_t from,
         .count = x->reads.n,
         .last = x->got_last,
         .to = IPS_NONE,
+        .pipe = b->out->ends[to].kind == IPS_CHAN_PIPE,
         .always = B_ROOM_ALWAYS_BYTES};
     b_match_blocked_sends(b, &room);
     for (uint32_t i = x->seen; i < x->reads.n; i++)
