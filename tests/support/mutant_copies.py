@@ -137,34 +137,41 @@ class Tree:
 
 
 class Copy:
-    """A working copy with a build of its own."""
+    """A working copy with builds of its own, one of them with sanitizers."""
 
     def __init__(self, tree, work, number):
         self.tree, self.top = tree, work / str(number)
         self.build_dir = self.top / "build" / "mutate"
+        self.sanitized_dir = self.top / "build" / "mutate-sanitized"
         self.log = work / f"{number}.log"
         self.linked = {}
 
-    def build(self, *targets):
-        argv = ["cmake", "--build", str(self.build_dir)]
+    def build(self, *targets, where=None):
+        argv = ["cmake", "--build", str(where or self.build_dir)]
         with open(self.log, "ab") as log:
             return subprocess.run(argv + (["--target", *targets] if targets else []),
                                   stdout=log, stderr=log).returncode == 0
 
     def prepare(self):
-        """Brings the copy up to date with the tree and builds all of it."""
+        """Brings the copy up to date with the tree and builds all of it, and the
+        unit tests with sanitizers."""
         copy_tree(self.tree.top, set(self.tree.names), self.top)
         self.log.write_bytes(b"")
-        if not (self.build_dir / "CMakeCache.txt").exists():
-            ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
-            gold = (["-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=gold"]
-                    if shutil.which("ld.gold") else [])
-            with open(self.log, "ab") as log:
-                subprocess.run(["cmake", "--preset", "dev", "-B", str(self.build_dir),
-                                "-DIPS_WERROR=OFF", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g",
-                                *ninja, *gold], cwd=self.top, stdout=log, stderr=log)
-        if not self.build():
+        self.configure(self.build_dir, "dev", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g")
+        self.configure(self.sanitized_dir, "asan-ubsan")
+        if not (self.build() and self.build("unit_tests", where=self.sanitized_dir)):
             quit_with(f"the tree does not build: {self.log}")
+
+    def configure(self, where, preset, *options):
+        if (where / "CMakeCache.txt").exists():
+            return
+        ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
+        gold = (["-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=gold"]
+                if shutil.which("ld.gold") else [])
+        with open(self.log, "ab") as log:
+            subprocess.run(["cmake", "--preset", preset, "-B", str(where),
+                            "-DIPS_WERROR=OFF", *options, *ninja, *gold],
+                           cwd=self.top, stdout=log, stderr=log)
 
     def tests_that_link(self, files):
         """Unit tests that these C files are in, or in a library of ours that they load: the
