@@ -417,7 +417,15 @@ void ips_sample_stop_exact_timer(uint64_t real)
         (int64_t)(real -
                   (uint64_t)(uintptr_t)ips_stdio_libc_function_address());
     pace.real = from_libc == (int32_t)from_libc ? (int32_t)from_libc : 0;
+    if (!is_exact_timer_set())
+        return;
+    /* Stopping the timer may take more CPU time than the call. The moment gives
+     * way by that, or many moments would fall into this function and count as
+     * in the call. */
+    uint64_t cpu = ips_core_thread_cpu_ns();
     stop_exact_timer();
+    if (cpu < pace.at)
+        pace.at += ips_core_thread_cpu_ns() - cpu;
 }
 
 void ips_sample_note_handler_start(const void *context)
@@ -498,7 +506,12 @@ static void handle_return_near_moment(const struct ips_moment *call,
             pace.near--;
             pace.returns = 0;
         }
-        set = may && pace.arms < pace.budget && left > TAKES_MOST_NS;
+        if (may && pace.budget && pace.arms >= pace.budget && pace.near) {
+            pace.near--; /* too many calls came before the moment */
+            pace.arms = 0;
+        }
+        set = may && pace.arms < pace.budget && left > TAKES_MOST_NS &&
+              left <= ns_examined_before_moment();
         pace.arms += set;
     }
     pace.back = (uint32_t)cpu;

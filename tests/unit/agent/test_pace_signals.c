@@ -242,6 +242,20 @@ static void test_pace__before_a_call(void **state)
     pace.real = -16;
     write_sample_of_call(false);
     assert_int_equal(m.real, LIBC - 16);
+    /* the moment gives way by the CPU time that stopping the timer takes, but
+     * not if it has passed */
+    for (int passed = 0; passed < 2; passed++) {
+        pace.at = 45000000;
+        m.cpu = passed ? 45000000 : 44999999;
+        m.cpu_step = 7000;
+        ips_me.sample_watch = IPS_SAMPLE_SET;
+        ips_sample_stop_exact_timer(LIBC + 16);
+        assert_int_equal(pace.at, passed ? 45000000 : 45007000);
+        ips_sample_stop_exact_timer(LIBC + 16); /* nothing is to be stopped */
+        assert_int_equal(pace.at, passed ? 45000000 : 45007000);
+    }
+    m.cpu_step = 0;
+    pace.real = -16;
     for (int i = 0; i < 2; i++) { /* another's timers */
         ips_me.sample_watch = IPS_SAMPLE_SET;
         ips_me.in_vfork = i;
@@ -347,9 +361,23 @@ static void test_pace__returns_near(void **state)
         assert_int_equal(pace.returns, i + 1);
         ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
     }
-    return_at(44941000); /* no more for this moment */
+    return_at(44941000); /* no more: nearer returns are enough */
+    assert_false(is_set());
+    assert_int_equal(pace.near, 0);
+    assert_int_equal(pace.arms, 0);
+    assert_int_equal(examined_from(), m.now + 29000);
+    return_at(44970000); /* one of these */
+    assert_true(is_set());
+    assert_int_equal(pace.arms, 1);
+    ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
+    pace.arms = BUDGET;
+    return_at(44970000); /* there is no nearer */
     assert_false(is_set());
     assert_int_equal(pace.arms, BUDGET);
+    begin(NULL);
+    pace.near = 1;
+    pace.budget = 0; /* no timer may be set: fewer returns are examined all the
+                        same, but after many only */
     pace.returns = RETURNS_NEAR - 2;
     return_at(44941000);
     assert_int_equal(pace.near, 1);
@@ -357,7 +385,7 @@ static void test_pace__returns_near(void **state)
     assert_int_equal(pace.near, 0);
     assert_int_equal(pace.returns, 0);
     pace.returns = RETURNS_NEAR - 1;
-    return_at(44980000); /* there is no nearer */
+    return_at(44980000);
     assert_int_equal(pace.near, 0);
     assert_int_equal(pace.returns, RETURNS_NEAR);
     begin(NULL);

@@ -17,8 +17,8 @@
 #define LIBC 0x700000000000u
 
 static struct {
-    uint64_t now, step; /* stamps are ns; step: from reading to reading */
-    uint64_t cpu;
+    uint64_t now, step;     /* stamps are ns; step: from reading to reading */
+    uint64_t cpu, cpu_step; /* cpu_step: from reading to reading */
     struct ips_control control;
     bool valgrind, at_syscall;
     /* of the timers: what the last calls were */
@@ -41,7 +41,9 @@ static uint64_t fake_now(void)
 }
 static uint64_t fake_cpu(void)
 {
-    return m.cpu;
+    uint64_t cpu = m.cpu;
+    m.cpu += m.cpu_step;
+    return cpu;
 }
 static const struct ips_control *fake_control(void)
 {
