@@ -321,7 +321,9 @@ def test_stacks_of_long_calls(build, top, group):
     check_cases(run, group)
     stacks = {s["t"]: s for s in run.stacks}
     calls = [r for r in run.records if may_be_long(r)]
-    assert stacks or all(run.took(r) < 51000 for r in calls)
+    # Those of memory.c named use_... have a stack too small to write one.
+    assert stacks or not [r for r in calls if run.took(r) >= 51000 and
+                          not run.function(r["site"]).startswith("use_")]
     assert set(stacks) <= {r["t"] for r in calls}
     for r in calls:
         beside = [s for s in calls if s["t"] == r["t"] and s != r]
