@@ -29,8 +29,8 @@ for own in /tmp /run /dev/shm; do
     *) mount -t tmpfs -o size=6g,mode=1777 own "$own" || exit 99 ;;
     esac
 done
-ulimit -d 16000000 # KiB: a mutated size takes no more of the memory than this
-cd "$1" && shift && "$@"
+ulimit -d $2 # KiB: a mutated size takes no more of the memory than this
+cd "$1" && shift 2 && "$@"
 exit $?
 """
 
@@ -188,16 +188,19 @@ class Copy:
         names = {os.path.basename(f) for f in files}
         return [test for test, has in self.linked.items() if has & names]
 
-    def run(self, argv, seconds):
+    def run(self, argv, seconds, sanitized=False):
         """(status, output) of tests in a cell of their own; status None: took longer."""
         private = tempfile.mkdtemp(prefix="ips-mutate-", dir="/dev/shm")
         env = {k: v for k, v in os.environ.items() if not k.startswith("IPS_")}
         env.update(IPS_BUILD=str(self.build_dir), PYTHONDONTWRITEBYTECODE="1",
                    TMPDIR=private, HOME=private)
+        # Sanitizers reserve terabytes of addresses, and have limits of their own.
+        env["ASAN_OPTIONS"] = "max_allocation_size_mb=16000:hard_rss_limit_mb=16000"
         if has_cells():
             env.update(TMPDIR="/dev/shm", HOME="/dev/shm")
             argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
-                    "--mount", "sh", "-c", CELL, "sh", str(self.top), *argv]
+                    "--mount", "sh", "-c", CELL, "sh", str(self.top),
+                    "unlimited" if sanitized else "16000000", *argv]
         with tempfile.TemporaryFile() as said:
             proc = subprocess.Popen(argv, cwd=self.top, env=env, stdout=said,
                                     stderr=said, stdin=subprocess.DEVNULL,
