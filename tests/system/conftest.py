@@ -332,8 +332,9 @@ class Cluster:
         done = self.ipsq(*words, "--format", "json")
         if done.returncode not in status:
             gaps = done.stdout.partition('"gaps"')[2][:2000]
+            events = self.ipsq("events", *words[1:2], "--top", 200).stdout
             raise AssertionError(f"ipsq {words}: {done.returncode}: {done.stderr}{gaps}\n"
-                                 f"{self.daemons()}")
+                                 f"{events}{self.daemons()}")
         return json.loads(done.stdout)
 
     def daemons(self):

@@ -74,8 +74,9 @@ def test_who_let_the_thread_go(cluster, case):
     """Would catch a call that is not wrapped, an object that waiter and
     releaser name differently, and a release unseen because nobody looked as if
     waiting."""
-    arcs = Arcs(cluster.graph(record(cluster, "i_sync", case)))
-    assert arcs.pairs == [("main", "other")]
+    run = record(cluster, "i_sync", case)
+    arcs = Arcs(cluster.graph(run))
+    assert arcs.pairs == [("main", "other")], cluster.ipsq("events", run).stdout
     assert all(n["kind"] == "AUX" for arc in arcs.arcs for n in arc)
 
 
