@@ -65,8 +65,8 @@ static int refuse_address(const char *address, struct ips_err *err)
         address);
 }
 
-/* Sets the address of *out. Accepts loopback; other hosts only with TLS or
- * --insecure. */
+/* Parses `host` and stores it with `port` in *out. Accepts loopback; other
+ * hosts only with TLS or --insecure. */
 static int parse_numeric_host(const char *host, uint16_t port,
                               const char *address, struct ips_address *out,
                               struct ips_err *err)

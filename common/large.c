@@ -20,7 +20,8 @@ struct mapping {
     char *at;
     size_t bytes;
     bool file;
-    bool thin; /* most of its pages were never touched: not worth reusing */
+    bool thin; /* a sparse array: most of its pages were never touched, so it is
+                  not reused */
 };
 
 static struct {
@@ -28,7 +29,7 @@ static struct {
     struct mapping *v;
     size_t count, capacity;
     struct ips_large_use use;
-    /* released but still mapped; memory only, no files */
+    /* released mappings, kept mapped for reuse; memory only, no files */
     struct mapping reusable[KEPT_MAX];
     size_t reusable_count, reusable_bytes;
     char dir[DIR_BYTES];

@@ -32,8 +32,8 @@
 void *ips_calloc_large(size_t count, size_t size);
 /* Like ips_calloc_large, but with undefined contents, for callers that write
  * all of the array. Reuses a mapping that was released shortly before, if there
- * is one: otherwise a quarter of the time of a build goes into the kernel's
- * clearing of fresh pages. */
+ * is one: otherwise the kernel's clearing of fresh pages takes a quarter of the
+ * time in which a slave builds a graph. */
 void *ips_alloc_large(size_t count, size_t size);
 /* Like ips_calloc_large, for callers that will write only a small part of the
  * array: untouched pages take neither memory nor time. */

@@ -43,7 +43,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     refresh_tick(m);
     if (is_master_in_use(m))
         m->used_ns = now;
-    /* The catalogue commits every put, so nothing must be flushed here. */
+    /* The catalogue commits every write, so nothing must be flushed before the
+     * master ends. */
     if (m->private_mode &&
         ips_sub_sat(now, m->used_ns) >= (uint64_t)m->idle_s * 1000000000u) {
         ips_log_info("no slave and no client for %u s: ending", m->idle_s);

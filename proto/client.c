@@ -171,7 +171,8 @@ static int tls_prepare_retry(struct ips_client *c, int result,
     uint8_t data[READ_STEP_BYTES / 4];
     size_t n;
     int what = SSL_get_error(c->tls, result);
-    /* also sends the alert that tells the other side why */
+    /* This also sends the TLS alert from which the other side learns why the
+     * connection fails. */
     int rc = tls_flush(c, err);
     if (rc == 0 && what == SSL_ERROR_WANT_READ) {
         rc = read_bytes(c->fd, data, sizeof(data), deadline, &n, err);

@@ -15,10 +15,10 @@
 #define IPS_PROTOCOL 1
 #define IPS_FRAME_MAX_BYTES (8u << 20) /* limit of one frame */
 #define IPS_HELLO_MAX_BYTES 4096u      /* limit of a frame before the Hello */
-#define IPS_HELLO_WAIT_S 10            /* time limit for the Hello */
+#define IPS_HELLO_WAIT_S 10            /* time limit for the Hello (s) */
 /* limit of an unpacked message */
 #define IPS_DECODE_MAX_BYTES (256u << 20)
-/* most nodes or rows in a piece */
+/* most nodes or rows in one message of an answer (a piece) */
 #define IPS_PIECE_ITEMS 65536u
 #define IPS_OUT_BUFFER_BYTES                                                   \
     (64u << 20) /* most unsent bytes; above that the peer is closed */

@@ -171,8 +171,8 @@ void ips_wire_receiver_release(struct ips_wire_receiver *t)
     memset(t, 0, sizeof(*t));
 }
 
-/* Enlarges one array of a group. False: no memory (other arrays of the group
- * may be larger already, which does no harm). */
+/* Enlarges one of several parallel arrays. Returns false if there is no memory;
+ * other arrays may be enlarged already, which does no harm. */
 static bool reserve_array(void *slot, uint32_t cap, size_t item)
 {
     void *old;
@@ -185,8 +185,9 @@ static bool reserve_array(void *slot, uint32_t cap, size_t item)
     return true;
 }
 
-/* Returns the new capacity for `more` items after `count`; 0: beyond the limit.
- * The caller stores it once all arrays of the group are enlarged. */
+/* Returns the capacity, in items, that arrays of `count` items need for `more`
+ * items; 0 if that exceeds `max`. The caller stores the capacity once all
+ * parallel arrays are enlarged. */
 static uint32_t next_capacity(uint32_t count, size_t more, uint32_t cap,
                               uint32_t max)
 {

@@ -24,11 +24,12 @@ struct ips_wire_graph {
     uint32_t node_count;
     uint8_t *kind, *xkind;
     uint64_t *w, *xlen, *t_ns;
-    uint64_t *bytes;             /* this array is optional; NULL: absent */
-    uint64_t *at, *wait, *delay; /* each is optional; NULL: absent */
-    uint32_t *probe;             /* this array is optional; NULL: absent */
-    uint64_t *unended;           /* this array is optional; NULL: absent */
-    /* cross predecessor of each node; IPS_WIRE_NO_NODE: none */
+    uint64_t *bytes;             /* message bytes of each node; NULL: absent */
+    uint64_t *at, *wait, *delay; /* ns (graph.h); each may be NULL: absent */
+    uint32_t *probe;             /* recording's share of `w`, ns, or NULL */
+    uint64_t *unended;           /* ns of unended waits; NULL: absent */
+    /* node at which each node's cross arc starts; IPS_WIRE_NO_NODE: no cross
+     * arc on this machine */
     uint32_t *xpred;
     uint32_t
         *site; /* index of the node's channel end; IPS_WIRE_NO_NODE: none */
@@ -38,19 +39,20 @@ struct ips_wire_graph {
     uint32_t out_count;
     uint32_t *out_node, *out_end, *out_len;
     uint64_t *out_pos;
-    uint64_t *out_ns; /* this array is optional; NULL: absent */
+    uint64_t *out_ns; /* message times of remote sends, ns; NULL: absent */
     uint64_t total_cpu_ns;
     uint32_t end_count;
 };
 
 /* ---- cutting a graph into pieces ------------------------------------ */
 
-/* How far a graph has been sent; zero it to start. */
+/* Numbers of chains, nodes, remote receives and remote sends that were sent so
+ * far; zero it to start. */
 struct ips_wire_cursor {
     uint32_t chain, node, in, out;
 };
-/* Storage that a piece points into; valid until the next ips_wire_next_piece or
- * the release. */
+/* A piece of a graph, and storage that it points into; valid until the next
+ * ips_wire_next_piece or the release. */
 struct ips_wire_piece {
     Ips__Subgraph msg;
     uint64_t *xpred;

@@ -99,7 +99,7 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
     }
     if (tls)
         ips_tls_get_peer_certificate_owner(tls, &owner);
-    /* The message about a refused role names the owner already. */
+    /* If a role was refused, `why` already names the owner. */
     char quoted[sizeof(owner.name) + 4];
     snprintf(quoted, sizeof(quoted), "\"%s\"", owner.name);
     bool named = *owner.name && !strstr(why, quoted);

@@ -13,8 +13,8 @@
 #define IPS_UNMEASURED UINT64_MAX
 #define IPS_UNMEASURED_REAL ((double)NAN)
 
-/* The certificate's gap that counts unrecorded processes ends with these
- * words. */
+/* In an answer's certificate, the reason for incompleteness that counts
+ * unrecorded processes ends with these words. */
 #define IPS_GAP_UNRECORDED " ran unrecorded"
 
 /* Returns a Hello of this build. Its strings are borrowed; a slave sets machine

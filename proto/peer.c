@@ -17,7 +17,7 @@
 #include "proto/peer_private.h"
 #include "proto/tls.h"
 
-/* Limits of what one turn of the loop reads from one peer. */
+/* Limits of what one turn of the event loop reads from one peer. */
 #define TURN_BYTES (256u << 10)
 #define TURN_FRAMES 256
 #define FAREWELL_WAIT_S 5
@@ -35,7 +35,8 @@ struct ips_peer {
     enum peer_state state;
     struct event_base *base;
     struct bufferevent *bev;
-    /* continues with buffered frames; calls on_close after a failure */
+    /* event that handles frames still buffered or, after a failure, calls
+     * on_close */
     struct event *later;
     /* time limit for the Hello, or for sending the queue before closing */
     struct event *limit;
@@ -44,11 +45,12 @@ struct ips_peer {
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
     bool accepted; /* true: the other side connected to us */
-    /* the other side closed the connection: a failure before its Hello is not a
-     * refusal, and is not logged */
+    /* the other side closed the connection, or it broke without a TLS error:
+     * before the Hello, that is not logged as a refusal */
     bool left;
     struct ips_traffic_count traffic;
-    /* the message while on_message runs, until ips_peer_take_message */
+    /* the message that on_message handles now; NULL once ips_peer_take_message
+     * has taken it */
     Ips__Envelope *current;
     char name[96];
     char why[512];
@@ -214,8 +216,8 @@ static void dispatch_envelope(struct ips_peer *p, const Ips__Envelope *env)
         p->ops->on_message(p, env, p->arg);
 }
 
-/* Handles one frame of the input. False: no whole frame is there, or the peer
- * is closed. */
+/* Handles one received frame. Returns false if no whole frame is there, or the
+ * peer is closed. */
 static bool handle_next_frame(struct ips_peer *p)
 {
     struct evbuffer *in = bufferevent_get_input(p->bev);

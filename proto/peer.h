@@ -10,7 +10,8 @@
  *   has IPS_HELLO_WAIT_S; after it, a peer may be silent for any time.
  * - Over TLS, the certificate of the other side must allow the role, and the
  *   machine, that its Hello claims; else it is refused like a wrong version.
- * - Callbacks come from the loop, never from within a call into this module.
+ * - Callbacks come from the event loop, never from within a call into this
+ *   module.
  * - One turn of the loop reads a bounded amount from each peer.
  * - A peer is freed after the turn, never inside its own callback. After
  *   on_close it frees itself, so the owner need only drop its pointer.
@@ -72,15 +73,16 @@ struct ips_traffic_count {
 struct ips_traffic_count ips_peer_traffic(const struct ips_peer *peer);
 void ips_peer_set_on_drain(struct ips_peer *peer,
                            void (*on_drain)(struct ips_peer *peer, void *arg));
-/* To be called within on_message, once a message: the caller becomes the owner
- * of the message (free it with ips__envelope__free_unpacked). */
+/* Call it within on_message, at most once per message: the caller becomes the
+ * owner of the message (free it with ips__envelope__free_unpacked). */
 Ips__Envelope *ips_peer_take_message(struct ips_peer *peer);
 /* Returns the name for the log: "peer 3" until ips_peer_set_name sets another,
  * which it copies. */
 const char *ips_peer_name(const struct ips_peer *peer);
 void ips_peer_set_name(struct ips_peer *peer, const char *name);
-/* Whether the other side has closed, even if on_close has not come yet: a peer
- * may connect again before the end of its old connection is reported here. */
+/* Has the other side closed the connection? May be true before on_close is
+ * called: a peer may connect again before the end of its old connection is
+ * reported here. */
 bool ips_peer_other_side_closed(const struct ips_peer *peer);
 /* Sends what is queued, then closes; on_close gets `why`. */
 void ips_peer_close_after_send(struct ips_peer *peer, const char *why);
@@ -96,8 +98,8 @@ void ips_peer_free(struct ips_peer *peer);
 void ips_peer_reap(void);
 
 /* A blocking connection of a client to a master. ips_client_connect also
- * exchanges Hellos; each of connecting, the TLS handshake and the wait for
- * the Hello may take timeout_ms. */
+ * exchanges Hellos; connecting, the TLS handshake and the wait for the Hello
+ * together may take timeout_ms (0: no limit). */
 struct ips_client;
 int ips_client_connect(const char *address, unsigned timeout_ms,
                        struct ips_client **out,

@@ -21,9 +21,11 @@
 #include "slave/serve/slave.h"
 #include "slave/symbols/symbols.h"
 
-/* a private slave ends when it was idle for this time after a run */
+/* A private slave that has drained a run ends after it was idle for this
+ * time. */
 #define AFTER_RUN_NS (2 * SLAVE_SECOND_NS)
-/* the loop runs at normal priority for this time after a request */
+/* The event loop runs at normal priority for this time after the last
+ * request. */
 #define WAITED_NS (SLAVE_SECOND_NS / 2)
 
 static struct {
@@ -39,14 +41,14 @@ static void break_event_loop(struct slave *s)
 
 static void begin_shutdown(struct slave *s)
 {
-    ips_lock_release(&s->pool_lock); /* must be released before pool.lock */
+    ips_lock_release(&s->pool_lock); /* release slave.lock before pool.lock */
     s->stopping = true;
     break_event_loop(s);
 }
 
-/* Ends a private slave when it is idle, or when its pool was removed. While it
- * holds pool.lock no process can create a run, so no run is left without a
- * slave. */
+/* Ends a private slave when it is idle, or when its pool was removed. It takes
+ * pool.lock before it decides, so that no process can create a run that would
+ * be left without a slave. */
 static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
 {
     if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {
@@ -66,7 +68,9 @@ static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
         return;
     int lock = slave_lock_try_pool_lock(s->drain.pool);
     if (lock < 0)
-        return; /* pool.lock is held: a run is being created */
+        /* another process holds pool.lock, probably to create a run: try again
+         * later */
+        return;
     slave_watch_scan_pool_directory(&s->drain);
     if (slave_drain_count_open_runs(&s->drain) == 0) {
         ips_log_info("all runs are archived and no question is open: ending");
@@ -99,8 +103,9 @@ static void on_drain_timer(evutil_socket_t fd, short what, void *arg)
     unsigned open = slave_drain_count_open_runs(&s->drain);
     if (open && !s->had_run)
         s->had_run = true;
-    /* A turn that comes late was no idle time: this process was stopped or got
-     * no CPU, and so perhaps was the master, which keeps us alive. */
+    /* Do not count the delay of a late turn as idle time: this process was
+     * stopped or got no CPU, and perhaps also the master, whose requests keep a
+     * private slave alive. */
     s->busy_ns =
         ips_min_u64(now, s->busy_ns + ips_sub_sat(now, s->turn_due_ns));
     s->turn_due_ns = now + wait;
@@ -133,7 +138,7 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
     struct slave *s = arg;
     (void)what;
     if (number == SIGHUP)
-        return; /* SIGHUP: there is no file to reopen */
+        return; /* ignore SIGHUP: there is no log file to reopen */
     ips_log_info("signal %d: ending", (int)number);
     s->stopping = true;
     break_event_loop(s);
@@ -144,8 +149,8 @@ static void wake_loop(void *arg)
 {
     struct slave *s = arg;
     const uint64_t one = 1;
-    /* this fails only if the counter is full, and then the loop wakes up anyway
-     */
+    /* the write fails only if the counter is full, and then the loop wakes up
+     * anyway */
     (void)!write(s->wake_fd, &one, sizeof(one));
 }
 

@@ -1,4 +1,5 @@
-/* One record for each option; --help prints them. */
+/* Parses the options of ips-slave. `records` has one entry for each option;
+ * --help prints them. */
 #include "slave/options.h"
 
 #include "common/address.h"

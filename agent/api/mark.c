@@ -5,15 +5,16 @@
  * (pool/format.h).
  *
  * Invariants:
- *  - a slot is valid only in its era (agent/record/cpu.h). The era is unchanged
- *    if the slot's MARK is in the current segment, was written by this process,
- *    and the thread has not been switched out since. After a switch the text is
- *    written again: switches are rare, and one comparison detects them.
+ *  - a slot is valid only in its era (agent/record/thread.h), a number that
+ *    changes when the thread begins a segment, is a fork child, or was switched
+ *    out. So the slot's MARK is in the current segment and was written by this
+ *    process. After a switch the text is written again: switches are rare, and
+ *    one comparison detects all three cases.
  *  - the program may have overwritten the text, so it is compared, byte for
  *    byte, with our copy.
  *  - a mark that a signal handler sets while its thread has an unpublished
- *    record gets neither slot nor baseline. That record may be the MARK that
- *    the slot refers to, and it may never be published.
+ *    record is written in full, without a slot. The unpublished record may be
+ *    the MARK to which the slot would refer, and it may never be published.
  */
 #include "agent/api/api.h"
 #include "agent/api/text.h"
@@ -29,10 +30,10 @@ static inline uint32_t first_slot_of_text(const char *text)
 }
 _Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
 
-/* Does memory at `text` still contain the slot's text? Reads, and ignores, up
- * to 7 bytes after the text's NUL, but only within its page (at least 4096
- * bytes). Returns false if the text is too near to the end of a page for that.
- */
+/* Does the memory at `text` still contain the text that is kept in the slot?
+ * Reads, and ignores, up to 7 bytes after the text's NUL, but only within its
+ * page (at least 4096 bytes). Returns false if the text is too near to the end
+ * of a page for that. */
 __attribute__((no_sanitize("address"))) static inline bool
 slot_text_is_unchanged(const char *text, const struct ips_mark_slot *p)
 {

@@ -22,25 +22,25 @@
 
 struct ipsrun_options {
     const char *name; /* --name; NULL = generated */
-    const char *join; /* --join */
+    const char *join; /* --join: the run to join, or NULL */
     char tags[256];   /* each tag ends with NUL; an empty tag ends the list */
     char pool[IPS_PATH_BYTES];
     char state[IPS_PATH_BYTES];
     char master[IPS_PATH_BYTES];
     char machine[64];
     uint32_t procedures;  /* enum ips_procedures; --procedures */
-    uint32_t sample_us;   /* --rate */
-    uint32_t budget_ppm;  /* --budget */
+    uint32_t sample_us;   /* --rate: us of CPU time between two samples */
+    uint32_t budget_ppm;  /* --budget: ppm of the CPU time */
     uint32_t on_full;     /* enum ips_on_full */
-    uint64_t quota_bytes; /* 0 = the pool's own limit */
+    uint64_t quota_bytes; /* --quota; 0: the pool's own limit */
     enum ips_cpu_mode cpu_mode;
     enum ips_locks locks;
     bool receive_stamps;
     bool no_delays;
     bool quiet;
     bool no_daemons;
-    bool exec;        /* --exec: never stay as parent */
-    bool insecure;    /* --insecure: for the private slave */
+    bool exec;        /* --exec: become the command on a terminal, too */
+    bool insecure;    /* --insecure: passed on to slave and ipsq */
     bool state_given; /* --state was given */
     bool master_set;  /* --master was given: other machines may report to that
                          master */

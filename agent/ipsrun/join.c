@@ -25,7 +25,7 @@ enum answer { RUN_KNOWN, RUN_UNKNOWN, NO_ANSWER };
 
 struct master_query {
     const struct ipsrun_options *o;
-    struct ips_nearest near; /* nearest of the master's runs */
+    struct ips_nearest near; /* the master's run with the most similar name */
     char why[256];           /* reason for NO_ANSWER */
 };
 
@@ -62,7 +62,7 @@ static enum answer find_run_in_list(FILE *list, const char *run,
         if (answer == NO_ANSWER && strcmp(line, "run") != 0)
             break;
         if (answer == NO_ANSWER)
-            answer = RUN_UNKNOWN; /* the heading: the master answered */
+            answer = RUN_UNKNOWN; /* a heading: the master has answered */
         else if (strcmp(line, run) == 0)
             answer = RUN_KNOWN;
         else

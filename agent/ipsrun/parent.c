@@ -47,7 +47,7 @@ static void release_descriptors_and_directory(void)
     }
     close_range(STDERR_FILENO + 1, ~0u, 0);
     if (chdir("/") < 0)
-        return; /* then we stay in the old directory */
+        return; /* no harm: we stay in the old directory */
 }
 
 /* Stops ipsrun as the command stopped: by the same signal, so that the shell

@@ -113,12 +113,12 @@ static void spin_briefly(void)
         continue;
 }
 
-/* Did `action` switch the thread out, and the mark survive? The readings are
- * ordered so that an additional, unintended switch never makes the result true.
- * Adds 1 to *switched if there was a switch. */
+/* Did `action` switch the thread out although the mark survived? The readings
+ * are ordered so that an additional, unintended switch never makes the result
+ * true. Adds 1 to *switched if there was a switch. */
 static bool mark_survives_switch(void (*action)(void), unsigned *switched)
 {
-    ips_cpu_read_clock_ns(); /* sets a mark */
+    ips_cpu_read_clock_ns(); /* sets a mark in the rseq area */
     uint64_t mark = *ips_cpu_mark_address(), before = count_switches();
     action();
     bool was = count_switches() != before;

@@ -100,8 +100,8 @@ int ipsrun_run_if_empty_image(const char *called)
 /* --- a start with and without the interposer -------------------------------
  */
 
-/* Runs in a child: executes the empty image or, if only a fork is measured,
- * exits. */
+/* Runs in a child: executes ipsrun as a program that ends at once or, if only a
+ * fork is measured, exits. */
 static __attribute__((noreturn)) void exec_or_exit(bool wrapped,
                                                    enum ipsrun_start_kind child)
 {

@@ -21,8 +21,8 @@ enum ipsrun_step {
     IPSRUN_PASS,
     IPSRUN_POLL,
     IPSRUN_FORK,
-    IPSRUN_FORKED_IMAGE,  /* including its fork */
-    IPSRUN_SPAWNED_IMAGE, /* including its spawn */
+    IPSRUN_FORKED_IMAGE,  /* a fork child that execs, fork included */
+    IPSRUN_SPAWNED_IMAGE, /* a spawned program, spawn included */
     IPSRUN_SPARE_FORK,
     IPSRUN_STACK,
     IPSRUN_THREE_BLOCKED, /* a write, a wait that blocks, a read */
@@ -48,7 +48,7 @@ static inline int ipsrun_compare_i64(const void *a, const void *b)
 enum ipsrun_start_kind {
     IPSRUN_CHILD_FORK,
     IPSRUN_CHILD_SPAWNED, /* a spawned image that ends at once */
-    IPSRUN_CHILD_IMAGE,   /* a fork child that executes such an image */
+    IPSRUN_CHILD_IMAGE,   /* a fork child execs an image that ends at once */
 };
 bool ipsrun_prepare_start_measuring(void);
 /* Returns the ps that the interposer adds to one start, in parent and child

@@ -21,7 +21,7 @@ struct ips_current_call { /* 48 bytes */
     _Atomic uint64_t t;   /* stamp of the call; 0: no call */
     uint64_t cpu;         /* thread CPU ns at the call */
     uint64_t site;        /* return address of the call, 0 unknown */
-    uint64_t what;        /* IPS_BEGUN_*, below */
+    uint64_t what;        /* which call; packed by IPS_BEGUN(), below */
     uint64_t object; /* ACQUIRE: address or number of the object; JOIN: fork_seq
                         of the FORK */
     uint64_t holder; /* ACQUIRE: thread id of the holder, 0 not known */

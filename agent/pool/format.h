@@ -14,7 +14,7 @@
  *  - offsets, never pointers.
  *  - a record is published by a release store of its head word; the reader's
  *    partner is an acquire load of the same word.
- *  - bytes after the last reservation are zero; head word 0 = nothing here yet.
+ *  - bytes after the last reservation are zero; head word 0: no record yet.
  *  - a record never crosses the end of its segment.
  *
  * Sources: IPS-2, IPS-5, DPM-1 (docs/paper-map.md).
@@ -33,8 +33,8 @@
 #define IPS_CONTROL_MAGIC 0x314c525443535049ULL /* "IPSCTRL1" */
 #define IPS_SEGMENT_MAGIC 0x3147455353504900ULL /* "\0IPSSEG1" */
 #define IPS_SEGMENT_SUFFIX ".seg"
-#define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
-#define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
+#define IPS_SEGMENT_BYTES (1u << 20)      /* default size of the sparse file */
+#define IPS_SEGMENT_MAX_BYTES (64u << 20) /* the reader refuses more */
 /* A segment's memory is populated (MADV_POPULATE_WRITE) in steps: first one
  * page, then as much as is populated already, but at least IPS_GROW_FIRST_BYTES
  * and at most IPS_GROW_STEP_BYTES. */
@@ -68,7 +68,7 @@ enum ips_lost_cause {
 #define X(name, number, text) IPS_LOST_##name = (number),
     IPS_LOST_CAUSES(X)
 #undef X
-        IPS_LOST_COUNT = 8 /* size of the table in the header */
+        IPS_LOST_COUNT = 8 /* size of the tables `lost` */
 };
 
 enum ips_probe {
@@ -142,7 +142,7 @@ struct ips_control {
     int64_t test_offset_ns;
     int64_t test_drift_ppm;
     int64_t test_step_ns;
-    uint64_t test_step_at_ns; /* when: ns after created_raw_ns */
+    uint64_t test_step_at_ns; /* time of the step: ns after created_raw_ns */
     /* Total bytes of segments that writers have populated so far. */
     _Atomic uint64_t used_bytes;
     /* Records lost by threads that had no segment. */
@@ -193,7 +193,7 @@ static inline uint64_t ips_control_bytes_in_use(const struct ips_control *c)
         atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
     return made > freed ? made - freed : 0;
 }
-/* Least size of an archived `control`: that of earlier versions ends here. */
+/* Least size of an archived `control`, which is that of earlier versions. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
 
 static inline uint64_t ips_probe_cost_ps(const struct ips_control *c,
@@ -210,8 +210,8 @@ enum ips_procedures {
     IPS_PROCEDURES_EXACT = 2,
 };
 enum ips_cpu_mode {
-    IPS_CPU_FAST = 0,  /* guessed between readings of the clock */
-    IPS_CPU_EXACT = 1, /* the clock is read after every switch */
+    IPS_CPU_FAST = 0,  /* CPU time is guessed between clock readings */
+    IPS_CPU_EXACT = 1, /* the clock is read after every thread switch */
     IPS_CPU_CLOCK = 2, /* the clock is read at every event: the kernel does not
                           show thread switches here (agent/record/cpu.h) */
 };
@@ -234,7 +234,7 @@ struct ips_segment_header { /* 256 bytes */
     uint64_t magic;
     uint32_t version;
     uint32_t header_bytes;  /* offset of the first record: 256 */
-    uint32_t segment_bytes; /* whole file */
+    uint32_t segment_bytes; /* size of the whole file */
     uint32_t seq;           /* 0, 1, 2 ... within the stream */
     uint32_t pid;           /* in the process's own pid namespace */
     uint32_t tid;           /* kernel tid; for an API task, its number */
@@ -296,7 +296,7 @@ enum ips_rec_type {
 struct ips_rec_head {
     _Atomic uint32_t word;
     uint32_t a; /* small argument, see each record */
-    uint64_t t; /* stamp: of the call, or of the moment */
+    uint64_t t; /* stamp of the event; of a call: its beginning */
 };
 #define IPS_REC_F_NS 1u /* t and t_ret are ns that the program gave (API) */
 /* SEND, RECV: the record also represents earlier ones that were overwritten;
@@ -348,7 +348,7 @@ enum ips_start_kind {
 };
 struct ips_rec_start { /* a = enum ips_start_kind */
     struct ips_rec_head h;
-    uint64_t cpu;      /* thread CPU at this record (0 for fork, thread) */
+    uint64_t cpu;      /* thread CPU ns at this record (fork, thread: 0) */
     uint64_t fork_seq; /* FORK/THREAD: `fork_seq` of the FORK record; else 0 */
     uint32_t ppid;     /* parent process; THREAD, TASK: its own process */
     uint32_t ptid;     /* thread that forked, 0 unknown */
@@ -384,7 +384,7 @@ enum ips_fork_kind {
  * err and ready are 0. */
 struct ips_rec_io_short { /* a = channel id */
     struct ips_rec_head h;
-    uint32_t took;   /* t_ret - t */
+    uint32_t took;   /* t_ret - t, in stamps */
     uint32_t result; /* bytes moved */
     uint64_t site;
 };
@@ -392,7 +392,7 @@ struct ips_rec_io_short { /* a = channel id */
 /* FORK, JOIN, KILL and CLOSE may have one more word after their structure: the
  * return address of the program's call, 0 unknown. */
 #define IPS_REC_SITE_BYTES 8u
-#define IPS_REC_LENGTH_BYTES 8u /* see struct ips_rec_sync */
+#define IPS_REC_LENGTH_BYTES 8u /* length word of a RECORD_LOCK */
 
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
     struct ips_rec_head h;
@@ -473,16 +473,16 @@ struct ips_rec_guessed { /* a = number of clock readings that corrected guesses
 };
 #define IPS_GUESSED_EVERY_NS 10000000u
 
-/* Counts the calls on files since the last CALLS of this stream that left no
- * record. The analysis counts their cost as recording overhead. `a` is further
- * overhead. The agent measured most of it itself (IPS_APART): work without a
- * probe cost, or beyond it, such as the first call stack of an image, growth of
- * the pool, names of channels, and readings of the CPU clock that no record
- * shows. `a` also includes the probe costs of opens, of calls that passed
- * through, and of free locks. The first CALLS of an image or fork child holds
- * the cost of its start. Later ones are written every IPS_CALLS_EVERY calls, at
- * a sample when `a` reached IPS_BEYOND_DUE_NS, and before END and EXEC when
- * there were IPS_CALLS_LEAST calls or IPS_BEYOND_LEAST_NS. */
+/* Counts the calls on files that left no record since the last CALLS of this
+ * stream. Their cost counts as recording overhead. `a` is further overhead
+ * (ns). The agent measured most of it (IPS_APART): work without a probe cost,
+ * or beyond it, such as the first call stack of an image, growth of the pool,
+ * names of channels, and readings of the CPU clock that no record shows. `a`
+ * also includes the probe costs of opens, of unrecorded reads and writes, and
+ * of free locks. The first CALLS of an image or fork child holds the cost of
+ * its start. Later ones are written every IPS_CALLS_EVERY calls, at a sample
+ * when `a` reached IPS_BEYOND_DUE_NS, and before END and EXEC when there were
+ * IPS_CALLS_LEAST calls or IPS_BEYOND_LEAST_NS. */
 struct ips_rec_calls { /* a = ns of agent work without a probe cost, 0 in
                           earlier versions */
     struct ips_rec_head h;
@@ -515,9 +515,9 @@ struct ips_rec_module { /* a = length of path */
     uint64_t end;
     uint64_t bias; /* address - bias = address in the file's symbol table */
     uint8_t build_id[20];
-    uint8_t build_id_bytes; /* 0 = it has none */
+    uint8_t build_id_bytes; /* 0: no build id */
     uint8_t gone;
-    uint8_t go; /* 1: it has the note of Go's linker */
+    uint8_t go; /* 1: it has an ELF note of Go's linker */
     uint8_t reserved;
     char path[]; /* NUL ended, padded to 8 bytes, at most 512 */
 };
@@ -526,7 +526,7 @@ struct ips_rec_module { /* a = length of path */
 /* A sample represents one period of the thread's CPU time. A stack with more
  * frames is cut at its outer end. A SAMPLE without frames marks where the
  * sampling of the thread starts. */
-struct ips_rec_sample { /* a = frames */
+struct ips_rec_sample { /* a = number of frames */
     struct ips_rec_head h;
     uint64_t cpu;       /* thread CPU at the sample */
     uint64_t period_ns; /* requested CPU time between two samples */
@@ -543,7 +543,7 @@ struct ips_rec_stack { /* a = frames; h.t = `t` of the record before it */
 
 /* Calls of one procedure that left no ENTER. 0 calls: from `t` on the procedure
  * has no ENTER records. */
-struct ips_rec_count { /* a = tid of the calling thread, 0 this one */
+struct ips_rec_count { /* a = tid of the calling thread, 0: the writer */
     struct ips_rec_head h;
     uint64_t procedure; /* address of its entry */
     uint64_t calls;     /* since the last COUNT of the same procedure */
@@ -565,13 +565,13 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t ino;
     uint64_t object;
     uint64_t site;
-    /* RELEASE: number of waiters that it released; -1: all (broadcast).
-     * ACQUIRE of a condition: 0; of a barrier: 1 in the serial thread, else 0;
-     * with err EOWNERDEAD: the tid of the owner that died. Other ACQUIREs:
-     *   0  the thread slept
-     *   1  a mutex taken again after the wait in the record before; also files,
-     * eventfds, watches and terminals 2  the thread spun with trylock 3  the
-     * lock was free (as in ACQUIRE_SHORT, for shared memory) */
+    /* RELEASE: number of waiters that it released; -1: all (broadcast). ACQUIRE
+     * of a condition: 0; of a barrier: 1 in the serial thread, else 0; with err
+     * EOWNERDEAD: the tid of the owner that died. Other ACQUIREs: 0: the thread
+     * slept (1: for a file lock, eventfd, terminal or watched directory); 1: a
+     * mutex was taken again after the wait in the record before; 2: the thread
+     * tried again and again; 3: the lock was free (as in ACQUIRE_SHORT, for
+     * shared memory). */
     int32_t value;
     uint32_t err; /* ACQUIRE: errno of the wait (ETIMEDOUT), 0 acquired */
 };
@@ -583,7 +583,7 @@ struct ips_rec_sync { /* a = enum ips_sync */
 struct ips_rec_lock { /* a = enum ips_sync */
     struct ips_rec_head h;
     uint64_t cpu;    /* thread CPU at t */
-    uint64_t object; /* address */
+    uint64_t object; /* address of the lock */
 };
 
 enum ips_signal_how {
@@ -650,21 +650,21 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint64_t ino;      /* inode of this end (both ends of a pipe share one) */
     uint64_t peer_ino; /* Unix: inode of the other end, 0 unknown */
     uint64_t cookie;   /* SO_COOKIE, 0: none */
-    uint64_t netns;    /* SO_NETNS_COOKIE, or (before Linux 5.14) its inode */
+    uint64_t netns;    /* network namespace: SO_NETNS_COOKIE, or inode */
     uint64_t sent_before; /* TCP: bytes sent and received before this record */
     uint64_t recv_before;
     uint64_t name_hash; /* hash of the name (USER) or of the bound or peer path
                            (Unix) */
-    uint32_t peer_pid;  /* Unix: SO_PEERCRED */
+    uint32_t peer_pid;  /* Unix: pid of the peer, by SO_PEERCRED */
     struct ips_addr local;
     struct ips_addr remote;
     uint32_t reserved2;
 };
 enum ips_chan_flags {
-    IPS_CHAN_CONNECTED = 1, /* this process called connect on it */
-    IPS_CHAN_ACCEPTED = 2,  /* this process accepted it */
+    IPS_CHAN_CONNECTED = 1, /* this process called connect on the socket */
+    IPS_CHAN_ACCEPTED = 2,  /* this process accepted the connection */
     IPS_CHAN_CLOEXEC = 4,
-    IPS_CHAN_INHERITED = 8, /* was open when the image began */
+    IPS_CHAN_INHERITED = 8, /* the descriptor was open when the image began */
     /* Seqpacket, O_DIRECT pipe: a receive takes one message, and drops the part
      * that does not fit its buffer. */
     IPS_CHAN_PACKETS = 16,
@@ -692,7 +692,7 @@ struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;
     uint64_t hash;      /* FNV-1a of the payload, first 256 bytes and length */
     uint64_t path_hash; /* Unix datagram: hash of the peer's path, 0 unnamed */
-    struct ips_addr local; /* at least the port; 0 for an unbound sender */
+    struct ips_addr local; /* own address, at least its port; 0: unbound */
     struct ips_addr
         remote; /* peer: destination of a send, source of a receive */
 };

@@ -44,8 +44,8 @@ struct ips_run_options {
     uint32_t on_full;     /* enum ips_on_full */
     uint64_t quota_bytes; /* upper bound; 0 = the pool's own limit */
     enum ips_cpu_mode cpu_mode;
-    bool receive_stamps; /* QUEUE records of datagrams */
-    bool delays;         /* RUNDELAY records */
+    bool receive_stamps; /* write QUEUE records: when datagrams arrived */
+    bool delays;         /* write RUNDELAY records: waiting for a CPU */
     enum ips_locks locks;
     /* Measures the probe costs; NULL: the costs stay unknown (0). */
     bool (*measure)(const struct ips_clock *clock,

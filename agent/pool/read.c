@@ -51,7 +51,7 @@ size_t ips_rec_check_and_get_length(const void *rec, size_t avail)
     }
     size_t text = text_at[type];
     if (type == IPS_REC_EXECFAIL && len == sizeof(struct ips_rec_exec))
-        text = 0; /* its text is optional */
+        text = 0; /* an EXECFAIL need not have a text */
     if (text && !memchr((const char *)rec + text, '\0', len - text))
         return 0;
     return len;

@@ -20,10 +20,10 @@ enum ips_ready_why {
 };
 
 enum ips_ready_kind {
-    IPS_READY_CHANNEL = 0, /* channel id */
-    IPS_READY_PIDFD = 1,   /* the process that ended */
+    IPS_READY_CHANNEL = 0, /* the number is a channel id */
+    IPS_READY_PIDFD = 1,   /* the number is the pid of the process that ended */
     IPS_READY_EVENTFD = 2, /* the `ino` of the eventfd's ACQUIRE; 0: unknown */
-    IPS_READY_OTHER = 3,   /* a kind without records */
+    IPS_READY_OTHER = 3,   /* a kind of descriptor that no record describes */
 };
 #define IPS_READY_KIND_SHIFT 30u
 #define IPS_READY(kind, number)                                                \

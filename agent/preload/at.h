@@ -25,9 +25,9 @@ ssize_t ips_recvfrom_slow(int fd, void *buf, size_t n, int flags,
                           struct sockaddr *from, socklen_t *len, uint64_t site);
 ssize_t ips_sendmsg_slow(int fd, const struct msghdr *m, int flags,
                          uint64_t site);
-/* Makes and records a recvmsg whose caller did not ask for the sender's address
- * or for the segment size, and asks the kernel for both. Returns the result of
- * recvmsg. */
+/* Makes and records a recvmsg on a datagram socket whose caller did not ask for
+ * the sender's address, or not for the bytes of each joined datagram; asks the
+ * kernel for both. Returns the result of recvmsg. */
 ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
@@ -115,9 +115,10 @@ ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
  * exist. Returns `r`. */
 int ips_note_file_existence_test(int at, const char *path, int r,
                                  uint64_t site);
-/* Records an open with O_CREAT of `path`, made at `call`, that returned `fd`:
- * if it may have created the file, a RELEASE of kind WATCH and a BLOCK with op
- * MADE. -1 with errno EEXIST: it was the file of another. */
+/* Records an open with O_CREAT of `path`, made at `call`, that returned `fd`.
+ * If it may have created the file, writes a RELEASE of kind WATCH and a BLOCK
+ * with op MADE. If it failed with EEXIST, counts a failed try: the file belongs
+ * to another thread. */
 void ips_record_open_to_create(int at, const char *path, int fd, int flags,
                                struct ips_moment call, uint64_t site);
 

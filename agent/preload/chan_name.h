@@ -21,7 +21,7 @@
 #include "agent/pool/format.h"
 #include "agent/preload/fd_table.h"
 
-/* Facts that the caller knows and the kernel may not report. */
+/* Facts about a channel that the caller knows and the kernel may not report. */
 struct ips_chan_hint {
     /* bits of enum ips_chan_flags to set in the CHAN record */
     unsigned flags;

@@ -92,7 +92,7 @@ void ips_fd_clear(int fd)
         return;
     ips_fd_word *chunk = ips_fd_chunk((unsigned)fd);
     if (!chunk)
-        return; /* no chunk: the descriptor is unknown already */
+        return; /* no chunk: nothing is stored about `fd` */
     ips_fd_word *place = &chunk[(unsigned)fd % IPS_FD_CHUNK];
     uint64_t word = atomic_load_explicit(place, memory_order_relaxed);
     uint64_t next;

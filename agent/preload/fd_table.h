@@ -25,7 +25,7 @@
 #include "agent/record/stream.h"
 
 enum ips_fd_class {
-    IPS_FD_UNKNOWN = 0, /* not examined since it was opened or changed */
+    IPS_FD_UNKNOWN = 0, /* not identified yet */
     IPS_FD_NONE,        /* a directory, /dev/null: nothing to record */
     IPS_FD_STREAM,      /* pipe, TCP, Unix stream and seqpacket */
     IPS_FD_DGRAM,       /* UDP, Unix datagram */
@@ -53,7 +53,7 @@ enum ips_fd_class {
 #define IPS_FD_PTY(number, master) (((uint32_t)(number) + 1) << 1 | (master))
 /* TCP socket: the kernel answers TCP_INFO */
 #define IPS_FD_TCP (1ull << 40)
-#define IPS_FD_CONNECTED (1ull << 41) /* its connect was recorded */
+#define IPS_FD_CONNECTED (1ull << 41) /* the socket's connect is recorded */
 /* This process took a file lock through this descriptor: by flock, or by fcntl
  * or lockf. */
 #define IPS_FD_FLOCKED (1ull << 42)
@@ -68,8 +68,9 @@ enum ips_fd_class {
 #define IPS_FD_CHUNKS 4096u
 #define IPS_FD_MAX (IPS_FD_CHUNK * IPS_FD_CHUNKS)
 
-/* The chunk of descriptors below IPS_FD_CHUNK is in ips_core.fds instead, in a
- * cache line that each call reads anyway. */
+/* The chunks of the table, each mapped at its first use. The chunk of the
+ * descriptors below IPS_FD_CHUNK is in ips_core.fds instead, in a cache line
+ * that each call reads anyway. */
 extern _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS]
     __attribute__((visibility("hidden")));
 static inline ips_fd_word *ips_fd_chunk(unsigned fd)
@@ -116,7 +117,7 @@ static inline bool ips_fd_must_be_identified(uint64_t word)
            ips_fd_class(word) == IPS_FD_OPENED;
 }
 
-/* Whether the table has memory for `fd` already. */
+/* Whether the table's memory for the word of `fd` is mapped already. */
 static inline bool ips_fd_has_chunk(int fd)
 {
     return (unsigned)fd < IPS_FD_MAX && ips_fd_chunk((unsigned)fd);

@@ -36,7 +36,7 @@ static inline uint64_t ips_module_dynamic_address(const struct link_map *l,
 {
     return value && value < l->l_addr ? value + l->l_addr : value;
 }
-/* The hash of `name` in a DT_GNU_HASH table. */
+/* Returns the hash that a DT_GNU_HASH table has for `name`. */
 uint32_t ips_symbol_hash(const char *name);
 /* Finds the default version of `name` in the library `m`; `hash` is
  * ips_symbol_hash(name). NULL: not defined there. */
@@ -47,7 +47,7 @@ const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
  * (preload/start/foreign.c). */
 const char *ips_module_version_name(const struct ips_module *m, uint32_t index);
 /* Whether one of the libraries listed so far (preload/start/find.c) defines
- * `name`. */
+ * `name`; `hash` is ips_symbol_hash(name). */
 bool ips_is_defined_in_listed_libraries(const char *name, uint32_t hash);
 
 /* Returns the end of the memory of `l` that contains `at` and that the loader
@@ -55,7 +55,7 @@ bool ips_is_defined_in_listed_libraries(const char *name, uint32_t hash);
 uint64_t ips_module_protected_end(const struct link_map *l,
                                   const struct ips_module *m, uint64_t at);
 
-/* Whether the module is one of the C library's own objects. */
+/* Whether the module is one of the C library's own objects (libc, libm ...). */
 bool ips_module_is_libc(const struct ips_module *m);
 /* Returns whether `l`, which comes after ours in the search order, is a library
  * of the program that uses names of our wrappers for its own functions. If so,
@@ -66,9 +66,9 @@ bool ips_note_foreign_names(const struct link_map *l,
 /* Makes the names noted so far resolve to the libraries of the program that
  * define them, as if our library did not define them. */
 void ips_rebind_foreign_names(void);
-/* Writes an UNSEEN record if a function with a noted name may pass its calls on
- * to the C library's function of that name, because such calls are not
- * recorded. Needs a running stream. */
+/* Writes an UNSEEN record if a library's function with a noted name may pass
+ * its calls on to the C library's function of that name, because such calls are
+ * not recorded. The thread must be able to write records already. */
 void ips_report_foreign_names(void);
 
 #endif

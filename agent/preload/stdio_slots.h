@@ -17,7 +17,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* To be called once per image, before other threads exist. */
+/* Puts our functions into the slots of stdio's two file tables. To be called
+ * once per image, before other threads exist. */
 void ips_stdio_hook_file_tables(void);
 
 /* Notes that popen returned `stream`, whose close waits for the child whose

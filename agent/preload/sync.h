@@ -109,12 +109,12 @@ static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
 enum {
     IPS_GOT_SLEPT = 0,      /* slept until it was released */
     IPS_GOT_AFTER_COND = 1, /* relocked a mutex at the end of a cond wait */
-    IPS_GOT_SPUN = 2,       /* tried again and again */
+    IPS_GOT_SPUN = 2,       /* got by repeated tries that did not wait */
     IPS_GOT_FREE = 3        /* the lock was free */
 };
 
-/* What happened to a name in a directory: `value` in the RELEASE record of kind
- * WATCH. */
+/* How a call changed a name in a directory: `value` in the RELEASE record of
+ * kind WATCH. */
 enum ips_name_change { IPS_NAME_TAKEN = 1, IPS_NAME_FREED = 2 };
 
 /* Writes an ACQUIRE record for a wait from `call` to `ret`. `err`: 0, or the
@@ -126,8 +126,8 @@ void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,
 void ips_record_release(enum ips_sync kind, const struct ips_sync_object *thing,
                         struct ips_moment call, int value, uint64_t site);
 
-/* The same of a RECORD_LOCK: `length` bytes are locked from thing->object on;
- * 0: all bytes from there on. */
+/* Write ACQUIRE and RELEASE records of an fcntl lock (RECORD_LOCK) on `length`
+ * bytes of a file from offset thing->object on; 0: all bytes from there on. */
 void ips_record_range_acquire(const struct ips_sync_object *thing,
                               uint64_t length, struct ips_moment call,
                               struct ips_moment ret, int value, int err,
@@ -136,11 +136,11 @@ void ips_record_range_release(const struct ips_sync_object *thing,
                               uint64_t length, struct ips_moment call,
                               uint64_t site);
 
-/* --- uncontended locks (--locks=all)
- * ------------------------------------------ */
+/* --- uncontended locks (--locks=all) -------------------------------------- */
 
 extern bool ips_sync_all IPS_HIDDEN;
-/* Records that this thread took a free object and has had it since `got`. */
+/* Records that this thread took a free lock or semaphore at the moment `got`.
+ */
 void ips_record_uncontended_acquire(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment got);
 static inline void ips_record_uncontended_acquire_now(enum ips_sync kind,
@@ -149,16 +149,16 @@ static inline void ips_record_uncontended_acquire_now(enum ips_sync kind,
 {
     ips_record_uncontended_acquire(kind, at, shared, ips_call_moment());
 }
-/* Records the release of an object for which no thread waits. The object at
- * `at` may be freed already: `at` is used as a name only. */
+/* Records the release of a lock or semaphore for which no thread waits. The
+ * object may be freed already: its address `at` is used as a name only. */
 void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment call);
 
-/* Asks for the cache line of a lock to write to it, before the wrapper reads
- * the lock. Otherwise the read gets the line shared, and the atomic operation
- * that follows has to ask for it once more; meanwhile the other threads that
- * use the lock have it, so that a contended lock changes hands less often than
- * without recording. */
+/* Fetches the cache line of a lock for writing, before the wrapper reads the
+ * lock. Otherwise the read gets the line shared, and the atomic operation that
+ * follows has to ask for it once more; meanwhile the other threads that use the
+ * lock have it, so that a contended lock changes hands less often than without
+ * recording. */
 static inline void ips_prefetch_for_write(const volatile void *at)
 {
 #ifdef __x86_64__
@@ -168,7 +168,7 @@ static inline void ips_prefetch_for_write(const volatile void *at)
 #endif
 }
 
-/* --- spinning ------------------------------------------------------------- */
+/* --- repeated tries (spinning) -------------------------------------------- */
 
 /* A thread that tries again and again is waiting, though it makes no waiting
  * call. The releasing thread learns of the tries from `ips_tried`, a small
@@ -177,7 +177,7 @@ static inline void ips_prefetch_for_write(const volatile void *at)
 void ips_note_failed_try(const volatile void *at);
 void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
                                     bool shared, uint64_t site);
-/* The object that this thread repeatedly tries to get; `extra->tries` has the
+/* The lock that this thread repeatedly tries to get; `extra->tries` has the
  * details. */
 extern IPS_TLS const volatile void *ips_try_at IPS_HIDDEN;
 static inline void ips_record_successful_try(enum ips_sync kind,
@@ -189,9 +189,9 @@ static inline void ips_record_successful_try(enum ips_sync kind,
 }
 
 #define IPS_TRIED 512u
-/* for each slot: stamp of the last failed try */
+/* for each hash slot: stamp of the last failed try */
 extern _Atomic uint64_t ips_tried[IPS_TRIED] IPS_HIDDEN;
-/* for each slot: number of threads that spin in pthread_spin_lock */
+/* for each hash slot: number of threads that spin in pthread_spin_lock */
 extern _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_HIDDEN;
 static inline uint32_t ips_tried_slot(const volatile void *at)
 {
@@ -214,10 +214,10 @@ static inline bool ips_test_and_clear_tried_mark(const volatile void *at)
            ips_test_and_clear_tried_mark_slow(ips_tried_slot(at));
 }
 
-/* --- mutexes, for conditions too (preload/sync/mutex.c) ------------------- */
+/* --- mutexes, also those of conditions (preload/sync/mutex.c) ------------- */
 
-/* Bit of the C library's __kind, like those in preload/sync/mutex.c: the mutex
- * is process-shared. */
+/* Bit of __kind in the C library's pthread_mutex_t: the mutex is
+ * process-shared. */
 #define IPS_MUTEX_SHARED 128
 static inline bool ips_mutex_is_shared(const pthread_mutex_t *m)
 {
@@ -231,8 +231,8 @@ static inline bool ips_mutex_is_nested(const pthread_mutex_t *m)
            (m->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE_NP &&
            m->__data.__count > 1;
 }
-/* Whether a thread may be waiting for this mutex, which we hold. Clears the
- * mark of failed tries, so it is called once per unlock. */
+/* Whether a thread may be waiting for this mutex, which the calling thread
+ * holds. Clears the mark of failed tries, so it is called once per unlock. */
 bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m);
 
 /* Whether pthread_mutex_clocklock and its like accept these arguments. If not,
@@ -244,8 +244,8 @@ static inline bool ips_sync_is_time_valid(clockid_t clock,
            t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
-/* Makes the futex call `args`, called through syscall() at `site`, and records
- * it. */
+/* Makes and records the futex call with the arguments `args`, which the program
+ * made by syscall() at `site`. `n`: SYS_futex. */
 long ips_call_futex_and_record(long n, const long args[6], uint64_t site);
 
 #endif

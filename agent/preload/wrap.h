@@ -100,9 +100,9 @@ static inline void ips_sample_check_return(const struct ips_moment *call,
     if (unlikely(ret->t >= ~ips_me.sample_off))
         ips_sample_check_return_slow(call, ret);
 }
-/* To be called when a signal handler of the program starts, which interrupted
- * the thread at `context`. If `context` is in a system call, the exact timer is
- * not set until the thread has left the call. */
+/* To be called when a signal handler of the program starts; it interrupted the
+ * thread at `context`. If that is in a system call, the exact sampling timer
+ * stays off until the thread has left the call. */
 void ips_sample_note_handler_start(const void *context);
 /* To be called before any use of REAL or SREAL: fills their tables with stubs,
  * each of which finds its function at the first call. Idempotent,
@@ -111,15 +111,15 @@ void ips_install_real_function_stubs(void);
 /* Returns the next definition of `name` after our library in the search order,
  * or NULL. */
 void *ips_find_real(const char *name);
-/* The old version of `name`: programs linked long ago are bound to it. */
+/* Returns the old symbol version of `name`, for programs linked long ago. */
 void *ips_find_old_version(const char *name);
 #if defined(__x86_64__)
 #define IPS_OLD_VERSION "GLIBC_2.2.5"
 #elif defined(__aarch64__)
 #define IPS_OLD_VERSION "GLIBC_2.17"
 #endif
-/* Defines our wrapper of the old version of a function that differs from the
- * new one (preload-*.map): does `before`, then calls the old version. */
+/* Defines our wrapper of a function's old symbol version (preload-*.map):
+ * executes `before`, then calls the real old version. */
 #define IPS_OLD(type, name, parameters, arguments, before)                     \
     IPS_EXPORT type ips_old_##name parameters;                                 \
     __asm__(".symver ips_old_" #name "," #name "@" IPS_OLD_VERSION);           \
@@ -131,18 +131,18 @@ void *ips_find_old_version(const char *name);
             real = (type(*) parameters)(uintptr_t)ips_find_old_version(#name); \
         return real arguments;                                                 \
     }
-/* Whether `name` resolves to the C library, as far as is known. With a
- * sanitizer it resolves to the sanitizer's function. */
+/* Whether `name` resolves to a function of the C library (true if unknown).
+ * Under a sanitizer it resolves to the sanitizer's function. */
 bool ips_resolves_to_libc(const char *name);
-/* Returns the end of the memory that the loader write-protected in the library
- * that contains `at`; 0: unknown. */
+/* Returns the end address of the write-protected memory (RELRO) that contains
+ * `at`, in any listed library; 0: unknown. */
 uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* number of stubs in preload/start/stub.S */
 void *ips_find_and_store_real_of_stub(uint32_t index);
 
 enum ips_wrap_state {                   /* values of ips_core.wrap_state */
                       IPS_WRAP_NEW = 0, /* our constructor has not run yet */
-                      IPS_WRAP_OFF,     /* no run: everything passes through */
+                      IPS_WRAP_OFF, /* nothing is recorded in this process */
                       IPS_WRAP_ON,
 };
 void ips_wrap_init(void);
@@ -155,8 +155,8 @@ void ips_report_start_cost(uint64_t from);
  * overhead (ns) that this thread has reported or will report in addition to
  * probe costs, its start included. */
 uint32_t ips_reported_overhead_ns(void);
-/* To be called when the process ends: closes calls under way, records the
- * release of file locks, and ends the records. */
+/* To be called when the process ends: closes the calls under way, records the
+ * release of file locks, and writes the END record. */
 void ips_end_process_records(enum ips_end_kind kind, int status);
 
 /* Every wrapper calls this first. Starts our library if its constructor has not
@@ -171,13 +171,13 @@ static inline bool ips_wrap_must_record(void)
 
 /* IPS_BLOCKED_NS (2 us) in stamps: a shorter call counts as not blocked. */
 extern uint64_t ips_wrap_blocked IPS_HIDDEN;
-extern uint64_t ips_wrap_mult IPS_HIDDEN; /* ns per stamp, Q32 */
+extern uint64_t ips_wrap_mult IPS_HIDDEN; /* ns per stamp times 2^32 */
 static inline uint64_t ips_wrap_stamps_to_ns(uint64_t stamps)
 {
     return ips_mul_q32(stamps, ips_wrap_mult);
 }
 
-/* --- moments -------------------------------------------------------------- */
+/* --- moments: stamp and CPU time ------------------------------------------ */
 
 /* ips_call_moment, ips_return_moment: stamp and thread CPU time just
  * before and just after a call (agent/record/cpu.h). ips_wakeup_moment: the
@@ -198,8 +198,8 @@ static inline struct ips_moment ips_wakeup_moment(const struct ips_moment *call)
     ips_sample_check_return(call, &ret);
     return ret;
 }
-/* Whether the thread was blocked in the call, as docs/design/build.md defines
- * it. */
+/* Whether the thread was off the CPU for at least IPS_BLOCKED_NS during the
+ * call (docs/design/build.md). */
 static inline bool ips_was_blocked(const struct ips_moment *call,
                                    const struct ips_moment *ret)
 {
@@ -237,9 +237,9 @@ static inline void ips_push_open_call(struct ips_thread *me, const void *frame,
     open->frame = (uint64_t)(uintptr_t)frame;
     open->recs = me->recs_open | flags;
 }
-/* Returns the note of the call in progress in the thread's segment
- * (agent/pool/begun.h). NULL: the thread has no segment, or the mapped one
- * belongs to the parent process. */
+/* Returns where the thread's segment (its file of records) notes the call in
+ * progress (agent/pool/begun.h). NULL: the thread has no segment, or the mapped
+ * one belongs to the parent process. */
 static inline struct ips_current_call *
 ips_current_call_note(const struct ips_thread *me)
 {
@@ -248,8 +248,8 @@ ips_current_call_note(const struct ips_thread *me)
         return NULL;
     return &((struct ips_segment_header *)(uintptr_t)base)->begun;
 }
-/* Notes in the segment the call that was opened at depth `mark`. To be called
- * just before the real call. Only the outermost call (depth 0) is noted. */
+/* Notes in the thread's segment, just before the real call, the call opened at
+ * depth `mark`. Only the outermost call (depth 0) is noted. */
 static inline void ips_note_call_begin(const struct ips_thread *me,
                                        uint32_t mark, uint64_t what,
                                        uint64_t site,
@@ -260,14 +260,14 @@ static inline void ips_note_call_begin(const struct ips_thread *me,
     if (unlikely(!begun))
         return;
     if (likely(site != 0))
-        /* the call's record, which would note the module, may never come */
+        /* record the module now, because the call may never return */
         ips_module_record_once(site);
     begun->cpu = call->cpu;
     begun->site = site;
     begun->what = what;
     atomic_store_explicit(&begun->t, call->t, memory_order_release);
 }
-/* Closes the call of depth `mark`, which is over and recorded. */
+/* Closes the open call at depth `mark`: it has returned and is recorded. */
 static inline void ips_note_call_end(struct ips_thread *me, uint32_t mark)
 {
     struct ips_current_call *begun =
@@ -280,20 +280,20 @@ static inline void ips_call_close(const uint32_t *mark)
 {
     ips_note_call_end(&ips_me, *mark);
 }
-/* To be placed at the start of the scope that makes a call: opens the call. The
- * end of the scope closes it. */
+/* To be placed at the start of a scope that makes a call: adds the call to the
+ * thread's calls under way. The end of the scope removes it. */
 #define IPS_CALL_MARK_AS(flags)                                                \
     const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
         ips_me.open_depth;                                                     \
     ips_push_open_call(&ips_me, &mark_, flags)
 #define IPS_CALL_MARK IPS_CALL_MARK_AS(0)
 #define IPS_WAIT_MARK IPS_CALL_MARK_AS(IPS_OPEN_WAIT)
-/* To be placed after one of these marks and before the real call: notes what
- * the thread is about to do or to wait for. */
+/* To be placed between IPS_CALL_MARK or IPS_WAIT_MARK and the real call: notes
+ * what the thread is about to do or to wait for. */
 #define IPS_CALL_BEGINS(what, site, call)                                      \
     ips_note_call_begin(&ips_me, mark_, what, site, &(call))
-/* To be called when a signal handler of the program starts, which interrupted
- * the thread at `context`: notes whether the call in progress was waiting. */
+/* To be called when a signal handler of the program starts; it interrupted the
+ * thread at `context`: notes whether the call in progress was waiting. */
 void ips_note_interrupted_call(const void *context);
 /* To be called when the process ends: closes the calls under way, and counts
  * them as lost if they may have moved bytes. */
@@ -303,7 +303,7 @@ void ips_close_open_calls(void);
 void ips_record_abandoned_call(void);
 
 /* Like IPS_CALL_BEGINS, for a wait for a process (`pid`, 0: any) or for the
- * thread that the FORK `seq` created. */
+ * thread whose creation is the FORK record with number `seq`. */
 #define IPS_JOIN_BEGINS(pid, seq, site, call)                                  \
     do {                                                                       \
         struct ips_current_call *begun_ = ips_current_call_note(&ips_me);      \
@@ -312,10 +312,10 @@ void ips_record_abandoned_call(void);
         IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_JOIN, 0, pid), site, call);          \
     } while (0)
 
-/* --- bytes (preload/io/record.c) ------------------------------------------ */
+/* --- calls that move bytes (preload/io/record.c) -------------------------- */
 
 struct ips_io {
-    uint32_t mark; /* open_depth before this call: see ips_open_call */
+    uint32_t mark; /* number of the thread's calls under way before this one */
     struct ips_moment call;
     /* Used by preload/io/stream.h only: stamp of the CPU baseline from which
      * `call.cpu` was computed; 0: it was not computed from a baseline. */
@@ -324,11 +324,11 @@ struct ips_io {
     int fd;
     uint32_t chan;
     enum ips_fd_class klass;
-    /* Datagrams only. not_last: the call received more datagrams after this
-     * one, so the socket's receive timestamp belongs to another one. whole: the
-     * call reported that the datagram was not truncated. segment: bytes of each
-     * datagram but the last (preload/io/segments.c); 0: the call did not report
-     * it. */
+    /* For datagrams. not_last: the call received more datagrams after this one,
+     * so the socket's receive timestamp belongs to a later one. whole: the call
+     * reported that the datagram was not truncated. segment: if the kernel
+     * joined several datagrams, bytes of each but the last
+     * (preload/io/segments.c); 0: the call did not report it. */
     bool not_last, whole;
     uint32_t segment;
 };
@@ -374,8 +374,8 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
 }
 
 /* Record that the call of `io` returned `result`, and return `result`. If it is
- * -1, they read errno and keep it. `iov` is the payload. `name` is the address
- * of a datagram's peer; NULL: the socket is connected. */
+ * -1, both read errno and keep it. `iov`: the buffers with the payload. `name`:
+ * address of a datagram's peer; NULL: the socket is connected. */
 ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
                            ssize_t result, const struct iovec *iov,
                            size_t iovcnt, const struct sockaddr *name,
@@ -389,8 +389,8 @@ ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
 
 /* --- polls (preload/io/stream.c) ------------------------------------------ */
 
-/* Starts the record of a poll. False: not recorded. *mark: open_depth before
- * the poll. */
+/* Starts the record of a poll. False: the poll is not recorded. Stores in *mark
+ * the number of the thread's calls under way before it. */
 static inline __attribute__((always_inline)) bool
 ips_poll_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
                uint64_t site)
@@ -421,8 +421,8 @@ int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
  * did not block, and not if system calls are forbidden. */
 void ips_record_arrival_time(const struct ips_io *io);
 
-/* preload/io/segments.c: returns the bytes of each datagram but the last that
- * the call of `io` sent; 0: it sent one datagram. */
+/* preload/io/segments.c: returns the bytes of each datagram but the last into
+ * which the kernel split the send of `io`; 0: it was one datagram. */
 uint32_t ips_sent_segment_bytes(const struct ips_io *io);
 /* Returns the segment size of `type` (UDP_SEGMENT, UDP_GRO) in the control data
  * of a message; 0: it has none; UINT32_MAX: the message is one datagram. */
@@ -442,8 +442,8 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    int64_t result, int err, uint64_t site, uint32_t ready);
 
 /* Records a wait of kind `op` that is over, if `result` > 0 or the thread was
- * blocked. `result` < 0: the wait failed with errno `err`. Returns the moment
- * at which the wait returned. */
+ * blocked. `result` < 0: the wait failed with errno `err`. `ready`: value of
+ * ips_pack_ready. Returns the moment at which the wait returned. */
 struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint64_t ready);
@@ -454,8 +454,8 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint64_t ready, bool no_wait);
 bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
                                 const struct ips_moment *ret);
-/* Return how much is left of the timeout `asked` that started at `call`, for a
- * wait that is repeated. ips_timeout_left_ms: in milliseconds; negative: no
+/* For a wait that is repeated: return how much is left of its timeout `asked`,
+ * which started at `call`. ips_timeout_left_ms: in milliseconds; negative: no
  * limit. ips_timeout_left: as a timespec stored in *room; NULL: no limit. */
 int ips_timeout_left_ms(int asked, const struct ips_moment *call);
 const struct timespec *ips_timeout_left(const struct timespec *asked,
@@ -474,12 +474,12 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
  * that installs a seccomp filter or forbids the time stamp counter. It ends our
  * own system calls, or all recording (IPS_FORBIDS_ALL), and returns whether
  * calls were forbidden already. If the call failed, pass that to
- * ips_undo_forbidden_calls. */
+ * ips_undo_prepare_for_forbidden_calls. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
 bool ips_prepare_for_forbidden_calls(enum ips_forbids what);
 void ips_undo_prepare_for_forbidden_calls(enum ips_forbids what, bool before);
 enum ips_forbids ips_classify_seccomp_operation(unsigned long operation);
-/* True: a new image must not load our library. */
+/* Whether a new program image must not load our library (seccomp filter). */
 bool ips_must_not_preload(void);
 /* Writes an UNSEEN record: from now on this process does things that leave no
  * records. `text` says which. */
@@ -493,15 +493,15 @@ void ips_note_vfork_seccomp_filter(bool on);
 void ips_wrap_identify_standard_fds(void);
 
 /* Examine the program that exec or posix_spawn is about to execute
- * (preload/process/exec.c), and store in *target whether it can be recorded. If
- * new images are not to be recorded, *target is set to traced. */
+ * (preload/process/exec.c), and store in *target whether it can be recorded:
+ * TRACED if so, or if recording is off or the path unreadable. */
 void ips_exec_inspect(struct ips_target *target, int dir, const char *path);
 void ips_exec_find_and_inspect(struct ips_target *target, const char *file);
-/* Writes an UNSEEN record: the target runs unrecorded as process `pid`. Writes
- * nothing if the target is traced. */
+/* Writes an UNSEEN record: the program `target` runs unrecorded as process
+ * `pid`. Writes nothing if it is traced. */
 void ips_record_untraced(const struct ips_target *target, uint32_t pid);
 void ips_report_unrecorded_with_length(const char *text, size_t length);
-/* In a vfork child that is about to exec: passes the target to the parent,
+/* In a vfork child that is about to exec: passes the program to the parent,
  * which records it. */
 void ips_vfork_pass_target(const struct ips_target *target);
 
@@ -520,7 +520,7 @@ void ips_env_init(void);
 size_t ips_env_copy_bytes(char *const *envp, const struct ips_target *target);
 void ips_env_build(struct ips_env *env, char *const *envp,
                    const struct ips_target *target, size_t bytes, void *room);
-/* frees the copy; errno stays as it was */
+/* Frees the copy of the environment; errno stays as it was. */
 void ips_env_free(struct ips_env *env);
 #define IPS_ENV_STACK 16384u
 #define IPS_ENV(env, given, target)                                            \
@@ -543,14 +543,14 @@ struct ips_reap ips_reap_take_snapshot(void);
 uint64_t ips_reap_count_and_get_cpu_since(struct ips_reap since);
 
 /* The next three functions are in preload/process/thread.c. */
-void ips_thread_store_own_tid(void);       /* notes the calling thread's tid */
+void ips_thread_store_own_tid(void);       /* stores the caller's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
 /* notes that the thread is about to be cancelled */
 void ips_thread_mark_cancelled(pthread_t thread);
 
-/* preload/io/spin.c. Notes a failed attempt. True: it continues a run of failed
- * attempts and needs no record. False: it is the first of a run. If it is
- * recorded, call ips_spin_restart_run then, because a record ends the run. */
+/* preload/io/spin.c. Notes an attempt that failed without waiting. True: it
+ * continues a run of failed attempts and needs no record. False: it is the
+ * first of a run; if it is recorded, call ips_spin_restart_run after that. */
 bool ips_spin_note_failure(const struct ips_moment *call,
                            const struct ips_moment *ret, uint32_t chan,
                            uint64_t site);
@@ -559,8 +559,8 @@ struct ips_spin {
     uint64_t t, cpu;   /* stamp and CPU time of the first attempt's call */
     uint64_t last_cpu; /* CPU time at the return of the last attempt */
     uint64_t site;
-    /* CPU time (ns) by which earlier gaps were shorter than their limit; a
-     * later gap may be longer by that much */
+    /* CPU time (ns) by which earlier gaps between attempts were shorter than
+     * their limit; a later gap may be longer by that much */
     int32_t saved;
     uint32_t chan;
 };
@@ -587,7 +587,7 @@ static inline void ips_spin_end_run(struct ips_thread *me,
         ips_spin_end_run_slow(call);
     me->spin_count = 0;
 }
-/* Ends a run of failed attempts, because the thread recorded something else. */
+/* Discards the run of failed attempts: the thread recorded something else. */
 static inline void ips_spin_drop_run(void)
 {
     ips_me.spin_count = 0;
@@ -597,8 +597,8 @@ static inline void ips_spin_drop_run(void)
  * of tries for the condition `key`. */
 void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
                             const struct ips_moment *call);
-/* Counts that the thread slept on purpose, or (ips_count_child_join) that it
- * reaped a child. */
+/* Counts a deliberate sleep of the thread (ips_count_child_join: a reaped
+ * child), for preload/io/retry.c. */
 static inline void ips_count_sleep(void)
 {
     if (unlikely(ips_me.extra != NULL))
@@ -619,15 +619,15 @@ static inline bool ips_retry_end_run(enum ips_retry_kind kind, uint64_t key,
     return unlikely(ips_me.extra && ips_me.extra->retry_next[kind]) &&
            ips_retry_end_run_slow(kind, key, run);
 }
-/* Forgets the tries for `key`: the thread itself changed the condition. */
+/* Discards the failed tries for `key`: this thread changed the condition. */
 void ips_retry_forget(enum ips_retry_kind kind, uint64_t key);
 /* Writes a BLOCK record with op RETRY. To be called before the successful try,
  * made at `call`, is recorded. */
 void ips_retry_record(const struct ips_retry_series *run,
                       struct ips_moment call, uint64_t site);
 
-/* Notes that a test made at `call` showed whether the process exists. When it
- * is gone after earlier tests, with sleeps between, writes a JOIN record. */
+/* Notes the result of a test, made at `call`, whether the process exists. If it
+ * ended since earlier tests, with sleeps between, writes a JOIN record. */
 void ips_note_process_test(pid_t pid, bool exists, struct ips_moment call,
                            uint64_t site);
 
@@ -648,8 +648,8 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
  * is the function that makes the call; returns its result. */
 int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
                                    int command, void *arg, uint64_t site);
-void ips_record_file_locks_at_exit(
-    void); /* the process ends and releases its locks */
+void ips_record_file_locks_at_exit(void); /* to be called when the process ends,
+                                             which releases its file locks */
 void ips_record_eventfd_write(const struct ips_io *io);
 /* Writes an ACQUIRE record for a read of an eventfd. False: the eventfd's
  * number is unknown. */
@@ -664,12 +664,13 @@ bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret);
 /* preload/io/wait.c: returns the fields `ready` and `a` (ips_pack_ready) of a
  * BLOCK record for a descriptor whose poll reported `events`. */
 uint64_t ips_pack_ready_events(int fd, uint32_t events);
-/* The same for a poll, select or epoll by syscall() that returned `r`. */
+/* Returns the same for the first ready descriptor of a poll, select or epoll
+ * that was made by syscall() and returned `r`. */
 uint64_t ips_pack_first_ready_of_syscall(enum ips_op op, const long args[6],
                                          long r);
 
-/* preload/process/notice.c: signals that the kernel sends because a descriptor
- * became ready. `on`: O_ASYNC was set for `fd`; else it was cleared. */
+/* preload/process/notice.c: notes that O_ASYNC was set (`on`) or cleared for
+ * `fd`. With O_ASYNC the kernel sends a signal when `fd` becomes ready. */
 void ips_note_async_fd(int fd, bool on);
 /* Notes that mq_notify is about to be called to send `sig` for the queue `q`.
  * If that call fails, pass the result to ips_undo_note_mq_notify. */
@@ -684,9 +685,8 @@ uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
  * at `at`; `value` is the result of ips_signal_record_value. */
 void ips_record_signal_taken(enum ips_signal_how how, int sig, int code,
                              int32_t pid, uint64_t value, struct ips_moment at);
-/* Handles system call `n` of syscall() if it is about signals: records a call
- * that sends one, and makes a call that sets a handler. True: the call was
- * made, *r is its result. */
+/* Records system call `n` of syscall() if it sends a signal; makes it if it
+ * sets a handler. True: the call was made, *r is its result. */
 bool ips_handle_signal_syscall(long *r, long n, const long args[6],
                                uint64_t site);
 

@@ -93,7 +93,8 @@ static void write_lost_records(struct ips_stream *s, uint64_t stamp)
 }
 
 /* Makes space for the reservation [*at, *at + bytes): extends the segment, or
- * continues in the next segment and changes *at. Returns 0 or -1 - cause. */
+ * continues in the next segment and changes *at. Returns 0, or the cause of
+ * failure by ips_encode_lost_cause(). */
 static int make_space_for_record(struct ips_stream *s, uint64_t *at,
                                  uint64_t bytes)
 {
@@ -140,7 +141,7 @@ begin_record_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
 {
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
-    ips_me.recs_open--; /* not pending until it has space */
+    ips_me.recs_open--; /* counted again when there is space for the record */
     if (!ips_core.control || ips_core.stopped)
         goto out;
     if (*ips_core.alive == 0 && become_child_if_forked()) {
@@ -174,7 +175,8 @@ begin_record_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
         cause = (enum ips_lost_cause)(-1 - rc);
         if (ips_quota_wait_one_step(s, cause, &since_ns, &signals)) {
             if (ips_core.generation != generation)
-                goto out; /* a handler forked: the parent writes this record */
+                goto out; /* in a child that a signal handler forked: the parent
+                             writes this record */
             if (s->state == IPS_STREAM_ENDED) {
                 cause = IPS_LOST_ENDED;
                 goto lost;

@@ -29,7 +29,7 @@
  * start; each page costs a fault of 1 us. */
 #define IPS_TABLE __attribute__((section(".bss.tables")))
 #define IPS_TABLE_FIRST                                                        \
-    __attribute__((section(".bss.first"))) /* entry 0 is always used */
+    __attribute__((section(".bss.first"))) /* tables whose entry 0 is used */
 
 /* Starts recording in this process: reads IPS_POOL and IPS_RUN and maps the
  * run's control file. `image_kind` goes into the START of this image.
@@ -37,7 +37,7 @@
  * version differs): the program then runs as if the agent were absent. */
 bool ips_core_init(enum ips_start_kind image_kind);
 bool ips_core_is_recording(void);
-const struct ips_control *ips_core_control(void); /* NULL if inactive */
+const struct ips_control *ips_core_control(void); /* NULL: not recording */
 
 /* argv of main(), for the image's NAME record. NULL: the agent reads the
  * command line from /proc. The preload library sets it before ips_core_init. */

@@ -1,5 +1,6 @@
-/* CPU time when the mark is gone (agent/record/cpu.h): reads the CPU clock, or
- * guesses and corrects the error later. */
+/* Determines the thread's CPU time if the mark in its rseq area is gone
+ * (agent/record/cpu.h): reads the CPU clock, or guesses and corrects the error
+ * later. */
 #include "agent/record/cpu.h"
 
 #include <string.h>
@@ -8,18 +9,19 @@
 #include "agent/record/cpu_gone.h"
 #include "agent/record/sys.h"
 
-/* Longest use of a baseline. It limits an error: a hypervisor or an interrupt
- * may take time that the kernel does not count as ours. */
+/* Longest time (ns) for which a baseline of CPU time is used. This limits an
+ * error: a hypervisor or an interrupt may take time that the kernel does not
+ * count as ours. */
 #define LINE_NS 500000u
-/* Usual time between the return of a call and the reading of the clock. After
- * ten times this, the thread may have been switched out in between. */
+/* Usual time (ns) between the return of a call and the reading of the clock.
+ * After ten times this, the thread may have been switched out in between. */
 #define MARK_NS 1000u
 /* A reading of the clock that takes longer (ns) was disturbed. */
 #define READING_NS 2500u
 #define HOLD_MAX_NS (1u << 30)
-/* A shorter sleep between two calls is not examined for page faults. */
+/* A shorter sleep (ns) between two calls is not examined for page faults. */
 #define ASLEEP_NS 10000u
-/* A call as long as this may have had several page faults. */
+/* A call as long as this (ns) may have had several page faults. */
 #define LONG_NS 50000u
 
 void ips_cpu_init(void)
@@ -66,8 +68,8 @@ static uint64_t stamps_of_ns(uint64_t ns)
     return (ips_min_u64(ns, HOLD_MAX_NS) << 32) / ips_core.mult;
 }
 
-/* Is slot `s` still the mark, and has no slot been taken since `cpu_next` was
- * `taken`? */
+/* Does the mark still point at slot `s`, and has no slot been taken since
+ * `cpu_next` was `taken`? */
 static bool mark_is_valid(const struct ips_cpu_slot *s, uint32_t taken)
 {
     return *ips_cpu_mark_address() == (uint64_t)(uintptr_t)s &&
@@ -212,7 +214,8 @@ static struct ips_moment make_moment(uint64_t t, uint64_t cpu, uint64_t mark,
     ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, mark, taken};
 }
-/* A moment without a mark cannot serve as a baseline. */
+/* CPU times are not computed from a moment without a mark: it is no baseline.
+ */
 static struct ips_moment make_moment_without_mark(uint64_t t, uint64_t cpu)
 {
     return make_moment(t, cpu, IPS_MARK_NOT, 0);
@@ -260,7 +263,7 @@ static struct ips_moment moment_setting_mark(bool of_call)
     }
     struct cpu_baseline line = newest_baseline();
     struct clock_reading r = set_mark_and_read_cpu_clock();
-    uint64_t last = ips_me.cpu_last; /* a handler may have changed it */
+    uint64_t last = ips_me.cpu_last; /* a signal handler may have changed it */
     bool stood = s && r.slot;
     struct ips_guess *g = &ips_me.cpu.guess;
     int64_t off =
@@ -316,8 +319,8 @@ __attribute__((cold)) struct ips_moment ips_moment_of_call_slow(void)
     return moment_slow(true);
 }
 
-/* For moments without marks: a call shorter than IPS_BLOCKED_NS did not block,
- * so all of it was CPU time and the clock is not read. */
+/* If marks are not used: a call shorter than IPS_BLOCKED_NS did not block, so
+ * all of it was CPU time and the clock is not read. */
 static struct ips_moment
 return_moment_without_marks(const struct ips_moment *call, uint64_t t)
 {
@@ -330,9 +333,9 @@ return_moment_without_marks(const struct ips_moment *call, uint64_t t)
     return make_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
-/* The mark survived the call, but its baseline is below the CPU time reported
- * so far. The call is reported as CPU time in full, and the baseline is moved
- * to a later stamp by the excess. */
+/* The mark in the rseq area survived the call, but its baseline is below the
+ * CPU time reported so far. The call is reported as CPU time in full, and the
+ * baseline is moved to a later stamp by the excess. */
 static __attribute__((noinline)) struct ips_moment
 return_moment_above_baseline(const struct ips_moment *call, uint64_t t,
                              struct ips_cpu_slot *s)
@@ -362,8 +365,8 @@ ips_moment_of_return_by_cpu_clock(const struct ips_moment *call, uint64_t t)
     int64_t took = more - g->off;
     uint64_t cost = took > 0 ? (uint64_t)took : 0;
     /* If the thread was switched out since the return, `cost` is too low, and
-     * the rest counts for the next arc. That is better than a blocking call
-     * that does not look like one. */
+     * the rest counts for the next arc of the activity graph. That is better
+     * than a blocking call that does not look like one. */
     bool good = since < MARK_NS * 10;
     if (good) {
         uint64_t each = ips_guess_learn_cpu_of_block(
@@ -386,8 +389,8 @@ ips_moment_of_return_by_cpu_clock(const struct ips_moment *call, uint64_t t)
     return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
 }
 
-/* The mark survived a long call: reads the clock to learn how much of the call
- * was CPU time. */
+/* The mark in the rseq area survived a long call: reads the clock to learn how
+ * much of the call was CPU time. */
 static struct ips_moment
 return_moment_of_long_call(const struct ips_moment *call, uint64_t t)
 {
@@ -399,7 +402,7 @@ return_moment_of_long_call(const struct ips_moment *call, uint64_t t)
     uint64_t cost = more > off ? (uint64_t)(more - off) : 0;
     cost = ips_min_u64(cost, elapsed);
     uint64_t cpu = call->cpu + cost;
-    /* Time lost to a switch since the return belongs to the next arc. */
+    /* CPU time used after a switch since the return belongs to the next arc. */
     start_guess_window(&r, t,
                        since < MARK_NS * 10 ? more - (int64_t)cost : off);
     set_baseline_by_reading(&r, cpu);

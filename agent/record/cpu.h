@@ -51,7 +51,7 @@ struct ips_moment {
     uint32_t mark_number; /* value of ips_me.cpu_next while `mark` is the newest
                              mark */
 };
-#define IPS_MARK_NOT 1u /* OR-ed into a mark, so that it equals no mark */
+#define IPS_MARK_NOT 1u /* OR-ed into a mark: it then equals no real mark */
 
 static inline volatile uint64_t *ips_cpu_mark_address(void)
 {
@@ -61,8 +61,8 @@ static inline volatile uint64_t *ips_cpu_mark_address(void)
 
 /* Does `mark` point at one of a thread's slots? The parameter is the slots and
  * not the thread because of sanitizers: they test whether &ips_me is NULL by
- * the flags of an addition, and the linker replaces it by one that sets no
- * flags. */
+ * the flags of an addition, and the linker replaces that addition by an
+ * instruction that sets no flags. */
 static inline bool ips_cpu_mark_points_at_slot(const struct ips_cpu_slot *slots,
                                                uint64_t mark)
 {
@@ -95,7 +95,7 @@ static inline uint64_t ips_stamps_to_ns(uint64_t stamps)
 #if IPS_HAVE_COUNTER
 #define IPS_STAMP() ips_counter_read()
 #else
-#define IPS_STAMP() ips_core_stamp_now() /* unused: no counter, no marks */
+#define IPS_STAMP() ips_core_stamp_now() /* not used: marks need a counter */
 #endif
 
 struct ips_moment ips_moment_now_slow(void);
@@ -236,8 +236,8 @@ uint64_t ips_unreported_agent_ns(void);
  * work counts once. */
 struct ips_agent_work {
     uint64_t t, mark;
-    uint32_t mark_number;        /* ips_me.cpu_next */
-    uint32_t beyond_ns, said_ns; /* values at the start */
+    uint32_t mark_number;        /* ips_me.cpu_next at the start */
+    uint32_t beyond_ns, said_ns; /* these counters of ips_me at the start */
 };
 static inline struct ips_agent_work ips_agent_work_begin(void)
 {
@@ -246,7 +246,7 @@ static inline struct ips_agent_work ips_agent_work_begin(void)
                                    ips_me.beyond_ns, ips_me.said_ns};
 }
 void ips_agent_work_end(const struct ips_agent_work *apart, uint64_t priced_ps);
-/* IPS_APART measures the rest of the scope that contains it. */
+/* IPS_APART measures the rest of the scope that contains it as agent work. */
 static inline void
 ips_agent_work_end_of_scope(const struct ips_agent_work *apart)
 {
@@ -257,11 +257,12 @@ ips_agent_work_end_of_scope(const struct ips_agent_work *apart)
         __attribute__((cleanup(ips_agent_work_end_of_scope))) =                \
             ips_agent_work_begin()
 /* Zeroes the counts that CALLS reports. Called when they are reported, and
- * where an image, thread or fork child starts: the cost of its start is
+ * after the start of an image, thread or fork child: the cost of the start is
  * accounted for separately. */
 void ips_reset_overhead_counts(void);
 
-/* Determines whether marks can be used. Call it after the run is attached. */
+/* Determines whether marks in the rseq area can be used. Call it after the run
+ * is attached. */
 void ips_cpu_init(void);
 /* Call it in a fork child: discards marks and readings, since CPU time starts
  * at 0. */

@@ -1,8 +1,9 @@
 /*
- * The return of a call during which the kernel cleared the mark
- * (agent/record/cpu.h). Inline, since most blocking calls need it. Unless a
- * reading of the clock is due, the CPU time of the call is guessed from earlier
- * blocking calls of this thread; record/cpu.c handles all other cases.
+ * Takes the moment of the return of a call during which the kernel cleared the
+ * mark (agent/record/cpu.h), because the thread was switched out. Inline, since
+ * most blocking calls need it. Unless a reading of the clock is due, the CPU
+ * time of the call is guessed from earlier blocking calls of this thread;
+ * record/cpu.c handles all other cases.
  */
 #ifndef IPS_AGENT_RECORD_CPU_GONE_H
 #define IPS_AGENT_RECORD_CPU_GONE_H
@@ -95,7 +96,7 @@ static inline bool ips_may_guess_block_cpu(struct ips_thread *me,
     return __builtin_expect(
         !ips_is_unannounced_fork() && ips_core.guesses && c->guess.block_ns &&
             !(call->mark &
-              IPS_MARK_NOT) && /* set: reported CPU time is too high */
+              IPS_MARK_NOT) && /* IPS_MARK_NOT: reported CPU time is too high */
             !ips_guess_reading_is_due(&c->guess) &&
             (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
             !ips_cpu_slot_at_mark(me, *ips_cpu_mark_address()),

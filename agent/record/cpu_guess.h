@@ -35,7 +35,7 @@
 
 struct ips_guess {
     uint64_t block_ns; /* usual CPU time of a block; 0: not known */
-    uint64_t given_ns; /* guessed since the last reading of the clock */
+    uint64_t given_ns; /* CPU time guessed since the last clock reading */
     uint32_t blocks;   /* number of blocks guessed since then */
     uint32_t window;   /* number of blocks after which the clock is read at the
                           latest; 0: not set yet */
@@ -44,22 +44,24 @@ struct ips_guess {
     /* Known number of voluntary switches of the thread: the kernel's count when
      * page faults were last looked for, plus one for each block since. */
     uint32_t switches;
-    uint32_t corrected_ns;
+    uint32_t corrected_ns; /* number of clock readings that corrected guesses */
     /* Totals of the guesses: struct ips_rec_guessed. */
     uint64_t all_ns, off_sum_ns, off_max_ns;
 };
 
-/* Each block gets 1 / IPS_GUESS_PART of `off`. */
+/* The CPU time of each block is corrected by 1 / IPS_GUESS_PART of the error
+ * `off`. */
 #define IPS_GUESS_PART 8
-/* Limits of a window, in blocks. The window grows while guesses are good: the
- * error is at most 1 / IPS_GUESS_GOOD of the guessed time. */
+/* Limits of a window (the time between two clock readings), in blocks. The
+ * window grows while guesses are good: the error is at most 1 / IPS_GUESS_GOOD
+ * of the guessed time. */
 #define IPS_GUESS_WINDOW_MIN 16u
 #define IPS_GUESS_WINDOW_MAX 64u
 #define IPS_GUESS_GOOD 8u
 /* After the first 16 blocks a window ends when this much (ns) was guessed. */
 #define IPS_GUESS_GIVEN_NS 100000u
-/* Guesses do not cause a larger error (ns) than this: the rest is reported at
- * once. */
+/* Guesses cause no larger error (ns) than this. Of a larger one, the excess is
+ * reported at once. */
 #define IPS_GUESS_OFF_MAX 1000000
 
 /* Returns `cost`, the CPU time of a call in which the thread was switched out,
@@ -156,8 +158,8 @@ static inline void ips_guess_add_to_totals(struct ips_guess *g, int64_t off)
  * rest at once. */
 static inline int64_t ips_guess_start_window(struct ips_guess *g, int64_t off)
 {
-    /* If too much was reported (`off` < 0), limit `off` to the guessed time and
-     * to the time that the blocks of one window can give back. */
+    /* If too much CPU time was reported (`off` < 0), limit `off` to the guessed
+     * time and to the time that the blocks of one window can give back. */
     uint64_t given =
         g->given_ns + (g->off_read < 0 ? (uint64_t)-g->off_read : 0);
     int64_t least =

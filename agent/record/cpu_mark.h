@@ -15,16 +15,16 @@ extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
 /* The signature that glibc registers with the kernel. The kernel kills a
- * program whose abort handler is not preceded by it, even if there is nothing
- * to abort. */
+ * program whose abort handler is not preceded by this signature, even if there
+ * is nothing to abort. */
 #if defined(__aarch64__)
 #define IPS_RSEQ_SIGNATURE 0xd428bc00u
 #else
 #define IPS_RSEQ_SIGNATURE 0x53053053u
 #endif
 
-#define IPS_RSEQ_CPU_ID 4  /* int32: negative = not registered */
-#define IPS_RSEQ_POINTER 8 /* u64: rseq_cs */
+#define IPS_RSEQ_CPU_ID 4  /* offset; int32, negative: not registered */
+#define IPS_RSEQ_POINTER 8 /* offset of rseq_cs, a u64 */
 
 static inline bool ips_rseq_is_available(void)
 {

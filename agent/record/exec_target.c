@@ -123,7 +123,7 @@ void ips_target_refine_by_arguments(struct ips_target *t, char *const argv[],
     if (t->kind != IPS_TARGET_BY_HAND && t->kind != IPS_TARGET_FIRST)
         ;
     else if (!ips_is_list_readable(argv) || !ips_is_list_readable(envp))
-        t->kind = IPS_TARGET_TRACED; /* the exec fails */
+        t->kind = IPS_TARGET_TRACED; /* the exec will fail */
     else if (t->kind == IPS_TARGET_BY_HAND)
         t->kind = does_loader_start_program(argv) ? IPS_TARGET_TRACED
                                                   : IPS_TARGET_ASKED;
@@ -140,7 +140,8 @@ static bool starts_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Is this the GNU C library's loader? Its name tells, on all ports. */
+/* Is this the GNU C library's loader? Its file name shows that on all
+ * architectures. */
 static bool is_gnu_loader(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -462,9 +463,10 @@ static void check_target_library_and_set_path(struct ips_target *t,
 
 struct inspection {
     struct ips_target *t;
-    const char *name, *library; /* name of the target */
-    const char *path;           /* path to open; NULL: none */
-    struct stat *st; /* status of that file, updated for an interpreter */
+    const char *name, *library; /* name of the target; path of our library */
+    const char *path;           /* path to open; NULL: no file to open */
+    struct stat *st; /* status of the file at `path`; for a script, then of its
+                        interpreter */
 };
 
 enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
@@ -510,8 +512,9 @@ static const char *format_path_without_dir_fd(char out[FOUND_BYTES], int dir,
     return ips_build_proc_path(out, FOUND_BYTES, "self", after) ? out : NULL;
 }
 
-/* Makes the examination `l` of the file at `path`, relative to the descriptor
- * `dir`. A function of its own: others do not need so much stack. */
+/* Makes the examination that `l` describes, of the file at `path`, relative to
+ * the descriptor `dir`. A function of its own: others do not need so much
+ * stack. */
 static __attribute__((noinline)) long
 inspect_by_descriptor(struct inspection *l, int dir, const char *path)
 {
@@ -574,7 +577,7 @@ static bool find_next_in_search_path(const char **search, const char *file,
         bool fits = head + len + 1 <= FOUND_BYTES;
         if (fits) {
             memcpy(path, *search, n);
-            path[n] = '/'; /* the file's name overwrites it if n == 0 (current
+            path[n] = '/'; /* overwritten by the file's name if n == 0 (current
                               directory) */
             memcpy(path + head, file, len + 1);
         }

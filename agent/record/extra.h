@@ -19,12 +19,12 @@
 #include "agent/record/exec_target.h"
 #include "agent/record/thread.h"
 
-/* A mark text that was recorded: api/mark.c. */
+/* The text of a mark (ips_mark) that was recorded: api/mark.c. */
 struct ips_mark_slot {
     const char *text; /* address of the text in the program */
     uint32_t era;
     uint32_t last; /* index of the 8-byte word of `copy` with the NUL */
-    uint64_t mask; /* 0xff for each byte of that word to compare */
+    uint64_t mask; /* 0xff for each byte of word `last` to compare */
     uint64_t copy[IPS_MARK_PLACE_BYTES / 8];
 };
 _Static_assert(sizeof(struct ips_mark_slot) == 64, "a shift finds a place");
@@ -39,7 +39,7 @@ struct ips_stack_recent_slot {
 /* A series of failed trylock calls on a lock that another thread holds:
  * preload/sync/sync.c. */
 struct ips_trylock_series {
-    uint64_t first, last, cpu; /* stamps; CPU at `first` */
+    uint64_t first, last, cpu; /* stamps; CPU time at `first` */
     uint32_t count;
 };
 
@@ -50,19 +50,19 @@ enum ips_retry_kind {
     IPS_RETRY_CHILD,
     IPS_RETRY_FILE_LOCK,
     IPS_RETRY_PATH,
-    IPS_RETRY_GONE,    /* until a file is gone */
-    IPS_RETRY_PROCESS, /* until a process is gone */
+    IPS_RETRY_GONE,    /* tests until a file is gone */
+    IPS_RETRY_PROCESS, /* tests until a process is gone */
     IPS_RETRY_KINDS
 };
 struct ips_retry_series {
-    uint64_t key;         /* identifies the condition */
+    uint64_t key;         /* identifies the condition that is tested */
     uint64_t first, last; /* stamps of the calls that failed */
     uint64_t cpu;         /* CPU time at `first` */
-    uint32_t naps;        /* number of sleeps so far, at `last` */
+    uint32_t naps;        /* number of the thread's sleeps up to `last` */
     uint32_t count;       /* failed tests; 0: no series */
-    uint32_t spaced;      /* failed tests with a sleep since the one before */
+    uint32_t spaced;      /* failed tests that followed a sleep */
 };
-/* So many conditions of one kind a thread may test in turn. */
+/* A thread may test this many conditions of one kind in turn. */
 #define IPS_RETRY_SERIES 4u
 
 /* A program file that was examined and found traced: exec_target.c. */
@@ -81,7 +81,7 @@ struct ips_extra {
     struct ips_stack_recent_slot stacks[IPS_STACKS_RECENT];
     struct ips_trylock_series tries;
     struct ips_retry_series retry[IPS_RETRY_KINDS][IPS_RETRY_SERIES];
-    uint8_t retry_next[IPS_RETRY_KINDS]; /* the series to be replaced next */
+    uint8_t retry_next[IPS_RETRY_KINDS]; /* which series to replace next */
     uint32_t naps;  /* sleeps, and waits that timed out, so far */
     uint32_t joins; /* waits for children so far: each may be a sleep, too */
     struct ips_traced_file seen[IPS_SEEN];
@@ -96,7 +96,7 @@ struct ips_extra {
     } fork;
     /* A vfork in progress: preload/process/fork.c. */
     struct {
-        uint64_t seq; /* 0: none in progress */
+        uint64_t seq; /* fork_seq of the vfork; 0: none in progress */
         uint64_t site;
         struct ips_moment call;
         struct ips_target target; /* program that the child wanted to execute */

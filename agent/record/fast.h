@@ -58,7 +58,7 @@ static inline void *ips_stream_begin_record_in_thread(struct ips_thread *me,
     if (unlikely(bytes > IPS_REC_MAX_BYTES ||
                  bytes < sizeof(struct ips_rec_head)))
         return NULL;
-    me->recs_open++; /* before the xadd: see ips_segment_abandon_and_unmap */
+    me->recs_open++; /* before the xadd: keeps the segment mapped */
     uint64_t at = ips_reserve_bytes(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
                  *ips_core.alive != IPS_ALIVE))
@@ -97,11 +97,11 @@ static inline void ips_rec_publish_in_thread(struct ips_thread *me, void *rec)
      * has published the record. */
     if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
         word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
-        /* Partner: the acquire fence in copy() of slave/drain/segment_reader.c.
-         */
+        /* Partner: the acquire fence in copy_bytes() of
+         * slave/drain/segment_reader.c. */
         atomic_store_explicit(&h->word, word, memory_order_release);
     }
-    me->recs_open--; /* after the store: see ips_segment_abandon_and_unmap */
+    me->recs_open--; /* after the store: keeps the segment mapped until then */
 }
 static inline void ips_rec_publish_inline(void *rec)
 {

@@ -8,7 +8,7 @@
 #include "agent/record/fast.h"
 #include "agent/record/sys.h"
 
-/* Limits of the time that is counted as agent work: longer work was
+/* Limits of the time (ns) that is counted as agent work: longer work was
  * interrupted. SWITCHED_NS_MAX applies if the thread may have been switched
  * out. */
 #define TAKEN_NS_MAX 500000u
@@ -86,7 +86,8 @@ __attribute__((cold)) void ips_write_calls_record_if_enough(uint32_t least)
 
 void ips_agent_work_end(const struct ips_agent_work *apart, uint64_t priced_ps)
 {
-    /* If the same mark is still there, the thread was never switched out. */
+    /* If the same mark is still in the rseq area, the thread was never switched
+     * out. */
     bool stayed =
         !ips_core.cpu_marks || (apart->mark == *ips_cpu_mark_address() &&
                                 ips_me.cpu_next == apart->mark_number &&

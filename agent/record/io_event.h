@@ -45,7 +45,7 @@ static inline bool ips_io_write_short(enum ips_rec_type type, uint32_t chan,
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
-    ips_me.recs_open++; /* before the xadd: see ips_segment_abandon_and_unmap */
+    ips_me.recs_open++; /* before the xadd: keeps the segment mapped */
     uint64_t at = ips_reserve_bytes(&ips_me.stream.cur, bytes);
     if (unlikely(!ips_short_record_may_be_written(&ips_me, &ips_me.io_baseline,
                                                   era, from, at, bytes))) {

@@ -13,9 +13,9 @@
 #include "agent/record/stream.h"
 #include "agent/record/sys.h"
 
-/* How often to check whether a thread is gone that has cleared its word. A
- * limit is needed, because a debugger may have stopped the thread before its
- * end. */
+/* How often to check whether a helper thread is gone after the kernel cleared
+ * its word `gone`. A limit is needed, because a debugger may have stopped the
+ * thread before its end. */
 #define LOOKS 1000
 
 #define THREADS 16u
@@ -26,12 +26,12 @@
 #define COMING 1u
 
 bool ips_own_table_on;
-static atomic_bool by_process; /* a process, not a thread, does the work */
+static atomic_bool by_process; /* the helper is a process, not a thread */
 /* The helper threads that exist now. A slot holds COMING before its thread
  * exists, then the thread's tid until it is gone; 0: free. */
 static _Atomic uint32_t threads[THREADS];
-/* Their stacks: the creator's stack may be small. Memory that is not used costs
- * nothing. */
+/* The helper threads' stacks: the creator's stack may be too small. Unused
+ * stacks take no memory. */
 static struct {
     _Alignas(16) char bytes[STACK_BYTES];
 } stacks[THREADS] IPS_TABLE;
@@ -46,8 +46,8 @@ struct helper_work {
 #define AS_THREAD                                                              \
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |        \
      CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
-/* Such a process sends no signal at its end, and wait() without __WALL does not
- * see it. */
+/* A helper process with these flags sends no signal at its end, and wait()
+ * without __WALL does not see it. */
 #define AS_PROCESS                                                             \
     (CLONE_VM | CLONE_FILES | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
@@ -78,10 +78,10 @@ static void unshare_fd_table_and_run_work(void *arg)
     ips_me.own_table = false;
 }
 
-/* Waits until the thread is no longer among the threads of the process. *gone
- * becomes 0 a moment earlier, when the thread no longer uses our memory. But
- * until the thread is gone, an unshare() of the program may fail because the
- * process has two threads. */
+/* Waits until the helper thread is no longer among the threads of the process.
+ * The kernel sets *gone to 0 a little earlier, when the thread no longer uses
+ * our memory. But until the thread is gone, an unshare() of the program may
+ * fail because the process has two threads. */
 static void wait_until_helper_gone(long tid, const uint32_t *gone)
 {
     uint32_t v;
@@ -93,7 +93,7 @@ static void wait_until_helper_gone(long tid, const uint32_t *gone)
     long pid = ips_sys3(SYS_getpid, 0, 0, 0);
     const struct timespec nap = {.tv_nsec = 100000};
     for (int i = 0; i < LOOKS && ips_sys3(SYS_tgkill, pid, tid, 0) == 0; i++)
-        if (i > 100) /* it is traced, or gets no CPU */
+        if (i > 100) /* a debugger has stopped the helper, or it gets no CPU */
             ips_sys3(SYS_nanosleep, (long)&nap, 0, 0);
         else if (i > 8)
             ips_sys3(SYS_sched_yield, 0, 0, 0);
@@ -148,7 +148,7 @@ void ips_own_fd_table_reset_after_fork(void)
 void ips_own_fd_table_use_helper_process(void)
 {
     atomic_store(&by_process, true);
-    /* Wait until the threads that began before are gone. */
+    /* Wait until the helper threads that began before are gone. */
     for (unsigned i = 0; i < THREADS; i++)
         for (int looks = 0; atomic_load(&threads[i]) && looks < 100 * LOOKS;
              looks++)
@@ -166,7 +166,7 @@ long ips_run_with_own_fd_table(long (*function)(void *), void *arg)
     _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_helper_slot(&unknown);
-    /* Read this only after claiming the slot:
+    /* Read by_process only after claiming the slot:
      * ips_own_fd_table_use_helper_process() sets it and then waits until all
      * claimed slots are free. */
     const bool process = atomic_load(&by_process);

@@ -10,12 +10,12 @@
  *
  * The helper is a bare clone(). It runs on a small stack of its own (if more
  * helpers exist than stacks: on its creator's) with its creator's thread-local
- * variables, while the creator waits, with all signals
- * blocked, until the helper is gone. It is a thread and not a process, because
- * the program would see a process's CPU time as that of its own children. The
- * helper starts with the program's table and at once replaces it by an empty
- * one: a copy would keep pipes, locks and ports open that another thread closes
- * meanwhile. Cost: 30 us in addition to the work.
+ * variables, while the creator waits, with all signals blocked, until the
+ * helper is gone. It is a thread and not a process, because the program would
+ * see a process's CPU time as that of its own children. The helper starts with
+ * the program's table and at once replaces it by an empty one: a copy would
+ * keep pipes, locks and ports open that another thread closes meanwhile. Cost:
+ * 30 us in addition to the work.
  *
  * In a program that has called mq_notify(), the helper is a process that shares
  * the program's memory: the kernel cancels the registration when a thread of

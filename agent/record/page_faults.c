@@ -58,7 +58,7 @@ void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
     int32_t sleeps =
         (int32_t)((uint32_t)ru->ru_nvcsw - ips_me.cpu.guess.switches);
     if (!may_write_page_faults() ||
-        faults < 0) /* < 0: a handler has updated them */
+        faults < 0) /* < 0: a signal handler updated the counts */
         return;
     ips_page_faults_set_counts(ru);
     if (faults == 0 || !faults_explain_sleeps(faults, sleeps))

@@ -57,8 +57,8 @@ void ips_reservation_give_back(uint64_t at, uint64_t bytes)
 
 /* Results of writing a short record. 0: written. IPS_SHORT_NOT: nothing was
  * reserved. Else: the address of a reservation, with IPS_SHORT_TAKEN, that the
- * caller must give back by ips_short_give_back. So the hooks need to call
- * functions only at their end. */
+ * caller must give back by ips_short_record_give_back. So the hooks need to
+ * call functions only at their end. */
 #define IPS_SHORT_NOT 1u
 #define IPS_SHORT_TAKEN 2u
 static inline void ips_short_record_give_back(uint64_t left, uint64_t bytes)
@@ -96,7 +96,8 @@ static inline void ips_short_record_publish(struct ips_thread *me, uint64_t at,
                                             uint32_t type_and_flags, uint32_t a)
 {
     typedef uint64_t __attribute__((may_alias)) two_words;
-    /* Partner: the acquire fence in copy() of slave/drain/segment_reader.c. */
+    /* Partner: the acquire fence in copy_bytes() of
+     * slave/drain/segment_reader.c. */
     __atomic_store_n((two_words *)at,
                      (uint64_t)a << 32 | (bytes / 8) << 8 | type_and_flags,
                      __ATOMIC_RELEASE);
@@ -121,11 +122,12 @@ static inline uint64_t ips_write_short_event(struct ips_thread *me,
     const uint64_t bytes = sizeof(struct ips_rec_head);
     uint64_t from = line->t, cpu = line->cpu;
     uint64_t t = ips_counter_read(), since = t - from;
-    /* If `high` is a constant, all records of the baseline have the same. */
+    /* If `high` is a constant, all records of the baseline have the same
+     * `high`. */
     bool other_half = !__builtin_constant_p(high) && high != line->high;
     if (unlikely(since >= line->span || other_half))
         return IPS_SHORT_NOT;
-    me->recs_open++; /* before the xadd: see ips_segment_abandon_and_unmap */
+    me->recs_open++; /* before the xadd: keeps the segment mapped */
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     if (unlikely(
             !ips_short_record_may_be_written(me, of, era, from, at, bytes) ||

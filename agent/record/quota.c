@@ -114,7 +114,7 @@ static bool slave_is_alive(void)
 }
 
 /* Returns 1 if a process that is visible in our pid namespace holds the slave's
- * POSIX lock. */
+ * POSIX lock; 0 or -errno if not. */
 static long slave_holds_lock(void *unused)
 {
     (void)unused;

@@ -5,7 +5,7 @@
 
 #include "agent/record/sys.h"
 
-#define PAGE 4096u /* or a part of a larger page */
+#define PAGE 4096u /* on some systems a fraction of a page */
 #define NO_PAGE UINTPTR_MAX
 
 static uintptr_t page_of(const void *at)
@@ -65,8 +65,8 @@ bool ips_is_list_readable(char *const *list)
 }
 
 /* FUTEX_WAKE_OP stores the bitwise or of a word and 0 in the word. It wakes a
- * thread only if the word is 2047 and a thread waits for it, and a futex wait
- * may end without a reason. */
+ * thread only if the word is 2047 and a thread waits for it. That would do no
+ * harm, since a futex wait may end without a reason. */
 static bool is_word_writable(uintptr_t at)
 {
     uint32_t own = 0;

@@ -1,5 +1,6 @@
 /*
- * Whether memory that the program passed to a call can be read or written.
+ * Tests whether memory that the program passed to a call can be read or
+ * written.
  *
  * Where the kernel finds bad memory, a call fails with EFAULT. The agent must
  * not end such a program by reading or writing that memory itself. If it needs
@@ -16,15 +17,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The 8 bytes at `at`, rounded down to a multiple of 8. */
+/* Can the 8 bytes at `at`, rounded down to a multiple of 8, be read? */
 bool ips_is_word_readable(const void *at);
-/* A text up to its NUL. NULL counts as readable: every caller tests for it. */
+/* Can the text be read up to its NUL? NULL counts as readable: every caller
+ * tests for it. */
 bool ips_is_text_readable(const char *text);
-/* An array of texts that ends with NULL, and the texts. NULL counts as
- * readable. */
+/* Can the array of texts, which ends with NULL, and all the texts be read? NULL
+ * counts as readable. */
 bool ips_is_list_readable(char *const *list);
 
-/* `bytes` bytes at `at`, for reading and writing. */
+/* Can the `bytes` bytes at `at` be read and written? */
 bool ips_is_writable(const void *at, size_t bytes);
 
 #endif

@@ -34,17 +34,17 @@
 #define LOST_BYTES (IPS_LOST_COUNT * sizeof(struct ips_rec_lost))
 
 struct channel_sum {
-    uint64_t key; /* channel << 1 | receives; 0 = empty */
+    uint64_t key; /* channel id << 1, plus 1 for receives; 0: empty */
     uint64_t bytes;
-    uint64_t last; /* address of the record that keeps the sum */
+    uint64_t last; /* address of the last record in the sum */
     bool closed; /* the old digest already contains the close of its channel */
 };
 
 struct ips_ring {
     struct ips_segment_map digest;
-    struct ips_segment_map old[RING_MOST]; /* closed; oldest first */
+    struct ips_segment_map old[RING_MOST]; /* closed segments, oldest first */
     uint32_t old_count;
-    struct ips_segment_map spare[RING_MOST]; /* empty, not in use */
+    struct ips_segment_map spare[RING_MOST]; /* empty segments, not in use */
     uint32_t spare_count;
     struct channel_sum sums[SUMS];
 };
@@ -80,7 +80,7 @@ static uint32_t total_segments(const struct ips_stream *s)
 
 struct digest_writer {
     uint64_t at, end; /* next free address and end of the output */
-    uint64_t half;    /* forks and joins are kept only in the first half */
+    uint64_t half;    /* address: forks and joins are kept only before it */
     uint64_t dropped;
     uint64_t lost[IPS_LOST_COUNT]; /* sums of LOST records so far */
     uint64_t stamp;                /* stamp of the newest record */
@@ -144,8 +144,8 @@ static uint64_t channel_sum_key(const struct ips_rec_head *h, uint32_t type)
     return (uint64_t)h->a << 1 | (type == IPS_REC_RECV);
 }
 
-/* First pass: sums the bytes of each channel, and notes its last record and
- * whether it was closed. */
+/* First pass over a segment to condense: for each channel and direction, sums
+ * the bytes and notes the last record and whether the channel was closed. */
 static void sum_channel_bytes(struct ips_ring *r,
                               const struct ips_segment_map *m, bool is_digest)
 {
@@ -162,8 +162,8 @@ static void sum_channel_bytes(struct ips_ring *r,
             sum->bytes += (uint64_t)((struct ips_rec_io *)h)->result;
             sum->last = (uint64_t)h;
         }
-        /* Only a CLOSE in the digest counts: it is at least one turn of the
-         * ring old. */
+        /* Only a CLOSE in the digest counts: it is older than all segments of
+         * the ring. */
         if (is_digest && type == IPS_REC_CLOSE &&
             ((struct ips_rec_close *)h)->how == IPS_CLOSE_FD)
             for (uint64_t side = 0; side < 2; side++) {
@@ -230,7 +230,8 @@ static uint64_t count_kept_bytes(struct ips_ring *r,
     return bytes;
 }
 
-/* Second pass: copies the records to keep and counts the others as dropped. */
+/* Second pass over a segment to condense: copies the records to keep and counts
+ * the others as dropped. */
 static void copy_kept_records(struct ips_ring *r,
                               const struct ips_segment_map *m,
                               struct digest_writer *w)
@@ -316,8 +317,8 @@ static void fill_digest_header(struct ips_segment_header *h,
 /* Condenses the oldest segment and the digest into a new digest; the segments
  * that become free are spare then. Without a spare segment that can be
  * populated far enough, the new digest is built in anonymous memory and then
- * overwrites the oldest segment or the old digest, of which more is populated.
- * Returns 0 or -1 - cause. */
+ * overwrites the oldest segment or the old digest, whichever has more populated
+ * memory. Returns 0, or the cause of failure by ips_encode_lost_cause(). */
 static int condense_oldest_segment(struct ips_ring *r)
 {
     struct ips_segment_map last = r->old[0], out = {0};
@@ -329,8 +330,8 @@ static int condense_oldest_segment(struct ips_ring *r)
     sum_channel_bytes(r, &last, false);
     bool in_place = true;
     if (r->spare_count) {
-        /* A digest keeps two records a channel, so it may need more than the
-         * part that a new segment has populated. */
+        /* A digest keeps two records a channel, so it may need more memory than
+         * is populated in a new segment. */
         out = r->spare[r->spare_count - 1];
         uint64_t need = out.base + sizeof(struct ips_segment_header) +
                         count_kept_bytes(r, &r->digest) +
@@ -339,7 +340,7 @@ static int condense_oldest_segment(struct ips_ring *r)
         r->spare_count -= !in_place;
     }
     if (in_place) {
-        /* Either may be populated in part only. */
+        /* The digest and the oldest segment may be populated in part only. */
         uint64_t digest_room = r->digest.limit - r->digest.base;
         out = digest_room > last.limit - last.base ? r->digest : last;
     }
@@ -454,7 +455,7 @@ void ips_ring_close_all(struct ips_stream *s)
         ips_segment_close(s);
         ips_segment_abandon_and_unmap(&s->seg);
     }
-    /* The digest is dropped last, which tells the slave that the stream has
+    /* The digest is abandoned last, which shows the slave that the stream has
      * ended. */
     ips_segment_abandon_and_unmap(&r->digest);
     ips_ring_unmap(s);

@@ -14,8 +14,8 @@
 #define HARDLY 16u
 /* Readings take at most 1 / COST_PART of the thread's CPU time. */
 #define COST_PART 128u
-#define COST_NS_FIRST 40000u /* with cold caches */
-#define COST_NS_MAX 80000u   /* longer ones were disturbed */
+#define COST_NS_FIRST 40000u /* assumed at first, for cold caches */
+#define COST_NS_MAX 80000u   /* a longer reading was disturbed */
 /* A shorter time off the core (ns) is not worth a reading. */
 #define OFF_NS 50000u
 
@@ -47,7 +47,7 @@ static bool read_delay(uint64_t *delay)
         return false;
     }
     long len = ips_read_file_with_own_fd_table(path, text, sizeof(text));
-    if (len < 0) { /* a temporary shortage, or refused */
+    if (len < 0) { /* after a temporary shortage, try again later */
         never = len != -EMFILE && len != -ENFILE && len != -EINTR &&
                 len != -EAGAIN && len != -ENOMEM && len != -ECHILD;
         return false;
@@ -65,8 +65,9 @@ static uint64_t off_core_ns_since_reading(uint64_t t, uint64_t cpu)
     return ips_sub_sat(elapsed, ips_sub_sat(cpu, ips_me.cpu.delay_cpu));
 }
 
-/* Adapts the interval between readings to the run delay. If a signal handler
- * has read the delay in between, the adaptation is slower but still right. */
+/* Adapts the interval between readings to how much the run delay grew. If a
+ * signal handler has read the delay in between, the adaptation is slower but
+ * still right. */
 static void adapt_reading_interval(uint64_t delay, uint64_t off)
 {
     uint64_t more = ips_sub_sat(delay, ips_me.cpu.delay_ns);

@@ -130,9 +130,11 @@ static int make_first_page(int fd, uint64_t base, uint64_t bytes)
 
 void ips_segment_hide_mapping(uint64_t base, uint64_t bytes)
 {
-    /* valgrind takes a mapping to be in the child, too, and memcheck's search
-     * for leaks reads whatever is mapped; it dies of the gap. A child does not
-     * use the mapping, except as in ips_core_prepare_fork_and_get_seq(). */
+    /* Valgrind assumes that a fork child has the mapping, too. Memcheck's
+     * search for leaks reads all readable memory and would die of SIGBUS in the
+     * gap. So under valgrind the child keeps the mapping, and the gap is made
+     * unreadable. A child does not use the mapping, except as in
+     * ips_core_prepare_fork_and_get_seq(). */
     if (ips_in_valgrind())
         ips_sys3(SYS_mprotect, (long)(base + bytes), IPS_GAP_BYTES, PROT_NONE);
     else
@@ -141,7 +143,7 @@ void ips_segment_hide_mapping(uint64_t base, uint64_t bytes)
 }
 
 /* Sets the size of the open file `fd`, maps it into *out and allocates its
- * first page. Returns 0 or -1 - cause. */
+ * first page. Returns 0, or the cause of failure by ips_encode_lost_cause(). */
 static int size_and_map_segment(int fd, uint64_t bytes,
                                 struct ips_segment_map *out)
 {
@@ -244,7 +246,7 @@ int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
 {
     struct segment_making m = {s, out,
                                ips_encode_lost_cause(IPS_LOST_NO_SEGMENT)};
-    if (ips_core.spare.base) { /* taken at the start of the process */
+    if (ips_core.spare.base) { /* a spare taken at the start of the process */
         *out = ips_core.spare;
         ips_core.spare = (struct ips_segment_map){0};
         return 0;
@@ -356,7 +358,7 @@ void ips_write_missing_heads(struct ips_stream *s, uint64_t upto)
     uint64_t at = s->tail;
     if (at < s->lo || at > upto)
         at = s->lo; /* `tail` belongs to an older segment, where an interrupted
-                       frame finished */
+                       frame finished its record */
     while (at < upto) {
         struct ips_rec_head *h = (struct ips_rec_head *)at;
         uint64_t bytes = record_bytes_of(h);
@@ -421,8 +423,8 @@ static struct ips_segment_map take_oldest_drained_segment(struct ips_stream *s)
     return out;
 }
 
-/* Moves `prev` to the list of kept segments. Drops it, and all kept ones, if
- * half of the quota is in use. */
+/* Moves `prev` to the list of kept segments; if half of the quota is in use,
+ * abandons it and all kept ones instead. */
 static void keep_previous_segment(struct ips_stream *s)
 {
     if (!s->prev.base)

@@ -81,8 +81,8 @@ bool ips_spare_segment_take(uint32_t id, struct ips_control *copy,
     struct ips_control *there = (struct ips_control *)(h + 1);
     uint32_t none = 0;
     /* Partner: withdraw_spare() in slave/drain/spare_segments.c stores
-     * `withdrawn`, then checks `taken`. We do the opposite, so at least one of
-     * the two notices the other. */
+     * `withdrawn`, then checks `taken`. We store `taken`, then check
+     * `withdrawn`, so at least one of the two notices the other. */
     if (!copy_and_check_spare_control(there, bytes, copy) ||
         !atomic_compare_exchange_strong(&h->taken, &none, 1) ||
         atomic_load(&h->withdrawn)) {

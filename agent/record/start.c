@@ -98,7 +98,7 @@ void ips_write_start_records(struct ips_stream *s)
 void ips_complete_starting_stream(struct ips_stream *s, uint64_t stamp)
 {
     if (s != &ips_me.stream)
-        return; /* a task, or a silent thread: already complete */
+        return; /* a task or a thread without records: complete already */
     s->generation = ips_core.generation;
     s->tid = ips_sys_gettid();
     if (s->start_kind == 0) {

@@ -27,7 +27,7 @@
 #include "agent/record/core.h"
 #include "agent/record/thread.h"
 
-typedef _Atomic(uint64_t) ips_fd_word; /* agent/preload/fd_table.h */
+typedef _Atomic(uint64_t) ips_fd_word; /* see agent/preload/fd_table.h */
 
 /* State of the process; libips and the preload library each have one. The first
  * cache line holds the members that a recorded call reads. */
@@ -35,10 +35,10 @@ struct ips_core {
     /* Points to the first word of a page that the kernel zeroes in every fork
      * child (since Linux 4.14), or to a static 0 if there is no such page. */
     _Alignas(64) const volatile uint64_t *alive;
-    int32_t mark_offset;        /* address of the mark minus thread pointer */
-    int32_t here_offset;        /* address of ips_me minus thread pointer */
-    uint64_t mult;              /* ns per stamp unit, times 2^32 */
-    uint64_t cpu_limit;         /* longest use of a baseline, in stamps */
+    int32_t mark_offset; /* address of the CPU mark minus thread pointer */
+    int32_t here_offset; /* address of ips_me minus thread pointer */
+    uint64_t mult;       /* ns per stamp unit, times 2^32 */
+    uint64_t cpu_limit;  /* longest use of a CPU baseline, in stamps */
     _Atomic(ips_fd_word *) fds; /* state of the first descriptors, or NULL */
     /* Length in stamps from which a call's stack is recorded and its record is
      * written in full. At most cpu_limit, from which the CPU clock is read,
@@ -72,8 +72,8 @@ struct ips_core {
     uint32_t clock_kind;
     bool test_clock;
     bool stopped;
-    char dir[600];                           /* POOL/RUN */
-    void (*begun)(enum ips_start_kind kind); /* hooks; may be NULL */
+    char dir[600];                           /* the run's directory, POOL/RUN */
+    void (*begun)(enum ips_start_kind kind); /* hooks (core.h) or NULL */
     void (*ending)(void);
     void (*flush)(void);
 };
@@ -87,8 +87,8 @@ static inline struct ips_thread *ips_this_recorded_thread(void)
     return (struct ips_thread *)(void *)(tp + ips_core.here_offset);
 }
 
-/* Values of *alive in a living image. With any value but IPS_ALIVE every record
- * takes the slow path. */
+/* Values of *ips_core.alive; 0 in the child of a fork that was not announced.
+ * With any value but IPS_ALIVE every record takes the slow path. */
 #define IPS_ALIVE 1u
 #define IPS_ALIVE_AND_BURNS 2u
 #define IPS_ALIVE_STOPPED 3u
@@ -183,26 +183,28 @@ void ips_complete_starting_stream(struct ips_stream *s, uint64_t stamp);
 /* --- record/segment.c; callers have blocked all signals ------------------ */
 
 /* Makes *m writable up to the end of the page of `target`, at most to its own
- * end. Returns 0 or -1 - cause. */
+ * end. Returns 0, or the cause of failure by ips_encode_lost_cause(). */
 int ips_segment_populate(struct ips_segment_map *m, uint64_t target);
-/* Makes the current segment writable up to need_end. Returns 0 or -1 - cause.
- */
+/* Makes the current segment writable up to need_end. Returns 0, or the cause of
+ * failure by ips_encode_lost_cause(). */
 int ips_segment_extend(struct ips_stream *s, uint64_t need_end);
 /* Writes a RESERVED head for every reservation in [tail, upto) that has none.
  */
 void ips_write_missing_heads(struct ips_stream *s, uint64_t upto);
-/* Continues in an earlier segment if one is DRAINED, else in a new file.
- * Returns 0 or -1 - cause. */
+/* Continues the stream in an earlier segment if the slave has drained one, else
+ * in a new file. Returns 0, or the cause of failure by ips_encode_lost_cause().
+ */
 int ips_segment_change_to_next(struct ips_stream *s);
-/* Closes the current segment, so that the thread can continue in it once the
- * slave has drained it; used if there is no space for another segment. Returns
+/* Closes the current segment, so that the slave drains it and the thread can
+ * then continue in it; used if there is no space for another segment. Returns
  * false if an interrupted frame will still write to the segment. */
 bool ips_segment_close_until_drained(struct ips_stream *s);
 /* Keeps the new mapping of a segment of `bytes`, with its gap, out of fork
  * children and core files, which do not need it. */
 void ips_segment_hide_mapping(uint64_t base, uint64_t bytes);
-/* Takes a spare segment, or makes a segment file, and maps it. Returns 0 or -1
- * - cause. This and the next functions also serve record/ring.c. */
+/* Takes a spare segment, or makes a segment file, and maps it. Returns 0, or
+ * the cause of failure by ips_encode_lost_cause(). This and the next functions
+ * also serve record/ring.c. */
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);
 /* Writes the header of the stream's next segment into `m`; increments `seq` and
  * the thread's era. */
@@ -228,7 +230,7 @@ ips_segment_head(const struct ips_segment_map *m)
 {
     return (struct ips_segment_header *)m->base;
 }
-/* Returns the negative result -1 - cause. */
+/* Encodes `cause` as a negative result of a function, -1 - cause. */
 static inline int ips_encode_lost_cause(enum ips_lost_cause cause)
 {
     return -1 - (int)cause;

@@ -28,7 +28,7 @@
 #define IPS_IE __attribute__((tls_model("initial-exec"), visibility("hidden")))
 
 enum ips_stream_state {
-    IPS_STREAM_NEW = 0, /* no START yet */
+    IPS_STREAM_NEW = 0, /* no START record was written yet */
     IPS_STREAM_BEGUN,
     IPS_STREAM_ENDED, /* records are refused */
 };
@@ -51,7 +51,7 @@ struct ips_kept_segments {
 
 struct ips_stream {
     uint64_t cur;
-    /* Before `tail`, every reservation has a head: see
+    /* Every reservation before this address has a record head: see
      * ips_write_missing_heads. */
     uint64_t tail;
     uint64_t limit; /* equal to seg.limit; here for the fast path */
@@ -61,7 +61,7 @@ struct ips_stream {
     struct ips_segment_map prev;
     struct ips_kept_segments *kept_segments; /* older closed segments */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
-    uint64_t stamp;        /* when the stream began */
+    uint64_t stamp;        /* stamp at which the stream began */
     uint64_t retry_at; /* stamp before which the stream does not look for space
                           again; 0 = now */
     uint32_t generation; /* ips_core.generation at its start */
@@ -75,8 +75,8 @@ struct ips_stream {
                      was space */
     uint8_t start_kind;  /* START will contain this and the fields below, except
                             `lost` and `waits_at` */
-    uint8_t start_flags; /* IPS_REC_F_NS */
-    uint32_t lost[IPS_LOST_COUNT]; /* not yet in a LOST record */
+    uint8_t start_flags; /* flags of START: IPS_REC_F_NS or 0 */
+    uint32_t lost[IPS_LOST_COUNT]; /* no LOST record reports these yet */
     uint64_t waits_at; /* stack address of the function that waits for space; 0:
                           none waits */
     uint32_t ppid;
@@ -111,14 +111,14 @@ struct ips_cpu {
     /* One cache line holds all that a guess needs. */
     uint64_t read_t, read_cpu; /* last reading of the CPU clock */
     struct ips_guess guess;
-    uint64_t no_mark; /* always 0; read as the mark without an rseq area */
+    uint64_t no_mark; /* always 0; read as the mark if marks are not used */
     /* Stamp and CPU time of the last reading of the run delay; 0 never. */
     uint64_t delay_t, delay_cpu;
-    uint64_t delay_ns;     /* the run delay at that reading */
+    uint64_t delay_ns;     /* the run delay at its last reading */
     uint32_t delay_wait;   /* ns until the next reading is worthwhile */
     uint32_t delay_cost;   /* ns that a reading takes; 0: not measured */
     uint32_t guessed_said; /* guess.corrected_ns in the newest GUESSED */
-    uint32_t faults_seen;  /* major page faults: agent/record/page_faults.c */
+    uint32_t faults_seen;  /* major page faults at the last check */
     uint64_t guessed_t;    /* stamp of the newest GUESSED; 0 none */
 };
 
@@ -126,7 +126,7 @@ struct ips_cpu {
  * agent/record/proc_event.h. */
 struct ips_cpu_baseline {
     uint64_t t, cpu; /* stamp and CPU time of the long record */
-    uint64_t span;   /* stamps after t for which it is valid, 0: none */
+    uint64_t span;   /* for how many stamps after t it is valid; 0: invalid */
     uint64_t mark;
     uint32_t high; /* upper half of the procedure address of that record; 0 for
                       a MARK */
@@ -143,8 +143,8 @@ struct ips_open_call {
 /* The newest signal handler interrupted the call while it was in its system
  * call, so the call moved no bytes. */
 #define IPS_OPEN_IDLE (2ull << 32)
-/* Largest number of open calls that are kept; a deeper call replaces the
- * outermost one. */
+/* Most calls in progress that are kept; a deeper call replaces the outermost
+ * one. */
 #define IPS_OPEN_MAX 8u
 
 /* --- the whole state -------------------------------------------------------
@@ -158,18 +158,18 @@ struct ips_thread {
     struct ips_cpu_baseline io_baseline;
     uint64_t site_page; /* page of the last call site: agent/unwind/modules.h */
     uint64_t cpu_last;  /* CPU time reported last */
-    volatile uint32_t cpu_next; /* slots taken so far */
+    volatile uint32_t cpu_next; /* number of CPU slots (marks) taken so far */
     /* Incremented when a mark is set and when a segment begins: a short record
      * refers to a long one of the same era (agent/record/proc_event.h). */
     uint32_t era;
     /* Reservations of this thread that are not published (including those that
      * a longjmp dropped). */
     uint32_t recs_open;
-    uint32_t open_depth; /* calls in progress */
+    uint32_t open_depth; /* number of recorded calls in progress */
     uint32_t spin_count; /* failed attempts in a row: preload/io/spin.c */
     bool in_vfork; /* a vfork child runs in this thread's memory: record nothing
                     */
-    bool own_table;    /* a thread of own_table.h runs on behalf of this one */
+    bool own_table;    /* a helper of own_table.h runs with this state */
     bool vfork_filter; /* a vfork child, not the parent, has a seccomp filter */
     /* preload/sample/pace.h. sample_watch: bits that are set while calls must
      * check for a sample; sample_off: complement of the stamp from which
@@ -177,13 +177,13 @@ struct ips_thread {
     volatile uint8_t sample_watch;
     uint64_t sample_off;
     struct ips_stream stream;
-    uint32_t vfork_depth;  /* 2 or more: a vfork child called vfork */
-    uint32_t file_calls;   /* file calls without a record: guessed_cpu.c */
-    uint32_t beyond_ns;    /* unreported agent work beyond probe costs */
-    uint32_t said_ns;      /* total ns that records report as their own cost */
-    uint32_t opens;        /* opens of files; costed in guessed_cpu.c */
-    uint32_t passes;       /* transfers without a record; guessed_cpu.c */
-    uint32_t handlers_run; /* runs of the program's handlers */
+    uint32_t vfork_depth; /* nested vforks: 2 if a vfork child called vfork */
+    uint32_t file_calls;  /* file calls without a record: guessed_cpu.c */
+    uint32_t beyond_ns;   /* unreported agent work beyond probe costs */
+    uint32_t said_ns;     /* total ns that records report as their own cost */
+    uint32_t opens;       /* opens of files; costed in guessed_cpu.c */
+    uint32_t passes;      /* reads and writes without a record; guessed_cpu.c */
+    uint32_t handlers_run; /* runs of the program's signal handlers */
     uint64_t locks;        /* free locks taken; costed in guessed_cpu.c */
     /* Stack pointer of a call that a sampling signal made fail with EINTR; 0:
      * none (agent/preload/sample/sample.h). */
@@ -194,7 +194,7 @@ struct ips_thread {
     /* Quiet mode (sys.h): the CPU time was `quiet_cpu` at stamp `quiet_t`. */
     uint64_t quiet_cpu, quiet_t;
     struct ips_open_call
-        nested[IPS_OPEN_MAX - 1]; /* calls within the outermost */
+        nested[IPS_OPEN_MAX - 1]; /* open calls within the outermost */
     struct ips_extra *extra;      /* agent/record/extra.h; NULL: none yet */
 };
 _Static_assert(offsetof(struct ips_thread, cpu) % 64 == 0 &&

@@ -21,8 +21,8 @@ static _Atomic uint32_t first_tids[THREADS_FIRST];
 static struct thread_block first_block = {NULL, first_tids, THREADS_FIRST};
 
 /* The threads that ended last. A thread is in /proc for a while after its END,
- * even after it was joined. This list keeps it from being taken for a silent
- * thread. */
+ * even after it was joined. This list keeps it from being taken for a thread
+ * that never recorded. */
 #define ENDED 256u
 static _Atomic uint32_t ended[ENDED] IPS_TABLE;
 static _Atomic uint32_t next_ended;
@@ -220,7 +220,8 @@ void ips_threads_record_silent(void)
 {
     struct stat st;
     struct silent_thread_list l = {.count = 0};
-    /* The C library has never created a thread, so there is no silent one. */
+    /* The C library has never created a thread, so there is none that never
+     * recorded. */
     if (&__libc_single_threaded && __libc_single_threaded)
         return;
     /* The link count of the directory is 2 plus the number of threads, so 3

@@ -20,12 +20,12 @@
 #define MODULES 1024u
 
 static struct known_module {
-    _Atomic uint64_t start; /* 0 = free */
+    _Atomic uint64_t start; /* 0: free slot */
     uint64_t end, bias;
 } modules[MODULES] IPS_TABLE;
-static _Atomic unsigned used; /* slots from here on were never used */
+static _Atomic unsigned used; /* modules[used] and later were never used */
 #define PAGES 256u
-/* Pages of code (address >> 12) whose module has been written. */
+/* Pages of code (address >> 12) whose module has a MODULE record. */
 static _Atomic uint64_t pages[PAGES] IPS_TABLE;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -41,8 +41,8 @@ struct module {
 
 /* --- the record ------------------------------------------------------- */
 
-/* Reads the notes of one mapped segment: the build id, and whether Go's linker
- * left one. */
+/* Reads the ELF notes of a mapped segment into *rec: the build id, and whether
+ * one is a note of Go's linker. */
 static void read_notes(const uint8_t *at, uint64_t bytes, uint64_t align,
                        struct ips_rec_module *rec)
 {
@@ -131,8 +131,8 @@ static void remove_module_and_record_unload(struct known_module *k,
     write_module_record(&m, true);
 }
 
-/* Writes `m` unless it is in the table. Two threads at the same time may both
- * write it. */
+/* Writes a MODULE record of `m` unless it is in the table. Two threads may both
+ * write one at the same time. */
 static void record_module_once(const struct module *m)
 {
     unsigned n = atomic_load(&used);

@@ -30,13 +30,14 @@
 
 #include "agent/record/stream.h"
 
-/* Call once, at the start of an image. Writes its modules on older glibc. */
+/* Call once, at the start of an image. On glibc before 2.35, writes MODULE
+ * records of all its modules. */
 void ips_modules_record_at_image_start(void);
 
 void ips_module_record_once_slow(uint64_t pc);
 
-/* Returns the page of `pc`, as stored in ips_me.site_page. The value includes
- * the era, so it changes when a module is unloaded. */
+/* Returns the page of `pc`, as stored in ips_me.site_page. The value includes a
+ * count of unloaded modules, so it changes when a module is unloaded. */
 #define IPS_MODULES_ERA (1ull << 40)
 static inline uint64_t ips_module_page_key(uint64_t pc)
 {
@@ -44,8 +45,9 @@ static inline uint64_t ips_module_page_key(uint64_t pc)
            atomic_load_explicit(&ips_core.modules_era, memory_order_relaxed);
 }
 
-/* Writes the module of `pc` unless it was written. Only one comparison if the
- * page is the same as at the thread's last call. */
+/* Writes a MODULE record of the module that contains `pc`, unless there is one.
+ * Costs only one comparison if `pc` is in the same page as at the thread's last
+ * call. */
 static inline void ips_module_record_once(uint64_t pc)
 {
     if (__builtin_expect(ips_me.site_page != ips_module_page_key(pc), 0))

@@ -20,11 +20,11 @@ struct insn {
     bool pause, counts; /* counts: it adds or subtracts a constant */
     bool conditional;   /* a conditional jump */
     bool jumps;
-    int64_t offset;       /* of the jump target from the next instruction */
+    int64_t offset;       /* from the next instruction to the jump target */
     unsigned base, index; /* registers of the memory operand, or NO_REG */
-    unsigned to;          /* register that it sets, or NO_REG */
-    unsigned from, with;  /* registers that `to` is made of, or NO_REG */
-    int64_t displacement; /* of the memory operand */
+    unsigned to;          /* register that the instruction sets, or NO_REG */
+    unsigned from, with;  /* registers from which `to` is computed, or NO_REG */
+    int64_t displacement; /* constant offset in the memory operand */
     bool stores;          /* it stores `from` to memory */
     bool address;         /* `to` gets the operand's address, not its value */
 };
@@ -288,11 +288,12 @@ static bool decode_instruction(const uint8_t *code, size_t length, size_t at,
 struct slots {
     int64_t at[SLOTS];
     unsigned base[SLOTS];
-    bool written[SLOTS]; /* stored to in this turn */
+    bool written[SLOTS]; /* stored to in this turn of the loop */
     unsigned count;
 };
 
-/* Returns the index of the slot that `i` uses, or p->count if it uses none. */
+/* Returns the index in *p of the stack variable that the instruction `i` uses;
+ * p->count if there is none. */
 static unsigned find_stack_variable(const struct slots *p, const struct insn *i)
 {
     unsigned k = 0;
@@ -305,8 +306,9 @@ static unsigned find_stack_variable(const struct slots *p, const struct insn *i)
 #define SLOT_BYTES 8
 
 /* Is the memory operand a variable on the stack that the loop does not change?
- * Another thread that has its address may change it. A store to a part of the
- * variable, or with another base register, may change it too. */
+ * (Another thread that has its address may change it.) False also if the loop
+ * stores to a part of the variable, or to the stack by another base register:
+ * that may change the variable. */
 static bool is_constant_slot(const struct slots *p, const struct insn *i)
 {
     bool is = is_on_stack(i);
@@ -334,8 +336,9 @@ static bool is_register_stable(const struct loop_turn *t, unsigned reg)
     return reg >= NO_REG || t->stable >> reg & 1;
 }
 
-/* Adds the instruction to the summary. Returns false if it uses a value that an
- * earlier turn computed: then the loop does not merely wait. */
+/* Adds the instruction to the summary of the loop's turn. Returns false if it
+ * uses a value that an earlier turn computed: then the loop does not merely
+ * wait. */
 static bool add_instruction_to_turn(struct loop_turn *t, const struct insn *i)
 {
     const unsigned slot = find_stack_variable(&t->slots, i);
@@ -377,7 +380,8 @@ static bool loop_only_waits(const uint8_t *code, size_t first, size_t end)
             return false;
         const size_t after = next + i.length;
         const int64_t target = (int64_t)after + i.offset;
-        /* Code behind a jump out of the loop is not a part of its turns. */
+        /* Code behind an unconditional jump out of the loop does not run in
+         * every turn. */
         if (i.jumps && !i.conditional && after < end &&
             (target < (int64_t)first || target >= (int64_t)end))
             return false;

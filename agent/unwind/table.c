@@ -9,7 +9,8 @@
 
 #if IPS_UNWIND_TABLES
 
-/* glibc 2.35 and later have it; without it only frame pointers are used. */
+/* _dl_find_object exists in glibc 2.35 and later; without it only frame
+ * pointers are used. */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
 static bool read_cie(struct fde *f, const uint8_t *at)
@@ -79,8 +80,8 @@ static bool read_fde(struct fde *f, const uint8_t *at, uint64_t pc)
     return !r.bad && pc >= f->pc_begin && pc < f->pc_end;
 }
 
-struct fde_table_entry { /* entry of the search table; both are relative to the
-                            header */
+struct fde_table_entry { /* entry of the search table: a function and its FDE,
+                            as offsets from the header */
     int32_t pc, fde;
 };
 

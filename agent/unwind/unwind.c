@@ -351,8 +351,8 @@ static bool restore_register(const struct ips_unwind_stack *u,
         break;
     case RULE_AT:
         v = at + (uint64_t)(int64_t)value;
-        /* A table often does not show that an epilogue has already popped the
-         * register, which then has its value. */
+        /* Unwind tables often do not show that an epilogue has already popped a
+         * register: if it was saved below sp, it has its old value again. */
         if (v < u->reg[IPS_REG_SP] && reg != IPS_REG_PC)
             return true;
         if (!load_word(u, v, &v))

@@ -38,7 +38,7 @@ enum { IPS_REG_BX = 3, IPS_REG_FP = 6, IPS_REG_SP = 7, IPS_REG_PC = 16 };
 
 struct ips_unwind_stack {
     uint64_t reg[IPS_REGS];
-    uint32_t known; /* one bit per register */
+    uint32_t known; /* bit i: reg[i] is known */
     /* Readable part of the stack, set by the caller. If SP is not within it, no
      * frame is read. */
     uint64_t low, end;

@@ -75,7 +75,8 @@ static uint32_t checksum_of(const uint8_t *data, size_t len)
 int ips_cm_append_checksum(struct ips_cm_bytes *b, struct ips_err *err)
 {
     size_t len = b->len;
-    ips_cm_put_varint(b, UINT64_MAX); /* reserves room for the sum */
+    /* reserves 10 bytes, room for the checksum */
+    ips_cm_put_varint(b, UINT64_MAX);
     if (b->failed)
         return ips_err_set(err, IPS_E_NO_MEMORY, "a message of %zu bytes", len);
     uint32_t sum = checksum_of(b->data, len);
@@ -330,8 +331,8 @@ int ips_cm_receive_awaited_positions(struct ips_cm_links *l, uint32_t p,
     if (to->asked)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it says twice what messages it awaits");
-    /* Each position takes at least one byte, so a false count cannot cause a
-     * large allocation. */
+    /* Each position takes at least one byte, so a false count cannot cause an
+     * allocation much larger than the message. */
     if (r.bad || left > len)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its list of awaited messages is damaged");

@@ -32,23 +32,25 @@ struct ips_cm_async {
     uint64_t *est; /* [node_count] longest path to each node so far, ns */
     uint32_t *
         hops; /* [node_count] machine changes of the path that `est` measures */
-    uint8_t *first;     /* [node_count + 1] whether the node is the first of
-                           its chain; the last entry is 1 */
-    uint64_t *in_value; /* [in_count] value that each remote receive delivers,
-                           with the arc's weight; IPS_IN_ABSENT: none yet */
+    uint8_t *first; /* [node_count + 1] 1: the node is the first of its chain;
+                       the entry after the last node is 1 */
+    /* [in_count] best value received for each remote receive, the arc's weight
+     * included; IPS_IN_ABSENT: none yet */
+    uint64_t *in_value;
     uint32_t *in_hops;
     uint32_t *succ_start; /* [node_count + 1] index of each node's first local
                              cross successor in `succ` */
     uint32_t *succ;
     struct ips_cm_outgoing_links outs;
-    uint32_t *queue; /* ring buffer of nodes, each in it at most once */
+    /* ring buffer of nodes to recompute, each in it at most once */
+    uint32_t *queue;
     uint8_t *queued;
     uint32_t head, waiting, ring;
     struct traffic *traffic;
     uint32_t parent; /* the parent (cm_async.h): a peer, IPS_CM_ROOT, or
                         IPS_CM_NONE */
     bool begun;      /* the values that depend on no peer have been listed for
-                        sending */
+                        sending to the peers */
     uint64_t unacked, root_owed;
     uint64_t hop_limit;
     struct ips_cm_bytes bytes;
@@ -127,8 +129,8 @@ static void fill_successors(struct ips_cm_async *a)
 }
 
 /* Computes the values that hold without other machines: remote receives without
- * a value yet count as absent. Also finds cycles within the subgraph; without
- * cycles relaxing always ends. */
+ * a value yet count as absent. Returns IPS_E_STALLED if the subgraph itself has
+ * a cycle, with which recomputing would never end. */
 static int compute_local_values(struct ips_cm_async *a, struct ips_err *err)
 {
     struct ips_est e;
@@ -271,7 +273,8 @@ static void enqueue_links_of_node(struct ips_cm_async *a, uint32_t node)
     }
 }
 
-/* Relaxes node i and then its chain as long as values improve. */
+/* Recomputes node i, and then the next nodes of its chain as long as values
+ * improve. */
 static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
 {
     do {

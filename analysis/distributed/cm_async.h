@@ -2,23 +2,24 @@
  * `cm-async`: Chandy and Misra's asynchronous distributed path algorithm
  * ("Distributed Computation on Graphs: Shortest Path Algorithms", CACM 25(11),
  * 1982), applied to the longest path of a graph without cycles (IPS-11, first
- * variation). A vertex of their algorithm is here the whole subgraph of a
- * slave. This file implements one slave's side, as a state machine that takes
- * and returns messages.
+ * variation). Each slave with its whole subgraph is one vertex of their
+ * algorithm. This file implements one slave's side, as a state machine that
+ * receives and returns messages.
  *
  * Phase I. A LEN message carries values: "there is a path of this length to
  * this message". The root, which stands for the start of every chain, sends
  * each slave one LEN without values. A slave without a parent takes the sender
- * of a LEN as its parent. It applies the values that are better than its own,
- * relaxes forward, and sends each peer one LEN with all links that improved. It
- * counts its messages that are not acknowledged yet. A LEN whose sender did not
- * become the parent is acknowledged at once. The parent's LEN is acknowledged
- * when that count is zero and nothing is left to relax; the slave then has no
- * parent again. When all messages of the root are acknowledged, no message is
- * in transit and no slave has work: phase I is over (the argument of Dijkstra &
- * Scholten). Phase II. The root tells all slaves that the values are final.
+ * of a LEN as its parent. It applies the values that are greater than its own,
+ * recomputes the nodes that depend on them (relaxes them), and sends each peer
+ * one LEN with all links that improved. It counts its own messages that are not
+ * acknowledged yet. A LEN whose sender did not become the parent is
+ * acknowledged at once. The parent's LEN is acknowledged when that count is
+ * zero and nothing is left to relax; the slave then has no parent again. When
+ * all messages of the root are acknowledged, no message is in transit and no
+ * slave has work: phase I is over (the argument of Dijkstra & Scholten). Phase
+ * II. The root tells all slaves that the values are final.
  *
- * The algorithm speculates: it sends values that later ones replace.
+ * The algorithm speculates: it sends values before they are final.
  *
  * Cycles. In their algorithm a negative cycle shows in phase II. Here the
  * lengths around a cycle through several machines would grow for ever, or stay
@@ -40,10 +41,11 @@
 
 struct ips_cm_async;
 
-/* Makes the state of one slave. `links` must be ready and is borrowed. `g` is
- * the graph of the links, or the scenario's view of it, also borrowed.
- * `links_in_all`: the number of links of all machines together. IPS_E_STALLED:
- * the subgraph itself has a cycle. */
+/* Makes the state of one slave. `links` must be complete
+ * (ips_cm_is_link_exchange_complete) and is borrowed. `g` is the graph of the
+ * links, or the scenario's view of it, also borrowed. `links_in_all`: the
+ * number of links of all machines together. IPS_E_STALLED: the subgraph itself
+ * has a cycle. */
 int ips_cm_async_new(const struct ips_cm_links *links,
                      const struct ips_graph *g,
                      const struct ips_scenario *scenario, uint64_t links_in_all,
@@ -56,11 +58,12 @@ void ips_cm_async_free(struct ips_cm_async *a);
 int ips_cm_async_receive_values(struct ips_cm_async *a, uint32_t from,
                                 const uint8_t *data, size_t len,
                                 struct ips_err *err) IPS_MUST_USE;
-/* Handles the acknowledgement by peer `from` of `count` of our messages. */
+/* Handles an acknowledgement: peer `from` acknowledges `count` of our messages.
+ */
 int ips_cm_async_receive_ack(struct ips_cm_async *a, uint32_t from,
                              uint64_t count, struct ips_err *err) IPS_MUST_USE;
-/* Relaxes the subgraph forward from all nodes that the last messages
- * improved. */
+/* Recomputes the values of all nodes that depend on nodes that received
+ * messages improved. */
 int ips_cm_async_relax_nodes(struct ips_cm_async *a,
                              struct ips_err *err) IPS_MUST_USE;
 /* Returns 1 if *out has a message to send, 0 if there is none until the next

@@ -16,14 +16,15 @@
 #define UNKNOWN UINT64_MAX
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX
-/* entry of `in_value`: the value was not received yet */
+/* entry of in_value: the value was not received yet */
 #define IN_UNKNOWN (UINT64_MAX - 1)
 #define STALL_NAMED 10
 
 struct cursor {
     /* next node to compute; one past the chain's last node */
     uint32_t pos, end;
-    /* the chain's next remote receive; its next link to a peer */
+    /* index in g->in of the chain's next remote receive; index in outs.at of
+     * its next link to a peer */
     uint32_t in, out;
     uint32_t next; /* next chain waiting on the same node */
 };
@@ -48,11 +49,11 @@ struct ips_cm_sync {
     /* stack of chains that can run; each is in it at most once */
     uint32_t *ready;
     uint32_t ready_count, unfinished;
-    /* [in_count] value that each remote receive delivers, with the arc's
-     * weight; or IPS_IN_ABSENT or IN_UNKNOWN */
+    /* [in_count] value that each remote receive delivers, the arc's weight
+     * included; or IPS_IN_ABSENT or IN_UNKNOWN */
     uint64_t *in_value;
-    uint32_t *in_waiter; /* [in_count] chain that waits for the value of this
-                            remote receive */
+    uint32_t *in_waiter; /* [in_count] chain that waits for the value of each
+                            remote receive, or NO_CHAIN */
     struct ips_cm_outgoing_links outs;
     struct traffic *traffic; /* [peer_count] state of each peer */
     struct ips_cm_bytes bytes;
@@ -179,7 +180,7 @@ static void wake_waiters(struct ips_cm_sync *s, uint64_t list)
         s->ready[s->ready_count++] = c;
 }
 
-/* Adds the node's links to the lists of links whose values are known. */
+/* Adds the links that `node` sends to their peers' lists of links to send. */
 static void enqueue_known_links_of_node(struct ips_cm_sync *s,
                                         struct cursor *cur, uint32_t node)
 {
@@ -191,8 +192,8 @@ static void enqueue_known_links_of_node(struct ips_cm_sync *s,
     }
 }
 
-/* Raises *a, the value that the chain arc gives to node i, to the value of the
- * cross arc if that is greater. False: the chain has to wait. */
+/* Raises *a, the EST of node i by its chain arc, to the EST by its cross arc if
+ * that is greater. Returns false if chain c has to wait for a value. */
 static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
                                     uint32_t i, uint64_t *a, uint8_t *won)
 {
@@ -203,14 +204,14 @@ static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
         uint8_t mode = s->arcs.mode[g->xkind[i]];
         if (mode == IPS_ARC_ABSENT)
             return true;
-        /* no value yet; UNKNOWN has this bit too */
+        /* x has no value yet (UNKNOWN has this bit too) */
         if (s->est[x] & WAITER_BIT) {
             add_chain_to_waiters(s, c, x);
             return false;
         }
         uint64_t b = s->est[x] +
                      ips_cross_arc_weight_by_mode(&s->arcs, mode, g->xlen, i);
-        *won = b > *a; /* at a tie the chain arc wins */
+        *won = b > *a; /* with equal times the chain arc wins */
         *a = *won ? b : *a;
     } else if (cur->in < g->in_count && g->in[cur->in].node == i) {
         uint64_t v = s->in_value[cur->in];
@@ -458,8 +459,8 @@ enum ips_cm_state ips_cm_tally_add_slave_report(struct ips_cm_tally *t,
         t->has_last && t->last_sent == t->sent && t->last_taken == t->received;
     enum ips_cm_state state = IPS_CM_ASK_AGAIN;
     if (quiet && t->unfinished == 0)
-        state = IPS_CM_OVER; /* a slave without unfinished chains sends no more
-                                batches */
+        state = IPS_CM_OVER; /* final, because a slave without unfinished chains
+                                sends no more batches */
     else if (quiet && same)
         state = IPS_CM_STALLED;
     t->rounds++;

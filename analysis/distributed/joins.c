@@ -1,6 +1,7 @@
-/* Makes a slave's joins in four passes over its graph: the longest path as far
- * as it depends on nothing remote; marking awaited nodes; numbers and sums;
- * arcs. Then writes the head with the counts. */
+/* Makes a slave's joins in four passes over its graph: computes the longest
+ * path as far as it does not depend on other machines; marks awaited nodes;
+ * numbers joins and sums chains; writes arcs. Then writes the head with the
+ * counts. */
 #include "analysis/distributed/joins.h"
 
 #include <stdlib.h>
@@ -11,24 +12,26 @@
 #include "analysis/graph/varint.h"
 #include "common/large.h"
 
-/* a flag in `crossed`, which path.c no longer needs: another node needs this
- * node's value */
+/* a flag in e.crossed, whose values by path.c are not needed any more: another
+ * node needs this node's value */
 #define AWAITED 2u
-/* the flag that replaces AWAITED if the value depends on a join of its chain */
+/* replaces AWAITED if the node's value depends on a join of its chain */
 #define JOINED 4u
 
 struct maker {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
     struct ips_cross_arc_weighting arcs;
-    struct ips_est e; /* est: P (see joins.h), the sum of chain arcs; for folded
-                         nodes (computed locally) the EST itself */
+    /* est: P (see joins.h), the sum of chain arcs; for nodes that depend on no
+     * other machine (folded nodes) their EST */
+    struct ips_est e;
     uint32_t *reached; /* [chain_count] first node of each chain that depends on
                           a remote receive */
-    uint32_t *join;    /* [node_count] the join on which a JOINED node
+    uint32_t *join;    /* [node_count] number of the join on which a JOINED node
                           depends */
     uint32_t *last;    /* [chain_count] number of the chain's last join */
-    uint64_t *bytes;   /* [chain_count] bytes of the chain's arcs */
+    /* [chain_count] number of bytes of the chain's encoded arcs */
+    uint64_t *bytes;
     uint32_t joins, chains, arcs_made;
     struct ips_joins *out;
 };
@@ -40,7 +43,8 @@ void ips_joins_release(struct ips_joins *j)
     memset(j, 0, sizeof(*j));
 }
 
-/* Makes room for `more` bytes; returns their address, or NULL. */
+/* Makes room for `more` bytes after the present ones; returns their address, or
+ * NULL if out of memory. */
 static uint8_t *reserve_bytes(struct ips_joins_bytes *b, size_t more)
 {
     if (b->cap - b->len < more) {
@@ -103,8 +107,9 @@ static int number_joins_and_sum_chain(struct maker *m, uint32_t c, uint32_t *in,
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     uint32_t i = m->reached[c], before = m->joins;
     uint64_t sum = i > first ? p[i - 1] : 0;
-    bool open = false; /* true: no other node needs a value after the join's
-                          last arc, so the next arc continues the join */
+    bool open = false; /* true: since the join's last arc there was no node
+                          whose value another node needs, so the next arc
+                          belongs to the same join */
     for (; i < end; i++) {
         sum += g->w[i];
         bits |= g->w[i] | sum;
@@ -170,8 +175,8 @@ static uint8_t *put_source(const struct maker *m, uint32_t node,
     return at;
 }
 
-/* Writes the remote sends. `m` is NULL for
- * ips_joins_encode_send_receive_times(). */
+/* Writes the remote sends; if `m` is NULL (for
+ * ips_joins_encode_send_receive_times()) only positions and times. */
 static int write_remote_sends(const struct maker *m, const struct ips_graph *g,
                               unsigned flags, struct ips_joins_bytes *b,
                               struct ips_err *err)
@@ -232,9 +237,9 @@ static int write_remote_receives(const struct ips_graph *g, unsigned flags,
     return fine ? 0 : no_memory(err);
 }
 
-/* Returns the best END of the folded chains (computed locally), the only one of
- * their ENDs that is a candidate. The ENDs of all other chains are
- * candidates. */
+/* Returns the END with the greatest EST of all chains that are folded (depend
+ * on no other machine). Of their ENDs only this one is a candidate; the ENDs of
+ * all other chains are candidates too. */
 static uint32_t find_best_folded_end(const struct maker *m)
 {
     const struct ips_graph *g = m->g;
@@ -496,7 +501,7 @@ int ips_joins_decode_values(const uint8_t *data, size_t len, uint32_t count,
         }
         at = ips_varint_get(at, &step);
         last = ips_varint_apply_zigzag(last, step);
-        (*value)[k] = last - 1; /* 0 means absent (IPS_IN_ABSENT) */
+        (*value)[k] = last - 1; /* 0 becomes IPS_IN_ABSENT */
     }
     if (k == count && at == end)
         return 0;

@@ -4,22 +4,24 @@
 
 #include "analysis/distributed/joins.h"
 
-/* Two special values for the source of an arc; every other value is the
- * number of a join. IPS_JOIN_ZERO: the source is a constant, whose D (see
+/* Two special values for the source of an arc; every other value is the number
+ * of a join. IPS_JOIN_ZERO: the source depends on no join, so its D (see
  * joins.h) is 0. */
 #define IPS_JOIN_ZERO 0xfffffffeu
-/* the source is the chain's next remote receive */
+/* special source: the chain's next remote receive */
 #define IPS_JOIN_IN 0xfffffffdu
 
-/* top bit of in_kind (struct ips_joined): the receive has no arc */
+/* top bit of in_kind (struct ips_joined): the remote receive has no arc */
 #define IPS_JOIN_ABSENT 0x80u
 
 enum {
-    /* remote sends have `at`, remote receives have `at` and `wait` */
+    /* flag: remote sends are encoded with `at`, remote receives with `at` and
+       `wait` */
     IPS_JOINS_WALL = 1,
-    /* calibrated scenario: remote sends have message times in ns */
+    /* flag: remote sends are encoded with message times in ns (calibrated
+       scenario) */
     IPS_JOINS_NS = 2,
-    /* there are only remote sends and receives, and they have t_ns */
+    /* flag: only remote sends and receives are encoded, with t_ns */
     IPS_JOINS_MOMENTS = 4,
 };
 
@@ -29,14 +31,15 @@ struct ips_joins_head {
     uint32_t ends, chains, joins, ins, outs, candidates;
 };
 
-/* The previous numbers; the next ones are encoded as differences from them. */
+/* The numbers of the remote send encoded last; those of the next send are
+ * encoded as differences from them. */
 struct ips_joins_last {
     uint32_t end, join;
     uint64_t pos, p, at;
 };
 
-/* The previous numbers of each slot of a chain; the next ones are encoded as
- * differences from them. */
+/* The numbers of the arc encoded last in each slot (see joins.h) of a chain;
+ * those of the slot's next arc are encoded as differences from them. */
 struct ips_join_slots {
     uint64_t add[IPS_JOIN_SLOTS];
     uint32_t source[IPS_JOIN_SLOTS];
@@ -61,9 +64,9 @@ struct ips_joined_machine {
     uint32_t chain, join, in, out;
     const uint8_t *at, *end; /* next byte to read, end of the bytes */
     const uint8_t *candidates;
-    uint32_t *out_end; /* [ends + 1] first remote send of each end, numbered
-                          within the part */
-    uint32_t *next; /* [ends] the remote send of each end that was found last,
+    uint32_t *out_end; /* [ends + 1] first remote send of each channel end,
+                          numbered within the part */
+    uint32_t *next; /* [ends] for each channel end the remote send found last,
                        numbered within the part */
 };
 
@@ -74,7 +77,7 @@ struct ips_joined_outs {
     uint32_t *len;
 };
 
-struct ips_joined_chain { /* a chain's entry in the encoded joins */
+struct ips_joined_chain { /* a chain's entry in the head of the encoded joins */
     uint64_t bytes;
     uint32_t joins, ins, pid, tid;
 };

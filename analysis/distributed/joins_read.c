@@ -32,8 +32,8 @@ static int no_memory(struct ips_err *err)
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the joins");
 }
 
-/* Reads the next number of part p. *bad is set if it exceeds `most` or the part
- * has ended; the result is then 0. */
+/* Reads the next number of part p. If the number exceeds `most` or the part's
+ * bytes have ended, sets *bad and returns 0. */
 static inline uint64_t read_number(struct ips_joined_machine *p, uint64_t most,
                                    bool *bad)
 {
@@ -226,8 +226,9 @@ static int read_remote_sends(struct ips_joins_reader *r, uint32_t part,
 
 /* ---- reading remote receives -------------------------------------------- */
 
-/* Returns the first remote send of the end with position `pos` or later. Mostly
- * this is the one after the send that was found last, which p->next stores. */
+/* Returns the first remote send of channel end `end` with position `pos` or
+ * later. Mostly that is the send after the one found last, so the search starts
+ * at p->next[end]. */
 static uint32_t first_send_at_or_after(const struct ips_joins_reader *r,
                                        struct ips_joined_machine *p,
                                        uint32_t end, uint64_t pos)
@@ -255,9 +256,10 @@ static uint32_t first_send_at_or_after(const struct ips_joins_reader *r,
     return low;
 }
 
-/* Returns the remote send (numbered over all parts) that wrote position `pos`,
- * by the rules of ips_graph_merge(), and sets *from to its part. Returns
- * IPS_NO_NODE if none did. */
+/* Returns the remote send (numbered over all parts) that wrote the position
+ * `pos` that end `end` of part `part` awaits, by the rules of
+ * ips_graph_merge(), and sets *from to its part. Returns IPS_NO_NODE if no send
+ * wrote it. */
 static uint32_t find_matching_send(const struct ips_joins_reader *r,
                                    uint32_t part, uint32_t end, uint64_t pos,
                                    uint32_t *from)
@@ -327,7 +329,7 @@ static void match_and_store_receive(struct ips_joins_reader *r,
 }
 
 /* Reports the send and receive times of a message from another machine to the
- * callback. Returns false if the callback did. */
+ * callback. Returns false if the callback did (out of memory). */
 static bool report_message_times(struct ips_joins_reader *r,
                                  const struct in *in, uint32_t part)
 {
@@ -376,8 +378,8 @@ static int read_remote_receives(struct ips_joins_reader *r, uint32_t part,
 
 /* ---- checking the candidates for the END -------------------------------- */
 
-/* Checks the candidates for the END and notes where they are; they cannot be
- * used before the joins are solved. */
+/* Checks the candidates for the END of the path and stores their address, since
+ * they cannot be used before the joins are solved. */
 static int check_and_skip_end_candidates(struct ips_joins_reader *r,
                                          uint32_t part, struct ips_err *err)
 {

@@ -1,12 +1,13 @@
 /*
- * Solves the joins of all machines while reading them. Each chain runs until it
- * needs a D that is not known yet, as path.c runs chains over nodes. An unknown
- * D stores the list of the chains that wait for it: the top bit is set, the
- * first chain's number is in the low bits, the others are linked by chain.
+ * Solves the joins of all machines while reading them. Each chain is solved up
+ * to a join that needs the D (see joins.h) of another join that is not known
+ * yet; then it waits. An unknown D stores the list of the chains that wait for
+ * it: the top bit is set, the first chain's number is in the low bits, and the
+ * others are linked by `next`.
  *
- * won[j] is the candidate that won join j: WON_CHAIN: the chain's previous join
- * (0 if it is the first); WON_ZERO: a constant; WON_IN + k: remote receive k;
- * else the number of a join.
+ * won[j] says what determined the D of join j: WON_CHAIN: the chain's previous
+ * join (or 0 if j is the first); WON_ZERO: a constant; WON_IN + k: remote
+ * receive k; else the number of another join.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct chain {
     const uint8_t *at, *end;
     int64_t
         best; /* D (see joins.h) of `join`, from the candidates read so far */
-    int64_t add;  /* addend of the arc whose source is not known yet */
+    int64_t add;  /* addend of the arc for whose source the chain waits */
     uint64_t far; /* the part of `add` that comes from another machine */
     uint32_t won;
     uint32_t join, join_end; /* current join, one past the chain's last join;
@@ -42,7 +43,7 @@ struct chain {
                        IPS_NO_NODE: none */
     uint32_t waits_won;
     uint32_t next; /* next chain that waits for the same join */
-    uint8_t slot;  /* slot of the previous arc */
+    uint8_t slot;  /* slot (see joins.h) of the previous arc */
     /* open: an arc of the current join was read; over: the chain is solved */
     bool open, over;
     struct ips_join_slots s;
@@ -51,9 +52,10 @@ struct chain {
 struct solver {
     struct ips_joined *j;
     struct chain *chain;
-    uint32_t *ready; /* stack of chains; each at most once */
+    uint32_t *ready; /* stack of chains that can continue; each is in it at most
+                        once */
     uint32_t ready_count;
-    /* bitwise OR of all times met, to check against IPS_TIME_LIMIT */
+    /* bitwise OR of all times computed, to check against IPS_TIME_LIMIT */
     uint64_t bits;
     bool bad; /* the bytes are inconsistent */
     uint32_t bad_machine;
@@ -95,11 +97,12 @@ static inline void store_join_and_wake_waiters(struct solver *s,
         s->ready[s->ready_count++] = k;
 }
 
-/* Reads the next arc: its source (IPS_NO_NODE: a constant), the value that
- * `won` gets if the arc wins, what is added to the source's D, and in *far
- * the part of that from another machine. If the arc begins a join, first
- * publishes the join before. False: the arc is absent or the bytes are bad;
- * the caller tries the next one. */
+/* Reads the next arc. Sets *source to its source (IPS_NO_NODE: a constant),
+ * *won to the entry of won[] if the arc wins, *add to what is added to the
+ * source's D, and *far to the part of *add that comes from another machine. If
+ * the arc begins a join, first stores the chain's previous join. Returns false
+ * if the arc is absent or the bytes are bad; the caller then tries the next
+ * arc. */
 static inline bool store_join_and_read_next_arc(
     struct solver *s, struct chain *c, const struct ips_joined_machine *p,
     uint32_t *source, uint32_t *won, int64_t *add, uint64_t *far)
@@ -170,7 +173,8 @@ static inline void raise_join_value_if_greater(struct solver *s,
                                                int64_t add, uint64_t far,
                                                uint32_t won)
 {
-    /* if this sum wraps, the check of `bits` fails */
+    /* if this sum wraps, `bits` reaches IPS_TIME_LIMIT, which the caller checks
+     */
     int64_t value = (int64_t)(d + (uint64_t)add);
     s->bits |= d + far;
     if (value > c->best) {
@@ -313,8 +317,8 @@ static int solve_all_chains(struct solver *s, struct ips_joins_reader *r,
     return over == j->chain_count ? 0 : stall_error(s, r, err);
 }
 
-/* Chooses the END of the path: the greatest candidate, or the first of several
- * equal ones. */
+/* Chooses the END of the path: the candidate with the greatest EST, the first
+ * of several equal ones. */
 static int choose_end(struct ips_joined *j, struct ips_err *err)
 {
     j->end_machine = j->end_node = j->end_join = IPS_NO_NODE;
@@ -411,7 +415,7 @@ size_t ips_joined_encode_values(const struct ips_joined *j, uint32_t p,
     uint8_t *at = to;
     for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
         uint64_t value = ips_joined_get_value_of_receive(j, p, *k) +
-                         1; /* + 1, because 0 means absent */
+                         1; /* IPS_IN_ABSENT, the greatest value, becomes 0 */
         at = ips_varint_put(at, ips_varint_zigzag_difference(*last, value));
         *last = value;
     }

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct wait { /* what a chain waits for; as in struct change */
+struct wait { /* what a chain waits for; members as in struct change */
     uint32_t from, node;
     bool awaits_space;
 };
-struct piece { /* a chain arc of the path */
+struct piece { /* a chain arc of the path; times are EST */
     uint64_t from, to;
     uint32_t node, chain;
 };
@@ -19,10 +19,12 @@ struct link { /* links of a chain in a doubly linked list */
 };
 struct seen { /* the last receive of thread `chain` on connection `site` */
     uint32_t chain, site;
-    uint64_t left; /* when the thread turned to another connection */
+    uint64_t left; /* EST at which the thread next received from another
+                      connection */
 };
 #define SEEN 1024u
-struct ended { /* threads of a role that have ended, in order of time */
+struct ended { /* when threads of one role ended, ascending; `last`: the
+                  chain that ended last */
     uint64_t *t;
     uint32_t count, capacity, last;
 };
@@ -37,7 +39,7 @@ struct sweep {
     size_t pieces;
     uint8_t *state;                /* [chains] enum state of each chain */
     struct wait *wait;             /* [chains] what each chain waits for */
-    uint64_t *began;               /* [chains] when the chain started */
+    uint64_t *began;               /* [chains] EST at which the chain started */
     struct link *by_state, *alike; /* [chains] links of two lists of waiting
                                       workers: by state, and by role */
     uint32_t head[STATES], *role_head, *asked_head;
@@ -47,11 +49,11 @@ struct sweep {
     uint32_t *role_there; /* [roles] number of workers that have started and not
                              ended */
     uint64_t *works;      /* [chains] total work of each chain, ns */
-    bool *take_turns; /* [roles] its threads hardly ever work simultaneously */
-    uint32_t *queue, *sender; /* [chains] number of messages in the queue;
-                                 sender of the last one */
+    bool *take_turns;     /* [roles] its threads rarely work at the same time */
+    uint32_t *queue, *sender; /* [chains] number of messages queued for each
+                                 chain; sender of the last one */
     struct ended *ended;      /* [roles] ended threads of each role */
-    uint32_t *busy;           /* [machines] busy chains, workers or not */
+    uint32_t *busy; /* [machines] number of busy chains, workers or not */
     uint64_t cores;
 };
 
@@ -114,7 +116,8 @@ static enum state wait_state_at_node(const struct ips_concurrent_ask *ask,
     return OUTSIDE;
 }
 
-/* Appends the change of a chain that begins to wait, until node i. */
+/* Appends the change by which a chain begins, at `t`, the wait that ends at
+ * node i. */
 static int append_wait(struct sweep *s, uint64_t t, uint32_t chain, uint32_t i)
 {
     const struct ips_graph *g = s->ask->g;
@@ -406,7 +409,8 @@ static struct moment classify_core_use_during(const struct sweep *s, uint32_t c)
         return m;
     m.busy = s->workers[BUSY] + !s->ask->worker[c];
     uint64_t could = (uint64_t)m.busy + waits + gone;
-    /* If the role has more workers, no message queues for lack of workers. */
+    /* Queued messages count only if the role has no other worker that could
+     * receive them. */
     bool one = s->role_there[s->ask->role[c]] <= 1 &&
                (!s->ask->serves || s->ask->serves[c]);
     uint64_t queued = (uint64_t)m.busy + (one ? s->queue[c] : 0);
@@ -442,11 +446,12 @@ static uint64_t scale_ns(uint64_t ns, uint64_t num, uint64_t den)
     return den ? (uint64_t)((ips_u128)ns * num / den) : 0;
 }
 
-/* The share of one class (enum ips_concurrent_class) in the current arc. */
+/* How much of the current path arc belongs to one class (enum
+ * ips_concurrent_class). */
 struct share {
     uint64_t ns, spread_ns, longest_ns;
     uint32_t waiter;
-    struct wait wait; /* of the waiter */
+    struct wait wait; /* what `waiter` waits for */
 };
 
 static int append_shares_of_piece(struct sweep *s, const struct piece *p,

@@ -1,10 +1,10 @@
 /*
  * Finds what all other threads do while the critical path runs. For every
- * moment of the path's chain arcs it finds how many threads are busy, and for
- * what the threads that could work wait. Times are those of EST: a thread is
- * busy for the weight of an arc and waits from the arc's end to the EST of the
- * next node. So the result shows the program's own behaviour, whatever else ran
- * on its machines.
+ * moment of the path's chain arcs it finds how many threads are busy, and what
+ * the other threads that could work wait for. Times are EST (the earliest time
+ * of each node, analysis/graph/path.h): a thread is busy for the weight of an
+ * arc and waits from the arc's end to the EST of the next node. So the result
+ * shows the program's own behaviour, whatever else ran on its machines.
  *
  * A moment counts as underused if at most half of the usable cores are used;
  * the number of usable cores is the lesser of the number of cores and the
@@ -22,15 +22,17 @@
  *  - QUEUE: a message for the path's thread has arrived on another connection,
  *    but the thread is busy, and there is no other worker of its role.
  *  - PEER: a thread waits for a message, or for buffer space to send one. If
- *    there are several, the waiter is one that the path's thread lets go on.
+ *    there are several, one that waits for the path's thread is reported.
  *  - OTHER: a thread waits for a barrier, a condition, a child or a token.
- *  - ALONE: no thread waits, but at most half of all cores are used.
+ * A moment that is not underused in this sense belongs to one more class:
+ *  - ALONE: at most half of all cores are used, because too few threads could
+ *    work.
  *
  * A thread counts among those that could work only if the caller says so
  * (`worker`): a shell that waits for its child needs no core.
  *
  * `spread_ns` is the time that would be saved if the work of these moments were
- * spread over all threads that could do it: ns * (1 - busy / wanted).
+ * spread over all threads that could do it: ns * (1 - busy / usable cores).
  * `oversubscription_ns` is how much longer the moments with more busy threads
  * than cores would take if the cores of the path's machine were shared evenly:
  * ns * (busy / cores - 1).
@@ -56,17 +58,19 @@ enum ips_concurrent_class {
 struct ips_concurrent_ask {
     const struct ips_graph *g;
     const struct ips_est *est;
-    const struct ips_scenario *scenario; /* the scenario of `est` */
+    const struct ips_scenario *scenario; /* `est` was computed for it */
     const uint8_t
         /* [node_count] enum ips_resource_kind of RESOURCE and SIGNAL arcs; a
          * SIGNAL arc with LOCK is a lock that one thread passes to another */
         *resource_kind;
-    const uint64_t *outside; /* [node_count] time asleep at the end of the
-                                node's chain arc for something not recorded */
+    const uint64_t *outside; /* [node_count] ns that the thread slept at the
+                                end of the node's chain arc, waiting for
+                                something not recorded */
     const uint32_t *role;    /* [chain_count] threads of equal role do the same
                                 work; < role_count */
     uint32_t role_count;
-    const bool *worker; /* [chain_count] the thread could do work */
+    const bool *worker; /* [chain_count] the thread could do some of the
+                           program's work */
     /* [chain_count] messages to this thread may queue, for example because it
      * accepted connections; NULL: true for all */
     const bool *serves;
@@ -83,10 +87,10 @@ struct ips_concurrent_share {
     enum ips_concurrent_class of;
     uint32_t waiter; /* chain that waits, has ended, or sent the message
                         (QUEUE); UINT32_MAX: ALONE */
-    /* the node at which the waiter's wait ends; IPS_NO_NODE: it does not
-     * wait */
+    /* the node at which the waiter's wait ends; IPS_NO_NODE: the waiter does
+     * not wait */
     uint32_t wait_node;
-    bool direct;       /* the wait is for `chain` itself */
+    bool direct;       /* the waiter waits for `chain` itself */
     bool awaits_space; /* PEER: the waiter could not send for lack of buffer
                           space */
     uint64_t ns, spread_ns;

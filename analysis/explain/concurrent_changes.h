@@ -1,5 +1,5 @@
-/* Changes of the threads' states while the critical path runs: shared by the
- * files of concurrent_activity.h. */
+/* Describes how the threads' states change over time, for the files that
+ * implement concurrent_activity.h. */
 #ifndef IPS_ANALYSIS_EXPLAIN_CONCURRENT_CHANGES_H
 #define IPS_ANALYSIS_EXPLAIN_CONCURRENT_CHANGES_H
 
@@ -24,16 +24,16 @@ enum state {
  * about to receive such a message. */
 enum { QUEUE_MORE = STATES, QUEUE_LESS };
 
-struct change {         /* the state of a chain after `t` */
+struct change {         /* a chain has this state from EST `t` on */
     uint64_t t, number; /* `number`: order in which the changes were added */
     uint32_t chain;
-    uint32_t from; /* chain of the queued message's sender, or that ends the
-                      wait; NO_CHAIN: none */
+    uint32_t from; /* chain that sent the queued message or that ends the wait;
+                      NO_CHAIN: none */
     uint32_t node; /* the node at which the wait ends; IPS_NO_NODE: none */
     uint8_t state;
     bool awaits_space; /* the chain waits for buffer space to send */
 };
-/* Sets take_turns[] for each role: its threads hardly ever work at the same
+/* Sets take_turns[r] for each role r whose threads hardly ever work at the same
  * time. `change`: all changes, in order of time; works [chains]: the work of
  * each chain, ns. */
 int ips_find_roles_that_take_turns(const struct ips_concurrent_ask *ask,

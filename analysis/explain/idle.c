@@ -23,12 +23,14 @@ struct span_iterator {
     uint64_t wait;        /* index of the arc's next wait to report */
     uint64_t reported_ns; /* everything up to this moment is reported */
     struct ips_arc_time arc;
-    uint64_t gone; /* how many ns of arc.length are reported */
+    uint64_t gone; /* reported part of arc.length (active time), ns */
     bool begun;
     struct span now;
 };
 
-/* Rates are in units of 2^-32 core. */
+/* Sums over all chains at one moment. Each rate says how many threads, on
+ * average, compute (cpu), wait for a core (delay) or are off the CPU for an
+ * unknown reason (off), in units of 2^-32 thread. */
 struct sweep {
     const struct ips_waits *w;
     struct span_iterator *teller;
@@ -185,8 +187,8 @@ static void leave_span(struct sweep *s, const struct span *x)
     s->off_rest += remainder_of_rate(off, length);
 }
 
-/* Returns the whole ns that accrue in `length` ns at rate `per`, the
- * fraction in *left included; the new fraction is stored in *left. */
+/* Returns how many whole ns accrue in `length` ns at rate `per` (in 2^-32 ns
+ * per ns). The fraction of a ns is carried from call to call in *left. */
 static uint64_t accrue_ns(uint64_t per, uint64_t length, uint64_t *left)
 {
     ips_u128 sum = (ips_u128)per * length + *left;
@@ -214,7 +216,8 @@ static void split_by_cause(struct sweep *s, uint64_t room)
     }
 }
 
-/* Accounts for the time from a to b, during which nothing changes. */
+/* Assigns the core time from a to b to the categories of struct ips_idle. No
+ * thread begins or ends a span in between. */
 static void account_core_time_between(struct sweep *s, uint64_t a, uint64_t b)
 {
     struct ips_idle *o = s->out;

@@ -10,6 +10,8 @@
  *    not per moment, so at some moments it exceeds the cores; the excess counts
  *    as soon as a core is free. Excess for which no core becomes free is
  *    `over`, which is not part of the sum.
+ *  - spun: threads of the program waited by spinning, which uses a core. The
+ *    argument `spinning` has a bit for each cause of such waits.
  *  - others: cores without a thread of the program while some were runnable, so
  *    other programs used those cores
  *  - unknown: cores without a thread of the program while some were off the CPU
@@ -20,9 +22,8 @@
  *  - before, after: the rest before the machine's first thread began and after
  *    its last thread ended
  *
- * So the sum of all but `over` is exactly cores * (to - from). A thread that
- * waits by spinning uses a core; that time is `spun`. The argument `spinning`
- * has a bit for each cause of such waits. Pure. Source: IPS-15.
+ * So the sum of all but `over` is exactly cores * (to - from). Pure. Source:
+ * IPS-15.
  */
 #ifndef IPS_ANALYSIS_EXPLAIN_IDLE_H
 #define IPS_ANALYSIS_EXPLAIN_IDLE_H
@@ -30,7 +31,8 @@
 #include "analysis/explain/waits.h"
 
 #define IPS_IDLE_CAUSES 32u
-/* Waits of unknown cause, and of causes that are not below IPS_IDLE_CAUSES. */
+/* Index in `cause` of waits of unknown cause, and of causes whose number is not
+ * below IPS_IDLE_CAUSES. */
 #define IPS_IDLE_NO_CAUSE (IPS_IDLE_CAUSES - 1)
 
 struct ips_idle {

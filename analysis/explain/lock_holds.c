@@ -67,9 +67,9 @@ static struct span make_span_of_hold(const struct ips_graph *g,
                          .to = est->est[gave]};
 }
 
-/* Collects one span for each acquisition, up to the chain's next release, into
- * `out`. Also joins the nodes of one lock in the union-find array `of`. Returns
- * the number of spans. */
+/* Collects into `out` one span for each acquisition for which the chain slept
+ * or after which it passed the lock on to a waiter. Also joins the nodes of one
+ * lock in the union-find array `of`. Returns the number of spans. */
 static size_t collect_spans(const struct ips_graph *g,
                             const struct ips_est *est, const bool *is,
                             const bool *gives, uint32_t *of, struct span *out)

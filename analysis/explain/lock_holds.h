@@ -8,8 +8,8 @@
  * waiters are being woken breaks the chain of hand-overs. A thread that holds
  * two locks at once makes them appear as one. Holds while no thread waited are
  * not seen. So the sum is at most the time for which the lock was held. If the
- * lock limits the program's throughput, the two are equal. Times are those of
- * EST. Pure. Source: ALGORITHMS 4 (throughput).
+ * lock limits the program's throughput, the two are equal. Times are EST
+ * (earliest time of each node). Pure. Source: ALGORITHMS 4 (throughput).
  */
 #ifndef IPS_ANALYSIS_EXPLAIN_LOCK_HOLDS_H
 #define IPS_ANALYSIS_EXPLAIN_LOCK_HOLDS_H

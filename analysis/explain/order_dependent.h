@@ -55,12 +55,12 @@ enum ips_order_pattern {
 struct ips_order_ask {
     const struct ips_graph *g; /* checked, without remote references; has `site`
                                   and `t_ns` */
-    /* [chain_count] polls that were ended by another channel than the previous
-     * poll at the same call site. NULL: unknown, so SOURCES is not looked
-     * for. */
+    /* [chain_count] number of polls that a different channel ended than the
+     * previous poll at the same call site. NULL: unknown, so SOURCES is not
+     * looked for. */
     const uint64_t *choices;
-    const uint64_t *empty; /* [chain_count] polls that found nothing; NULL:
-                              unknown */
+    const uint64_t *empty; /* [chain_count] number of polls that found
+                              nothing; NULL: unknown */
     /* Visits at most this many nodes to decide which nodes had to come before
      * which others. Pairs beyond that are counted in `unchecked` and reported
      * as if unordered. */
@@ -74,8 +74,8 @@ struct ips_order_dependence {
     /* [chain_count] bits 1 << pattern: the chain is concerned. WRITERS concerns
      * the receiver and the writers. */
     uint32_t *of_chain;
-    uint64_t arcs;   /* all cross arcs of the graph */
-    uint64_t marked; /* cross arcs into nodes that show a pattern */
+    uint64_t arcs;   /* number of cross arcs in the graph */
+    uint64_t marked; /* number of cross arcs into nodes that show a pattern */
     /* number of pairs beyond `steps`, which were not checked */
     uint64_t unchecked;
     bool sources_known; /* `choices` was given, and the graph has `site` */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A send or a receive at a served end. */
+/* A send or receive on a connection end that a service accepted. */
 struct end_event {
     uint32_t end, node;
     uint64_t at;

@@ -1,8 +1,9 @@
 /*
  * Finds the requests of a service and what they wait for, from the graph alone.
  * One turn of an accepted stream connection, a receive and then an answer, is a
- * request. Its path is the walk back along the winning arcs of `wall` from its
- * answer to its arrival, so the parts of its time add up to it exactly:
+ * request. Its path is the walk back from its answer to its arrival, along the
+ * arcs that determine the EST in the weighting `wall`. So the parts of its time
+ * add up to it exactly:
  *  - queued: its thread, or another thread of the service, worked on another
  *    request
  *  - untaken: its thread worked on no other request of the service and had not
@@ -38,8 +39,8 @@
  * duplicates. */
 struct ips_served_end {
     uint32_t machine, end;
-    uint32_t service; /* ends of the same service share a queue; less than the
-                         number of services */
+    uint32_t service; /* number of the service, from 0; all its ends share one
+                         queue of requests */
 };
 
 struct ips_request {
@@ -58,12 +59,14 @@ struct ips_requests {
     bool *pipelined_end; /* [end_count] true: the end is pipelined and was left
                             out */
     uint32_t pipelined;  /* number of pipelined ends */
-    uint32_t unanswered; /* turns without an answer when the recording ended */
+    uint32_t unanswered; /* number of turns that had no answer when the
+                            recording ended */
     uint32_t idle_ends;  /* ends without any request */
 };
 
-/* Finds the requests. `g` is a merged graph as a view of `wall`, `scenario`
- * its scenario, `est` the result of ips_longest_path() for both.
+/* Finds the requests. `g` is a merged graph in the weighting `wall` (a view of
+ * analysis/graph/view.h), `scenario` that of the view, `est` the result of
+ * ips_longest_path() for both.
  * IPS_E_USAGE: the ends are not sorted. */
 int ips_requests_find(const struct ips_graph *g,
                       const struct ips_scenario *scenario,

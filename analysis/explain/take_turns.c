@@ -8,7 +8,8 @@
 struct role_sums {
     uint64_t all, most; /* work of the role's threads, and of the busiest, ns */
     uint64_t covered;   /* time in which at least one thread works, ns */
-    uint64_t from;      /* when `busy` last became positive */
+    uint64_t from; /* when `busy`, the number of working threads, last became
+                      positive */
     uint32_t busy;
     /* time that the role's threads wait, and the part of it at barriers, ns */
     uint64_t waited, at_barriers;

@@ -117,8 +117,8 @@ struct ips_arc_time ips_waits_active_time_of_arc(const struct ips_waits *w,
 
 /* ---- blaming waits on other threads ------------------------------------- */
 
-/* A task of ips_blame_wait(): to blame the activity of node's chain from lo to
- * hi, with only the nodes up to `node`. */
+/* A task of ips_blame_wait(): blame what the chain of `node` did from `lo` to
+ * `hi`, looking only at its nodes up to `node`. */
 struct ips_blame_task {
     uint32_t node;
     uint64_t lo, hi;
@@ -177,8 +177,8 @@ static uint32_t cause_of_wait_at_node(const struct ips_waits *w, uint32_t i)
     return IPS_WAITS_NO_CAUSE;
 }
 
-/* Blames the sleep from lo to hi that ended at node i, in the thread of node
- * i. */
+/* Blames the part from lo to hi of the sleep that ended at node i: on the
+ * recorded thread that ended the sleep, else on the cause of the wait. */
 static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
                        uint64_t lo, uint64_t hi, struct ips_err *err)
 {
@@ -188,7 +188,8 @@ static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
     return 0;
 }
 
-/* Blames `ns` of the active time of the arc into i. */
+/* Splits `ns` of the active time of the arc into i into computing, runnable and
+ * off the CPU, in the arc's proportions. */
 static void blame_active(struct ips_blamer *b, uint32_t i, uint64_t ns)
 {
     struct ips_arc_time t = ips_waits_active_time_of_arc(b->w, i);

@@ -35,8 +35,8 @@
 
 #include "analysis/graph/graph.h"
 
-/* The cause of a wait is unknown. All other causes are numbers of the
- * caller. */
+/* Number of an unknown cause of a wait. The caller defines the numbers of all
+ * other causes. */
 #define IPS_WAITS_NO_CAUSE 255u
 
 struct ips_wait {
@@ -70,8 +70,8 @@ int ips_waits_place_on_clock(const struct ips_graph *g, struct ips_wait *wait,
                              struct ips_err *err) IPS_MUST_USE;
 void ips_waits_release(struct ips_waits *w);
 
-/* Returns when the thread of node i fell asleep for the node's cross arc or
- * wait; at[i] if it did not sleep, or if the node has neither. */
+/* Returns when the thread fell asleep in the wait that ended at node i; at[i]
+ * if it did not sleep, or if no wait and no cross arc ends at the node. */
 uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i);
 
 /* The arc into node i without its waits: `length` ns, of which the thread ran

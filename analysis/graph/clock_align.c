@@ -8,7 +8,7 @@
 #define SLOPE_MAX 1e-3L
 #define OFFSET_MAX 1e15L /* ns relative to the first point; about ten days */
 #define CORNERS_MAX 512
-/* Tolerance for rounding: a point may exceed a line by this much. */
+/* Tolerance for rounding, ns: a point may be beyond a line by this much. */
 #define SLIP_NS 1.0L
 #define Q40 1099511627776.0L
 
@@ -87,9 +87,8 @@ static bool has_corner_beyond_point(const struct polygon *poly,
     return false;
 }
 
-/* Adds the points one after another, from p[0] on, until no line satisfies them
- * all. Sets *poly to the lines that satisfy the points before that one. Returns
- * the number of these points. */
+/* Finds how many of the points, from p[0] on, one line can satisfy together.
+ * Returns that number and sets *poly to the lines that satisfy these points. */
 static size_t clip_while_a_line_fits(const struct point *p, size_t count,
                                      struct polygon *poly)
 {
@@ -118,9 +117,9 @@ static int compare_points_by_time(const void *va, const void *vb)
 }
 
 /* Returns the mean of the polygon's corners. If there are messages in one
- * direction only, the polygon is open on one side. Then *bounded is set to
- * false, and the function returns the mean of the corners on the closed side: a
- * line that touches the points. */
+ * direction only, the polygon has no bound on one side. Then *bounded is set to
+ * false, and the function returns the mean of the corners on the bounded side:
+ * a line that touches the points. */
 static struct corner mean_of_corners(const struct polygon *poly, bool *bounded)
 {
     struct corner sum = {0, 0};
@@ -162,9 +161,9 @@ static int64_t round_value(long double v)
     return (int64_t)(v < 0 ? v - 0.5L : v + 0.5L);
 }
 
-/* Cuts the points into pieces that a line fits. Sets *best to the polygon of
- * the piece that spans the longest time, and *pieces to the number of
- * pieces. */
+/* Cuts the points, in order of time, into pieces that one line each can
+ * satisfy. Sets *best to the polygon of the piece that spans the longest time,
+ * and *pieces to the number of pieces. */
 static void find_longest_piece(const struct point *p, size_t count,
                                struct polygon *best, uint32_t *pieces)
 {
@@ -267,15 +266,15 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
     return 0;
 }
 
-/* Returns the map of A's clock to the run's origin: A to B by `fit`, then B
- * to the origin by `parent`. */
+/* Returns the map from machine A's clock to the run's origin: from A's clock to
+ * B's by `fit`, then from B's clock to the origin by `parent`. */
 static struct ips_clock_map compose_maps(const struct ips_clock_fit *fit,
                                          const struct ips_clock_map *parent)
 {
     typedef ips_i128 wide;
     const wide one = (wide)1 << 40;
     wide d = parent->drift_q40, s = fit->drift_q40;
-    /* A's moment `from` on B's clock, relative to B's `from`; may be
+    /* fit->from converted to B's clock, relative to parent->from; may be
      * negative. */
     wide x = (wide)fit->from + fit->offset_ns - (wide)parent->from;
     return (struct ips_clock_map){

@@ -8,8 +8,8 @@
  * first and the upper hull of the second. The set of such lines is a convex
  * polygon in (slope, offset); its corners of least and greatest slope are the
  * two internal tangents of the hulls. The code keeps the polygon's corners,
- * because they show for every moment how far the computed offset can be from
- * the true one.
+ * because they show for every time how far the computed offset can be from the
+ * true one.
  *
  * If no line fits, a clock has stepped (or a match of messages is false). The
  * points are then cut, in order of time, into pieces that each have a line. The
@@ -37,20 +37,21 @@ struct ips_clock_point {
 };
 
 struct ips_clock_fit {
-    uint64_t from; /* B = A + offset_ns + (A - from) * drift / 2^40 */
+    uint64_t from; /* A's time of the first point; B = A + offset_ns + (A -
+                      from) * drift_q40 / 2^40 */
     int64_t offset_ns;
     int64_t drift_q40;
-    uint64_t bound_ns; /* the true offset differs by at most this, in the span
-                          that was asked for */
+    uint64_t bound_ns; /* greatest possible error of the offset in the requested
+                          span */
     /* True: there were messages in both directions. False: bound_ns is
      * UINT64_MAX, and the fastest message is assumed to have taken 0 ns. */
     bool bounded;
     uint32_t pieces; /* number of pieces: 1, or more if a clock has stepped */
 };
 
-/* Moments of A's clock, ns. The bound holds between the first and the last
- * point, and also before and after them from `from` to `to`, where the possible
- * lines diverge. UINT64_MAX and 0: only between the points. */
+/* A span of A's clock, ns. bound_ns holds from the first to the last point, and
+ * beyond them from `from` to `to`, where the possible lines diverge. `from`
+ * UINT64_MAX and `to` 0: only between the points. */
 struct ips_clock_span {
     uint64_t from, to;
 };

@@ -1,6 +1,6 @@
 /*
- * Maps one machine's clock to the run's origin. If the origin is on another
- * machine's clock, the map comes from the alignment of the two clocks
+ * Maps one machine's clock to ns since the run's origin. If the origin is on
+ * another machine's clock, the map comes from the alignment of the two clocks
  * (analysis/graph/clock_align.h). Integers only, so that every engine computes
  * the same weights.
  */
@@ -14,7 +14,7 @@
 /* Maps t to (t - from) * (1 + drift / 2^40) + shift, at least 0. If all members
  * are 0, maps t to itself. */
 struct ips_clock_map {
-    uint64_t from;     /* moment of the local raw clock, ns */
+    uint64_t from;     /* time of the local raw clock, ns */
     int64_t drift_q40; /* within +-IPS_DRIFT_MAX_Q40 */
     int64_t shift_ns;
 };
@@ -33,8 +33,8 @@ static inline uint64_t ips_clock_map_ns(const struct ips_clock_map *m,
     return y > INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)y;
 }
 
-/* The inverse of ips_clock_map_ns(): the last moment of the local clock that is
- * mapped to y or less, or 0 if there is none. */
+/* The inverse of ips_clock_map_ns(): returns the latest time of the local clock
+ * that is mapped to y or less, or 0 if there is none. */
 static inline uint64_t ips_clock_unmap_ns(const struct ips_clock_map *m,
                                           uint64_t y)
 {

@@ -11,9 +11,9 @@
 #include "analysis/graph/graph.h"
 
 /* Sets *most to the number of nodes of `g` that are at an end of a cross arc,
- * local or remote, or last in their chain. In every scenario this number limits
- * how many arcs and values of `g` can matter to other machines. The output of
- * ips_joins_make() is proportional to it and smaller. O(nodes). */
+ * local or remote, or last in their chain. In every scenario this number is an
+ * upper bound of the arcs and values of `g` that can matter to other machines,
+ * and so of the size of the output of ips_joins_make(). O(nodes). */
 int ips_joins_compute_node_bound(const struct ips_graph *g, uint64_t *most,
                                  struct ips_err *err) IPS_MUST_USE;
 
@@ -25,8 +25,8 @@ struct ips_peer_end {
 };
 struct ips_machine_graph {
     const struct ips_graph *g;
-    const struct ips_peer_end *peer; /* [end_count] what each channel end is
-                                        connected to */
+    const struct ips_peer_end *peer; /* [end_count] the end to which each local
+                                        channel end is connected */
     uint32_t end_count;
 };
 /* Merges subgraphs, machines in order of `parts`, into one graph without remote
@@ -38,8 +38,8 @@ struct ips_machine_graph {
  * matched with the first send that wrote this byte (out.pos >= pos and out.pos
  * - out.len < pos). The arc's xlen is the length of the send, its xkind that of
  * the receive. In `wall` xlen is the arc's weight; the parts must then be views
- * of `scenario` that share one origin. A node whose awaited position no node
- * wrote stays without a cross arc and is counted in *unmatched.
+ * of `scenario` that share one origin. If no node wrote the position that a
+ * node awaits, the node gets no cross arc and is counted in *unmatched.
  *
  * `parts[p].peer[end]` is the machine and end to which end `end` of part p is
  * connected (machine UINT32_MAX: none). node_base[p] is set to the number that

@@ -86,8 +86,8 @@ struct ips_chain {
 };
 
 /* A remote receive ("in"): the cross predecessor of `node` is on another
- * machine. It is the node that wrote position `pos` at the peer of channel end
- * `end`. Sorted by node. */
+ * machine: the node that wrote position `pos` at the peer of the local channel
+ * end `end`. Sorted by node. */
 struct ips_remote_in {
     uint32_t node;
     uint32_t end; /* index of the local channel end */
@@ -116,8 +116,8 @@ struct ips_graph {
     struct ips_chain *chains;
     uint8_t *kind; /* [node_count] enum ips_node_kind */
     /* [node_count] weight of the arc from the chain predecessor, ns of the
-     * weighting `cpu`; a chain's first node has no such arc: its earliest
-     * time (EST, path.h) */
+     * weighting `cpu`. A chain's first node has no such arc; its entry is its
+     * earliest time (EST, path.h) */
     uint64_t *w;
     uint32_t *xpred; /* [node_count] cross predecessor: a node, or
                         IPS_NO_NODE */
@@ -137,8 +137,8 @@ struct ips_graph {
                      machine's CLOCK_MONOTONIC_RAW; in a view of `wall` since
                      the run's origin */
     /* [node_count] ns that the thread slept before `at`, until the node's cross
-     * arc, or something without an arc, ended the wait. Not included: the delay
-     * from the wake-up until the thread ran */
+     * arc (or a waker without an arc) woke it. Does not include the delay from
+     * the wake-up until the thread ran */
     uint64_t *wait;
     uint64_t *delay; /* [node_count] ns of the arc from the chain predecessor in
                         which the thread was runnable but not running */
@@ -154,13 +154,13 @@ struct ips_graph {
     struct ips_remote_out *out;
     /* Measured message times (analysis/graph/mtime.h), for scenarios with
      * `calibrated`. The map is borrowed. NULL: there is no map, or this is a
-     * view to which it was applied already. In such a view xlen of a DATA arc
-     * is ns instead of bytes, and `out_ns` is set. */
+     * view (view.h) in which the map was applied already. In such a view xlen
+     * of a DATA arc is ns instead of bytes, and `out_ns` is set. */
     const struct ips_mtime_map *mtimes;
-    uint64_t *out_ns; /* [out_count] or NULL; if set, a message time is computed
-                         from it instead of from out[k].len */
-    uint64_t *bytes;  /* [node_count] or NULL: xlen in bytes, as it was before
-                         the map was applied */
+    uint64_t *out_ns; /* [out_count] or NULL; if set, the message time of out[k]
+                         is computed from out_ns[k], not from out[k].len */
+    uint64_t *bytes; /* [node_count] or NULL: lengths of messages in bytes: xlen
+                        before the map was applied */
 };
 
 /* Returns the length from which a scenario computes the message time of out[k]:
@@ -213,8 +213,8 @@ struct ips_mtime {
     uint32_t scale_num;
     uint32_t scale_den;
 };
-/* The time that the weight of an arc measures (ALGORITHMS 1). The default is
- * `cpu`, CPU time. */
+/* Which time the weight of an arc measures (ALGORITHMS 1). The default is
+ * IPS_WEIGH_CPU, CPU time. */
 enum ips_weighting {
     IPS_WEIGH_CPU = 0,
     IPS_WEIGH_SCHED, /* CPU time, and the time runnable but not running */
@@ -224,7 +224,7 @@ enum ips_weighting {
 enum ips_external {
     IPS_EXTERNAL_REPLY = 0, /* only EXTERNAL arcs have a weight (default) */
     IPS_EXTERNAL_ALL,       /* EXTERNAL and IDLE arcs both have their weight */
-    IPS_EXTERNAL_OFF,       /* neither has a weight: both arcs are absent */
+    IPS_EXTERNAL_OFF,       /* EXTERNAL and IDLE arcs are both absent */
 };
 /* One way of weighting the same graph. */
 struct ips_scenario {
@@ -232,17 +232,18 @@ struct ips_scenario {
     enum ips_external external;
     bool calibrated; /* message times come from the graph's `mtimes`; `mtime` is
                         then the identity (1 ns for each ns) */
-    bool order_dependent_off; /* RESOURCE arcs are absent (their order could
-                                 have been another) */
-    bool probe_off; /* cpu, sched: chain arcs are shortened by what recording
-                       cost */
-    bool unended;   /* cpu, sched: chain arcs are lengthened by their
-                       `unended` */
+    bool order_dependent_off; /* RESOURCE arcs are absent, because the threads
+                                 could have run in another order */
+    bool probe_off; /* only with cpu and sched: the cost of recording is
+                       subtracted from chain arcs */
+    /* only with cpu and sched: `unended` is added to chain arcs */
+    bool unended;
     /* The weighting of the graph. A weighting other than `cpu` needs a view of
      * the graph (analysis/graph/view.h) that was made for this scenario. */
     enum ips_weighting weighting;
-    struct ips_clock_map clock; /* wall: maps the clock of this graph's machine
-                                   to the run's origin */
+    /* only with wall: maps the clock of this graph's machine to ns since the
+     * run's origin */
+    struct ips_clock_map clock;
     /* The path ends at `goal`: an END of this graph, or IPS_NO_NODE if the goal
      * is on another machine. Without a goal it ends at the END with the
      * greatest EST. */

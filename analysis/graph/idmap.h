@@ -1,8 +1,8 @@
 /*
  * A hash map from keys to numbers, or a set of keys, with open addressing. It
- * doubles when half full. A key is any number but UINT64_MAX. The map is
- * designed for as many keys as a graph has nodes: it takes 24 to 48 bytes a
- * key, as a set 16 to 32.
+ * doubles its capacity when half full. A key is any number but UINT64_MAX. A
+ * map takes 24 to 48 bytes a key, a set 16 to 32, so that it can hold a key for
+ * each node of a graph.
  */
 #ifndef IPS_ANALYSIS_GRAPH_IDMAP_H
 #define IPS_ANALYSIS_GRAPH_IDMAP_H
@@ -20,10 +20,10 @@ struct ips_idmap {
 };
 void ips_idmap_release(struct ips_idmap *m);
 
-/* Makes room for one more key. False: out of memory. */
+/* Makes room for one more key. Returns false if out of memory. */
 bool ips_idmap_reserve(struct ips_idmap *m);
-/* Returns how many bytes the next ips_idmap_reserve() would allocate, mostly
- * 0. */
+/* Returns how many bytes the next ips_idmap_reserve() would allocate: 0 unless
+ * the map has to grow. */
 uint64_t ips_idmap_bytes_to_reserve(const struct ips_idmap *m);
 /* Returns the slot of a key, or the empty slot where the key belongs. Call
  * ips_idmap_reserve() at least once before. */

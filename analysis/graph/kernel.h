@@ -1,8 +1,8 @@
 /*
  * Private to analysis. Prepares the weights of a scenario's cross arcs once, so
  * that the inner loops do no work that the scenario does not need. Also
- * declares a partial run of the longest-path algorithm (path.c), for
- * ips_joins_make().
+ * declares the longest-path computation (path.c) without the values of other
+ * machines, for ips_joins_make().
  */
 #ifndef IPS_ANALYSIS_GRAPH_KERNEL_H
 #define IPS_ANALYSIS_GRAPH_KERNEL_H
@@ -39,7 +39,8 @@ ips_cross_arc_weight_by_mode(const struct ips_cross_arc_weighting *a,
     return ips_min_u64(ns, IPS_TIME_LIMIT);
 }
 
-/* Whether node i has a local cross arc in this scenario. */
+/* Whether node i has a cross arc from a node of this machine that counts in
+ * this scenario. */
 static inline bool
 ips_has_local_cross_arc(const struct ips_graph *g,
                         const struct ips_cross_arc_weighting *a, uint32_t i)
@@ -50,10 +51,10 @@ ips_has_local_cross_arc(const struct ips_graph *g,
 int ips_est_alloc(struct ips_est *e, uint32_t nodes,
                   struct ips_err *err) IPS_MUST_USE;
 
-/* Runs every chain as far as possible without remote values. reached[c] is the
- * first node of chain c that depends on a remote receive (or comes after a
- * cycle), or the end of the chain. `e` has the EST of all nodes before
- * reached[c]; total, t_max and end are not set. */
+/* Computes the EST of every chain's nodes as far as they do not depend on other
+ * machines. Sets reached[c] to the first node of chain c that depends on a
+ * remote receive (or on a cycle), or to one past the chain's last node. `e` has
+ * the EST of all nodes before reached[c]; total, t_max and end are not set. */
 int ips_longest_path_local_part(const struct ips_graph *g,
                                 const struct ips_scenario *scenario,
                                 struct ips_est *e, uint32_t *reached,

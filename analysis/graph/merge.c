@@ -23,7 +23,7 @@ const struct ips_remote_out *ips_graph_find_writer(const struct ips_graph *g,
     if (o->pos == pos)
         return o;
     /* A stream position in the middle of a message was written by that message.
-     * The special positions SYN and EOF are no bytes of a message. */
+     * The special positions SYN and EOF are not bytes of a message. */
     if (pos == IPS_POS_SYN || o->pos == IPS_POS_EOF || o->pos - pos >= o->len)
         return NULL;
     return o;
@@ -96,8 +96,8 @@ static uint64_t wall_weight_of_remote_arc(const struct ips_machine_graph *from,
         ips_remote_send_length(a, (uint32_t)(o - a->out)), scenario);
 }
 
-/* Finds the senders of part p's remote receives. Counts in *unmatched the
- * receives whose position no node wrote. */
+/* Sets in `out` the cross predecessors of machine p's remote receives. Counts
+ * in *unmatched the receives whose awaited position no node wrote. */
 static void resolve_remote_ins(const struct ips_machine_graph *parts,
                                uint32_t part_count, uint32_t p,
                                const uint32_t *node_base,

@@ -20,7 +20,8 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* Isotonic regression: while a value is less than the one before it, both are
- * replaced by their mean. This leaves runs of points with equal ns. */
+ * replaced by their mean. The result consists of runs of points with equal ns.
+ */
 static void make_monotone(struct point *p, uint32_t count)
 {
     uint64_t sum[IPS_CURVE_POINTS];
@@ -28,7 +29,8 @@ static void make_monotone(struct point *p, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         sum[runs] = p[i].ns;
         size[runs++] = 1;
-        /* whether mean(previous run) > mean(last run), without a division */
+        /* while the previous run's mean exceeds the last run's (compared
+         * without a division) */
         while (runs > 1 && (ips_u128)sum[runs - 2] * size[runs - 1] >
                                (ips_u128)sum[runs - 1] * size[runs - 2]) {
             sum[runs - 2] += sum[runs - 1];
@@ -153,10 +155,10 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
     return c->ns[low - 1] + (uint64_t)((ips_u128)rise * over / wide);
 }
 
-/* The line that has the first point's ns at 0 bytes. Its slope is the least
- * of beta and the slopes from that start to all points. Between points the
- * curve is straight, and beyond them it continues with beta, so the line
- * stays below it. */
+/* The line starts at 0 bytes with the first point's ns. Its slope is the least
+ * of beta and the slopes from that start to all points. The curve is straight
+ * between points and continues with beta beyond them, so the line is nowhere
+ * above the curve. */
 struct ips_mtime ips_curve_line_below(const struct ips_curve *c)
 {
     uint64_t slope = c->count ? c->beta_q32 : 0;

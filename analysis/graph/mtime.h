@@ -10,7 +10,7 @@
  *    the curve continues with the slope of the line.
  *  - The line is robust against outliers: beta is the median of the slopes
  *    between all pairs of points, weighted by their distance in bytes; alpha is
- *    the median of the remainders.
+ * the median of ns - beta * bytes.
  *
  * A map assigns a curve to every channel end, and so to every message of a
  * graph. ips_graph_view() converts bytes to ns with it (analysis/graph/view.h).
@@ -29,8 +29,8 @@
 #define IPS_CURVE_MAX_NS 3600000000000ULL
 
 struct ips_curve {
-    uint32_t count; /* number of points, sorted by bytes; 0: no curve, every
-                       time is 0 */
+    uint32_t count; /* number of points, which are sorted by bytes; 0: there is
+                       no curve, and every message time is 0 */
     uint64_t bytes[IPS_CURVE_POINTS];
     uint64_t ns[IPS_CURVE_POINTS];
     uint64_t alpha_ns, beta_q32; /* the fitted line */
@@ -51,8 +51,8 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
 struct ips_mtime ips_curve_line_below(const struct ips_curve *c);
 struct ips_mtime ips_curve_line_above(const struct ips_curve *c);
 
-/* Returns the message time for a graph that already has ns instead of bytes: 1
- * ns for each ns. */
+/* Returns the message time model for a graph whose lengths are already ns
+ * instead of bytes: 1 ns for each ns. */
 static inline struct ips_mtime ips_mtime_identity(void)
 {
     return (struct ips_mtime){0, 1ULL << 32, 1, 1};
@@ -65,9 +65,9 @@ static inline struct ips_mtime ips_mtime_identity(void)
 struct ips_mtime_map {
     struct ips_curve *curve; /* [curve_count] the curves */
     uint32_t curve_count;
-    /* [end_count] index of the curve for messages that leave or reach this end.
-     * Messages without an end, or whose end is not below end_count, use the
-     * curve `other`. */
+    /* [end_count] index of the curve for messages that leave or reach this
+     * channel end. Messages without an end, or whose end is not below
+     * end_count, use the curve with index `other`. */
     uint32_t *which;
     uint32_t end_count;
     uint32_t other;
@@ -76,9 +76,9 @@ void ips_mtime_map_release(struct ips_mtime_map *m);
 uint64_t ips_mtime_map_ns(const struct ips_mtime_map *m, uint32_t end,
                           uint64_t bytes);
 
-/* Computes the message time of each remote send of `g` by the graph's map, for
- * `out_ns` of a view of `g`. Sets *out to an array [g->out_count], which the
- * caller frees with ips_free_large(). */
+/* Computes the message time in ns of each remote send of `g` by the map
+ * g->mtimes, for `out_ns` of a view of `g`. Sets *out to an array
+ * [g->out_count], which the caller frees with ips_free_large(). */
 int ips_mtime_compute_remote_sends(const struct ips_graph *g, uint64_t **out,
                                    struct ips_err *err) IPS_MUST_USE;
 
@@ -92,9 +92,10 @@ struct ips_half_trips {
     uint64_t median_ns;
     uint64_t low_ns, high_ns; /* 10th and 90th percentile */
 };
-/* trip_ns: [count] round trips; near_ns, far_ns: [count] CPU time of the two
- * ends. A round counts as 0 if the ends' CPU time exceeds the round trip (they
- * overlapped). Overwrites and sorts trip_ns. */
+/* Computes the statistics. trip_ns: [count] round trips; near_ns, far_ns:
+ * [count] CPU time of the two ends in each. A round counts as 0 if the ends'
+ * CPU time exceeds the round trip (they ran at the same time). Overwrites and
+ * sorts trip_ns. */
 struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
                                      const uint64_t *far_ns, uint32_t count);
 

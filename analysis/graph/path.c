@@ -33,7 +33,8 @@
 #define WAITER_BIT (1ULL << 63)
 #define AHEAD 64u /* nodes are prefetched this far ahead */
 #define PIECE 16u /* number of nodes prefetched at a time */
-/* if fewer chains than this are ready, the next chain is started */
+/* if fewer chains than this are ready, the next chain that has not run yet is
+ * started */
 #define IN_TURN 64u
 #define STALL_NAMED 10
 #define SELDOM(c) __builtin_expect(c, 0)
@@ -46,7 +47,7 @@ struct cursor {
     uint32_t end;       /* one past the chain's last node */
     uint32_t in;        /* index in g->in of the chain's next remote receive */
     uint32_t next;      /* next chain waiting on the same node */
-    uint32_t asked;     /* nodes before `asked` + AHEAD have been prefetched */
+    uint32_t asked; /* all nodes before asked + AHEAD have been prefetched */
 };
 
 struct kernel {
@@ -64,9 +65,10 @@ struct kernel {
     /* Queue of ready chains: heads of lists that are linked by cursor.next. A
      * chain is in it at most once, so there is always room at its end. */
     uint32_t *ready; /* [2 * chain_count + 2] */
-    ips_u128 passed; /* sum of `w` of all nodes computed so far */
-    uint64_t bits;   /* bitwise OR of all computed times, to check against
-                        IPS_TIME_LIMIT */
+    /* sum of the chain arcs `w` of all nodes computed so far, ns */
+    ips_u128 passed;
+    uint64_t bits; /* bitwise OR of all computed times, to check against
+                      IPS_TIME_LIMIT */
 };
 
 /* The state of the kernel's loops. Its address never escapes, so the
@@ -196,7 +198,7 @@ run_chain_to_remote_receive(struct run *r, uint32_t c, struct cursor *cur)
             if (SELDOM(odd >> kind & 1) && absent >> kind & 1)
                 x = none;
             uint64_t b = r->est[x];
-            if (b & WAITER_BIT) { /* c stops; it is woken when x gets its
+            if (b & WAITER_BIT) { /* chain c stops here until node x gets its
                                      value */
                 cur->next = (uint32_t)b;
                 r->est[x] = WAITER_BIT | c;
@@ -207,7 +209,7 @@ run_chain_to_remote_receive(struct run *r, uint32_t c, struct cursor *cur)
                                                   r->k->arcs.mode[kind],
                                                   r->k->g->xlen, (uint32_t)i);
             uint64_t waiters = r->est[i];
-            r->crossed[i] = b > a; /* at a tie the chain arc wins */
+            r->crossed[i] = b > a; /* with equal times the chain arc wins */
             a = b > a ? b : a;
             passed += v;
             bits |= v | a;
@@ -221,8 +223,8 @@ stopped:
     r->to = to;
     cur->e = e;
     cur->pos = (uint32_t)i;
-    r->passed += passed; /* this chain's sum does not wrap: it is below 2^62, or
-                            the check of `bits` fails */
+    r->passed += passed; /* this chain's sum cannot wrap unnoticed: the times in
+                            `bits` reach IPS_TIME_LIMIT first */
     r->bits |= bits;
 }
 
@@ -253,8 +255,8 @@ compute_remote_receive_node(struct run *r, struct cursor *cur)
     return true;
 }
 
-/* Removes and returns the first chain of the list at index `at` of the queue.
- * *left is set to whether the list has more chains, which stay there. */
+/* Removes and returns the first chain of the list in ready[at]. Sets *left to
+ * whether the list still has chains. */
 static inline __attribute__((always_inline)) uint32_t
 dequeue_chain(const struct run *r, size_t at, bool *left)
 {

@@ -27,8 +27,8 @@ struct ips_est {
 };
 void ips_est_release(struct ips_est *e);
 
-/* Entry of `in_value` for a remote reference whose position no node wrote: its
- * node then has no cross arc. */
+/* Entry of `in_value` for a remote reference whose awaited channel position no
+ * node wrote: the receiving node then has no cross arc. */
 #define IPS_IN_ABSENT UINT64_MAX
 
 /* `in_value` [g->in_count] is the value that each remote reference delivers,
@@ -74,16 +74,18 @@ struct ips_path {
 };
 void ips_path_release(struct ips_path *p);
 
-/* Appends a segment. A COMPUTE segment that continues the last one on the same
- * chain is merged with it. For assembling a path from expanded segments. */
+/* Appends a segment. Merges a COMPUTE segment with the last segment if it
+ * continues that one on the same chain. For assembling a path from sections of
+ * several machines. */
 int ips_path_append_segment(struct ips_path *p,
                             const struct ips_path_segment *seg,
                             struct ips_err *err) IPS_MUST_USE;
 
-/* Walks back from `from_end` along the winning arcs and stores the path in
- * *out. Stops at a START or, in a slave's subgraph, at a node whose remote arc
- * won: *stop is then that node, else IPS_NO_NODE. In a reduced graph the first
- * node of a chain may replace a path that leads to it. Such a node is no START,
+/* Walks back from `from_end` along the winning arcs (of a node's in-arcs, the
+ * one that determined its EST) and stores the path in *out. Stops at a START
+ * or, in a slave's subgraph, at a node whose remote arc won: *stop is then that
+ * node, else IPS_NO_NODE. In a reduced graph the first node of a chain may
+ * stand for a path that leads to it and was left out. Such a node is no START,
  * or has w > 0. The first segment of a path that begins there starts at
  * IPS_NO_NODE; the slave expands that segment with ips_path_find_between(). */
 int ips_path_walk_back(const struct ips_graph *g,
@@ -92,7 +94,8 @@ int ips_path_walk_back(const struct ips_graph *g,
                        struct ips_path *out, uint32_t *stop,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* Callback for the next segment of a path; an error ends the walk. */
+/* Callback that gets the next segment of a path; if it returns an error, the
+ * walk ends. */
 typedef int ips_path_segment_fn(void *arg, const struct ips_path_segment *seg,
                                 struct ips_err *err);
 /* Calls `seen` with each segment of ips_path_find_between(), the last segment

@@ -1,9 +1,9 @@
 /*
  * Computes the longest path by label correcting with a deque. From IPS-11: a
  * node that was never in the queue is appended at the tail; a node that was in
- * it before is put at the head. A cycle would be relaxed for ever, so the graph
- * is first checked for cycles by repeatedly removing nodes without open
- * in-arcs.
+ * it before is put at the head. With a cycle the labels would grow for ever, so
+ * the graph is first checked for cycles: nodes without in-arcs are removed,
+ * with their out-arcs, until none is left.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,11 @@ enum queued { NEVER = 0, WAS = 1, IS = 2 };
 struct pdm {
     const struct ips_graph *g;
     struct ips_cross_arc_weighting arcs;
-    uint64_t *label;     /* [n] length of the longest path to each node found so
-                            far, ns */
-    uint8_t *reached;    /* [n] 1: the node has a label */
-    uint8_t *queued;     /* [n] enum queued of each node */
+    uint64_t *label;  /* [n] length of the longest path to each node found so
+                         far, ns */
+    uint8_t *reached; /* [n] 1: the node has a label (a path to it was found) */
+    /* [n] whether each node is or was in the queue (enum queued) */
+    uint8_t *queued;
     uint8_t *first;      /* [n] 1: first node of its chain */
     uint32_t *out_start; /* [n + 1] index of each node's first cross successor
                             in `out` */

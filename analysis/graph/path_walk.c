@@ -10,7 +10,8 @@ void ips_path_release(struct ips_path *p)
     p->count = 0;
 }
 
-/* Capacity doubles at powers of two, so the count alone shows when to grow. */
+/* The capacity is always a power of two, so the array is full when the count is
+ * a power of two. */
 static int append_segment(struct ips_path *p,
                           const struct ips_path_segment *seg,
                           struct ips_err *err)
@@ -36,8 +37,8 @@ int ips_path_append_segment(struct ips_path *p,
     if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
         last->chain == seg->chain && last->to == seg->from &&
         last->from !=
-            IPS_NO_NODE) { /* a segment from IPS_NO_NODE replaces a path that
-                              was left out, so it is not merged */
+            IPS_NO_NODE) { /* a segment that begins at IPS_NO_NODE stands for a
+                              path that was left out: do not merge it */
         last->to = seg->to;
         last->ns += seg->ns;
         return 0;
@@ -51,7 +52,7 @@ static enum ips_segment_kind cross_kind(uint8_t xkind)
                                                           : IPS_SEG_MESSAGE;
 }
 
-/* Where a walk back along the winning arcs ended. */
+/* Where a walk back along the winning arcs (see ips_path_walk_back()) ended. */
 struct walk {
     uint32_t at;
     bool remote; /* true: the arc that won at node `at` comes from another
@@ -140,7 +141,7 @@ static int walk_back_and_store_path(const struct ips_graph *g,
     int rc = walk_back(g, e, i, until, count_segment, &out->count, w, err);
     if (rc < 0 || out->count == 0)
         return rc;
-    while (room < out->count) /* capacity that append_segment() expects */
+    while (room < out->count) /* append_segment() expects a power of two */
         room *= 2;
     out->seg = ips_alloc_large(room, sizeof(*out->seg));
     if (!out->seg)

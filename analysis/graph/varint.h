@@ -1,8 +1,9 @@
 /*
- * Encodes numbers with 7 bits a byte, low bits first, and signed differences,
- * for arrays of millions of numbers. There are no bounds checks: a writer needs
- * room for IPS_VARINT_BYTES a number; a reader needs as many readable bytes
- * after the last number, and checks afterwards whether it read too far.
+ * Encodes numbers with 7 bits in each byte, low bits first, and signed
+ * differences of numbers, for arrays of millions of numbers. There are no
+ * bounds checks: a writer needs room for IPS_VARINT_BYTES a number; a reader
+ * needs as many readable bytes after the last number, and checks afterwards
+ * whether it read too far.
  */
 #ifndef IPS_ANALYSIS_GRAPH_VARINT_H
 #define IPS_ANALYSIS_GRAPH_VARINT_H

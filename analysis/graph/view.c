@@ -51,8 +51,8 @@ static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
 
 /* ---- the weighting wall ---- */
 
-/* Whether node i's sleep belongs to a cross arc or, with external off, to no
- * arc. False: it stays in the chain's arc. */
+/* Whether node i's sleep is not part of its chain arc: it belongs to the node's
+ * cross arc or, with external off, to no arc. */
 static bool is_sleep_outside_chain_arc(const struct ips_graph *g, uint32_t i,
                                        const struct ips_scenario *scenario)
 {
@@ -133,8 +133,8 @@ static int apply_weighting(const struct ips_graph *g,
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     size_t bytes = (size_t)g->node_count * sizeof(*g->w);
     out->own_w = ips_alloc_large(1, bytes);
-    if (!out->own_xlen) /* if it exists, g->xlen is the same array: each entry
-                           is read before it is overwritten */
+    if (!out->own_xlen) /* else g->xlen is own_xlen already, and each entry is
+                           read before it is overwritten */
         out->own_xlen = ips_alloc_large(1, bytes);
     out->own_at = wall ? ips_alloc_large(1, bytes) : NULL;
     if (!out->own_w || !out->own_xlen || (wall && !out->own_at))
@@ -172,9 +172,9 @@ static bool alloc_own_weights(struct ips_view *v, struct ips_err *err)
 }
 
 /* Subtracts the cost of recording from the chain arcs. This comes after the
- * weighting, which shortens the cross arc of an external wait by the chain
- * arc that overlaps with it: if the chain arc were reduced first, that cross
- * arc would become longer than with recording. */
+ * weighting, which shortens the cross arc of an external wait by the chain arc
+ * that overlaps with it: if the chain arc were reduced first, the cross arc
+ * would become longer than it was with recording. */
 static int subtract_probe(struct ips_view *v,
                           const struct ips_scenario *scenario,
                           struct ips_err *err)
@@ -194,8 +194,8 @@ static int subtract_probe(struct ips_view *v,
     return 0;
 }
 
-/* Counts waits whose end has no arc as work, as if their unknown waker had
- * worked all the time. */
+/* Adds each wait whose end has no arc to its chain arc, as if the unknown waker
+ * had worked during the whole wait. */
 static int add_unended_waits(struct ips_view *v,
                              const struct ips_scenario *scenario,
                              struct ips_err *err)

@@ -4,13 +4,14 @@
  * ALGORITHMS 1:
  *  - cpu: the graph itself
  *  - sched: chain arcs weigh w + delay. A wait for something external
- *    (EXTERNAL, IDLE) is shortened by the delay after its wake-up, which the
- *    following arc contains.
+ *    (EXTERNAL, IDLE) is shortened by the delay after its wake-up, because the
+ *    chain arc already contains that delay.
  *  - wall: chain arcs weigh the elapsed time, less `wait` if a cross arc ended
- *    the wait. `xlen` is the weight of a cross arc (kernel.h): the time between
- *    its two nodes if the receiver waited, else MTIME, at most the time between
- *    the nodes. Idle and unrecorded waits stay in the chain's arc. If no
- *    recorded thread started a chain, its first node's w is the time before it.
+ *    the wait. `xlen` is the weight of a cross arc (kernel.h): if the receiver
+ *    waited, the time between the arc's two nodes; else the message time MTIME,
+ *    but at most the time between the nodes. Idle and unrecorded waits stay in
+ *    the chain's arc. If no recorded thread started a chain, its first node's w
+ *    is the time before it.
  *
  * In `wall` EST(v) is exactly `at` of v since the run's origin, for every node
  * of one machine: no arc is longer than the time between its two nodes, and one
@@ -61,9 +62,9 @@ int ips_graph_apply_probe_and_unended(const struct ips_graph *g,
                                       struct ips_err *err) IPS_MUST_USE;
 void ips_view_release(struct ips_view *v);
 
-/* Returns the weight in `wall` of an arc from a node passed at `from` to a node
- * passed at `to` after `wait` ns of sleep for this arc. `len` is the length of
- * a DATA arc in bytes. */
+/* Returns the weight in `wall` of a cross arc from a node that was passed at
+ * time `from` to a node that was passed at time `to`, after the receiver slept
+ * `wait` ns for this arc. `len` is the length of a DATA arc in bytes. */
 uint64_t ips_wall_cross_arc_weight(uint64_t from, uint64_t to, uint64_t wait,
                                    uint8_t xkind, uint64_t len,
                                    const struct ips_scenario *scenario);

@@ -2,23 +2,23 @@
  * Models each core separately on machines with load and turns (turn_ns of the
  * machine). replay.h has the rules. Each core is a machine with one core in
  * rp.machine. Its virtual clock advances as if there were no load, and stops
- * while its loads have their turn. So the end of the chains' turn is a virtual
- * time, `turn_v`, as completions are, and the comparison of the two is exact.
+ * while its loads have their turn. So the end of the chains' turn, `turn_v`, is
+ * a virtual time like completions, and is compared with them exactly.
  *
- * Chains store the number of the machine itself. Of that machine only speed,
- * load, count and idle time are used.
+ * A chain's `machine` is the number of the machine itself, not of a core. Only
+ * speed, load, count and idle time of that machine's own entry are used.
  */
 #include <stdlib.h>
 
 #include "analysis/replay/run.h"
 
-/* While a core with at most one load has no chain, 1/2^FORGIVEN_SHIFT of that
- * time is added to the chains' turn. Measured: docs/papers.md. */
+/* While a core with at most one load has no chain, the chains' turn grows by
+ * 1/2^FORGIVEN_SHIFT of that time. Measured: docs/papers.md. */
 #define FORGIVEN_SHIFT 2u
 
 /* ---- load and turn of a core -------------------------------------------- */
 
-/* Returns the share of load b that core j of n has. */
+/* Returns the share of a machine's load b that its core j of n cores has. */
 static struct ips_ratio load_of_core(struct ips_ratio b, uint32_t n, uint32_t j)
 {
     uint32_t whole = b.num / b.den, rest = b.num % b.den;
@@ -129,7 +129,8 @@ void rp_cores_start_first_turns(struct rp *r)
         set_end_of_chains_turn(r, &r->machine[i]);
 }
 
-/* Returns the longest turn that loads have on one core of machine m. */
+/* Returns the longest turn, in ns, that loads have on the first core of machine
+ * m. */
 static ips_u128 longest_turn_of_loads_ns(const struct rp *r, uint32_t m)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
@@ -213,8 +214,8 @@ static bool core_is_free(const struct rp_machine *core)
     return core->count == 0 && core->is.load.num == 0 && !core->is_stopped;
 }
 
-/* Compares the number of chains plus load: 1 if a has more than b, 0 if equal,
- * -1 if less. */
+/* Compares the number of chains plus load of two cores: returns 1 if a has more
+ * than b, 0 if equal, -1 if less. */
 static int compare_chains_plus_load(const struct rp_machine *a,
                                     const struct rp_machine *b)
 {
@@ -322,8 +323,8 @@ static void resume_core(struct rp *r, struct rp_machine *core, uint64_t now)
     set_end_of_chains_turn(r, core);
 }
 
-/* Returns the chain with the lowest number. The chain with the least work left
- * would be a bad choice, because that work depends on how arcs were merged. */
+/* Returns the core's chain with the lowest number. Not the chain with the least
+ * work left, because that work depends on how arcs were merged (graph.h). */
 static struct rp_item lowest_numbered_chain(const struct rp_machine *core)
 {
     struct rp_item best = {.key = RP_NEVER};

@@ -21,8 +21,8 @@ static bool has_cross_arc(const struct ips_graph *g, uint32_t i)
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
 }
 
-/* Marks in `to` the nodes that the new graph keeps. Returns the number of its
- * nodes. */
+/* Marks in `to` the nodes that the reduced graph keeps. Returns the number of
+ * nodes that the reduced graph will have, with those added. */
 static uint64_t mark_kept_nodes(const struct ips_graph *g, const uint64_t *idle,
                                 size_t cuts, uint32_t *to)
 {
@@ -52,7 +52,8 @@ static uint64_t mark_kept_nodes(const struct ips_graph *g, const uint64_t *idle,
 struct making {
     const struct ips_graph *g;
     struct ips_replay_graph *out;
-    struct ips_replay_cut *cut, *cut_end; /* the cuts not made yet */
+    /* the next cut to be made, and the end of all cuts */
+    struct ips_replay_cut *cut, *cut_end;
     uint32_t next;
 };
 
@@ -77,8 +78,8 @@ static void set_idle_arc(struct making *m, uint32_t k, uint64_t ns)
     m->out->made[k] = 1;
 }
 
-/* Adds node i, with w ns of work since the last node, and the extra nodes for
- * its `idle` ns. xpred is set later by set_cross_predecessors(). */
+/* Appends node i, with w ns of work since the last node appended, after the
+ * extra nodes for `idle` ns. set_cross_predecessors() sets xpred later. */
 static void append_node_with_idle_time(struct making *m, uint32_t i, uint64_t w,
                                        uint64_t idle)
 {
@@ -106,12 +107,12 @@ static void append_reduced_chain(struct making *m, uint32_t c,
 {
     const struct ips_graph *g = m->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    uint64_t w = 0; /* work since the last node */
+    uint64_t w = 0; /* work since the last node appended, ns */
     struct ips_chain *to = &m->out->g.chains[c];
     *to = g->chains[c];
     to->first = m->next;
     for (uint32_t i = first; i < end; i++) {
-        /* work of the arc into i that is before earlier cuts */
+        /* work of the arc into i that lies before cuts already made, ns */
         uint64_t done = 0;
         for (; m->cut < m->cut_end && m->cut->node == i; m->cut++) {
             uint64_t part = ips_min_u64(m->cut->w, g->w[i]) - done;
@@ -130,8 +131,8 @@ static void append_reduced_chain(struct making *m, uint32_t c,
     to->count = m->next - to->first;
 }
 
-/* Sets the cross predecessors. Runs after all nodes are added, because an arc
- * may come from a node with a higher number. */
+/* Sets the cross predecessors of the reduced graph. Runs after all nodes are
+ * appended, because an arc may come from a node with a higher number. */
 static void set_cross_predecessors(struct making *m)
 {
     struct ips_graph *to = &m->out->g;

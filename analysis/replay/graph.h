@@ -5,13 +5,14 @@
  *    not see the difference, so every answer stays the same.
  *  - Time in a chain arc that took no CPU and that no cross arc explains (a
  *    timed wait that expired, a wait for something not recorded) becomes an
- *    IDLE cross arc after the arc's work, from an added node a: i-1 --w--> a
- *    --0, IDLE o--> i. If i has a cross arc already, one more node is added
- *    before i.
- *  - An arc may be cut after some of its work, where a thread is to move.
+ *    IDLE cross arc after the arc's work w, from an added node a to node i:
+ *    i-1 --w--> a --0, IDLE--> i. If i has a cross arc already, one more node
+ *    is added before i.
+ *  - A chain arc may be cut in two, where a thread is to move to another
+ *    machine.
  *
- * Works for any scenario, since all cross arcs are kept. Pure.
- * Source: ALGORITHMS 5.
+ * The reduced graph is valid for any scenario, since all cross arcs are kept.
+ * Pure. Source: ALGORITHMS 5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_GRAPH_H
 #define IPS_ANALYSIS_REPLAY_GRAPH_H
@@ -21,8 +22,9 @@
 struct ips_replay_graph {
     struct ips_graph g; /* has w, kind, xpred, xkind, xlen, chains, and t_ns of
                            the whole graph's nodes; other columns are 0 */
-    /* [g.node_count] node of the whole graph: the arc into k consists of the
-     * arcs into of[k-1]+1 .. of[k]; none if they are equal */
+    /* [g.node_count] node of the whole graph that node k stands for. The arc
+     * into k consists of the whole graph's arcs into of[k-1]+1 .. of[k]; of
+     * none if of[k-1] equals of[k] */
     uint32_t *of;
     uint32_t
         *to; /* [node count of the whole graph] node of `g` that corresponds to
@@ -31,25 +33,26 @@ struct ips_replay_graph {
     uint8_t *made;
 };
 
-/* Cuts the arc into `node`, which is no chain's first, after w ns of work. */
+/* Cuts the arc into `node` (not the first of its chain) after w ns of work. */
 struct ips_replay_cut {
     uint32_t node;
     uint64_t w;
-    uint32_t at; /* result: node of ips_replay_graph.g at the end of the second
-                    part; the node before it ends the first part */
+    /* result: node of ips_replay_graph.g at the end of the part after the cut;
+     * the node before it ends the part before the cut */
+    uint32_t at;
 };
 
-/* Makes the graph. `idle` [node_count]: idle ns in the arc into each node, or
- * NULL. Cuts must be sorted by node and w. Keeps the number and order of
- * chains. O(nodes). */
+/* Makes the reduced graph. `idle` [node_count]: ns of the chain arc into each
+ * node that become an IDLE arc, or NULL. Cuts must be sorted by node and w.
+ * Keeps the number and order of chains. O(nodes). */
 int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
                           struct ips_replay_cut *cut, size_t cuts,
                           struct ips_replay_graph *out,
                           struct ips_err *err) IPS_MUST_USE;
-/* Finds where chain `c` of a graph with times (`at`, `wait`) is at local raw
- * time t, assuming that work is spread evenly between two nodes. Returns false
- * if the chain has ended; cut->node is the chain's first node if it has not
- * begun. O(log nodes). */
+/* Sets *cut to the place where chain `c` of a graph with times (`at`, `wait`)
+ * is at local raw time t, assuming that work is spread evenly between two
+ * nodes. If the chain has not begun, cut->node is its first node. Returns false
+ * if the chain has ended. O(log nodes). */
 bool ips_replay_find_cut_at_time(const struct ips_graph *g,
                                  const struct ips_chain *c, uint64_t t,
                                  struct ips_replay_cut *cut);

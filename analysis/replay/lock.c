@@ -2,11 +2,11 @@
  * Locks of a replay: decides which chain gets a unit next (replay.h has the
  * rule).
  *
- * A unit is not granted in the middle of an event: several chains may ask at
- * one moment, and the order in which events of that moment are processed must
- * not matter. So a lock with free units and waiters is `due`, and
- * rp_run_event_loop() calls rp_grant_free_units() when nothing else is left at
- * that moment.
+ * A unit is not granted in the middle of an event: several chains may begin to
+ * wait at the same time, and the order in which simultaneous events are
+ * processed must not matter. So a lock with free units and waiters is `due`,
+ * and rp_run_event_loop() calls rp_grant_free_units() when nothing else is left
+ * to do at that time.
  */
 #include <stdlib.h>
 #include <string.h>

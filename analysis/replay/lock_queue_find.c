@@ -8,7 +8,7 @@
 
 /* greatest number of locks whose pieces are examined, in O(nodes) each */
 #define TRIES 16u
-#define TAIL 4u /* a tail has at most 1/TAIL of a piece's work */
+#define TAIL 4u /* a tail has at most 1/TAIL of the mean work of a piece */
 
 struct unit_acquisition {
     uint64_t when;
@@ -20,21 +20,23 @@ struct finding {
     struct unit_acquisition
         *t; /* [count] all acquisitions, sorted by lock and time */
     uint32_t count;
-    uint32_t *span;    /* [lock_count + 1] index in `t` of each lock's first
-                          acquisition */
-    uint32_t *order;   /* [lock_count] locks, most acquisitions first */
-    uint8_t *does;     /* [nodes] 1: takes a unit, 2: gives one back, else
-                          0 */
-    uint32_t *lock_of; /* [nodes] the lock, for nodes that take or give */
-    uint32_t *of;      /* [nodes] 0, or 1 + the piece that contains the node */
-    bool *busy;        /* [chains] the chain is in another queue already */
-    uint32_t *all;     /* [chains] number of acquisitions of all locks */
+    uint32_t *span;  /* [lock_count + 1] index in `t` of each lock's first
+                        acquisition */
+    uint32_t *order; /* [lock_count] locks, most acquisitions first */
+    uint8_t *does;   /* [nodes] 1: the node takes a unit of a lock, 2: it gives
+                        one back, else 0 */
+    /* [nodes] the lock, for nodes that take or give back a unit */
+    uint32_t *lock_of;
+    uint32_t *of;  /* [nodes] 0, or 1 + the piece that contains the node */
+    bool *busy;    /* [chains] true: the chain is in another queue already */
+    uint32_t *all; /* [chains] number of acquisitions of all locks */
     uint32_t *taken_unit; /* [chains] number of acquisitions of the current
                              lock; in add_pieces_if_valid() the node where the
                              chain's next piece has to begin */
-    uint32_t *number;     /* [chains] index of the chain as a worker */
-    uint32_t *who;        /* [who_count] chains that took the current lock,
-                             ascending */
+    uint32_t *number; /* [chains] index in out->worker; UINT32_MAX: the chain is
+                         no worker */
+    uint32_t *who;    /* [who_count] chains that took the current lock,
+                         ascending */
     uint32_t who_count;
     uint32_t tried;
     struct ips_lock_queues *out;
@@ -163,8 +165,8 @@ static uint32_t count_workers_if_uneven(const struct finding *f)
     return own.most - own.least < 2 || all.most - all.least < 2 ? 0 : workers;
 }
 
-/* Adds the workers to the result. Returns false if a worker took the lock for
- * the last time before all pieces were taken. */
+/* Adds the workers to the result. Returns false, and adds none, if a worker
+ * took the lock for the last time before all pieces were taken. */
 static bool add_workers_if_all_ended(struct finding *f,
                                      const struct unit_acquisition *t,
                                      uint32_t n, uint32_t workers)
@@ -195,8 +197,9 @@ static bool add_workers_if_all_ended(struct finding *f,
     return false;
 }
 
-/* Returns the end of the piece that begins at node i. Sets *given to whether
- * the piece gives the lock back. */
+/* Returns one past the last node of the piece that begins at node i: the node
+ * that takes the lock next, or `tail`. Sets *given to whether the piece gives
+ * the lock back. */
 static uint32_t find_end_of_piece(const struct finding *f, uint32_t i,
                                   uint32_t tail, bool *given)
 {
@@ -220,11 +223,13 @@ static bool add_pieces_if_valid(struct finding *f,
         if (is->begin == IPS_NO_NODE)
             is->begin = t[k].node;
         else if (t[k].node != f->taken_unit[is->chain])
-            return false; /* times contradict the order of the chain */
+            return false; /* the times contradict the chain's node order
+                           */
         uint32_t end = find_end_of_piece(f, t[k].node, is->tail, &given);
         if (!given || t[k].node > is->tail)
             return false;
-        f->taken_unit[is->chain] = end; /* where its next piece has to begin */
+        /* the node where the worker's next piece has to begin */
+        f->taken_unit[is->chain] = end;
         o->piece[o->piece_count++] =
             (struct ips_lock_queue_piece){t[k].node, end, w};
     }
@@ -238,8 +243,8 @@ static void set_piece_of_nodes(struct finding *f, uint32_t from, bool is)
             f->of[i] = is ? p + 1 : 0;
 }
 
-/* Whether the pieces from number `from` on have no cross arcs to or from other
- * nodes but those of locks. */
+/* Whether the pieces from number `from` on have cross arcs to and from other
+ * nodes only by locks. */
 static bool exchanges_only_locks(const struct finding *f, uint32_t from)
 {
     const struct ips_graph *g = f->g;
@@ -264,7 +269,8 @@ static uint64_t work_between(const struct ips_graph *g, uint32_t from,
     return w;
 }
 
-/* Whether the workers do little when no work is left. */
+/* Whether each worker's tail (after it took the lock for the last time) has at
+ * most 1/TAIL of the mean work of a piece. */
 static bool tails_are_short(const struct finding *f, uint32_t piece,
                             uint32_t worker)
 {

@@ -1,8 +1,8 @@
 /*
  * Messages that share a medium. The medium is modelled as a machine with one
- * core, and a transfer as work of the receiving node on it. The message arrives
- * MTIME(0) after that work is done. A message that a chain reads in pieces is
- * one transfer.
+ * core, and a transfer as work that the receiving node does on this machine.
+ * The message arrives MTIME(0) after that work is done. A message that a chain
+ * reads with several receives is one transfer.
  *
  * arrive[i] of a node that receives through a medium is RP_UNKNOWN from the
  * send on, with its low bit set if the chain waits. Later it is the time of
@@ -29,7 +29,8 @@ int rp_media_alloc(struct rp *r, struct ips_err *err)
         return ips_err_set(err, IPS_E_NO_MEMORY, "transfers of %u nodes",
                            g->node_count);
     for (uint32_t m = 0; r->bucket && m < r->media; m++)
-        r->bucket[m].saved_t = 1ULL << 62; /* full: more than any burst */
+        /* a full bucket: more than any burst_ns */
+        r->bucket[m].saved_t = 1ULL << 62;
     memset(r->sends, 0xff, nodes * sizeof(*r->sends)); /* 0xffffffff is
                                                           IPS_NO_NODE */
     for (uint32_t i = g->node_count; i-- > 0;) {
@@ -52,8 +53,8 @@ void rp_media_release(struct rp *r)
 
 /* ---- token bucket ------------------------------------------------------- */
 
-/* Subtracts from a transfer of `all` the time that medium m saved up. Returns
- * the rest. Both are in units of virtual time (_v). */
+/* Subtracts the time that medium m saved up from a transfer that takes `all`.
+ * Returns the time that is left. Both are in units of virtual time (_v). */
 static uint64_t spend_saved_time(struct rp *r, uint32_t m, uint64_t all,
                                  uint64_t now)
 {
@@ -76,10 +77,10 @@ static uint64_t medium_time_of_message(const struct rp *r, size_t pair,
     return ips_sub_sat(rp_mtime_ns(r, pair, bytes), rp_mtime_ns(r, pair, 0));
 }
 
-/* A chain may read one message in pieces, with several receives of one send.
- * They are one transfer, that of the first receive `i`. Returns the first
- * receive of the same send by another chain, or IPS_NO_NODE. Receives of one
- * chain are adjacent in the list, because it is sorted by node. */
+/* A chain may read one message with several receives. They are one transfer,
+ * that of the first receive `i`. Returns the first receive of the same send by
+ * another chain, or IPS_NO_NODE. Receives of one chain are adjacent in the
+ * list, because it is sorted by node. */
 static uint32_t next_message_of_send(const struct rp *r, uint32_t i)
 {
     uint32_t c = ips_chain_of(r->g, i);

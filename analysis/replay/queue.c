@@ -1,13 +1,13 @@
 /*
  * Work queues of a replay: decides which result a dispatcher takes next
  * (queue.h has the terms, replay.h the rule). The replay runs the chains of a
- * dispatcher and its workers piece by piece. The node that followed a piece in
- * the recorded chain is `bound`: a chain that comes to a bound node continues
- * at another piece.
+ * dispatcher and its workers piece by piece. The first node of each piece (and
+ * the node after the last) is `bound`: a chain that comes to a bound node has
+ * finished a piece and may have to continue at another one than recorded.
  *
  * As with locks, a result is not taken in the middle of an event: a dispatcher
  * that may take one is counted in queue_due, and rp_run_event_loop() calls
- * rp_queue_take_results() when nothing else is left at that moment.
+ * rp_queue_take_results() when nothing else is left to do at that time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,34 +18,38 @@
 #define NONE IPS_QUEUE_NONE
 
 struct worker {
-    uint32_t first, last; /* list of blocks given to the worker, or NONE */
+    uint32_t first, last; /* first and last of the blocks that the worker was
+                             given and has not begun, or NONE */
     bool waits, has_stopped;
     uint32_t sent;   /* number of results sent */
-    uint64_t come_t; /* when the worker's latest result arrives; its results
-                        arrive in order */
+    uint64_t come_t; /* when the latest result that the worker sent arrives;
+                        results of a worker arrive in order */
 };
 struct dispatcher {
-    uint32_t turn;        /* the next turn */
-    uint32_t first, last; /* list of blocks whose results have arrived */
+    uint32_t turn;        /* the dispatcher's next turn */
+    uint32_t first, last; /* first and last of the blocks whose results have
+                             arrived and are not taken yet, or NONE */
     /* takes_result: the dispatcher is receiving a result. waits: the dispatcher
      * waits for a result. */
     bool takes_result, waits;
 };
 struct rp_queues {
     const struct ips_queues *is;
-    uint32_t *at;   /* [nodes] 1: bound (see the top of this file); 2 + block:
-                       sends that block's result; 0: neither */
+    uint32_t *at; /* [nodes] 1: bound (see the top of this file); 2 + block: the
+                     node sends that block's result; 0: neither */
     uint32_t *role; /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
                        worker: 2 * worker + 2 */
     struct worker *worker;
     struct dispatcher *queue;
-    uint32_t *next;   /* [blocks] next in the list of arrived results or given
-                         blocks */
+    /* [blocks] next block in the worker's or the dispatcher's list */
+    uint32_t *next;
     uint32_t *holder; /* [blocks] worker to which the block was given */
-    uint64_t *come_t; /* [blocks] when its result arrived */
-    uint32_t *number; /* [blocks] ordinal among its worker's results */
-    uint32_t *piece;  /* [lock_queues] next piece of the queue */
-    uint32_t *works;  /* [chains] 0, or 1 + worker of a lock queue */
+    uint64_t *come_t; /* [blocks] when the block's result arrived */
+    uint32_t *number; /* [blocks] ordinal of the block's result among its
+                         worker's results */
+    uint32_t *piece;  /* [lock_queues] the queue's next piece to be taken */
+    uint32_t *works;  /* [chains] 1 + number of the worker of a lock-protected
+                         queue; 0: the chain is none */
 };
 
 int rp_queues_alloc(struct rp *r, struct ips_err *err)
@@ -223,7 +227,7 @@ uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i)
         return c;
     const struct ips_queue_worker *w = &s->is->worker[role / 2 - 1];
     uint32_t low = w->first_block, high = w->end_block;
-    /* `low` becomes the last block that begins at i or before */
+    /* `low` becomes the last block of the worker that begins at i or before */
     while (high - low > 1) {
         uint32_t mid = low + (high - low) / 2;
         if (s->is->block[mid].first <= i)
@@ -234,8 +238,8 @@ uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i)
     return s->is->worker[s->holder[low]].chain;
 }
 
-/* Returns the block whose result begins to arrive with node i's message, or
- * NONE. */
+/* Returns the block whose result begins to arrive with the message that node i
+ * sends, or NONE. */
 uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i)
 {
     uint32_t at = r->queues->at[i];

@@ -13,10 +13,10 @@ struct finding {
     uint32_t *chain_of; /* [nodes] chain of each node */
     uint32_t *sent_to;  /* [nodes] the first chain that received from the node,
                            or NONE */
-    uint32_t *mark;     /* [nodes] 0, or 1 + index: the block in which a
-                           worker's node is, the turn in which a dispatcher's
-                           node is */
-    uint8_t *role;      /* [chains] enum role */
+    /* [nodes] for a worker's node that sends to the dispatcher: 1 + its block;
+     * for a dispatcher's node: 1 + its turn; else 0 */
+    uint32_t *mark;
+    uint8_t *role; /* [chains] enum role */
     struct ips_queues *out;
     size_t blocks_cap, turns_cap, workers_cap, queues_cap;
     bool no_memory;
@@ -33,7 +33,8 @@ void ips_queues_release(struct ips_queues *q)
     memset(q, 0, sizeof(*q));
 }
 
-/* Makes room for one more entry. */
+/* Makes room for one more entry of `size` bytes in an array of `count` entries.
+ * Returns false if out of memory. */
 static bool reserve_one(struct finding *f, void *array, size_t *cap,
                         uint32_t count, size_t size)
 {
@@ -108,7 +109,8 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
     for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++) {
         bool gets = source_chain_of(f, i) == d;
         if (!gets && f->sent_to[i] == d && !met)
-            break; /* it writes to d before it receives from d: no worker */
+            break; /* c sends to d before receiving from d: no worker
+                    */
         met = met || (gets && g->xkind[i] == IPS_X_DATA);
         if (gets && asked) {
             o->block[o->block_count - 1].end = i;
@@ -133,7 +135,7 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
     return true;
 }
 
-/* Adds as workers of d all chains that sent to d and qualify. */
+/* Adds all chains that sent to d and can be workers of d as its workers. */
 static void add_workers_of_dispatcher(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
@@ -152,7 +154,8 @@ static bool is_last_block_of_worker(const struct ips_queues *o, uint32_t b)
     return b + 1 == o->worker[o->block[b].worker].end_block;
 }
 
-/* Returns the block whose result, or part of it, node i receives, or NONE. */
+/* Returns the block whose result (or a part of that result) node i receives, or
+ * NONE. */
 static uint32_t block_received_by(const struct finding *f, uint32_t i)
 {
     uint32_t c = source_chain_of(f, i);
@@ -174,8 +177,8 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
         uint32_t b = block_received_by(f, i);
         if (b != NONE && b != now) {
             if (o->block[b].ask_end)
-                return false; /* another result comes between two parts of this
-                                 one */
+                return false; /* another block's result came between two
+                                 receives of this block's result */
             if (now != NONE)
                 o->turn[o->turn_count - 1].end = i;
             if (!reserve_one(f, &o->turn, &f->turns_cap, o->turn_count,
@@ -205,8 +208,8 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
     return true;
 }
 
-/* Whether each turn but the last wrote to no worker but the one whose result it
- * took. */
+/* Whether each turn, except the last, sent only to the worker whose result it
+ * took (or to chains that are no workers). */
 static bool turns_write_to_one_worker(const struct finding *f,
                                       const struct ips_queue *q)
 {
@@ -223,8 +226,8 @@ static bool turns_write_to_one_worker(const struct finding *f,
     return true;
 }
 
-/* Sets *turn to 1 + the turn that gave the block, or to 0: before the first
- * turn. False: several turns did. */
+/* Sets *turn to 1 + the turn that gave block b to its worker, or to 0 if it was
+ * given before the first turn. Returns false if b came from several turns. */
 static bool find_giving_turn(const struct finding *f, uint32_t d,
                              const struct ips_queue_block *b, uint32_t *turn)
 {
@@ -242,8 +245,8 @@ static bool find_giving_turn(const struct finding *f, uint32_t d,
     return true;
 }
 
-/* Returns how many receives of a worker's last block belong to the same turn as
- * its first receive. */
+/* Returns how many receives of a worker's last block were sent in the same turn
+ * as the first one. */
 static uint32_t count_stop_receives(const struct finding *f, uint32_t d,
                                     const struct ips_queue_block *b)
 {
@@ -274,9 +277,9 @@ static bool link_block_to_turn(struct finding *f, uint32_t b, uint32_t turn)
     return true;
 }
 
-/* Links blocks to the turns that give them, and counts them in *gives. Sets
- * *stops to the number of workers whose last block was given in a turn before
- * the last turn. */
+/* Links blocks to the turns that give them, and counts these blocks in *gives.
+ * Counts in *stops the workers whose last block was given in a turn before the
+ * last turn. */
 static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
                                  uint32_t *stops, uint32_t *gives)
 {
@@ -323,8 +326,9 @@ static bool worker_sends_after_last_block(const struct finding *f, uint32_t d)
     return false;
 }
 
-/* Cuts worker w's last block in two after `receives` receives, and moves the
- * worker's blocks by `by` entries; the caller has made room. */
+/* Cuts worker w's last block in two after its first `receives` receives from
+ * the dispatcher, and moves the worker's blocks `by` entries up in the array,
+ * where the caller has made room. */
 static bool split_last_block_of_worker(struct finding *f,
                                        const struct ips_queue *q, uint32_t w,
                                        uint32_t by, uint32_t receives)

@@ -14,14 +14,17 @@ struct making {
     const uint32_t *taken_block, *piece_worker;
     struct ips_queued_graph *out;
     uint32_t next;
-    uint32_t after;   /* recorded node after the last node that was appended */
+    uint32_t after;   /* node of the recorded graph after the node that was
+                         appended last */
     uint32_t *holder; /* [blocks] worker that does the block */
     uint32_t *behind; /* [blocks] next block of the same worker, or NONE */
     uint32_t *last;   /* [workers] last block of each worker so far */
     uint32_t *role;   /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
                          worker: 2 * worker + 2 */
-    uint32_t *works;  /* [chains] 0, or 1 + worker of a lock queue */
-    uint32_t *piece;  /* [workers of lock queues] first piece, or NONE */
+    uint32_t *works;  /* [chains] 1 + number of the worker of a lock queue; 0:
+                         the chain is none */
+    uint32_t *piece;  /* [workers of lock queues] first piece in the new order,
+                         or NONE */
     uint32_t *then;   /* [pieces] next piece of the same worker, or NONE */
 };
 
@@ -40,7 +43,7 @@ static void append_block(struct making *m, uint32_t worker, uint32_t block)
     m->last[worker] = block;
 }
 
-/* Lists each worker's blocks in order. */
+/* Lists each worker's blocks in their new order, linked by `behind`. */
 static void list_blocks_of_workers(struct making *m)
 {
     const struct ips_queues *q = m->q;
@@ -89,7 +92,7 @@ static void append_dispatcher(struct making *m, const struct ips_queue *is)
     append_nodes(m, is->rest, c->first + c->count);
 }
 
-/* Lists the pieces of each worker of a lock queue in order. */
+/* Lists the pieces of each lock queue's worker in order, linked by `then`. */
 static void list_pieces_of_workers(struct making *m)
 {
     const struct ips_lock_queues *p = &m->q->lock_queues;

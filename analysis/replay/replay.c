@@ -193,8 +193,8 @@ static int check_ask(const struct ips_graph *g,
 
 /* ---- upper bound of the replay's time ----------------------------------- */
 
-/* Returns the time in ns that all the work takes on machine m if only one chain
- * at a time runs. */
+/* Returns the time in ns that `total` ns of work take on machine m if only one
+ * chain at a time runs there. */
 static ips_u128 time_of_one_chain_at_a_time(const struct ips_replay_machine *m,
                                             uint64_t total)
 {
@@ -203,9 +203,9 @@ static ips_u128 time_of_one_chain_at_a_time(const struct ips_replay_machine *m,
            1;
 }
 
-/* Returns an upper bound of the time of all messages between any machines:
- * every message takes the greatest base, every byte the slowest pair's rate,
- * and every message 1 ns more for the rounding of the two parts. */
+/* Returns an upper bound of the total time of `count` messages with `bytes`
+ * bytes, whatever machines they are between: each message takes the greatest
+ * base_ns, each byte the slowest pair's rate. Rounding adds 1 ns a message. */
 static uint64_t bound_messages_ns(const struct rp *r, uint64_t count,
                                   uint64_t bytes)
 {
@@ -236,7 +236,7 @@ static uint64_t bound_messages_ns(const struct rp *r, uint64_t count,
 }
 
 struct arc_sums {
-    /* sum of the cross arcs that have fixed times, saturating */
+    /* sum of the cross arcs that have fixed times (no message times) */
     uint64_t waits_ns;
     /* number of messages; sum of their bytes, saturating */
     uint64_t messages, bytes;
@@ -247,9 +247,9 @@ static inline uint64_t n_or_zero(bool is, uint64_t n)
     return n & -(uint64_t)is;
 }
 
-/* Adds up the times and bytes of the cross arcs. *resources is set to the
- * number of RESOURCE arcs, without barriers, that the replay keeps as recorded.
- * Visits every node, so it avoids branches on the node's kind. */
+/* Adds up the times and bytes of the cross arcs. Sets *resources to the number
+ * of RESOURCE arcs, without barriers, that the replay keeps as recorded. Avoids
+ * branches on a node's kind, because it visits every node. */
 static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
 {
     const struct ips_graph *g = r->g;
@@ -501,8 +501,9 @@ static uint32_t keep_order_of_awaited_locks(const struct rp *r, bool *kept,
     return more;
 }
 
-/* Runs one replay. *again is set to the number of locks that additionally keep
- * their order in the next attempt if locks stalled this one; else to 0. */
+/* Runs one attempt of the replay. If waits for locks stall it, sets *again to
+ * the number of locks that the next attempt has to keep in recorded order in
+ * addition; else to 0. */
 static int attempt_replay(const struct ips_graph *g,
                           const struct ips_scenario *scenario,
                           const struct ips_replay_ask *ask, bool *kept,
@@ -520,8 +521,8 @@ static int attempt_replay(const struct ips_graph *g,
     out->end = IPS_NO_NODE;
     *again = 0;
     ips_cross_arc_weighting_init(&r.arcs, scenario);
-    if (ask->mtime) /* the scenario's message time may be 0, but the pairs'
-                       times are not */
+    if (ask->mtime) /* even if the scenario's message time is 0, those of the
+                       pairs may not be */
         r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
     int rc = alloc_all(&r, err);
     if (rc == 0)

@@ -12,23 +12,23 @@
  * whole loads are dealt out in turn from the first core on, and the fraction of
  * b that remains goes to the next core. During the chains' turn each of a
  * core's k chains proceeds at sigma / k, as if there were no load, until every
- * chain that stayed on the core has had turn_ns of it. Then the core's loads
+ * chain that stayed on the core has had it for turn_ns. Then the core's loads
  * have their turn, turn_ns each, and its chains stop. While a core with at most
- * one load has no chain, the rest of the chains' turn grows by a fourth of that
- * time, up to turn_ns.
+ * one load has no chain, the chains' current turn becomes longer by a fourth of
+ * that time, up to turn_ns.
  *
  * A chain keeps its core as long as it has work. A chain that waited goes to
  * its last core if that core has neither chain nor load, else to the first such
  * core, else to the core with the least chains plus load. Among equal cores it
  * prefers its last one, then the one with the fewest chains, then the first.
- * Chains get cores in order of their numbers, after all other events of that
- * moment. A core that has had no chain for turn_ns pulls the first chain of the
- * core with the most chains plus load (of equals the first) that has a chain,
- * if that sum exceeds its own load by more than one. A turn of loads that has
- * begun is not changed by a change of load. The chains' turn is a whole number
- * of ns of work, floor(turn_ns * sigma) but at least one; the loads' turn is
- * floor(turn_ns * the core's load) ns. Machines that never have load share
- * their cores evenly, as described in the first paragraph.
+ * Chains get cores in order of their numbers, after all other events of the
+ * same time. A core that has had no chain for turn_ns pulls the first chain of
+ * the core with the most chains plus load (of equals the first) that has a
+ * chain, if that sum exceeds its own load by more than one. A turn of loads
+ * that has begun is not changed by a change of load. The chains' turn is a
+ * whole number of ns of work, floor(turn_ns * sigma) but at least one; the
+ * loads' turn is floor(turn_ns * the core's load) ns. Machines that never have
+ * load share their cores evenly, as described in the first paragraph.
  *
  * Exactness: internal times are fixed-point fractions of a ns, with as many
  * bits as the longest possible replay leaves room for, 8..24. A machine's
@@ -47,28 +47,28 @@
  * Locks (`locks`): the replay decides anew which chain gets a resource next. A
  * resource has a number of units. A chain that comes to a node that takes a
  * unit waits in line for it; a node that gives a unit back does so when it is
- * reached. Waiters are served by the moment of asking, then by chain. At each
- * moment the replay first does everything that takes no time, then grants free
- * units, and repeats both until nothing changes. The RESOURCE arc into a node
- * that takes a unit does not count. If the threads would deadlock in the new
- * order, which they did not in the recorded one, the locks that were waited for
- * keep the recorded order (they are `kept`: their lock events are ignored and
- * their RESOURCE arcs count), and the replay starts again.
+ * reached. Waiters are served in the order in which they began to wait, then by
+ * chain. At each time the replay first does everything that takes no time, then
+ * grants free units, and repeats both until nothing changes. The RESOURCE arc
+ * into a node that takes a unit does not count. If the threads deadlock in the
+ * new order (in the recorded order they did not), the replay starts again, and
+ * the locks that threads waited for keep the recorded order. Such a lock is
+ * `kept`: its lock events are ignored, and its RESOURCE arcs count.
  *
  * Work queues (`queues`, analysis/replay/queue.h): a dispatcher that has
  * finished a turn takes the result that arrived first; of results that arrived
  * at the same moment the one of the lowest chain. It does so after everything
- * else at that moment that takes no time, and after free locks are granted;
- * then chains get cores. A worker does its blocks in the order in which they
- * were given, and its own end when no turn is left or it was told to stop. The
- * work that followed a piece in the recorded chain, up to the next piece, stays
- * with that piece, whichever worker does it.
+ * else at that time that takes no time, and after free locks are granted; then
+ * chains get cores. A worker does its blocks in the order in which it was given
+ * them, and the end of its own chain when no turn is left or the dispatcher has
+ * told it to stop. Work that followed a piece in the recorded chain, up to the
+ * next piece, belongs to that piece, whichever worker does it.
  *
  * Lock-protected work queues (`queues->lock_queues`,
  * analysis/replay/lock_queue.h): a worker that gets the queue's lock continues
  * with the next piece, in the order in which the pieces were taken as recorded,
- * or with its own end if none is left. If the lock is `kept`, its pieces keep
- * their workers too.
+ * or with the end of its own chain if none is left. If the lock is `kept`, its
+ * pieces keep their workers too.
  *
  * RESOURCE arcs into other nodes remain dependencies, as recorded (or absent:
  * scenario.order_dependent_off). They are counted, so that the caller can
@@ -98,10 +98,11 @@
 
 #define IPS_REPLAY_MACHINES_MAX 65535u
 #define IPS_REPLAY_CORES_MAX 65536u
-#define IPS_REPLAY_RATIO_MAX 10000u /* greatest num or den of a ratio */
+#define IPS_REPLAY_RATIO_MAX 10000u /* limit of num and den of a ratio */
 #define IPS_REPLAY_LOCKS_MAX 0x7ffffffeu
 #define IPS_REPLAY_TURN_MAX 10000000000ull /* greatest turn_ns */
-/* Limit of the number of cores of all machines with turns and load together. */
+/* Limit of the total number of cores of all machines that have turns and load.
+ */
 #define IPS_REPLAY_LINES_MAX 1048576u
 
 /* The ratio num / den. den 0: not set, use the default named at the member. */
@@ -119,24 +120,24 @@ struct ips_replay_machine {
                          cores evenly at every moment */
 };
 
-/* From the arc into `node` on, the chain runs on another machine. Sorted by
- * node, at most one move a node. A move at a chain's first node replaces the
- * chain's entry in the map. */
+/* From the arc into `node` on, the node's chain runs on `machine`. Moves are
+ * sorted by node, at most one move a node. A move at a chain's first node
+ * replaces the chain's entry in the map. */
 struct ips_replay_move {
     uint32_t node;
     uint32_t machine;
 };
 
-/* From at_ns on, the machine has another load. Sorted by time. */
+/* From at_ns on, the machine has this load. Load changes are sorted by time. */
 struct ips_replay_load {
     uint64_t at_ns;
     uint32_t machine;
     struct ips_ratio load;
 };
 
-/* Node `node` takes a unit of a lock or gives one back. It is no chain's first
- * node, and if it takes, its only cross arc may be RESOURCE. Sorted by node, at
- * most one event a node. */
+/* Node `node` takes a unit of a lock or gives one back. The node is no chain's
+ * first; if it takes a unit, its cross arc is RESOURCE or none. Events are
+ * sorted by node, at most one event a node. */
 struct ips_replay_lock_event {
     uint32_t node;
     uint32_t lock; /* number of the lock, below lock_count */
@@ -160,8 +161,8 @@ struct ips_replay_ask {
     const struct ips_replay_load *load;
     /* [machine_count * machine_count] message time from machine f to machine t
      * at index f * machine_count + t, where f is the sender's machine when it
-     * sends and t the receiver's when it receives. NULL: the scenario's for all
-     * pairs. */
+     * sends and t the receiver's when it receives. NULL: the scenario's message
+     * time, for all pairs. */
     const struct ips_mtime *mtime;
     /* [machine_count * machine_count] or NULL; needs `mtime`. For a pair with a
      * curve the times are those of the curve, with mtime's scale. */
@@ -174,21 +175,23 @@ struct ips_replay_ask {
      * curve a message occupies its medium for the curve's time, with mtime's
      * scale; else for its message time less that of 0 bytes. */
     const struct ips_curve *const *wire;
-    /* [medium_count] or NULL: a token bucket. An idle medium saves up to this
-     * much of its time; the next transfer gets the saved time at once. */
+    /* [medium_count] or NULL: a token bucket: while idle, a medium saves up to
+     * this much transfer time. The next transfer is shorter by the saved time.
+     */
     const uint64_t *burst_ns;
     /* NULL: all RESOURCE arcs stay as recorded */
     const struct ips_replay_locks *locks;
     /* The program's work queues, or NULL. The replay decides anew which worker
-     * does which piece of work, and sets `taken_block` and `had`. Not allowed
-     * with moves or `relabel`. The times equal those of a replay of the graph
-     * that ips_queued_graph_make() makes for the new order. */
+     * does which piece of work, and sets `taken_block` and `piece_worker`. Not
+     * allowed with moves or `relabel`. The times equal those of a replay of the
+     * graph that ips_queued_graph_make() makes for the new order. */
     const struct ips_queues *queues;
     bool relabel; /* true: the replay also computes `weight` */
 };
 #define IPS_REPLAY_NO_MEDIUM UINT32_MAX
 
-/* Time of a message of `bytes` bytes between a pair; ask->mtime must be set. */
+/* Returns the time of a message of `bytes` bytes for a pair of machines (an
+ * index in ask->mtime, which must be set). */
 static inline uint64_t ips_replay_mtime_ns(const struct ips_replay_ask *ask,
                                            size_t pair, uint64_t bytes)
 {
@@ -201,8 +204,8 @@ static inline uint64_t ips_replay_mtime_ns(const struct ips_replay_ask *ask,
     return ips_mtime_ns(&one, 0);
 }
 
-/* How long a message of `bytes` bytes occupies its medium; ask->wire[pair] must
- * be set. */
+/* Returns how long a message of `bytes` bytes occupies the medium of a pair of
+ * machines; ask->wire[pair] must be set. */
 static inline uint64_t
 ips_replay_medium_occupancy_ns(const struct ips_replay_ask *ask, size_t pair,
                                uint64_t bytes)
@@ -236,22 +239,23 @@ struct ips_replay {
      * hence the makespan. */
     uint64_t *weight;
     struct ips_replay_chain *chain; /* [chain_count] times of each chain */
-    /* [machine_count + medium_count] time until last_ns without an active
-     * chain, or without a transfer */
+    /* [machine_count + medium_count] for each machine, then each medium: time
+     * before last_ns without an active chain (a transfer) */
     uint64_t *idle_ns;
-    /* [node_count], NULL without locks: for a node that waited for a unit, the
-     * node that gave the unit back; else IPS_NO_NODE. If the RESOURCE arcs into
-     * all nodes that take units are replaced by these, `reach` is the longest
-     * path. */
+    /* [node_count], NULL without locks: for a node that waited for a unit of a
+     * lock, the node that gave the unit back; else IPS_NO_NODE. If the RESOURCE
+     * arcs into all nodes that take units are replaced by these, `reach` is the
+     * longest path. */
     uint32_t *giver;
-    /* Of queues (replay/queue.h), NULL without any: [turns] the block whose
-     * result each turn took; [pieces of lock_queues] the worker of each piece
+    /* Work queues (replay/queue.h); NULL without queues. taken_block [turns]:
+     * the block whose result each turn took. piece_worker [pieces of
+     * lock_queues]: the worker that did each piece.
      */
     uint32_t *taken_block, *piece_worker;
     uint32_t kept_count;  /* number of locks that kept the recorded order */
     unsigned bits;        /* internal times were multiples of 2^-bits ns */
-    uint64_t units_taken; /* units taken of the locks whose order was decided
-                             anew */
+    uint64_t units_taken; /* units taken of locks, without those that kept the
+                             recorded order */
     uint64_t events;      /* completions of work, arrivals that a chain waited
                              for, and units taken */
     uint64_t resources;   /* RESOURCE arcs replayed as recorded although another

@@ -1,13 +1,13 @@
 /*
  * The event loop of the replay. An event is the end of a chain's work, or the
  * arrival for which a blocked chain waits. A message for which no chain waits
- * is no event. Neither is a node without work before it.
+ * is no event, and nor is a node that is reached without work.
  *
  * Before a machine's chains change, the machine is advanced to the event's
  * time, because its rate is valid only until then. The virtual clock advances
  * by as many whole units as fit, and the machine's time by exactly the time of
- * these units (struct rp_machine). The machine's time is then less than one
- * virtual unit before the event. The next advance makes up for this, so
+ * these units (struct rp_machine). So the machine's time may stay behind the
+ * event by less than one virtual unit, which the next advance includes:
  * rounding loses nothing.
  */
 #include "analysis/replay/run.h"
@@ -33,7 +33,8 @@ void rp_schedule_chain(struct rp *r, uint32_t c, uint64_t t)
         rp_tree_set(&r->pending_arrivals, leaf, t, c);
 }
 
-/* ---- the clock of a machine --------------------------------------------- */
+/* ---- a machine's virtual clock --------------------------------------------
+ */
 
 /* Returns the virtual time of the machine's next completion. */
 RP_HOT uint64_t next_completion_virtual_time(const struct rp_machine *m)
@@ -161,7 +162,7 @@ void rp_add_virtual_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
     add_virtual_work_to_machine(r, i, id, w_v, now);
 }
 
-/* Gives chain c w ns of work, from now on. */
+/* Starts w ns of work of chain c on its machine. */
 RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
 {
     r->chain[c].work_ns += w;
@@ -171,8 +172,8 @@ RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
         add_work_to_machine(r, r->chain[c].machine, c, w, now);
 }
 
-/* Removes the completed entry (`hole`) unless new work has replaced it, and
- * recomputes the machine's next event. */
+/* Removes the completed entry of m->active (see `hole`) unless new work has
+ * replaced it, and recomputes the machine's next event. */
 RP_HOT void remove_completed_entry(struct rp *r, struct rp_machine *m,
                                    uint64_t now)
 {
@@ -210,7 +211,7 @@ static void move_chain(struct rp *r, uint32_t c)
         cur->move_node = ask->move[cur->move].node;
 }
 
-/* Returns the time of node i's cross arc if chain c receives it, in units of
+/* Returns how long node i's cross arc takes if chain c receives it, in units of
  * _t. */
 RP_HOT uint64_t cross_arc_time(const struct rp *r, uint32_t c, uint32_t i)
 {
@@ -224,8 +225,8 @@ RP_HOT uint64_t cross_arc_time(const struct rp *r, uint32_t c, uint32_t i)
            << r->bits;
 }
 
-/* Returns true if node `pos` can be reached, because its cross arc is absent or
- * has arrived. Returns false if the chain now waits. */
+/* Returns true if chain c can reach its node `pos` now, because the node's
+ * cross arc is absent or has arrived; else the chain waits from now on. */
 RP_HOT bool cross_arc_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
 {
     const struct ips_graph *g = r->g;
@@ -249,7 +250,8 @@ RP_HOT bool cross_arc_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
     } else if (r->arrive[i] < RP_UNKNOWN) {
         t = rp_medium_arrival_time(r, i);
     } else {
-        r->arrive[i] |= 1; /* tells rp_finish_transfer() that a chain waits */
+        /* low bit: tells rp_finish_transfer() that a chain waits */
+        r->arrive[i] |= 1;
         return false;
     }
     if (t <= now)
@@ -296,14 +298,13 @@ static void wake_waiting_chains(struct rp *r, uint64_t list, uint64_t now)
     }
 }
 
-/* Chains take turns, and each has its own position in all columns: too many
- * streams for the hardware prefetcher. So prefetch the columns some nodes after
- * i. */
+/* Prefetches the columns some nodes after i. Chains take turns, each at its own
+ * position in all columns, which is too much for the hardware prefetcher. */
 RP_HOT void prefetch_nodes_after(const struct rp *r, uint32_t i)
 {
     const struct ips_graph *g = r->g;
-    size_t ahead = (size_t)i + AHEAD; /* may be after the end of the array: a
-                                         prefetch is only a hint */
+    /* may be beyond the array, because a prefetch is only a hint */
+    size_t ahead = (size_t)i + AHEAD;
     __builtin_prefetch(&g->w[ahead]);
     __builtin_prefetch(&g->xlen[ahead]);
     __builtin_prefetch(&g->xpred[ahead]);

@@ -34,21 +34,22 @@ struct rp_chain {
     uint64_t done_t;    /* when the work of the current arc was done */
     uint64_t ran_t; /* when the chain last finished work on a core with turns */
     uint64_t want_w; /* ns of work that the chain will do when it gets a core */
-    uint64_t work_ns;    /* ns of work done on `machine`, not yet in run_ns */
+    /* ns of work on `machine` that is not yet added to run_ns */
+    uint64_t work_ns;
     uint64_t blocked_ns; /* time that the chain waited for cross arcs */
 };
 
 /* A machine, medium or core. The virtual clock advances by dv units while the
- * time advances by exactly dv * num / den; t0 + rem / den is the time at which
- * the virtual clock was v0. */
+ * time advances by exactly dv * num / den; t0 + rem / den is the time (_t) at
+ * which the virtual clock was v0. */
 struct rp_machine {
     struct rp_tree
         active; /* active chains by (virtual time of completion, chain); for a
                    medium the receiving nodes of its transfers */
     uint32_t count; /* number of active chains, including the entry that `hole`
                        marks */
-    bool hole;      /* the first entry of `active` has completed, and is to be
-                       replaced or removed */
+    bool hole; /* the first entry of `active` has completed; new work replaces
+                  it, else it is removed */
     /* the machine as given in the request, ratios in lowest terms */
     struct ips_replay_machine is;
     uint64_t num, den; /* num depends on the current `count`; den only on the
@@ -56,7 +57,7 @@ struct rp_machine {
     unsigned shift;    /* den == 1 << shift, or RP_NO_SHIFT */
     uint64_t v0, t0, rem;
     uint64_t label_t; /* time of the event to which the machine was last
-                         advanced, >= t0 */
+                         advanced; >= t0 */
     uint64_t next_t0, next_rem;  /* time of the next completion: next_t0 +
                                     next_rem / den */
     uint64_t idle_t, idle_since; /* total time without an active chain; start of
@@ -69,7 +70,7 @@ struct rp_machine {
     uint64_t resume_t;    /* if stopped: when the loads' turn ends */
     uint64_t empty_since; /* since when the core has had no chain; RP_NEVER if
                              it has already tried to pull one */
-    uint32_t of;          /* number of the machine to which the core belongs */
+    uint32_t of;          /* number of the machine to which this core belongs */
     bool is_stopped;
 };
 
@@ -79,11 +80,11 @@ struct rp_lock {
     uint32_t free;
     uint32_t first, last; /* first and last waiting chain, or RP_NO_CHAIN */
     uint32_t giver;       /* the last node that gave a unit back */
-    bool due;             /* the lock is in rp.due */
+    bool due;             /* true: the lock is listed in rp.due */
 };
 
 /* The token bucket of a medium: saved_t is the transfer time that the medium
- * had saved up at time at_t. It saves more as long as it is idle. */
+ * had saved up at time at_t. The medium saves more as long as it is idle. */
 struct rp_bucket {
     uint64_t saved_t, at_t;
 };
@@ -108,8 +109,8 @@ struct rp {
      * machine, by (time, machine); its leaf is the machine's number. */
     struct rp_tree pending_arrivals;
     struct rp_tree completions;
-    uint32_t arrived; /* leaf of the arrival being processed, to be replaced or
-                         removed, or RP_NO_LEAF */
+    uint32_t arrived; /* leaf in pending_arrivals of the arrival being
+                         processed, for reuse or removal; RP_NO_LEAF: none */
     uint32_t *ready;  /* chains whose node can be reached now */
     uint32_t ready_count;
     uint32_t busy; /* machine whose completion is being processed, or
@@ -124,18 +125,20 @@ struct rp {
      * _t; RP_UNKNOWN until this is known, with the low bit set if a chain waits
      * for the message; 0: no medium carries it */
     uint64_t *arrive;
-    uint32_t *sends_next; /* [nodes] next receive of the same send */
-    uint32_t *sends;      /* [nodes] first receive of a send, or IPS_NO_NODE */
-    bool no_memory;       /* out of memory: the replay is given up */
+    /* [nodes] next node that receives from the same send */
+    uint32_t *sends_next;
+    uint32_t *sends; /* [nodes] first node that receives from this send, or
+                        IPS_NO_NODE */
+    bool no_memory;  /* out of memory: the replay is given up */
     /* The next members are for replay/lock.c; the pointers are NULL without
      * locks. */
     uint32_t *lock_at; /* [nodes] 0: no lock event; 2 * lock + 1: takes a unit;
-                          2 * lock + 2: gives one back */
+                          2 * lock + 2: gives a unit back */
     struct rp_lock *lock;
     const bool *order_kept; /* [locks] true: the lock keeps the recorded order
                                and is not in lock_at */
     uint32_t *due;          /* locks that have both free units and waiters */
-    uint32_t *had_unit;     /* scratch: chains that got a unit in this round of
+    uint32_t *had_unit;     /* scratch: chains that got a unit in this call of
                                rp_grant_free_units() */
     uint32_t due_count;
     struct rp_queues *queues; /* state of replay/queue.c; NULL: no queues */
@@ -146,8 +149,8 @@ struct rp {
                                       turns */
     uint32_t *core_of; /* [machines] first core of each, or RP_NO_CORE; NULL if
                           none has turns */
-    uint32_t *placing; /* chains that get a core after the other events of this
-                          moment */
+    uint32_t *placing; /* chains that get a core after all other events of the
+                          current time */
     uint32_t place_count;
     uint64_t now; /* time of the current or the last event */
 };
@@ -209,8 +212,7 @@ int rp_media_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_media_release(struct rp *r);
 /* Starts the transfers of the messages that node x sends, when x is reached. */
 void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now);
-/* Whether the message of node i, for which chain c waits, goes through a
- * medium. */
+/* Whether a medium carries the message that node i receives. */
 static inline bool rp_arrives_through_medium(const struct rp *r, uint32_t i)
 {
     return r->media && r->arrive[i] != 0;
@@ -223,15 +225,16 @@ static inline uint64_t rp_medium_arrival_time(const struct rp *r, uint32_t i)
     uint64_t t = r->arrive[i];
     return t == 1 ? 0 : t;
 }
-/* Handles the end of the transfer of the message to node `i` over a medium. */
+/* Handles the end of a transfer over a medium: schedules the arrival of the
+ * message at node i. */
 void rp_finish_transfer(struct rp *r, uint32_t i, uint64_t now);
 
 /* ---- replay/lock.c ---- */
 
 int rp_locks_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_locks_release(struct rp *r);
-/* Whether node i takes a unit of a lock. rp_gives_lock_unit() returns whether
- * it gives one back. */
+/* Whether node i takes a unit of a lock; rp_gives_lock_unit(): whether it gives
+ * a unit back. */
 static inline bool rp_takes_lock_unit(const struct rp *r, uint32_t i)
 {
     return r->lock_at && (r->lock_at[i] & 1);
@@ -244,10 +247,11 @@ static inline bool rp_gives_lock_unit(const struct rp *r, uint32_t i)
  * are sorted by the time at which their work was done (`done_t`). */
 void rp_wait_for_lock(struct rp *r, uint32_t c);
 void rp_return_lock_unit(struct rp *r, uint32_t i);
-/* One round: grants free units to the waiters, which then continue. */
+/* Grants the free units of all locks in rp.due to their waiters, and continues
+ * those chains. They may free units again, so the event loop repeats this. */
 void rp_grant_free_units(struct rp *r);
-/* Marks in `kept` the locks that have waiters; returns how many were newly
- * marked. */
+/* Marks in `kept` (locks that keep the recorded order) the locks that have
+ * waiters. Returns how many were newly marked. */
 uint32_t rp_mark_awaited_locks(const struct rp *r, bool *kept);
 
 /* ---- replay/queue.c ---- */
@@ -255,26 +259,28 @@ uint32_t rp_mark_awaited_locks(const struct rp *r, bool *kept);
 int rp_queues_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_queues_release(struct rp *r);
 void rp_queues_init_state(struct rp *r);
-/* Whether a piece of work begins at node i, as recorded. */
+/* Whether a piece of work (of a work queue) begins at node i in the recorded
+ * chain. */
 bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
-/* Called when chain c, which takes part in a queue, is at the end of a piece.
- * Returns the node where the chain continues, or IPS_NO_NODE if it has to
- * wait. */
+/* Called when chain c, a dispatcher or worker of a work queue, has finished a
+ * piece. Returns the node where the chain continues, or IPS_NO_NODE if it has
+ * to wait. */
 uint32_t rp_queue_next_node_or_wait(struct rp *r, uint32_t c);
-/* Returns the chain that receives at node i in the replay. Valid only when the
- * message is sent. */
+/* Returns the chain that executes the receive node i in the replay. Valid from
+ * the time the message is sent: before, the worker may not be chosen yet. */
 uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i);
-/* Returns the block whose result begins to arrive with the message of node i,
- * or IPS_QUEUE_NONE. */
+/* Returns the block whose result begins to arrive with the message that node i
+ * sends, or IPS_QUEUE_NONE. */
 uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i);
 /* If node i sends a result, schedules the result's arrival at the
  * dispatcher; called when i is reached. */
 void rp_schedule_result_of_node(struct rp *r, uint32_t i, uint64_t now);
 /* Schedules the arrival of block b's result at t. */
 void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t);
-/* Handles the arrival of block b's result. */
+/* Adds block b's result, which has arrived, to the results that the dispatcher
+ * can take. */
 void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now);
-/* One round: each dispatcher that may take a result takes one. */
+/* Lets each dispatcher that may take a result take one. */
 void rp_queue_take_results(struct rp *r);
 /* Called when chain c got `lock`. If c is a worker of that lock's queue, it
  * continues with the queue's next piece. */
@@ -286,30 +292,33 @@ static inline uint32_t rp_receiving_chain(const struct rp *r, uint32_t i)
 
 /* ---- replay/core.c ---- */
 
-/* Counts the cores of machines that have turns: sets `core_of`, first_core and
- * end_core. Called before `machine` is allocated. */
+/* Gives numbers to the cores of machines that have turns: sets core_of,
+ * first_core and end_core. Called before `machine` is allocated. */
 int rp_cores_assign_numbers(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 int rp_cores_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_cores_release(struct rp *r);
-/* Sets the cores up from their machines; all are empty. */
+/* Initialises the cores from their machines; no core has a chain yet. */
 void rp_cores_init_from_machines(struct rp *r);
 /* Starts the cores' first turns; `bits` must be known. */
 void rp_cores_start_first_turns(struct rp *r);
-/* Returns the longest time that `total` ns of work may take on machine m's
- * cores. */
+/* Returns the longest time in ns that `total` ns of work may take on machine
+ * m's cores; 0 if machine m has no turns. */
 ips_u128 rp_cores_bound_time_of_work(const struct rp *r, uint32_t m,
                                      uint64_t total);
-/* Gives w ns of work to chain c, which is on a machine with turns. */
+/* Gives w ns of work to chain c, which is on a machine with turns: at once if
+ * it keeps its core, else when it gets a core (`placing`). */
 void rp_cores_add_work_or_place_later(struct rp *r, uint32_t c, uint64_t w,
                                       uint64_t now);
-/* Updates the counts of core i after a chain has left it. */
+/* Updates core i and its machine after a chain has left the core: count of
+ * chains, start of idle time. */
 void rp_cores_account_departure(struct rp *r, uint32_t i, uint64_t now);
-/* Computes the next event of core i after a change. */
+/* Recomputes the next event of core i after its chains, load or turn changed.
+ */
 void rp_cores_update_next_event(struct rp *r, uint32_t i);
 /* If the next event of core i is the end of a turn or another event that is no
  * completion, handles it and returns true. */
 bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now);
-/* Assigns cores to the chains in `placing`. */
+/* Assigns cores to the chains in rp.placing. */
 void rp_cores_place_waiting_chains(struct rp *r);
 void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now);
 
@@ -331,13 +340,16 @@ void rp_continue_chain(struct rp *r, uint32_t c, uint64_t now);
  * ready. */
 void rp_continue_ready_chains(struct rp *r, uint64_t now);
 
-/* Schedules chain c to continue at t, when what it waits for arrives. */
+/* Schedules chain c to continue at time t, when the message or other arc for
+ * which it waits arrives. */
 void rp_schedule_chain(struct rp *r, uint32_t c, uint64_t t);
-/* Adds work of w_v for `id` to machine i, from now on. */
+/* Adds w_v units of work, from now on, to machine (medium, core) i, for chain
+ * (or receiving node) `id`. */
 void rp_add_virtual_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
                          uint64_t now);
 
-/* Runs until all chains have ended, or until a cycle stalls the rest. */
+/* Runs the replay until all chains have ended, or until waits that nothing can
+ * end stall the rest. */
 void rp_run_event_loop(struct rp *r);
 
 #endif

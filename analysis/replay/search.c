@@ -39,7 +39,8 @@ static bool comes_before(const struct search *s, const struct ips_search_map *a,
     return false;
 }
 
-/* Inserts a new map into the list of the best maps if it is good enough. */
+/* Inserts a copy of a new map into the list of the `top` best maps if it is
+ * good enough. */
 static int insert_best_map(struct search *s, uint32_t *map,
                            uint64_t makespan_ns, struct ips_err *err)
 {
@@ -64,7 +65,8 @@ static int insert_best_map(struct search *s, uint32_t *map,
     return 0;
 }
 
-/* Evaluates `map`, which must be canonical and new. */
+/* Asks the caller for the value of `map`, which must be canonical and new, and
+ * decides whether the search ends (SEARCH_STOP). */
 static int evaluate_map(struct search *s, uint32_t *map,
                         struct ips_placement_value *worth, struct ips_err *err)
 {
@@ -122,8 +124,8 @@ static uint32_t next_machine_for_item(const struct search *s, uint32_t item,
 }
 
 /* Sets s->map to the first canonical map (`first`) or to the one after the
- * current s->map. Returns false if there is none. s->users must not change
- * between calls. */
+ * current s->map. Returns false if there is none. s->users (items on each
+ * machine) must not change between calls. */
 static bool advance_to_next_canonical_map(struct search *s, bool first)
 {
     uint32_t i = first ? 0 : s->items - 1, from = 0;
@@ -149,7 +151,7 @@ static bool advance_to_next_canonical_map(struct search *s, bool first)
     }
 }
 
-/* Whether there are few enough maps to try all. */
+/* Whether there are few enough maps to try them all. */
 static bool can_try_all_maps(struct search *s)
 {
     uint64_t count = 0;
@@ -177,7 +179,8 @@ static int evaluate_all_maps(struct search *s, struct ips_err *err)
 static void make_canonical(struct search *s, const uint32_t *map)
 {
     memset(s->renamed, 0xff, s->machines * sizeof(*s->renamed));
-    /* users[class]: the lowest machine of the class that is not used yet */
+    /* users[class]: the lowest machine of the class of like machines that is
+     * not used yet */
     for (uint32_t m = 0; m < s->machines; m++)
         s->users[m] = m;
     for (uint32_t i = 0; i < s->items; i++) {
@@ -367,8 +370,9 @@ static int init_search(struct search *s, struct ips_err *err)
                            s->items, s->machines);
     list_free_items_by_weight(s);
     memset(s->next, 0xff, machines * sizeof(*s->next));
-    /* Links the machines of each class in ascending order. `renamed` is scratch
-     * here: renamed[class] is the last machine of the class so far. */
+    /* Links the machines of each class of like machines in ascending order.
+     * `renamed` is scratch here: renamed[class] is the last machine of the
+     * class so far. */
     for (uint32_t m = 0; m < s->machines; m++) {
         uint32_t class = s->ask->alike ? s->ask->alike[m] : m;
         s->before[m] = class == m ? IPS_SEARCH_FREE : s->renamed[class];

@@ -1,9 +1,10 @@
 /*
  * Placement search: finds on which machine to run each item (process) of a
- * program so that the program ends soonest. The search asks the caller for the
- * value of each new map, once. So it needs no graph, and it accounts for
- * everything that the caller's replay accounts for. ips_search_bound() computes
- * from the graph alone a bound that no map can beat.
+ * program so that the program ends soonest. A map assigns each item to a
+ * machine. The search asks the caller once for the value of each new map. So it
+ * needs no graph, and its results are as precise as the caller's replay.
+ * ips_search_bound() computes from the graph alone a bound that no map can
+ * beat.
  *
  * If the number of maps does not exceed the allowed evaluations (nor 2^24), all
  * are tried and the result is optimal. Else a local search starts from several
@@ -12,8 +13,8 @@
  * makespan, or keeps the makespan and improves the second measure. Then it
  * changes the best map at random and continues from there.
  *
- * Machines that are alike in everything on which a map's value depends are
- * interchangeable: of several maps that differ only by such an exchange, the
+ * Machines that are alike in everything that affects a map's value are
+ * interchangeable: of maps that differ only by exchanging such machines, the
  * search tries one.
  *
  * Deterministic: the same request gives the same answer, unless `progress`
@@ -31,8 +32,9 @@
 
 struct ips_placement_value {
     uint64_t makespan_ns;
-    uint64_t second; /* at equal makespan the lesser is better; for example the
-                        sum of the times at which the chains ended */
+    uint64_t second; /* of maps with equal makespan the one with the lesser
+                        value is better; for example the sum of the times at
+                        which the chains ended */
 };
 
 struct ips_search_ask {
@@ -42,8 +44,8 @@ struct ips_search_ask {
     const uint32_t *fixed;  /* [item_count] machine, or IPS_SEARCH_FREE; NULL:
                                all are free */
     const uint32_t *start_map; /* [item_count] a map to start from, or NULL */
-    /* [machine_count] true: the machine is only for items fixed to it; NULL:
-     * none. */
+    /* [machine_count] true: the machine is only for items fixed to it; NULL: no
+     * machine is closed. */
     const bool *closed;
     /* [machine_count] the lowest machine that is like this one, or this one if
      * none is lower; NULL: no two are alike. */
@@ -53,8 +55,9 @@ struct ips_search_ask {
     uint64_t bound_ns;        /* makespan that no map can beat; 0: unknown */
     uint64_t evaluations;     /* greatest number of evaluations, at least 1 */
     uint64_t seed;
-    uint32_t top;    /* number of maps wanted, 1 to IPS_SEARCH_TOP_MAX */
-    bool local_only; /* use local search even if all maps could be tried */
+    uint32_t top; /* number of maps wanted, 1 to IPS_SEARCH_TOP_MAX */
+    /* true: use local search even if all maps could be tried */
+    bool local_only;
     int (*value)(void *ctx, const uint32_t *map,
                  struct ips_placement_value *out, struct ips_err *err);
     /* Called after each evaluation; may be NULL. False: stop the search. */
@@ -65,7 +68,8 @@ struct ips_search_ask {
 enum ips_search_end {
     IPS_SEARCH_ALL,     /* every map was tried: the result is optimal */
     IPS_SEARCH_BOUND,   /* the bound was reached: the result is optimal */
-    IPS_SEARCH_SETTLED, /* the last restarts found no new map */
+    IPS_SEARCH_SETTLED, /* local search ended: its last starts found no new map
+                         */
     IPS_SEARCH_BUDGET,  /* the allowed evaluations are used up */
     IPS_SEARCH_STOPPED, /* `progress` returned false */
 };
@@ -77,11 +81,12 @@ struct ips_search_map {
 };
 struct ips_placement_search {
     struct ips_search_map *best; /* different maps, best first */
-    uint32_t count; /* number of maps, at most `top`; 0 if the search stopped at
-                       once */
+    uint32_t count; /* number of maps, at most `top`; 0 if the search stopped
+                       before the first evaluation */
     enum ips_search_end end;
     uint64_t evaluations;
-    uint64_t starts; /* starts of the local search; 0: all maps were tried */
+    uint64_t starts; /* number of maps from which local search started; 0: all
+                        maps were tried */
 };
 
 /* Runs the search. IPS_E_USAGE: an invalid request; IPS_E_LIMIT: a limit above
@@ -106,8 +111,8 @@ struct ips_search_bound {
 };
 /* Computes the bounds. `ask` gives the machines, loads and message times. It
  * must have no moves; its map is not used, and its media are ignored. `item`
- * [g->chain_count]: item of each chain. `of`: the search's items, and which
- * machines they may use. Takes O((nodes + chains * machines) + machines^2)
+ * [g->chain_count]: item of each chain. `of` has the search's items, and the
+ * machines that they may use. Takes O((nodes + chains * machines) + machines^2)
  * and the memory of three numbers a node. */
 int ips_search_bound(const struct ips_graph *g,
                      const struct ips_scenario *scenario,

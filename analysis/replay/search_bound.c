@@ -1,5 +1,6 @@
-/* Bounds that no placement can beat. Internal times are in units of 2^-8 ns,
- * rates in units of 2^-20. Every rounding lowers the bound. */
+/* Lower bounds of the makespan that no placement can beat. Internal times are
+ * in units of 2^-8 ns, rates in units of 2^-20. Every rounding makes the bound
+ * lower, so it stays valid. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ struct bound {
     const struct ips_search_ask *of;
     const uint32_t *item; /* [chains] item of each chain */
     bool *there; /* [machines] true: at least one item may run on the machine */
-    struct ips_ratio *load; /* [machines] the machine's least load */
+    /* [machines] the machine's least load at any time */
+    struct ips_ratio *load;
     /* Lines whose least value is at or below every message time: `near` for
      * messages within a machine, `all` for all pairs of machines. */
     struct ips_mtime *near, *all;
@@ -32,8 +34,8 @@ struct bound {
 };
 
 /* Returns the work per time of `k` chains together on machine m, which has n
- * cores and load b, rounded up: speed * k * min(1, n / (k + b)). It grows with
- * k. */
+ * cores and load b, rounded up: speed * k * min(1, n / (k + b)). The result
+ * grows with k. */
 static uint64_t rate_of_chains_on_machine(const struct bound *b, uint32_t m,
                                           uint64_t k)
 {
@@ -101,8 +103,9 @@ static bool is_line_at_or_above(const struct ips_mtime *a,
            a->scale_num == b->scale_num && a->scale_den == b->scale_den;
 }
 
-/* Adds the message time of a pair of machines to the list if it may be the
- * least for some length. Removes entries that the new one makes superfluous. */
+/* Adds `way`, the message time of a pair of machines, to the list if it may be
+ * the least for some length. Removes entries that the new one makes
+ * superfluous. */
 static void add_message_line_if_lower(struct ips_mtime *ways, uint32_t *count,
                                       const struct ips_mtime *way)
 {
@@ -205,8 +208,8 @@ static uint64_t ns_to_internal_units(uint64_t ns)
     return ns > UINT64_MAX >> BITS ? UINT64_MAX : ns << BITS;
 }
 
-/* Sets the weights of chain c's arcs, at the best rate, and its message times.
- * Adds up its work. */
+/* Sets the weights of chain c's arcs, at the rate of the best machine, and the
+ * least times of its messages. Adds the chain's work to that of its item. */
 static void fill_chain_weights(struct bound *b, uint32_t c)
 {
     const struct ips_graph *g = b->g;
@@ -391,7 +394,8 @@ static bool has_same_load_changes(const struct ips_replay_ask *ask, uint32_t a,
     }
 }
 
-/* Whether two pairs have equal message times and share the same medium. */
+/* Whether two pairs of machines have equal message times and the same medium.
+ */
 static bool are_pairs_alike(const struct ips_replay_ask *ask, size_t x,
                             size_t y)
 {

@@ -5,7 +5,7 @@
 
 #include "analysis/replay/search_run.h"
 
-/* the search ends after this many starts in a row that found no new map */
+/* local search ends after this many successive starts without a new map */
 #define STALE_STARTS 64
 #define ONE_MACHINE_STARTS 4
 
@@ -27,8 +27,8 @@ static bool is_better_value(const struct ips_placement_value *a,
 
 /* ---- local search ------------------------------------------------------- */
 
-/* Moves the item to the best machine, if one is better than its current
- * machine. */
+/* Moves the item to the machine that gives the best map, if that map is better
+ * than the current one. Sets *better to whether it moved. */
 static int move_item_to_best_machine(struct search *s, uint32_t item,
                                      bool *better, struct ips_err *err)
 {
@@ -129,8 +129,8 @@ static void reset_map_to_fixed_items(struct search *s, uint32_t otherwise)
     }
 }
 
-/* Starts from the map that results if the heaviest items are placed first, each
- * where its machine's work would end soonest. */
+/* Runs the local search from the map in which the items, heaviest first, are
+ * each placed on the machine that would then finish its work soonest. */
 static int start_with_heaviest_first(struct search *s, struct ips_err *err)
 {
     uint64_t *work = calloc(s->machines, sizeof(*work));
@@ -157,8 +157,9 @@ static int start_with_heaviest_first(struct search *s, struct ips_err *err)
     return improve_map_to_local_optimum(s, err);
 }
 
-/* Starts from maps with all free items on one machine: machines of greatest
- * capacity first, one of each class of like machines. */
+/* Runs the local search from maps with all free items on one machine, the
+ * machines of greatest capacity first, and one of several machines that are
+ * alike. */
 static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
 {
     uint8_t *tried = calloc(s->machines, 1);

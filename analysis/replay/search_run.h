@@ -20,16 +20,18 @@ struct search {
     uint32_t *order;  /* [free_count] free items, heaviest first */
     uint32_t *before; /* [machines] the next lower machine of the same class
                          (alike), or IPS_SEARCH_FREE */
-    uint32_t *next;  /* [machines] the next higher machine of the same class, or
-                        IPS_SEARCH_FREE */
-    uint32_t *users; /* [machines] scratch of next_map() and
-                        make_canonical() */
+    uint32_t *next; /* [machines] the next higher machine of the same class, or
+                       IPS_SEARCH_FREE */
+    /* [machines] scratch: number of items on each machine while all maps are
+     * listed; also used by make_canonical() */
+    uint32_t *users;
     uint32_t *renamed; /* [machines] scratch of several functions */
-    uint32_t *canon;   /* [items] scratch: a map in canonical form */
+    uint32_t *canon;   /* [items] scratch: a map in canonical form (see
+                          may_place_item_on()) */
     uint32_t *map;     /* [items] the current map */
-    struct ips_placement_value worth;  /* worth of the current map */
-    struct ips_placement_value *known; /* [known_capacity] worth of the maps
-                                       that were evaluated */
+    struct ips_placement_value worth; /* value of the current map */
+    /* [known_capacity] values of the maps that were evaluated */
+    struct ips_placement_value *known;
     uint16_t *maps; /* [known_capacity * items] the maps that were evaluated, in
                        canonical form */
     uint32_t known_count, known_capacity;
@@ -50,14 +52,15 @@ static inline uint32_t search_fixed_machine_of(const struct search *s,
     return s->ask->fixed ? s->ask->fixed[item] : IPS_SEARCH_FREE;
 }
 
-/* Sets *worth to the worth of s->map. Evaluates the map only if it is new. May
+/* Sets *worth to the value of s->map. Evaluates the map only if it is new. May
  * return SEARCH_STOP. */
 int search_evaluate_current_map(struct search *s,
                                 struct ips_placement_value *worth,
                                 struct ips_err *err) IPS_MUST_USE;
 
-/* Runs the local search from all its start maps until something ends it;
- * sets out->end to IPS_SEARCH_SETTLED if nothing else did. */
+/* Runs the local search from its start maps, then from random changes of the
+ * best map. Sets out->end to IPS_SEARCH_SETTLED if it ends because no new map
+ * is found. */
 int search_local(struct search *s, struct ips_err *err) IPS_MUST_USE;
 
 #endif

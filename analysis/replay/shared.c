@@ -31,7 +31,7 @@ static int make_tables(const struct ips_graph *g,
     if (!t->machine || !t->medium || (ask->least_ns && !t->mtime))
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu machines", n);
     for (size_t m = 0; m < n; m++) {
-        /* More cores than chains, so no chain waits for a core. */
+        /* There are more cores than chains, so no chain waits for a core. */
         t->machine[m].cores =
             ips_min_u32(g->chain_count + 1, IPS_REPLAY_CORES_MAX);
         t->medium[m * n + m] = IPS_REPLAY_NO_MEDIUM;
@@ -41,8 +41,8 @@ static int make_tables(const struct ips_graph *g,
     return 0;
 }
 
-/* Subtracts least_ns from the message times in the graph; the table `mtime`
- * adds it again. */
+/* Subtracts least_ns (the time of an empty message) from the message times in
+ * the graph, because the replay adds it from the table `mtime`. */
 static void subtract_least_ns(struct ips_graph *g,
                               const struct ips_cross_arc_weighting *arcs,
                               const struct ips_shared_medium_ask *ask)
@@ -60,8 +60,9 @@ static void subtract_least_ns(struct ips_graph *g,
     }
 }
 
-/* Adds up the parts of the path by kind. Walks back from the replay's end; at
- * each node it follows the arc that arrived later. */
+/* Adds up the time of the path by kind (computation, message, external). Walks
+ * back from the replay's end; at each node it follows the arc that arrived
+ * later. */
 static void sum_path_by_kind(const struct ips_graph *g,
                              const struct ips_cross_arc_weighting *arcs,
                              const struct ips_replay *r,

@@ -9,8 +9,8 @@
  * message. Messages within a machine do not share it.
  *
  * The result is never below the longest path, since no transfer becomes faster.
- * Otherwise it is not monotone: any change of a time may change which transfers
- * overlap. Pure. Source: DRO-1, DRO-5.
+ * But a shorter time somewhere may lengthen the result, because it changes
+ * which transfers overlap. Pure. Source: DRO-1, DRO-5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_SHARED_H
 #define IPS_ANALYSIS_REPLAY_SHARED_H
@@ -22,8 +22,8 @@ struct ips_shared_medium_ask {
     const uint32_t *map; /* [chain_count] machine of each chain */
     /* [machine_count * machine_count], from machine f to machine t at index
      * f * machine_count + t. If set, xlen of the graph's DATA arcs is in ns,
-     * and least_ns is the part of it that an empty message takes. NULL: xlen
-     * is in bytes, and the scenario's message time applies. */
+     * and least_ns is the time that an empty message takes of it. NULL: xlen is
+     * in bytes, and the scenario's message time applies. */
     const uint64_t *least_ns;
 };
 
@@ -31,8 +31,8 @@ struct ips_shared_medium_path {
     uint64_t end_ns; /* when the last END, or the scenario's goal, is reached */
     uint64_t busy_ns; /* time during which at least one transfer was in
                          progress */
-    /* the parts of the path, which add up to end_ns (rounded up to ns where
-     * transfers overlapped), and the number of its messages */
+    /* time of the path by kind, which adds up to end_ns (rounded up to ns where
+     * transfers overlapped), and the number of messages on the path */
     uint64_t compute_ns, message_ns, external_ns, messages;
 };
 

@@ -22,15 +22,16 @@
 
 struct rp_item {
     uint64_t key;
-    uint64_t who; /* id in the high half, leaf in the low half: decides between
-                     equal keys */
+    uint64_t who; /* id in the high half, leaf in the low half; orders items
+                     with equal keys */
 };
 struct rp_tree {
     struct rp_item *at; /* [2 * capacity]; at[1] is the first item, at[capacity
                            + k] is leaf k */
     uint32_t capacity;  /* number of leaves: a power of two, at least 1 */
     uint32_t used;      /* leaves that were ever used */
-    uint32_t free_leaf; /* freed leaves, linked by their `who` */
+    uint32_t free_leaf; /* first freed leaf; an empty leaf's id is the next
+                           freed leaf */
 };
 #define RP_NO_LEAF UINT32_MAX
 
@@ -54,7 +55,7 @@ static inline ips_u128 rp_item_as_u128(const struct rp_item *i)
     return (ips_u128)i->key << 64 | i->who;
 }
 
-/* Sets leaf `leaf` to (key, id). */
+/* Sets leaf `leaf` to (key, id) and updates the inner nodes above it. */
 static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
                                uint32_t id)
 {
@@ -83,10 +84,12 @@ static inline void rp_tree_free_leaf(struct rp_tree *t, uint32_t leaf)
     t->free_leaf = leaf;
 }
 
-/* Makes an empty tree. False: out of memory. */
+/* Makes an empty tree with at least `room` leaves. Returns false if out of
+ * memory. */
 bool rp_tree_init(struct rp_tree *t, uint32_t room);
 void rp_tree_release(struct rp_tree *t);
-/* Doubles the capacity. False: out of memory; the tree is unchanged. */
+/* Doubles the capacity. If out of memory, returns false and leaves the tree
+ * unchanged. */
 bool rp_tree_double_capacity(struct rp_tree *t);
 
 /* Returns an empty leaf, or RP_NO_LEAF if out of memory. */

@@ -23,8 +23,8 @@ struct ips_arc_share {
 };
 struct ips_features {
     uint32_t count;
-    const uint32_t *chain; /* [chain_count] feature of the rest of the chain's
-                              arcs, or IPS_NO_FEATURE */
+    const uint32_t *chain; /* [chain_count] feature of the time of the chain's
+                              arcs that no share covers, or IPS_NO_FEATURE */
     const uint64_t *first; /* [node_count + 1] index of the first share of each
                               node's chain arc; NULL: there are no shares */
     const struct ips_arc_share *arc_share; /* [first[node_count]] the shares of

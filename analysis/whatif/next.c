@@ -48,7 +48,7 @@ struct search {
     uint64_t group_count, group_cap;
     struct ips_idmap longer; /* (group, label) -> the group that has the label
                                 before the labels of `group` */
-    struct ips_idmap met;    /* set of the pairs (node, group) met */
+    struct ips_idmap met;    /* set of the pairs (node, group) that walks met */
     struct ips_idmap joined; /* SET: (group, label) -> the set with the label
                                 added */
     uint64_t bytes, limit;

@@ -50,7 +50,8 @@ struct ips_next_ask {
 struct ips_next_path {
     uint64_t ns;
     uint32_t end; /* the END of the path */
-    /* [label_count] labels from the start of the path to its end */
+    /* [label_count] labels from the start of the path to its end; with SET in
+     * ascending order */
     uint32_t *label;
     uint32_t label_count;
     struct ips_path path; /* the longest path of the group */

@@ -1,8 +1,8 @@
 /*
- * Each chain runs until it needs a node that is not done, then waits on that
- * node. During the first half (order_all_chains) `slot` is used for the waiting
- * chains of nodes that are not done: the first chain's number, the others
- * linked by chain.
+ * A chain's nodes are ordered until one has a cross arc from a node that is not
+ * ordered yet (DONE); then the chain waits on that node. In order_all_chains()
+ * the array `slot` serves as list heads: slot[i] is the first chain that waits
+ * on node i, and `next` links the others.
  */
 #include "analysis/whatif/order.h"
 
@@ -19,7 +19,7 @@ struct maker {
     struct ips_cross_arc_weighting arcs;
     struct ips_computation_order *out;
     uint64_t run_cap;
-    uint32_t *pos;   /* [chain_count] next node */
+    uint32_t *pos;   /* [chain_count] next node to order */
     uint32_t *next;  /* [chain_count] next chain that waits on the same node */
     uint32_t *ready; /* stack of chains that can continue, each at most once */
     uint32_t ready_count;

@@ -8,8 +8,8 @@
 
 #include "common/types.h"
 
-/* Keeps SPARE * `top` candidates of each length, because more expensive
- * sequences later replace most of them. */
+/* At least SPARE * `top` candidates of each length are kept, because
+ * choose_sequences() leaves out those that repeat or are part of others. */
 #define SPARE 8u
 
 struct keyed {

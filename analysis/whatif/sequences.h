@@ -24,7 +24,8 @@
 #define IPS_SEQUENCE_LONGEST 8u
 
 struct ips_step {
-    /* number that identifies what the step does; neighbours differ */
+    /* number that identifies what the step does; two successive steps have
+     * different numbers */
     uint32_t what;
     uint64_t ns;     /* duration of the step */
     uint64_t gap_ns; /* ns between the previous step and this one */

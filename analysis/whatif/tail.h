@@ -1,8 +1,8 @@
 /*
- * TAIL(v): the longest path from a node to an END, which is EST computed
- * backwards. It gives every arc a slack, the time by which this arc alone may
- * grow before the longest path grows: slack(u -> v) = t_max - EST(u) - w -
- * TAIL(v) >= 0.
+ * TAIL(v) is the length of the longest path from node v to an END: EST computed
+ * backwards. From it follows the slack of every arc, the time by which this arc
+ * alone may grow before the longest path grows: slack(u -> v) = t_max - EST(u)
+ * - w - TAIL(v) >= 0.
  *
  * The slack is 0 exactly on longest paths. EST + TAIL <= t_max, with equality
  * exactly at critical nodes. Integers throughout; O(nodes), no recursion, 8

@@ -36,7 +36,7 @@ uint64_t ips_scale_by_ppm(uint64_t ns, uint32_t ppm)
     return ns / 1000000u * ppm + ns % 1000000u * ppm / 1000000u;
 }
 
-/* Subtracts, in each scenario, the time that its edits save of `ns` of a
+/* Subtracts from the value of each scenario what its edits save of `ns` ns of a
  * feature. */
 static void subtract_savings(const struct pass *p, uint32_t feature,
                              uint64_t ns, struct scenarios *a)
@@ -280,8 +280,9 @@ static int compare_by_value_descending(const void *a, const void *b)
     return (p->index > q->index) - (p->index < q->index);
 }
 
-/* Computes all bounds without a pass, by the same sum as
- * run_changes_in_one_pass(), and sorts them into `by`, greatest first. */
+/* Computes the upper bound of each change's gain, as run_changes_in_one_pass()
+ * does but without a pass over the graph. Sorts them into `by`, greatest
+ * first. */
 static int compute_and_sort_bounds(struct pass *p,
                                    const struct ips_change *change,
                                    size_t count, struct ips_whatif *out,

@@ -16,7 +16,7 @@
  * path.
  *
  * A pass takes O(nodes + shares). Memory: 1 byte a node, 64 bytes for each slot
- * of the order and each chain, 40 bytes a feature.
+ * of the order and each chain, 33 bytes a feature.
  * Source: ALGORITHMS 4; logical zeroing: IPS-12.
  */
 #ifndef IPS_ANALYSIS_WHATIF_WHATIF_H

@@ -47,10 +47,12 @@ void ipsq_word_offer(const struct ipsq_word *w, const char *name,
 /* Offers each of `values` as a candidate. `values` ends with NULL; NULL: there
  * are none. */
 void ipsq_word_offer_all(const struct ipsq_word *w, const char *const *values);
-/* Adds the names of one kind that begin with `text`. */
+/* A function that adds the names of one kind (runs, objects, machines) that
+ * begin with `text`. */
 typedef void ipsq_name_lister(const struct ipsq_name_source *from,
                               const char *text, struct ipsq_names *out);
-/* Offers the names that `list` finds. */
+/* Calls `list` with the word, without its kept bytes, and offers the names
+ * found as candidates. */
 void ipsq_word_offer_names(const struct ipsq_word *w,
                            const struct ipsq_name_source *from,
                            ipsq_name_lister *list);

@@ -1,5 +1,5 @@
-/* Completion for ipsrun. Its options are read from `ipsrun --help`, which lists
- * one at the start of a line: "  --name NAME  text" or "  --cpu=HOW  text". */
+/* Completion for ipsrun. Reads its options from `ipsrun --help`, where each
+ * starts a line: "  --name NAME  text" or "  --cpu=HOW  text". */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>

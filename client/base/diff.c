@@ -92,7 +92,7 @@ int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
 
 /* ---- means --------------------------------------------------------------- */
 
-/* Computes the sums of both sides. */
+/* Sums the values of each side's runs. */
 static void sum_sides(const struct diff *d, const uint64_t *v, ips_i128 *a,
                       ips_i128 *b)
 {
@@ -229,9 +229,9 @@ static double compute_side_distance(const struct diff *d, const uint64_t *v,
     return fabs(sum[1] / n[1] - sum[0] / n[0]) / sqrt(spread);
 }
 
-/* Whether the values differ enough, compared with the total, that a change
- * could matter. The test ignores which runs are on which side, so it does not
- * bias p. */
+/* Whether the values of an item differ by at least 1/50 of the mean total, so
+ * that a change could matter. The test ignores which runs are on which side, so
+ * it does not bias p. */
 static bool has_relevant_spread(const struct diff *d, const uint64_t *v)
 {
     uint64_t low = UINT64_MAX, high = 0;
@@ -246,8 +246,8 @@ static bool has_relevant_spread(const struct diff *d, const uint64_t *v)
 
 struct permutation_test {
     bool *in; /* [items] whether the item is tested */
-    /* [items + 1] distances between the sides as the user gave them; the last
-     * entry is for the totals */
+    /* [items + 1] distance of each item between the sides as the user gave
+     * them; the last entry is for the totals */
     double *seen;
     /* [items + 1] number of ways in which the greatest distance of any item is
      * at least `seen`; the last entry counts the ways in which the distance of

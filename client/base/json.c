@@ -32,8 +32,8 @@ static void write_newline_and_indent(struct ipsq_json *j)
         put_text(j, "  ");
 }
 
-/* Called before each value: writes the comma and the line break, unless a key
- * precedes the value. */
+/* Called before each key and each value: writes the comma and the line break,
+ * but nothing between a key and its value. */
 static void begin_value(struct ipsq_json *j)
 {
     if (j->keyed) {

@@ -27,9 +27,9 @@ struct ipsq_json {
 };
 
 void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty);
-/* bracket: '{' or '[' */
+/* Opens an object or array; bracket: '{' or '[' */
 void ipsq_json_open(struct ipsq_json *j, char bracket);
-/* bracket: '}' or ']' */
+/* Closes an object or array; bracket: '}' or ']' */
 void ipsq_json_close(struct ipsq_json *j, char bracket);
 void ipsq_json_key(struct ipsq_json *j, const char *key);
 /* writes a text; "" becomes null */

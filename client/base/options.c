@@ -118,7 +118,7 @@ static int add_edit_name(struct ipsq_options *o, enum ipsq_option option,
     return ips_err_set(err, IPS_E_USAGE, "more than %d edits", IPSQ_EDITS_MAX);
 }
 
-/* Applies a speed (--faster, --gone) to all edits since the last speed. */
+/* Applies --faster or --gone to all edits that have no such value yet. */
 static void set_missing_edit_speeds(struct ipsq_options *o, uint32_t ppm)
 {
     for (unsigned i = o->edit_count; i > 0 && !o->edit[i - 1].ppm; i--)

@@ -244,7 +244,8 @@ struct ipsq_options {
     uint32_t faster_ppm;
     const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX],
         *network[IPSQ_SPECS_MAX],
-        *move[IPSQ_SPECS_MAX]; /* values in the order given */
+        *move[IPSQ_SPECS_MAX]; /* values of these options in the order
+                                  given */
     unsigned machines_count, map_count, network_count, move_count;
     bool search;
     uint64_t tries, seed; /* --tries and --seed; tries 0: not given */

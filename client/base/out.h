@@ -4,7 +4,7 @@
  * their order; this file and format_*.c decide how it looks.
  *
  * JSON: one object; with `jsonl` one row a line and nothing else. TSV: a header
- * line and rows; if there are several parts, each is preceded by a line
+ * line and rows; if there are several tables, each is preceded by a line
  * "#name"; the certificate is written as lines "#certificate TAB key TAB
  * value".
  */
@@ -22,8 +22,8 @@ enum ipsq_format { IPSQ_TABLE, IPSQ_TSV, IPSQ_JSON, IPSQ_JSONL };
 struct ipsq_out {
     FILE *file;
     enum ipsq_format format;
-    bool several;           /* TSV: the answer has more than one part */
-    unsigned parts_written; /* number of parts written so far */
+    bool several;           /* TSV: the answer has more than one table */
+    unsigned parts_written; /* number of tables written so far */
     unsigned columns;       /* width of the terminal; 0: not a terminal */
     bool color;
     struct {
@@ -89,7 +89,8 @@ int ipsq_out_end(struct ipsq_out *o, struct ips_err *err) IPS_MUST_USE;
  * bold. */
 void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
                            bool color);
-/* Called after the last row: prints which columns were left out. */
+/* Called after the last row: prints which columns were left out because the
+ * terminal is too narrow. */
 void ipsq_table_print_hidden_columns(FILE *f, const struct ipsq_table *t);
 /* Sets whether tables may be wider than the terminal (--wide). */
 void ipsq_set_tables_wide(bool wide);

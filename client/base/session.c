@@ -286,7 +286,7 @@ int ipsq_find_run_in_rows(Ips__RunRow *const *rows, size_t count,
         if (also)
             break;
     }
-    if (also) { /* ambiguous, unless a later run has exactly this name */
+    if (also) { /* ambiguous, unless a row further on has exactly this name */
         for (size_t i = 0; i < count; i++) {
             if (strcmp(rows[i]->run, word) == 0) {
                 *run = rows[i]->run;

@@ -19,8 +19,8 @@ struct ipsq_session {
     /* replies of finished requests, kept until the session is closed */
     Ips__Envelope **replies;
     size_t reply_count, reply_capacity;
-    bool slaveless; /* the master has no slave: the one that was started did not
-                       connect */
+    bool slaveless; /* no slave is connected to the master, although ipsq tried
+                       to start one */
 };
 
 /* Connects to --master, else to the default master. ipsq_session_close may be

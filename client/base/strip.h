@@ -19,8 +19,8 @@
 size_t ipsq_draw_sparkline(const uint64_t *v, size_t count, bool utf8,
                            char out[IPSQ_STRIP_BYTES], uint64_t *top);
 
-/* Draws a line to be printed above the strip of the same `count` values: a bar
- * where each of `stretches` intervals starts, followed by the number of the
+/* Draws a line to be printed above the sparkline of the same `count` values: a
+ * bar where each of `stretches` intervals starts, followed by the number of the
  * interval if there is space. ends[i]: index of the value at which interval i
  * ends. */
 void ipsq_draw_interval_numbers(const size_t *ends, size_t stretches,

@@ -64,7 +64,7 @@ struct ipsq_cell {
 };
 
 struct ipsq_table {
-    const char *name; /* key of the array in JSON, name of the part in TSV */
+    const char *name; /* key of the array in JSON, name of the table in TSV */
     const struct ipsq_column *columns;
     size_t column_count;
     struct ipsq_cell *cells; /* cells of all rows, row after row */
@@ -72,7 +72,8 @@ struct ipsq_table {
     /* [column_count] widths of the columns in the table format; they stay the
      * same for all rows, even if several calls write them */
     unsigned *widths;
-    /* [column_count] whether texts of the column may be cut */
+    /* [column_count] whether texts of the column may be cut to fit the
+     * terminal */
     bool *cuts;
     /* [column_count] whether the column is left out because the terminal is too
      * narrow */
@@ -107,8 +108,8 @@ static inline struct ipsq_cell ipsq_count_cell(uint64_t n)
 {
     return (struct ipsq_cell){.n = n};
 }
-/* Makes a cell; a value that no count can have (negative, too large, NaN)
- * becomes "not measured". */
+/* Makes the cell of a count. A number that no count can be (negative, too
+ * large, NaN) becomes "not measured". */
 static inline struct ipsq_cell ipsq_count_cell_of_double(double n)
 {
     bool fits = n >= 0 && n < 0x1p64;

@@ -158,7 +158,7 @@ static int find_machines_of_rows(const struct ipsq_table *t, size_t **out,
 }
 
 /* Arranges the rows in the order of `rank`, and keeps at most `top` (0: all) of
- * each group. */
+ * them; with --per machine, of each machine's. */
 static int arrange_rows(struct ipsq_table *t, const struct order *o,
                         const size_t *rank, uint64_t top, uint64_t *left_out,
                         struct ips_err *err)

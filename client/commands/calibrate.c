@@ -8,7 +8,7 @@
 
 #include "client/base/command.h"
 
-/* size limit of a table of message times, as in the master */
+/* size limit of a file of message times in bytes, as in the master */
 #define FILE_MAX (8u << 20)
 
 /* ---- printing the answer ------------------------------------------------ */

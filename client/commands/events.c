@@ -16,8 +16,8 @@ static const struct ipsq_column columns[] = {
  * each */
 enum { PLAIN_COLUMNS = 10 };
 
-/* If the rows do not go to the terminal, the terminal shows at this interval
- * how many rows were written so far. */
+/* If the rows do not go to the terminal, the terminal shows how many were
+ * written so far, updated at this interval (ns). */
 #define SAY_NS 500000000ull
 
 struct stream {

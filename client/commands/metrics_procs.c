@@ -26,7 +26,8 @@ const struct ipsq_columns ipsq_metrics_procedure_columns = {
 
 struct whole {
     struct ipsq_rows rows;
-    char **names; /* [rows.count] names of the rows */
+    char **names; /* [rows.count] name of each row, such as
+                     "/m1/a.3//main"; malloc'd */
 };
 
 static int collect_procedure_metrics(const Ips__Reply *reply, void *arg,

@@ -8,7 +8,7 @@
 
 /* greatest slack that counts as near, in ppm of the path */
 #define NEAR_PPM 10000u
-/* space for the list of the objects on a path, in tables */
+/* space for the list of the objects on a path, bytes */
 #define WHO_BYTES 200
 
 static const struct ipsq_column slack_columns[] = {
@@ -84,7 +84,8 @@ static void put_slacks(struct ipsq_out *out, const Ips__WhatifAnswer *a,
     ipsq_table_release(&t);
 }
 
-/* Writes "/m1/a.3, /m1/b.7, ..." into `text`, truncated to WHO_BYTES. */
+/* Lists the objects on a path in `text`, such as "/m1/a.3, /m1/b.7", truncated
+ * to WHO_BYTES. */
 static const char *processes_text(const Ips__NextPath *p, char *text)
 {
     size_t at = 0;

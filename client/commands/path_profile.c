@@ -167,8 +167,7 @@ struct procedures {
     uint64_t of; /* total time of which the shares are fractions */
     /* only if `whole`: the part of unsampled_ns that is on the path */
     uint64_t path_unsampled;
-    /* time of the path off the CPU; not 0 only with the weightings sched and
-     * wall */
+    /* time of the path off the CPU; always 0 with the weighting cpu */
     uint64_t off_cpu_ns;
     bool whole; /* true: the rows cover all work, not only the path */
 };

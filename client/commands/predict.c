@@ -107,7 +107,8 @@ static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_table_release(&t);
 }
 
-/* Writes in which places the program might not behave as the replay assumes. */
+/* Writes where the program might behave differently from the replay, because
+ * what it did depended on the order of events. */
 static void put_order_dependence(struct ipsq_out *out,
                                  const Ips__PredictAnswer *a)
 {
@@ -128,8 +129,8 @@ static void put_order_dependence(struct ipsq_out *out,
     ipsq_table_release(&t);
 }
 
-/* Returns the error of `ns` relative to the measured elapsed time of the
- * command; NaN if unknown. */
+/* Returns by which fraction the predicted time `ns` exceeds the measured
+ * elapsed time of the command (negative: is shorter); NaN if unknown. */
 static double prediction_error_of(const Ips__PredictAnswer *a, uint64_t ns)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED &&

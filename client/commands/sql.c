@@ -146,7 +146,7 @@ static int run_sql(const struct ipsq_command *self,
     if (o->arg_count == 2) {
         ask.text = ips_unconst_text(o->args[1]);
     } else if (word &&
-               /* the word is a query, because no run has such a name */
+               /* a query: no run's name has one of these characters */
                strpbrk(word, " \t\n*;(")) {
         ask.text = ips_unconst_text(word);
         word = NULL;

@@ -84,8 +84,8 @@ static bool is_gap_of_unrecorded(const char *gap)
     return len > end && strcmp(gap + len - end, IPS_GAP_UNRECORDED) == 0;
 }
 
-/* Prints the gaps of the certificate, except the one that print_unrecorded()
- * has printed. */
+/* Prints the reasons for incompleteness (gaps), except the one that
+ * print_unrecorded() has printed. */
 static void print_gaps(const Ips__Certificate *c)
 {
     char **left = calloc(c->n_gaps + 1, sizeof(*left));

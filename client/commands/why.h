@@ -1,8 +1,8 @@
 /*
  * `ipsq why` about several runs. Merges the findings of all runs by kind,
  * object and procedure (without process ids, as `ipsq diff` does), and counts
- * in how many runs each was made and with which gain. How sure a frequency of k
- * in n is, is shown by its 95% interval (Wilson 1927). Pure, except for
+ * in how many runs each was made and with which gain. A frequency of k in n
+ * runs is shown with its 95% interval (Wilson 1927). Pure, except for
  * why_request_answer and why_answer_several_runs.
  */
 #ifndef IPS_CLIENT_COMMANDS_WHY_H

@@ -27,7 +27,7 @@ struct ipsq_shell {
     int status;
 };
 
-/* Words of the shell itself that are not commands; NULL at the end. */
+/* Words that only the prompt knows, such as "zoom"; NULL at the end. */
 extern const char *const ipsq_shell_words[];
 
 /* Returns the source from which the shell gets names for completion. */

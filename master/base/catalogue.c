@@ -27,13 +27,13 @@ static const char schema[] =
 static const char sql_put[] =
     "INSERT OR REPLACE INTO run_machine VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
-/* Results of an older run of the same name, which was removed on its machine.
- */
+/* Deletes the stored results of run ?1 if machine ?2 now reports another run of
+ * the same name, created at another time (?3). */
 static const char sql_drop_irt[] =
     "DELETE FROM irt WHERE run = ?1 AND EXISTS (SELECT 1 FROM run_machine"
     " WHERE run = ?1 AND machine = ?2 AND created_real_ns <> ?3)";
 
-/* Newest run first, then by machine. A run was created at the earliest
+/* Newest run first, then by machine. A run's creation time is the earliest
  * created_real_ns of its rows. */
 static const char sql_each[] =
     "SELECT r.run, r.machine, r.command, r.tags, r.created_real_ns, r.open,"

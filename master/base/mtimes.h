@@ -39,8 +39,10 @@ const char *mtime_transport_name(enum mtime_transport over);
 
 struct mtime_point {
     uint64_t bytes, ns;
-    uint64_t low_ns, high_ns; /* range of `ns`; IPS_UNMEASURED: not known */
-    uint32_t rounds;          /* number of round trips measured; 0: not known */
+    /* a tenth of the round trips gave less than low_ns, a tenth more than
+     * high_ns; IPS_UNMEASURED: not known */
+    uint64_t low_ns, high_ns;
+    uint32_t rounds; /* number of round trips measured; 0: not known */
     /* CPU time of one message, sender and receiver together; 0: not known */
     uint64_t cpu_ns;
 };
@@ -55,8 +57,8 @@ struct mtime_pair {
     uint32_t count;
     struct mtime_point point[IPS_CURVE_POINTS];
     struct ips_curve curve; /* curve through all points */
-    /* curve of the CPU time, through the points that have one; count 0: no
-     * curve */
+    /* curve of the CPU time per message, through the points at which it was
+     * measured; count 0: no curve */
     struct ips_curve cpu;
 };
 
@@ -105,8 +107,8 @@ int mtimes_move_rows(struct mtimes *t, struct mtimes *from,
  * `machine`; NULL removes everything. Returns how many were removed. */
 uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine);
 
-/* Adds the rows of the text of a file; `name` is used in error messages. On an
- * error `t` is unchanged. */
+/* Parses the text of a message-times file and adds its rows; `name` is used in
+ * error messages. On an error `t` is unchanged. */
 int mtimes_parse(struct mtimes *t, const char *name, const char *text,
                  struct ips_err *err) IPS_MUST_USE;
 /* Returns the table as text, malloc'd; NULL: no memory. */

@@ -4,8 +4,8 @@
  *
  *  - idle: before the measurement, the load average of the machine is at most
  *    0.5 per processor.
- *  - delay: both ends were runnable without running for at most a tenth of the
- *    time, not counting the time for which they kept each other waiting.
+ *  - delay: the two ends waited for a CPU for at most a tenth of the time, not
+ *    counting the time for which they kept each other waiting.
  *  - spread: HIGH minus LOW is at most a round trip plus 20 us.
  *  - both ways: a message time is half a round trip, so the two directions must
  *    agree: neither takes more than 3 times the other plus 20 us.
@@ -21,11 +21,12 @@
 
 #define MTIMES_SLACK_NS 20000u
 
-/* The measurement from which one point of a mtime_pair was computed. */
+/* The measured round trips from which one point of a mtime_pair was computed.
+ */
 struct mtime_trip {
     uint64_t trip_ns; /* median round trip; 0: not known */
-    /* all_ns: duration of all rounds of the point together. delay_ns: the part
-     * of it during which the ends were runnable without running. */
+    /* all_ns: duration of all round trips of the point together. delay_ns: how
+     * much of it the ends waited for a CPU. */
     uint64_t delay_ns, all_ns;
 };
 

@@ -1,4 +1,5 @@
-/* Reads and writes the table as text; mtimes.h has the format. */
+/* Reads and writes the table of message times as text; mtimes.h has the
+ * format. */
 #include "master/base/mtimes.h"
 
 #include <errno.h>
@@ -102,7 +103,7 @@ static bool read_optional_number(char **words, uint64_t *out)
     char *text = strtok_r(NULL, " \t", words), *end = NULL;
     *out = IPS_UNMEASURED;
     if (!text)
-        /* no field is left; the caller knows which fields are required */
+        /* no number is left on the line; the caller knows which are required */
         return true;
     errno = 0;
     if (*text < '0' || *text > '9')

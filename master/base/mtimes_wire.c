@@ -24,8 +24,8 @@ static uint64_t link_ns_of_bytes(uint64_t bytes, uint64_t ns, uint64_t per)
     return (uint64_t)((ips_u128)bytes * ns / per);
 }
 
-/* Returns the burst (mtimes_wire.h), in ns of link time, of a link that needs
- * `ns` for `per` bytes. */
+/* Returns the burst of a link that needs `ns` for `per` bytes: the link time,
+ * in ns, that a message saves after a pause (mtimes_wire.h). */
 static uint64_t compute_burst_ns(const struct mtime_pair *p, uint64_t ns,
                                  uint64_t per)
 {

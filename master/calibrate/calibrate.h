@@ -12,8 +12,8 @@ struct calibration; /* stored in query.data */
 /* Measures the message times between the machines that the request names (all,
  * if it names none); ends with calibrate_send_answer() or a failure. */
 void calibrate_measure(struct query *q);
-/* Adds the result of the measurement to the answer; nothing if none was made.
- */
+/* Adds the failed pairs and the progress of the measurement to the answer; does
+ * nothing if no measurement was made. */
 void calibrate_fill_failures_and_progress(const struct query *q,
                                           Ips__CalibrateAnswer *out);
 void calibrate_release(struct query *q);

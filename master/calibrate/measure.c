@@ -1,14 +1,14 @@
 /*
- * Measures message times. First every machine is asked whether it is idle, and
- * what a wake-up costs on it. Then the pairs follow one after the other, so
- * that the otherwise idle network carries one exchange at a time: the
- * receiving slave is asked to echo, then the sending slave to measure against
- * it, one message length after the other.
+ * Measures message times. First the master asks every machine how busy it is
+ * and what a wake-up costs on it. Then it measures one pair of machines at a
+ * time, so that pairs do not disturb each other: the receiving slave echoes
+ * messages, and the sending slave measures the round trips, one message length
+ * after the other.
  *
- * A pair that cannot be measured, or whose times are in doubt
- * (mtimes_doubt.h), is named, and the others continue. With `force` a doubtful
- * pair is kept and marked. Each pair is saved as soon as it is measured, so an
- * interruption loses no result.
+ * A pair that cannot be measured, or whose times are in doubt (mtimes_doubt.h),
+ * is reported as failed, and the measurement goes on with the next pair. With
+ * `force` a doubtful pair is kept and marked. Each pair is saved as soon as it
+ * is measured, so an interruption loses no result.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@
 static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
                                          4096, 16384, 65536, 262144, 1048576};
 
-struct job { /* measures one pair of machines */
+struct job { /* one pair of machines to be measured, in one direction */
     struct machine_share *from, *to;
     enum mtime_transport over;
     bool back; /* measures the opposite direction of the previous job */
@@ -44,11 +44,13 @@ struct job { /* measures one pair of machines */
 struct calibration { /* stored in query.data */
     struct job *job;
     uint32_t job_count, at;
-    /* [machine_count] the machines that are asked whether they are idle */
+    /* [machine_count] the machines to be measured, which are first asked
+     * whether they are idle */
     struct machine_share **machine;
     uint32_t machine_count, machine_at;
-    uint64_t wake_ns; /* the wake-up cost of machine[machine_at] */
-    /* [q->machine_count] why the machine is not idle; "": it is */
+    uint64_t wake_ns; /* wake-up cost, in ns, of machine[machine_at] */
+    /* [q->machine_count] for each machine, why it is not idle; "": it is
+     * idle */
     char (*busy)[160];
     bool force;
     uint64_t lengths[LENGTHS_MAX];
@@ -57,8 +59,8 @@ struct calibration { /* stored in query.data */
     uint8_t key[KEY_BYTES];
     struct mtime_pair now; /* result of job[at] */
     struct mtime_trip trip[LENGTHS_MAX];
-    /* result of the previous job as saved, and the entry that it replaced;
-     * count 0: none */
+    /* `there`: result of the previous job, as saved; `older`: the table entry
+     * that it replaced. count 0: none */
     struct mtime_pair there, older;
     char **failed; /* one text per failed pair, "m1 -> m2: why" */
     uint32_t failed_count, done;
@@ -120,8 +122,8 @@ static void add_refused_pair_text(struct query *q, const char *doubt)
     add_failed_pair_text(q, why);
 }
 
-/* Whether the round with this slave failed. If so, notes that the job failed,
- * and reactivates the slave, which may succeed in the next job. */
+/* If the requests to this slave failed: adds the current pair to the failed
+ * ones, makes the slave usable for the next pair, and returns true. */
 static bool reset_machine_if_failed(struct query *q, struct machine_share *p)
 {
     if (p->state == MACHINE_ACTIVE)
@@ -153,7 +155,7 @@ static int store_pair_or_wake(struct query *q, const struct mtime_pair *pair,
 {
     struct mtimes *t = &q->m->mtimes;
     struct ips_err err = {0};
-    /* a person may have edited the file meanwhile */
+    /* read the file again, because the user may have edited it meanwhile */
     int rc = mtimes_load(t, &err);
     if (rc == 0 && pair)
         rc = mtimes_put_pair(t, pair, &err);
@@ -202,9 +204,9 @@ static const char *busy_text_of_job_machines(const struct query *q,
     return *busy ? busy : c->busy[j->to - q->machines];
 }
 
-/* Decides whether the result of job[at] is kept: stores it, or notes why not.
- * Rechecks the result of the previous job if that measured the opposite
- * direction. */
+/* Stores the result of job[at] or, if it is in doubt and `force` is not set,
+ * notes why it is not kept. Rechecks the result of the previous job if that
+ * measured the opposite direction. */
 static void store_or_refuse_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
@@ -533,7 +535,8 @@ void calibrate_measure(struct query *q)
         rc = machine_shares_make_all(q, &err);
     if (rc == 0)
         rc = plan_pairs(q, &err);
-    if (rc == 0) /* a damaged file must not be overwritten */
+    /* load the table first, because a damaged file must not be overwritten */
+    if (rc == 0)
         rc = mtimes_load(&q->m->mtimes, &err);
     if (rc < 0)
         query_fail(q, &err);
@@ -567,6 +570,6 @@ void calibrate_release(struct query *q)
     free(c);
     q->data = NULL;
     for (uint32_t i = 0; i < q->machine_count; i++)
-        /* it points into messages that are kept elsewhere */
+        /* `own` points into a kept message, so it is not freed */
         q->machines[i].own = NULL;
 }

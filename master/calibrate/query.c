@@ -86,8 +86,9 @@ void calibrate_send_answer(struct query *q, bool with_rows, char *text)
 
 /* ---- actions that the question can ask for ------------------------------ */
 
-/* Answers after a change of the table. If the change was saved, sends the rows.
- * Else reports the error, and makes the next use read the file again. */
+/* Answers a request that changed the table of message times. `rc` 0: the change
+ * was saved, so sends the rows. Else reports the error, and makes the next use
+ * of the table read its file again. */
 static void answer_table_change(struct query *q, int rc,
                                 const struct ips_err *err)
 {
@@ -105,7 +106,9 @@ static void import_table(struct query *q)
     struct mtimes *t = &q->m->mtimes, fresh = {0};
     struct ips_err err = {0};
     int rc = ask->replace ? 0 : mtimes_load(t, &err);
-    if (rc == 0) /* the text is checked before the table is changed */
+    /* parse the text once into a scratch table, so that an error leaves the
+     * real one unchanged */
+    if (rc == 0)
         rc = mtimes_parse(&fresh, "what is imported", ask->text, &err);
     if (rc == 0 && ask->replace)
         (void)mtimes_remove_machine(t, NULL);

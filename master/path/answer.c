@@ -13,7 +13,7 @@
 #include "master/query/self_check.h"
 
 #define SEGMENTS_A_REPLY 4096
-#define MAX_SHARES 10000 /* limit for the rows of one list */
+#define MAX_SHARES 10000 /* maximum number of rows in one list of shares */
 
 static const struct machine_share *machine_at(const struct query *q,
                                               uint32_t number)
@@ -73,9 +73,9 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
     return out;
 }
 
-/* Compares the shares with those of the other scenarios, and lists these in the
- * certificate. A scenario that was not computed has the same path as the main
- * one. */
+/* Compares the shares with those of the other scenarios, and lists the
+ * scenarios in the certificate. A scenario that was not computed has the same
+ * path as the main one. */
 static void compare_and_report_scenarios(struct path_data *d, struct arena *a,
                                          struct certificate *c)
 {
@@ -229,8 +229,8 @@ static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
     out->relayed = d->cost.relayed;
 }
 
-/* Whether the path must be as long as the command's elapsed time: it covers
- * the run from its start to the end of the command, on one machine, with
+/* Returns true if the path must be as long as the command's elapsed time: it
+ * covers the run from its start to the end of the command, on one machine, with
  * everything recorded. */
 static bool must_path_equal_command_time(const struct query *q,
                                          const struct path_data *d,
@@ -244,8 +244,8 @@ static bool must_path_equal_command_time(const struct query *q,
            scenario->external == IPS_EXTERNAL_REPLY;
 }
 
-/* Returns the length of the path if messages take no time, which is never more
- * than the run took. IPS_UNMEASURED: not computed. */
+/* Returns the length of the path if messages take no time, which cannot exceed
+ * the elapsed time of the run. IPS_UNMEASURED: not computed. */
 static uint64_t path_without_messages_ns(const struct query *q,
                                          const struct path_data *d)
 {
@@ -256,8 +256,8 @@ static uint64_t path_without_messages_ns(const struct query *q,
         return IPS_UNMEASURED;
     for (uint32_t i = 0; i < q->gather.count; i++)
         if (q->gather.active[i]->sync->tasks)
-            /* tasks report their own times, which need not agree with the
-             * run's */
+            /* a program that marks tasks gives their CPU times itself, and
+             * these need not agree with the run's */
             return IPS_UNMEASURED;
     return without->wanted ? without->t_max : main->t_max;
 }

@@ -8,10 +8,11 @@
 #include "master/path/engine.h"
 #include "master/path/weighting.h"
 
-#define MAX_SYMBOLS (1u << 22) /* limit for one machine */
+/* maximum number of procedures of one machine */
+#define MAX_SYMBOLS (1u << 22)
 #define MAX_CALLERS (1u << 23)
-/* The limit for the shares of one machine is PORTIONS_FREE, plus
- * PORTIONS_A_NODE for each node. */
+/* Maximum number of arc shares that a machine may send: PORTIONS_FREE, plus
+ * PORTIONS_A_NODE for each of its nodes. */
 #define PORTIONS_A_NODE 64u
 #define PORTIONS_FREE (1u << 20)
 
@@ -153,8 +154,8 @@ static int append_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
     return 0;
 }
 
-/* Stores the times in lock functions. A machine sends all of them in one reply.
- */
+/* Stores the CPU times in lock functions, all of which a machine sends in one
+ * reply. */
 static int store_lock_times(struct arc_profile *w, const Ips__PortionsAnswer *a,
                             struct ips_err *err)
 {

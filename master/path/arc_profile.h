@@ -1,7 +1,7 @@
 /*
  * Fetches the arc profile of a machine (PortionsAsk): which procedures spent
- * the time of its arcs. Also checks that the master has memory for queries that
- * need every node.
+ * the CPU time of its arcs. Also checks that the master has enough memory for
+ * queries that need every node.
  */
 #ifndef IPS_MASTER_PATH_ARC_PROFILE_H
 #define IPS_MASTER_PATH_ARC_PROFILE_H
@@ -12,27 +12,28 @@
 /* Arc profile of one machine: which procedures spent the time of each arc.
  * Ordered by node, as received. */
 struct arc_profile {
-    /* its texts belong to messages kept by query_keep_message() */
+    /* the procedures; their texts belong to messages kept by
+     * query_keep_message() */
     struct entity_symbol *symbol;
     uint32_t symbol_count, symbol_cap;
-    /* [count] the node at which each arc ends; the index of the symbol that
-     * spent `ns` of the arc */
+    /* [count] parallel arrays: `node` is the node at which an arc ends; the
+     * procedure with index `of` in `symbol` spent `ns` of that arc */
     uint32_t *node, *of;
     uint64_t *ns;
     uint64_t count, cap;
     /* [window_node_count] if a window was requested: the nodes after its start,
-     * and the time from the window's end and from its start to each node
+     * and the ns from the window's end and from its start to each of them
      * (PortionsAnswer) */
     uint32_t *window_node;
     uint64_t *ns_after_window_end, *ns_after_window_start;
     uint64_t window_node_count, window_node_cap;
-    /* [callers] symbol indexes of a procedure and of a caller on its stack
-     * (PortionsAnswer) */
+    /* [callers] pairs of symbol indexes: a procedure (leaf) and a caller on its
+     * stack (PortionsAnswer) */
     uint32_t *leaf, *caller;
     uint64_t *caller_ns, *caller_steps;
     uint64_t callers, callers_cap;
     /* CPU time in the C library's lock functions (PortionsAnswer): symbol
-     * indexes, and bits in `how` */
+     * indexes, and in `how` the bits SLAVE_LOCK_* (slave/profile/callers.h) */
     struct arc_lock_time {
         uint32_t leaf, site, caller, how;
         uint64_t ns;
@@ -42,10 +43,10 @@ struct arc_profile {
 
 struct path_window;
 
-/* Sends PortionsAsk; the caller's round must pass the replies to
- * arc_profile_receive(). `window`: only the part of the arcs inside the window,
- * with the weighting of the main scenario (q->data must start with path_data);
- * NULL: all arcs. */
+/* Sends PortionsAsk to the slave of `p`; the reply handler of the current round
+ * must call arc_profile_receive(). `window`: only the part of the arcs inside
+ * the window, with the weighting of the main scenario (q->data must start with
+ * path_data); NULL: all arcs. */
 void arc_profile_ask(struct query *q, struct machine_share *p,
                      const struct path_window *window);
 /* Like arc_profile_ask for all arcs, but also fetches the callers of

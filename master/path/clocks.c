@@ -8,8 +8,8 @@
 #include "analysis/graph/clock_align.h"
 #include "master/path/weighting.h"
 
-/* Limit for the messages of a pair of machines. Whenever it is reached, every
- * second message is dropped, and the rest bounds the clocks nearly as well. */
+/* Maximum number of messages of a pair of machines. When it is reached, every
+ * second message is dropped; the others bound the clocks nearly as well. */
 #define POINTS_MAX (1u << 20)
 
 struct machine_pair_points {
@@ -20,8 +20,8 @@ struct machine_pair_points {
 struct alignment {
     struct query *q;
     uint32_t n;
-    /* [n * n] the pair of machines i < k is at i * n + k; its clock A is
-     * that of i */
+    /* [n * n] messages between machines i and k (i < k), at index i * n + k;
+     * clock A of this pair is that of machine i */
     struct machine_pair_points *pairs;
     struct ips_clock_fit *fit;
     struct ips_clock_map *map;
@@ -31,8 +31,8 @@ struct alignment {
 
 /* ---- collecting the times of messages ------------------------------------ */
 
-/* Drops every second point. The fastest messages, which bound the clocks, are
- * as frequent among the rest. */
+/* Drops every second message of the pair. The fastest messages, which bound the
+ * clocks, are as frequent among the others. */
 static void drop_every_second_point(struct machine_pair_points *p)
 {
     size_t kept = 0;
@@ -77,8 +77,8 @@ static bool on_message_times(void *arg, uint32_t s, uint64_t sent, uint32_t r,
 
 /* ---- fitting the clocks of each pair ------------------------------------- */
 
-/* Returns the fit of the same pair with its machines exchanged, which gives
- * clock A from clock B. */
+/* Returns the fit with the two machines exchanged: it converts clock B to clock
+ * A instead of A to B. */
 static struct ips_clock_fit invert_clock_fit(const struct ips_clock_fit *f)
 {
     struct ips_clock_fit t = *f;

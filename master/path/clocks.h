@@ -10,9 +10,9 @@
 
 #include "master/path/engine.h"
 
-/* Sets the clock of every machine except `root`, whose clock is already set,
- * and d->clock_text and d->clock_bound_ns; then calls `after`. Needs one round
- * of questions and a job of the worker. */
+/* Sets the clock of every machine except `root` (whose clock must be set),
+ * d->clock_text and d->clock_bound_ns; then calls `after`. Asks all slaves once
+ * and computes in the worker. */
 void clocks_align(struct query *q, uint32_t root,
                   void (*after)(struct query *q));
 

@@ -8,7 +8,8 @@
 #include "common/types.h"
 #include "master/query/gather.h"
 
-/* Pieces per batch, in scenarios whose pieces are not kept. */
+/* Number of pieces that are added to the shares in one batch, in scenarios
+ * whose pieces are not kept. */
 #define COUNTED_TOGETHER ((uint64_t)1 << 14)
 
 enum scenario_id engine_next_scenario(const struct path_data *d,
@@ -92,7 +93,8 @@ static void free_machine_graph(struct engine_machine *e)
     ips_free_large(e->joins.data);
     free(e->reported.pair);
     memset(&e->joins, 0, sizeof(e->joins));
-    /* The buffer is kept, since the next scenario has about as many pieces. */
+    /* Keep the buffer for the pieces: the next scenario has about as many of
+     * them. */
     e->reported = (struct engine_reported_pieces){.piece = e->reported.piece,
                                                   .cap = e->reported.cap};
 }
@@ -116,7 +118,8 @@ static void prepare_subgraph_buffers(struct machine_share *p, bool detail)
     ips_wire_receiver_init(&e->taker, ENGINE_MAX_NODES, detail);
 }
 
-/* Receives a piece of a subgraph; widens the reply window. */
+/* Receives one message with nodes of a subgraph, and lets the slave send one
+ * more. */
 static int handle_subgraph_reply(struct query *q, struct machine_share *p,
                                  const Ips__Reply *reply, struct ips_err *err)
 {
@@ -369,7 +372,7 @@ static bool is_same_thread(struct path_thread a, struct path_thread b)
     return a.machine == b.machine && a.process == b.process && a.tid == b.tid;
 }
 
-/* Adds the collected pieces, except the last `left`, to the shares. */
+/* Adds the pieces in d->work, except the last `left`, to the shares. */
 static bool add_pieces_to_shares(struct path_data *d, uint64_t left)
 {
     struct shares *s = &d->scenarios[d->now].shares;

@@ -11,8 +11,9 @@
  *    (analysis/distributed/cm.h). The master is the root: it detects the end
  *    and walks the path back.
  *
- * An engine computes every wanted scenario, then calls path_start_answer().
- * Long computations run in the worker. Source: IPS-6, IPS-11, DPM-5, DPM-8.
+ * An engine computes the path in every wanted scenario, then calls
+ * path_start_answer(). Long computations run in the worker. Source: IPS-6,
+ * IPS-11, DPM-5, DPM-8.
  */
 #ifndef IPS_MASTER_PATH_ENGINE_H
 #define IPS_MASTER_PATH_ENGINE_H
@@ -34,25 +35,27 @@
 
 enum scenario_id {
     SCENARIO_MAIN,
-    /* scenario in which messages take no time: gives P_max (DPM-8) */
+    /* messages take no time: gives the maximum parallelism P_max (DPM-8) */
     SCENARIO_FREE,
-    /* waits without a known waker count as work: an upper bound of the
-     * path's length; not in `wall` */
+    /* waits whose end no record explains count as work: gives an upper bound of
+     * the path's length; not in `wall` */
     SCENARIO_UNENDED,
     SCENARIO_HALF,
     SCENARIO_DOUBLE,
     SCENARIO_NO_EXTERNAL,
-    /* no order-dependent arcs, as if no thread had waited for a lock */
+    /* without order-dependent arcs, as if no thread had waited for a lock */
     SCENARIO_NO_ANY,
-    /* scenario without the recording overhead; not in `wall` */
+    /* without the probe cost (CPU time of recording); not in `wall` */
     SCENARIO_NO_PROBE,
     SCENARIOS
 };
 
 struct scenario_result {
-    const char *name; /* name in the certificate; NULL: not shown there */
+    /* name of the scenario in the certificate; NULL: not shown there */
+    const char *name;
     struct ips_scenario scenario;
-    bool wanted; /* false: its results equal those of SCENARIO_MAIN */
+    /* false: not computed, because the result equals that of SCENARIO_MAIN */
+    bool wanted;
     bool with_shares;
     uint64_t t_max;
     struct path_thread begin; /* the thread in which the path starts */
@@ -65,7 +68,8 @@ struct scenario_result {
  * window from whatever the question specifies, once the clocks are known. No
  * other code reads from_ns and to_ns of the question. */
 struct path_window {
-    bool is_set; /* whether the question gave a window; false: the whole path */
+    /* true: the question gave a window; false: it asks for the whole path */
+    bool is_set;
     uint64_t from_ns; /* start of the window; 0: start of the run */
     uint64_t to_ns;   /* end of the window; 0: end of the run */
 };
@@ -84,25 +88,29 @@ struct path_data { /* stored in query.data of a path question */
     /* The next members are data of the worker's job. */
     struct ips_graph merged;
     struct ips_err err;
-    /* the machine whose data was wrong, else NULL */
+    /* the machine whose data caused `err`; NULL: none */
     struct machine_share *blame;
-    /* the path of scenario `now`, or its pieces that are not yet in the shares
-     */
+    /* pieces of the path of scenario `now` collected so far; if they are added
+     * to the shares in batches, those of the current batch */
     struct path_piece *work;
     uint64_t work_count, work_cap;
     struct ips_est est;
     /* [machines] first node of each machine in `merged` */
     uint32_t *node_base;
-    struct ips_joined joined; /* solved joins, for the contract engine */
-    /* contract engine: the path as a list of visits to machines */
+    /* contract engine: the solved joins of all machines */
+    struct ips_joined joined;
+    /* contract engine: the path as a list of visits: sections of the path that
+     * stay on one machine */
     struct ips_path_section *visit;
     uint64_t visit_count;
-    uint64_t sent; /* number of pieces sent to the client so far */
+    /* number of pieces (for the whole graph: nodes) sent to the client so
+     * far */
+    uint64_t sent;
     /* the longest pieces, if the client wants only these; NULL: all */
     struct path_piece *top_segments;
     struct cm_run *cm; /* state of cm-async and cm-sync */
     char relay_note[256];
-    struct { /* cost of the main scenario; see EngineCost */
+    struct { /* what computing the main scenario cost; see EngineCost */
         uint64_t rounds, values, messages, bytes, relayed;
     } cost;
     struct ips_traffic_count mark;
@@ -122,49 +130,56 @@ struct path_data { /* stored in query.data of a path question */
     void (*after_split)(struct query *q);
     void (*after_clocks)(struct query *q);
     uint32_t origin_machine; /* the machine whose clock is the reference */
-    /* master/waits/waits.h; set while waits are fetched */
+    /* data of master/waits/waits.h, set while the waits of a run are fetched */
     struct waits *waits;
     void (*after_waits)(struct query *q);
 };
 
-/* contract engine and clocks: a slave's joins as received */
+/* the bytes received from one slave as answer to ReduceAsk (contract engine,
+ * alignment of clocks) */
 struct engine_joins_buffer {
     uint8_t *data;
     size_t len, cap;
 };
-/* contract engine: one visit of the path to a machine, from the node at which
- * the path enters to the node at which it leaves */
+/* contract engine: one visit of the path to a machine, as its slave reported
+ * it: from the node at which the path enters to the node at which it leaves */
 struct engine_visit_pieces {
     uint32_t from, from_chain, to, to_chain;
-    /* the pieces of the visit: their first index, and their number, in `piece`
-     * of struct engine_reported_pieces */
+    /* the pieces of the visit: index of the first one in
+     * engine_reported_pieces.piece, and their number */
     uint64_t piece, pieces;
 };
 struct engine_reported_pieces {
     struct engine_visit_pieces *pair;
-    /* number of pairs received so far; number of pairs requested */
+    /* number of visits (`pair`) received so far, and number requested */
     uint64_t pair_count, pairs;
     struct path_piece *piece;
     uint64_t piece_count, cap;
-    /* total ns, for scenarios of which the slave reports only sums */
+    /* total ns of the pieces, for scenarios of which the slave reports only
+     * sums */
     uint64_t sum_ns;
-    uint64_t next; /* while the path is assembled: index of the next pair */
+    /* while the path is assembled: index in `pair` of the next visit */
+    uint64_t next;
 };
 
-struct engine_machine { /* stored in `own` of a machine_share */
+/* data of the engines about one machine; stored in machine_share.own */
+struct engine_machine {
     struct ips_wire_receiver taker;
     struct ips_graph g;
     struct engine_joins_buffer joins;
     struct engine_reported_pieces reported;
-    /* number of the machine's first node in the numbering of all machines */
+    /* number of the machine's first node when the nodes of all machines are
+     * numbered */
     uint64_t base;
     uint64_t finished_t_max;
     /* cm-async, cm-sync: state in the scenario that is being computed */
     bool cm_reported, cm_done;
     uint64_t cm_sent, cm_taken, cm_unfinished;
-    uint64_t cm_end; /* number of the END node + 1; 0: none */
+    /* number of the machine's latest END node + 1; 0: it has none */
+    uint64_t cm_end;
     char cm_stalled[600];
-    struct ips_clock_map clock; /* the machine's clock, in `wall` */
+    /* conversion of the machine's clock to the run's common scale */
+    struct ips_clock_map clock;
 };
 
 void engine_start_central(struct query *q);
@@ -179,10 +194,11 @@ void path_start_answer(struct query *q);
 /* path/answer.c: sends more of the answer while the client reads it. */
 void path_send_more(struct query *q);
 
-/* For all questions about the graph. path_convert_scenario converts the
- * scenario of a request (IPS_E_USAGE: invalid). path_mtime_text returns what
- * the certificate says about message times. path_command_elapsed_ns returns the
- * elapsed time of the run's command; IPS_UNMEASURED: not known. */
+/* These three serve all questions about the graph. path_convert_scenario
+ * converts the scenario of a request (IPS_E_USAGE: invalid). path_mtime_text
+ * returns what the certificate says about message times.
+ * path_command_elapsed_ns returns the elapsed time of the run's command;
+ * IPS_UNMEASURED: not known. */
 int path_convert_scenario(const Ips__Lane *in, struct ips_scenario *out,
                           struct ips_err *err) IPS_MUST_USE;
 char *path_mtime_text(const struct query *q, struct arena *a,
@@ -202,8 +218,8 @@ engine_machine_of(const struct machine_share *p)
 }
 
 /* Measures the traffic between the slaves and the master, including heartbeats.
- * With `mark`: remembers the starting point. Without: sets the cost of the main
- * scenario to the traffic since then. */
+ * `mark` true: remembers the current counts. False: sets the cost of the main
+ * scenario to the traffic since that call. */
 void engine_mark_or_count_traffic(struct query *q, bool mark);
 
 /* Returns the next wanted scenario after `at`, or SCENARIOS if there is none.
@@ -211,12 +227,13 @@ void engine_mark_or_count_traffic(struct query *q, bool mark);
 enum scenario_id engine_next_scenario(const struct path_data *d,
                                       enum scenario_id at);
 
-/* The round of ReduceAsk: fetches from all machines their joins in `scenario`
- * or, with `moments`, the times of their remote sends and receives. */
+/* Sends ReduceAsk to all machines: fetches their joins in `scenario` or, with
+ * `moments`, the times of their remote sends and receives. Then calls
+ * `after`. */
 void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q));
-/* In the worker: returns the received joins as ips_joined_solve expects them,
- * malloc'd; NULL: d->err has the reason. */
+/* In the worker: returns the received joins of all machines as the input of
+ * ips_joined_solve, malloc'd; NULL: d->err has the reason. */
 struct ips_machine_joins *engine_collect_joins(struct query *q);
 /* To be called once when the machines have answered: sets `own` of each of them
  * and numbers the nodes of all machines (`base`, and `nodes` of the question).
@@ -244,11 +261,11 @@ void engine_release_graphs(struct query *q);
  * called after the last scenario. */
 void engine_release_piece_buffers(struct query *q);
 
-/* Appends to d->work a piece that starts in thread `came`. If the last piece
- * and this one are COMPUTE pieces of the same thread and adjoin, the two are
- * merged. In scenarios other than the main one, pieces that are produced in
- * forward order are added to the shares in batches and then dropped. Returns
- * false with the reason in d->err. */
+/* Appends to d->work a piece that starts in thread `came`. If it continues the
+ * last piece (both COMPUTE, in the same thread, and adjacent), merges the two.
+ * In scenarios other than the main one, pieces that are produced in forward
+ * order are added to the shares in batches and then dropped. Returns false with
+ * the reason in d->err. */
 bool engine_push_piece(struct path_data *d, struct path_thread came,
                        const struct path_piece *piece);
 struct path_thread engine_thread_of_node(const struct ips_graph *g,

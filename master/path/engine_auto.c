@@ -7,28 +7,29 @@
 
 #include "common/types.h"
 
-/* Costs measured between network namespaces, 10^6 nodes (tests/bench/run
- * links; docs/benchmarks.md). CROSSING: per message between machines; LOCAL:
- * per arc within a machine that joins may contain. _BYTES: on the wire,
- * including the value sent back. _NS: CPU time of the master from receiving
- * the frames to sending the values. NODE_NS: CPU time per node of the slave
- * that makes the joins. */
+/* Costs measured between network namespaces, 10^6 nodes (tests/bench/run links;
+ * docs/benchmarks.md). CROSSING: per message between machines; LOCAL: per arc
+ * within a machine that joins may contain. _BYTES: bytes on the wire, including
+ * the value sent back. _NS: CPU time of the master from receiving the frames to
+ * sending the values. NODE_NS: CPU time per node of the slave that makes the
+ * joins. */
 #define CROSSING_BYTES 20u
 #define LOCAL_BYTES 4u
 #define CROSSING_NS 120u
 #define LOCAL_NS 40u
 #define NODE_NS 60u
-#define NODE_HELD_BYTES 50u /* master's memory per node in the joins */
+/* bytes of memory at the master for each node in the joins */
+#define NODE_HELD_BYTES 50u
 /* Costs of the cm engines. VALUE: per remote value between slaves, including
  * the agreement on the links: bytes, and CPU time at both ends. ROUND_NS: per
- * round of such values, the time to wake each other in addition to the round
+ * message in a row, the time to wake the receiver in addition to the round
  * trip. */
 #define CM_VALUE_BYTES 10u
 #define CM_VALUE_NS 500u
 #define CM_ROUND_NS 40000u
-#define CONTRACT_TRIPS 3u /* round trips for joins, values, pieces */
-#define CM_TRIPS                                                               \
-    8u /* round trips to connect, agree on links, start, end and walk back */
+#define CONTRACT_TRIPS 3u /* number of round trips: joins, values, pieces */
+/* number of round trips to connect, agree on links, start, end and walk back */
+#define CM_TRIPS 8u
 #define LINK_BYTES_PER_US 125u /* 1 Gbit/s, if not calibrated */
 
 static uint64_t add_sat(uint64_t a, uint64_t b)
@@ -36,14 +37,14 @@ static uint64_t add_sat(uint64_t a, uint64_t b)
     return ips_add_sat(a, b);
 }
 
-/* a * b / c, saturating instead of wrapping. */
+/* Returns a * b / c; UINT64_MAX if that is too large. */
 static uint64_t multiply_divide_saturated(uint64_t a, uint64_t b, uint64_t c)
 {
     ips_u128 x = (ips_u128)a * b / c;
     return x > UINT64_MAX ? UINT64_MAX : (uint64_t)x;
 }
 
-/* Upper bound of the number of nodes in the joins. */
+/* Returns an upper bound of the number of nodes in the joins. */
 static uint64_t join_node_upper_bound(const struct auto_facts *f)
 {
     return ips_max_u64(f->join_bound, add_sat(f->crossing, f->crossing_out));

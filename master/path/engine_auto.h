@@ -33,15 +33,16 @@ struct auto_facts {
     /* number of receives of messages from other machines */
     uint64_t crossing;
     uint64_t crossing_out; /* sends whose receiver may be on another machine */
-    uint64_t join_bound;   /* upper bound of the number of nodes in all joins */
+    /* upper bound of the number of nodes in the joins of all machines */
+    uint64_t join_bound;
     uint64_t round_trip_ns;
-    uint64_t memory_bytes;      /* memory that the master may use */
+    uint64_t memory_bytes;      /* memory that the master may use, in bytes */
     uint64_t link_bytes_per_us; /* rate of the slowest link; 0: not known */
 };
 
 #define AUTO_TINY_NODES 10000u
 
-/* Estimated times with several machines, in ns. */
+/* Estimated times in ns that the engines need, with several machines. */
 struct auto_estimates {
     uint64_t contract_ns, cm_ns;
 };
@@ -53,8 +54,8 @@ void engine_auto_estimate(const struct auto_facts *f,
 const char *engine_auto_choose(const struct auto_facts *f, char *why,
                                size_t cap);
 
-/* Half of the memory that is available now, or of the control group's limit if
- * that is less. */
+/* Returns half of the memory that is available now, or of the control group's
+ * limit if that is less, in bytes. */
 uint64_t engine_auto_usable_memory(void);
 
 #endif

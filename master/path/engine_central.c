@@ -6,7 +6,8 @@
 #include "analysis/graph/view.h"
 #include "master/path/weighting.h"
 
-/* Converts the path on the merged graph to pieces. */
+/* Walks the longest path of the merged graph back from its end and collects its
+ * pieces. */
 static bool convert_path_to_pieces(struct path_data *d,
                                    const struct ips_graph *g)
 {
@@ -34,9 +35,9 @@ static bool convert_path_to_pieces(struct path_data *d,
     return ok;
 }
 
-/* Checks that the paper's algorithm (label correcting) gives the same result;
- * if not, d->err has the reason. Returns true with a note if there is not
- * enough memory for the check. */
+/* Checks that the label-correcting algorithm of the paper (PDM) gives the same
+ * result. If not, returns false, and d->err has the reason. Returns true with a
+ * note if there is not enough memory for the check. */
 static bool check_against_label_correcting(struct path_data *d,
                                            const struct ips_scenario *scenario)
 {

@@ -1,9 +1,9 @@
 /*
  * The master's side of cm-async and cm-sync. It opens a computation on every
- * slave. As the root it starts each scenario and detects its end. Then it walks
- * the path back, with one question for each change of machine. The values go
- * directly from slave to slave; the master relays messages between slaves that
- * cannot connect to each other.
+ * slave. As the root it starts each scenario and detects when all values are
+ * final. Then it walks the path back, with one request for each change of
+ * machine. The values go directly from slave to slave; the master relays
+ * messages between slaves that cannot connect to each other.
  *
  * One CmAsk lasts for all scenarios and ends with the master's MoreAsk. So if a
  * client disconnects or a slave is lost, the master makes every slave discard
@@ -118,9 +118,9 @@ void cm_submit_shares_of_walked_scenario(struct query *q)
         query_fail(q, &err);
 }
 
-/* To be called when all slaves have reported their latest END. The path ends at
- * the latest END of all machines; if several are equal, at that of the first
- * machine. */
+/* To be called when all slaves have reported their latest END node. The path
+ * ends at the latest END of all machines; if several are equal, at that of the
+ * first machine. */
 static void start_walk_from_latest_end(struct query *q)
 {
     struct path_data *d = path_data_of(q);
@@ -267,8 +267,8 @@ static int handle_counts_answer(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* Asks all slaves for their counts (TELL), so that the root notices a stall and
- * hears from slaves that compute for long. */
+/* Asks all slaves for their counts (TELL), so that the root notices a stall,
+ * and knows that slaves which compute for long are alive. */
 static void ask_counts_on_tick(struct query *q)
 {
     struct cm_run *r = cm_run_of(q);

@@ -7,11 +7,12 @@
 #include "master/path/engine.h"
 
 #define CM_KEY_BYTES 16
-/* Time between two rounds of TELL, in which the root asks the slaves for their
- * counts. */
+/* Time (ns) between two TELL messages, in which the root asks all slaves for
+ * their message counts. */
 #define CM_TELL_NS 2000000000ULL
 
-struct cm_run { /* stored in path_data.cm */
+/* state of cm-async or cm-sync at the master; stored in path_data.cm */
+struct cm_run {
     uint8_t key[CM_KEY_BYTES];
     bool async;
     uint32_t opened;
@@ -20,18 +21,22 @@ struct cm_run { /* stored in path_data.cm */
     uint32_t finished;
     uint64_t root_unacked; /* cm-async: unacknowledged messages of the root */
     struct ips_cm_tally tally;
-    uint32_t asked; /* number of answers to TELL still expected */
+    /* number of slaves that have not answered the last TELL yet */
+    uint32_t asked;
     uint64_t progress_ns;
-    /* the master has sent OVER to the slaves: this scenario is finished */
+    /* the master has sent OVER to the slaves: the values of this scenario are
+     * final */
     bool over;
     /* The members below are the state of the walk back along the path. */
     uint32_t walk_machine;
-    /* the walk has just gone back over the message `cross` to another machine,
-     * whose slave will name the sending node */
+    /* the walk has just followed the message `cross` back to another machine,
+     * whose slave must still name the sending node */
     bool crossing;
     struct path_piece cross;
     uint64_t cross_est, hops;
-    bool walk_more; /* more pieces of this machine's walk follow */
+    /* the slave has announced more answers for the current section of the
+     * walk */
+    bool walk_more;
     bool next_crosses;
     uint32_t next_machine;
     uint64_t next_link;
@@ -39,12 +44,13 @@ struct cm_run { /* stored in path_data.cm */
     uint64_t next_est;
 };
 
-/* Sends `m` as a message of the root, of the given kind, to the slave of `p`.
- */
+/* Fills in sender, receiver, key and `kind` of `m` and sends it, as a message
+ * of the root, to the slave of `p`. */
 void cm_send_message(struct query *q, const struct machine_share *p,
                      Ips__CmMessage *m, Ips__CmMessage__Kind kind);
 /* To be called when the values of the scenario are final: walks the path back
- * from END node `node` of part `part`, then calls cm_finish_walked_scenario. */
+ * from END node `node` of machine number `part`, then calls
+ * cm_submit_shares_of_walked_scenario(). */
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node);
 int cm_handle_walk_answer(struct query *q, struct machine_share *p,
                           const Ips__CmAnswer *a,

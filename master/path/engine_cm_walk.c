@@ -1,8 +1,8 @@
 /*
- * The walk back over the slaves. Each slave walks within its subgraph, from
- * the END node or from the message that it sent, and reports the message at
- * which it arrived. The pieces arrive in reverse order and are reversed at the
- * end.
+ * Walks the path back over the slaves. Each slave walks back within its
+ * subgraph, from the END node or from the send of the last message, to the
+ * receive of a message from another machine, which it reports. The pieces
+ * arrive in reverse order and are reversed at the end.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -29,8 +29,8 @@ void cm_walk_begin(struct query *q, uint32_t part, uint32_t node)
     send_walk_request(q, part, UINT32_MAX, node);
 }
 
-/* Whether piece i is the time before the first node of a chain that no recorded
- * thread started (in `wall`). */
+/* Returns true if piece i is the time before the first node of a chain that no
+ * recorded thread started (only in `wall`). */
 static bool is_piece_before_chain(const Ips__CmAnswer *a, size_t i)
 {
     return a->kinds[i] == IPS_SEG_COMPUTE && a->from[i] == IPS_NO_NODE;
@@ -82,7 +82,8 @@ static bool push_pieces(struct path_data *d, const struct machine_share *p,
     return ok;
 }
 
-/* Adds the message between two walks, whose sender is now known. */
+/* Adds the piece for the message between the previous machine's walk and this
+ * one; its sending node is known now. */
 static int push_crossing_message(struct path_data *d,
                                  const struct machine_share *p,
                                  const Ips__CmAnswer *a, struct ips_err *err)
@@ -99,8 +100,8 @@ static int push_crossing_message(struct path_data *d,
     return 0;
 }
 
-/* Remembers where the walk leaves this machine. All answers of one walk contain
- * this exit; that of the first is used. */
+/* Remembers the message over which the walk leaves this machine. All answers of
+ * one machine's walk contain it; that of the first answer is used. */
 static void remember_walk_exit(struct cm_run *r, const struct machine_share *p,
                                const Ips__CmAnswer *a)
 {

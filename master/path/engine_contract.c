@@ -5,8 +5,8 @@
  *    list of visits to machines.
  *  - FinishAsk: every slave gets the values of its remote receives and returns
  *    its latest END. The maximum over all slaves must be t_max.
- *  - ExpandAsk: every slave sends the pieces of the path's visits to it. Their
- *    lengths must be those that the joins gave.
+ *  - ExpandAsk: every slave sends the pieces of the path that are on its
+ *    machine. Their lengths must be those that the joins gave.
  * So the master stores neither the nodes nor the names of objects inside a
  * machine.
  */
@@ -19,7 +19,7 @@
 #include "common/large.h"
 #include "master/path/weighting.h"
 
-/* limit for the values in one FinishAsk, in bytes */
+/* maximum size of the values in one FinishAsk, in bytes */
 #define VALUES_BYTES ((size_t)1 << 20)
 
 static void begin_scenario(struct query *q, enum scenario_id id);
@@ -46,8 +46,8 @@ static void on_scenario_assembled(struct query *q)
 static bool assemble_path(struct query *q);
 static bool add_messages_and_check_sums(struct query *q);
 
-/* Whether the slaves report only sums of the pieces. The pieces of the main
- * scenario are shown to the user; for the others sums suffice. */
+/* Returns true if the slaves are asked only for sums of the pieces: only the
+ * pieces of the main scenario are shown to the user. */
 static bool wants_only_sums(const struct path_data *d)
 {
     return d->now != SCENARIO_MAIN;
@@ -63,8 +63,8 @@ static void assemble_scenario(struct query *q)
             d); /* on failure the reason is in d->err */
 }
 
-/* To be called when everything was received that the path of this scenario
- * needs: the worker assembles the path and sums its shares. */
+/* To be called when all data for the path of this scenario was received: lets
+ * the worker assemble the path and sum its shares. */
 static void submit_scenario_assembly(struct query *q)
 {
     struct ips_err err = {0};
@@ -193,8 +193,8 @@ static int handle_expand_reply(struct query *q, struct machine_share *p,
                 : store_visit_pieces(p, a, err);
 }
 
-/* Returns the piece for the message that leads from the end of the previous
- * visit (`before`) to `visit`. */
+/* Returns the piece for the message between two machines that leads from the
+ * end of the previous visit (`before`) to `visit`. */
 static struct path_piece
 make_message_piece(struct query *q, const struct ips_path_section *visit,
                    const struct engine_visit_pieces *pair,
@@ -318,7 +318,8 @@ static bool add_messages_and_check_sums(struct query *q)
 
 /* ---- requests for the pieces ------------------------------------------ */
 
-/* The four columns of one ExpandAsk. */
+/* The four columns of one ExpandAsk; each row is a visit of the path to the
+ * machine. */
 struct expand_columns {
     uint32_t *from, *to, *in, *out;
     size_t n;

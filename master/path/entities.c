@@ -13,7 +13,8 @@ struct entities_builder {
     const struct ips_graph *g;
     struct entities *t;
     bool clip;
-    /* map (process, receiver) and (process, procedure) to the feature */
+    /* maps from (process, receiver), and from (process, procedure), to the
+     * number of the feature */
     struct ips_idmap messages, procedures;
     uint32_t feature_cap;
     /* [machines][symbols] number of each symbol's procedure */
@@ -153,7 +154,7 @@ static int add_message_features(struct entities_builder *m, struct ips_err *err)
 
 struct named_symbol {
     const struct entity_symbol *symbol;
-    uint32_t *number; /* where the number of the symbol's procedure is stored */
+    uint32_t *number; /* where to store the number of the symbol's procedure */
 };
 
 static int compare_symbols_by_name(const void *a, const void *b)
@@ -225,7 +226,7 @@ static int fill_arc_shares(struct entities_builder *m, uint32_t p, uint64_t *at,
     struct entities *t = m->t;
     const struct machine_entities *part = &t->machine[p];
     uint32_t before = 0;
-    /* the part of the arc's weight that is not assigned to a procedure yet */
+    /* ns of the arc's weight that are not assigned to a procedure yet */
     uint64_t left = 0;
     for (uint64_t k = 0; k < part->arc_share_count; k++) {
         uint32_t own = part->node[k], i = part->node_base + own;
@@ -287,8 +288,9 @@ static int add_procedure_features(struct entities_builder *m, uint32_t *blame,
 
 /* ---- entities, as groups of features ------------------------------------- */
 
-/* Returns the entity of the given kind to which feature `f` belongs;
- * ENTITY_NONE: none. `message`: the number of message features before `f`. */
+/* Returns the number of the entity of the given kind to which feature `f`
+ * belongs; ENTITY_NONE: none. `message`: the number of message features before
+ * `f`. */
 static uint32_t entity_of_feature(const struct entities *t,
                                   const struct entity_feature *f,
                                   enum entity_kind kind, uint32_t message)
@@ -326,8 +328,8 @@ static enum entity_kind kind_of_entity_number(const struct entities *t,
                : ENTITY_MESSAGE;
 }
 
-/* Lists the members of all entities by counting sort: with `fill` false it
- * counts them, with true it places them. */
+/* One pass of a counting sort of features by entity: with `fill` false counts
+ * the members of each entity, with true writes them to t->member. */
 static void count_or_list_members(struct entities *t, bool fill)
 {
     uint32_t message = 0;

@@ -26,20 +26,21 @@ enum entity_kind {
 extern const char *const entity_kind_names[ENTITY_KINDS];
 
 #define ENTITY_NONE UINT32_MAX
-/* `to` of message classes that stand for waits for something not recorded */
+/* values of entity_feature.to for waits for something not recorded */
 #define ENTITY_EXTERNAL (UINT32_MAX - 1)
 #define ENTITY_IDLE (UINT32_MAX - 2)
 
-struct entity_symbol { /* strings are borrowed */
+struct entity_symbol { /* a procedure; its strings are borrowed */
     const char *name, *module, *file;
     uint32_t source_line;
 };
-/* A machine, and the profile of its arcs. */
+/* One machine: its name, processes, node range and arc profile. */
 struct machine_entities {
     const char *machine;
     const char **process; /* [process_count] names of the processes */
     uint32_t process_count;
-    uint32_t node_base, node_count; /* range of its nodes in the merged graph */
+    /* range of the machine's nodes in the merged graph */
+    uint32_t node_base, node_count;
     const struct entity_symbol *symbol;
     uint32_t symbol_count;
     /* The arc profile: [arc_share_count] parallel arrays, ordered by node. An
@@ -51,13 +52,14 @@ struct machine_entities {
 };
 
 struct entity_feature {
-    /* PROCESS: the process's time that belongs to no procedure */
+    /* kind of the feature; ENTITY_PROCESS: the process's time that belongs to
+     * no procedure */
     enum entity_kind kind;
-    /* index of the process's own feature; MESSAGE: that of the sending process
-     */
+    /* number of the feature of the process itself; MESSAGE: that of the sending
+     * process */
     uint32_t process;
-    /* `number`: for PROCESS and PROCEDURE the index of the process on its
-     * machine */
+    /* `machine`: index of the machine; `number`: for PROCESS and PROCEDURE the
+     * index of the process on this machine */
     uint32_t machine, number;
     uint32_t procedure; /* PROCEDURE: index in `procedure` */
     uint32_t to; /* MESSAGE: the receiver's process feature, EXTERNAL or IDLE */
@@ -71,7 +73,8 @@ struct entities {
     /* array of machine_count machines; borrowed */
     const struct machine_entities *machine;
     uint32_t machine_count;
-    struct ips_features f; /* its pointers point to the arrays below */
+    /* the features; its pointers point to the arrays below */
+    struct ips_features f;
     uint32_t *chain, *cross;
     uint64_t *arc_share_first;
     struct ips_arc_share *arc_share;
@@ -133,8 +136,8 @@ int entities_select_features(const struct entities *t,
                              struct ips_err *err) IPS_MUST_USE;
 
 struct ips_nearest;
-/* Offers all process names in the form of `word` ("a", "a.3", "/m1/a.3"), or
- * all procedure names, as candidates for "did you mean". */
+/* Offer all process names in the form of `word` ("a", "a.3", "/m1/a.3"), or all
+ * procedure names, as candidates for the hint "did you mean". */
 void entities_offer_nearest_processes(const struct entities *t,
                                       const char *word,
                                       struct ips_nearest *near);

@@ -71,7 +71,9 @@ const char *entities_write_name(const struct entities *t,
         snprintf(out, ENTITY_NAME_BYTES, "%s",
                  entities_procedure_symbol(t, thing)->name);
         return out;
-    case ENTITY_PROCESS: /* the entity's first member may be a procedure */
+    /* use the feature of the process itself: the entity's first member may be a
+     * procedure */
+    case ENTITY_PROCESS:
         return entities_write_feature_name(t, t->feature[feature].process, out);
     case ENTITY_MESSAGE:
     case ENTITY_KINDS:
@@ -87,8 +89,8 @@ static bool matches_pattern(const char *pattern, const char *text)
     return fnmatch(pattern, text, 0) == 0;
 }
 
-/* Whether the pattern matches the process: by its name "a.3" or its program "a"
- * or, if the pattern has a /, by "/m1/a.3" or "m1/a.3". */
+/* Returns true if the pattern matches the process's name "a.3" or program "a"
+ * or, if the pattern has a /, "/m1/a.3" or "m1/a.3". */
 static bool process_matches_pattern(const struct entities *t,
                                     const char *pattern, uint32_t feature)
 {
@@ -137,8 +139,8 @@ static bool is_nonempty_text(const char *text)
     return text && *text;
 }
 
-/* If the selector has a message pattern, only messages match; without one no
- * message matches. */
+/* Returns true if the feature matches all given patterns. With a message
+ * pattern only message features match; without one no message feature does. */
 static bool feature_matches_selector(const struct entities *t,
                                      const struct entity_selector *s,
                                      const char *from, const char *to,
@@ -160,7 +162,7 @@ static bool feature_matches_selector(const struct entities *t,
            feature_is_within_object(t, s->object, f);
 }
 
-/* Splits "A -> B"; spaces around the arrow are optional. */
+/* Splits a pattern "FROM -> TO"; spaces around the arrow are optional. */
 static int split_message_selector(const char *message, char from[NAME_BYTES],
                                   char to[NAME_BYTES], struct ips_err *err)
 {

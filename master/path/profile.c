@@ -1,4 +1,5 @@
-/* Combines the slaves' replies about the path's pieces. Runs in the worker. */
+/* Combines what the slaves replied about the pieces of the path. Runs in the
+ * worker. */
 #include "master/path/profile.h"
 
 #include <stdlib.h>
@@ -26,8 +27,8 @@ static uint64_t piece_cpu_ns(const struct profile_columns *f, uint32_t k)
     return f->from[k] != f->to[k] ? f->ns[k] : 0;
 }
 
-/* Cuts piece k of a machine to the window: sets x->ns to the part inside, and
- * adds its CPU time to *running. */
+/* Cuts piece k of machine number `part` to the window: sets x->ns to the ns
+ * inside, and adds their CPU time to *running. */
 static int limit_piece_to_window(const struct query *q, uint32_t part,
                                  uint32_t k, struct path_piece *x,
                                  uint64_t *running, struct ips_err *err)
@@ -74,8 +75,8 @@ static int limit_all_pieces_to_window(struct query *q, struct path_piece *cut,
     return rc;
 }
 
-/* Whether a piece counts. Pieces with no part inside the window are left out of
- * all shares. */
+/* Returns false if no part of the piece is inside the window: then all shares
+ * leave it out. */
 static bool piece_counts_in_window(const struct path_piece *p)
 {
     return p->ns || (p->kind != IPS_SEG_COMPUTE && !p->elsewhere);
@@ -238,8 +239,8 @@ static int compare_steps_by_what(const void *va, const void *vb)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* A sequence of steps under construction. Adjacent steps of the same kind are
- * merged; `named` says what each step is. */
+/* A list of steps under construction. Adjacent steps in the same code are
+ * merged; `named` says in which code each step is. */
 struct step_sequence {
     struct ips_step *step;
     struct named_step *named;
@@ -259,8 +260,8 @@ static void add_step(struct step_sequence *l, struct profile_step_key what,
     l->n++;
 }
 
-/* Adds the path's steps in order. The time of the messages before a step is its
- * gap. */
+/* Adds the steps of the path in order of time. A step's gap is the time of
+ * messages and waits before it. */
 static void add_path_steps(const struct query *q, const struct path_piece *cut,
                            struct step_sequence *l, size_t *at)
 {
@@ -287,8 +288,8 @@ static void add_path_steps(const struct query *q, const struct path_piece *cut,
     }
 }
 
-/* Adds the steps of each thread, separated by a step that is unique, so that
- * no sequence extends over two threads. */
+/* Adds the steps of each thread of the whole graph. A unique step between two
+ * threads prevents sequences that extend over both. */
 static void add_thread_steps(const struct query *q, struct step_sequence *l)
 {
     const struct path_profile *pp = path_profile_of(q);

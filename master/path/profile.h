@@ -11,10 +11,11 @@ enum profile_side { PROFILE_PATH, PROFILE_WHOLE, PROFILE_SIDES };
 enum profile_list { PROFILE_PROCEDURE, PROFILE_LINE, PROFILE_LISTS };
 
 #define PROFILE_SEQUENCES 100u
-/* In graphs with more nodes the steps of the whole graph are not fetched. */
+/* In graphs with more nodes than this, sequences are computed only for the
+ * path, not for the whole graph. */
 #define PROFILE_WHOLE_NODES 4000000u
 
-/* one step of a piece (CPU time in one procedure), as received */
+/* one step of a piece: CPU time in one procedure, as a slave sent it */
 struct profile_step {
     uint32_t piece, code;
     uint64_t ns;
@@ -32,11 +33,11 @@ struct profile_columns {
     uint64_t *ns;
     /* [count] weight of the piece inside the window; used only with a window */
     uint64_t *weight_ns;
-    /* [count] PROFILE_PATH only: the ns of the whole piece, an upper limit for
-     * `ns` */
+    /* [count] PROFILE_PATH only: length of the whole piece in ns, the maximum
+     * of `ns` */
     uint64_t *most;
-    /* number of pieces; how many of them were requested so far in this round,
-     * and how many were received */
+    /* `count`: number of pieces; `asked`: how many of them were requested so
+     * far in this round; `got`: how many were received */
     uint32_t count, asked, got;
     struct profile_step *steps;
     size_t step_count, step_capacity;
@@ -53,7 +54,8 @@ struct profile_rows {
     Ips__ProcedureTotals totals;
 };
 struct profile_sequences {
-    struct ips_step *steps; /* `what` is an index of `whats` */
+    /* the steps in order; `what` of a step is an index into `whats` */
+    struct ips_step *steps;
     uint32_t step_count;
     struct profile_step_key {
         uint32_t machine, process, code;
@@ -61,9 +63,9 @@ struct profile_sequences {
     struct ips_sequence result[PROFILE_SEQUENCES];
     uint32_t count;
 };
-/* sums of one machine, process or thread in the whole graph */
+/* CPU time of one machine, process or thread in the whole graph */
 struct profile_chain_sum {
-    uint64_t a, b; /* key of the sum, as in shares.h */
+    uint64_t a, b; /* key, like that of struct share_row */
     uint64_t ns, count, path_ns;
 };
 
@@ -71,18 +73,20 @@ struct path_profile { /* stored in path_data.profile */
     void (*after)(struct query *q);
     unsigned round;
     uint32_t machine_count;
-    /* [machine_count] columns of each machine, for each side */
+    /* for the path and for the whole graph: [machine_count] what each machine
+     * sent */
     struct profile_columns *face[PROFILE_SIDES];
     struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
     struct profile_sequences sequences[PROFILE_SIDES];
     bool windowed, no_whole_steps;
     bool cpu; /* the weighting is `cpu`: a piece is CPU time and nothing else */
     uint64_t window_ns, on_cpu_ns, off_cpu_ns;
-    uint64_t delay_ns;    /* part of off_cpu_ns; set only with a window */
-    struct shares shares; /* limited to the window, like `pieces` */
+    /* ns of off_cpu_ns spent waiting for a CPU; set only with a window */
+    uint64_t delay_ns;
+    struct shares shares; /* shares of the path, limited to the window */
     struct path_piece *pieces;
     uint64_t piece_count;
-    /* sums by machine, by process, by thread */
+    /* sums of the whole graph: by machine, by process, by thread */
     struct profile_chain_sum *whole[3];
     size_t whole_count[3];
     uint64_t whole_ns, alike_ns;

@@ -7,7 +7,8 @@
 #include "master/query/machine_share.h"
 
 #define ROWS_A_REPLY 1024u /* rows of at most 2.6 KB each */
-#define WHOLE_ROWS 10000u  /* limit per list of machines, processes, threads */
+/* maximum number of rows in each list of machines, processes, threads */
+#define WHOLE_ROWS 10000u
 
 const struct shares *path_profile_shares(const struct query *q, uint64_t *ns)
 {

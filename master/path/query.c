@@ -87,8 +87,8 @@ static void add_scaled_scenario(struct path_data *d, enum scenario_id id,
     r->scenario = d->scenarios[SCENARIO_MAIN].scenario;
     r->scenario.mtime.scale_num *= num;
     r->scenario.mtime.scale_den *= den;
-    /* If messages take no time, a multiple of that time gives the same graph,
-     * which need not be computed again. */
+    /* If messages take no time in the main scenario, a multiple of that time
+     * gives the same path: do not compute it again. */
     r->wanted = (m->base_ns || m->per_byte_q32 ||
                  r->scenario.weighting == IPS_WEIGH_WALL) &&
                 m->scale_num;

@@ -6,9 +6,9 @@
  * one machine, wall. Category 3 of IPS-9.
  *
  * With a window: the nodes inside it, and the nodes with an arc that overlaps
- * it. The clock of each end's own machine decides. The row says which end of
- * the arc the window cuts off. Numbers and weights are those of the whole
- * graph.
+ * it. Whether an end of an arc is inside is decided by the clock of its own
+ * machine. The row says which end of the arc the window cuts off. Numbers and
+ * weights are those of the whole graph.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,17 +45,18 @@ struct graph_window {
     uint64_t from_ns, to_ns; /* the window contains from < t <= to */
 };
 struct graph_data {
-    /* must be first: the engine's helpers work on it */
+    /* must be first: the functions of the engines use it as path_data */
     struct path_data path;
     struct channel_names *names; /* [machines] channel names of each machine */
     uint32_t chain;              /* chain of the next node to be sent */
-    /* [machines] windows by each machine's own clock, in ns; NULL: none */
+    /* [machines] the window by each machine's own clock, in ns; NULL: no
+     * window */
     struct graph_window *window;
     /* [count] numbers of the nodes to be sent; NULL: all nodes */
     uint32_t *shown_node;
     uint32_t count;
-    /* path.merged in these weightings; own_w is NULL if the weights are not
-     * known */
+    /* path.merged with the weights of these weightings; own_w is NULL if the
+     * weights are not known */
     struct ips_view sched, wall;
 };
 
@@ -131,8 +132,8 @@ static enum window_side window_side_of(const struct query *q, uint32_t part,
     const struct ips_graph *g = &d->path.merged;
     uint64_t at = g->at ? g->at[node] : g->t_ns[node];
     const struct graph_window *w = &d->window[part];
-    /* The window excludes its first moment, which belongs to the window before
-     * it. But a window from 0 includes it. */
+    /* The window excludes its start time, which belongs to the window before
+     * it; but a window from 0 includes it. */
     if (w->from_ns && at <= w->from_ns)
         return BEFORE;
     return at <= w->to_ns ? INSIDE : AFTER;
@@ -233,8 +234,8 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     const struct path_data *d = path_data_of(q);
     const struct ips_graph *g = &d->merged;
     bool present;
-    /* An arc that is absent in the default scenario (idle) has weight 0 and
-     * changes nothing. */
+    /* An idle arc does not count in the default scenario: it has weight 0 and
+     * so does not change the path. */
     uint64_t xw = ips_cross_arc_weight(
         g, i, &d->scenarios[SCENARIO_MAIN].scenario, &present);
     present = g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
@@ -313,8 +314,8 @@ static void send_nodes(struct query *q, uint32_t count, bool last)
     free(list);
 }
 
-/* Sends the last reply. It is an error if nodes are missing, because an
- * incomplete graph must not pass as whole. */
+/* Sends the last reply, or an error if nodes are missing: an incomplete graph
+ * must not be taken for the whole one. */
 static void send_last_graph_reply(struct query *q)
 {
     char missing[800];

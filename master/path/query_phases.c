@@ -36,11 +36,13 @@ struct phase_top {
     uint64_t ns;
 };
 
-struct phases_data {       /* stored in query.data */
-    struct path_data path; /* must be first: clocks.h works on it */
+struct phases_data { /* stored in query.data */
+    /* must be first: clocks_align() uses it as path_data */
+    struct path_data path;
     uint64_t begin, end, bin_ns;
     uint32_t bins;
-    bool zoomed;     /* begin and end are those of the requested phase */
+    /* true: `begin` and `end` are those of the phase that was asked for */
+    bool zoomed;
     uint64_t *v;     /* [SERIES][bins] values of each series by bin */
     uint64_t *edges; /* bin edges by the clock of the machine being asked */
     struct ips_phases both, cpu, messages;
@@ -132,8 +134,8 @@ static uint64_t phase_end(const struct phases_data *d, uint32_t phase)
     return bin_begin(d, d->both.end[phase]);
 }
 
-/* Makes the edges strictly ascending: two times of the run may be the same
- * tick of a slower clock. */
+/* Makes the bin edges strictly ascending: two times of the run may be the same
+ * ns on a slower machine's clock. */
 static void make_edges_ascending(uint64_t *edges, uint32_t bins)
 {
     for (uint32_t i = 1; i <= bins; i++)
@@ -269,8 +271,8 @@ static void fail_with_no_such_phase(struct query *q, uint32_t phase)
     fail_phases(q, IPS_E_NOT_FOUND, what);
 }
 
-/* Gives the waiting question the phase as its window, converted to every
- * machine's clock, and ends this question. */
+/* For another question that waits for this one (q->waiter): sets its window to
+ * the phase, converted to every machine's clock, and ends this question. */
 static void pass_phase_window_to_waiter(struct query *q, uint32_t phase)
 {
     struct phases_data *d = phases_data_of(q);
@@ -289,7 +291,8 @@ static void pass_phase_window_to_waiter(struct query *q, uint32_t phase)
             to_local_clock_ns(machine_clock_map(q, i), begin), first);
         w[i].to_ns =
             ips_sub_sat(to_local_clock_ns(machine_clock_map(q, i), end), first);
-        /* to_ns 0 would mean a window without end; this window is empty */
+        /* to_ns 0 would mean a window without end; use an empty window
+         * instead */
         if (w[i].to_ns == 0)
             w[i] = (struct query_window){.from_ns = UINT64_MAX - 1,
                                          .to_ns = UINT64_MAX};
@@ -311,7 +314,8 @@ static void pass_phase_window_to_waiter(struct query *q, uint32_t phase)
     query_end_without_reply(q);
 }
 
-/* Gives the waiting question the ends of all phases, and ends this question. */
+/* For another question that waits for this one (q->waiter): gives it the end
+ * times of all phases, and ends this question. */
 static void pass_phase_ends_to_waiter(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
@@ -347,8 +351,9 @@ static bool is_same_procedure(const struct phase_top *a,
     return strcmp(a->name, b->name) == 0 && strcmp(a->module, b->module) == 0;
 }
 
-/* Whether `a` has more CPU time than `b`. Breaks ties by machine and process,
- * or by name, so that the order of the machines' replies has no influence. */
+/* Returns true if `a` has more CPU time than `b`. Breaks ties by machine and
+ * process, or by name, so that the order of the machines' replies has no
+ * influence. */
 static bool top_ranks_before(const struct phase_top *a,
                              const struct phase_top *b)
 {
@@ -362,7 +367,8 @@ static bool top_ranks_before(const struct phase_top *a,
 }
 
 /* Returns the process with the most CPU time in the phase or, with of_process
- * false, the procedure, summed over all machines. NULL: there is none. */
+ * false, the procedure with the most CPU time summed over all machines. NULL:
+ * none. */
 static struct phase_top *find_top_consumer_of_phase(struct phases_data *d,
                                                     uint32_t phase,
                                                     bool of_process)

@@ -1,5 +1,5 @@
-/* Asks the slaves, in several rounds, how the time of the path's pieces was
- * spent. */
+/* Asks the slaves, in several rounds, which procedures spent the time of the
+ * path's pieces. */
 #include "master/path/query_profile.h"
 
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "master/path/weighting.h"
 #include "master/query/machine_share.h"
 
-/* One round of questions about one side (the path or the whole graph): fetches
- * its rows by procedure or by line, or none (`rows` is false). The first round
- * of a side also fetches the sum of each piece, and the rows in order of time
- * if sequences were asked for. */
+/* One round of requests about one side (the path or the whole graph): fetches
+ * rows by procedure or by line (`list`), or no rows (`rows` false). The first
+ * round of a side also fetches the sum of each piece, and the rows in order of
+ * time if sequences were asked for. */
 struct profile_round {
     enum profile_side side;
     enum profile_list list;
@@ -55,7 +55,8 @@ bool path_profile_wanted(const struct query *q)
            path_profile_asks_shares_by(ask, "line");
 }
 
-/* Plans the rounds of a question: at most four. */
+/* Plans the rounds of requests for a question. Returns their number, at most
+ * 4. */
 static unsigned plan_rounds(const Ips__PathAsk *ask,
                             struct profile_round out[4])
 {
@@ -214,7 +215,7 @@ static void ask_profile_of_machine(struct query *q, struct machine_share *p,
         ask.lane = pp->windowed ? &scenario : NULL;
         ask.from_ns = d->window.from_ns;
         ask.to_ns = d->window.to_ns;
-        /* In `wall` the window is already on the common scale. */
+        /* In `wall` the window is already given on the common time scale. */
         if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_WALL)
             query_window_of(q, p, &ask.from_ns, &ask.to_ns);
         f->asked += n;
@@ -307,8 +308,8 @@ static bool allocate_profile_columns(const struct path_profile *pp,
     return f->piece && f->from && f->to && f->ns && f->weight_ns && f->most;
 }
 
-/* Whether the piece consists of arcs of a chain. A message or a wait has none,
- * and neither has the time before a chain's first node (in `wall`). */
+/* Returns true if the piece consists of arcs of one chain. A message, a wait,
+ * or the time before a chain's first node (in `wall`) has no such arcs. */
 static bool piece_has_arcs(const struct path_piece *p)
 {
     return p->kind == IPS_SEG_COMPUTE && p->from != IPS_NO_NODE;

@@ -20,9 +20,9 @@
  * an unknown word. */
 int path_profile_check_by_words(const Ips__PathAsk *ask,
                                 struct ips_err *err) IPS_MUST_USE;
-/* path_profile_wanted: whether the slaves must be asked for a profile; to be
- * called when the window is known. path_profile_asks_shares_by: whether the
- * question asks for shares by `what`. */
+/* path_profile_wanted: returns true if the slaves must be asked for a profile;
+ * to be called when the window is known. path_profile_asks_shares_by: returns
+ * true if the question asks for shares by `what`, such as "thread". */
 bool path_profile_wanted(const struct query *q);
 bool path_profile_asks_shares_by(const Ips__PathAsk *ask, const char *what);
 
@@ -43,10 +43,11 @@ void path_profile_fill_split(const struct query *q, Ips__PathAnswer *out);
 const struct path_piece *path_profile_pieces(const struct query *q,
                                              uint64_t *count);
 
-/* Sends rows while the client reads them; true: all are sent. */
+/* Sends rows of procedures while the client reads them. Returns true when all
+ * are sent. */
 bool path_profile_send_more(struct query *q);
-/* Fills in the profile's part of the last reply; its pointers point into the
- * arena or `q`. */
+/* Fills in what the last reply says about procedures, sequences and the whole
+ * graph. The pointers in it point into the arena or `q`. */
 void path_profile_fill_last_reply(struct query *q, struct arena *a,
                                   struct certificate *c, Ips__PathAnswer *out);
 

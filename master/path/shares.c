@@ -69,8 +69,9 @@ static int add_row(struct shares *s, enum share_list list,
     return 0;
 }
 
-/* Adds computing only to its thread; shares_finish sums the threads. Lifetime,
- * capacity, signal and resource arcs are no messages; they have no weight. */
+/* Adds computing only to its thread; shares_finish() sums the threads by
+ * process and machine. Lifetime, capacity, signal and resource arcs do not
+ * count as messages; they have no weight. */
 int shares_add_pieces(struct shares *s, const struct path_piece *p,
                       struct path_thread before, uint64_t count,
                       struct ips_err *err)
@@ -183,7 +184,8 @@ static void compare_list_with_scenario(struct shares *main,
 {
     size_t n = scenario->count[list], mains = main->count[list];
     struct share_row *by_key = malloc((n + 1) * sizeof(*by_key));
-    if (!by_key) { /* without memory, claim no stability that was not checked */
+    /* no memory for the comparison: report the rows as not stable */
+    if (!by_key) {
         *same = false;
         for (size_t i = 0; i < mains; i++)
             main->row[list][i].stable = false;

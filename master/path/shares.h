@@ -27,13 +27,14 @@ struct path_thread {  /* identifies a thread */
  * run through all machines. A path may have as many pieces as the run has
  * events, so this struct is small. */
 struct path_piece {
-    uint8_t kind;  /* values of enum ips_segment_kind */
-    uint8_t xkind; /* values of enum ips_xkind */
-    /* set with a window, for pieces without arcs that end outside the window:
-     * `messages` and `resources` do not count them */
+    uint8_t kind;  /* a value of enum ips_segment_kind */
+    uint8_t xkind; /* a value of enum ips_xkind */
+    /* set only with a window, for messages and waits that end outside it:
+     * `messages` and `resources` of struct shares do not count them */
     bool elsewhere;
     struct path_thread at; /* thread of the node `to` */
-    /* `from` IPS_NO_NODE: the piece starts before the chain's first node */
+    /* the piece leads from node `from` to node `to`; `from` IPS_NO_NODE: it
+     * starts before the chain's first node */
     uint32_t from, to;
     uint64_t ns;
 };
@@ -47,25 +48,29 @@ enum share_list {
     SHARE_LISTS
 };
 
-/* `b` of an outside share: the other side was not recorded. */
+/* Values of share_row.b in the list SHARE_OUTSIDE: an external wait, an idle
+ * wait. */
 #define SHARE_EXTERNAL UINT64_MAX
 #define SHARE_IDLE (UINT64_MAX - 1)
-/* `b` of machine and process shares; for threads `b` is the tid. */
+/* Value of share_row.b for machines and processes; for threads `b` is the
+ * tid. */
 #define SHARE_NONE 0
 
 struct share_row {
-    /* keys; a: machine index << 32, plus the process except for machines */
+    /* key of the row. `a`: index of the machine << 32, plus that of the process
+     * (except in SHARE_MACHINE); `b` depends on the list */
     uint64_t a, b;
     uint64_t ns, count;
     uint32_t rank;
-    /* The members below are set by shares_compare(). */
+    /* shares_finish() initialises the members below; shares_compare() updates
+     * them. */
     bool stable;
     uint64_t ns_low, ns_high;
 };
 struct shares {
     struct share_row *row[SHARE_LISTS]; /* rows of each list, largest first */
     size_t count[SHARE_LISTS];
-    uint64_t messages; /* number of DATA arcs on the path */
+    uint64_t messages; /* number of messages (DATA arcs) on the path */
     uint64_t
         resources; /* number of RESOURCE arcs on the path: locks and the like */
     /* The members below are used only while pieces are added. */
@@ -75,9 +80,9 @@ struct shares {
     size_t capacity[SHARE_LISTS];
 };
 
-/* Adds `count` pieces with `p->ns` in total, which follow a piece that ended in
- * thread `before`. Either all of them have a weight or none. The calls may come
- * in any order. O(1). */
+/* Adds `count` pieces like `p` with `p->ns` in total; before each of them the
+ * path was in thread `before`. Either all of them have a weight or none. The
+ * calls may come in any order. O(1). */
 int shares_add_pieces(struct shares *s, const struct path_piece *p,
                       struct path_thread before, uint64_t count,
                       struct ips_err *err) IPS_MUST_USE;

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-/* Restores the heap, whose root heap[0] is the least, after the entry at `at`
- * was replaced by a greater one. */
+/* Restores the heap (heap[0] is the smallest value) after the entry at `at` was
+ * replaced by a greater one. */
 static void sift_down(uint64_t *heap, uint64_t count, uint64_t at)
 {
     for (;;) {

@@ -1,6 +1,6 @@
 /*
- * The longest pieces of a path, because a path of millions of pieces can only
- * be shown by a few.
+ * Selects the longest pieces of a path, because only a few of a path's millions
+ * of pieces can be shown.
  */
 #ifndef IPS_MASTER_PATH_TOP_SEGMENTS_H
 #define IPS_MASTER_PATH_TOP_SEGMENTS_H

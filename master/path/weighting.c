@@ -43,8 +43,8 @@ static void set_goal(struct path_data *d, const struct machine_share *p,
     d->goal_node = (uint32_t)node;
 }
 
-/* Returns the thread of `process` that ended last; if `tid` is not "", of the
- * threads with that number. */
+/* Returns the thread of `process` that ended last; if `tid` is not "", only
+ * threads with that number count. */
 static const Ips__ThreadRow *last_ended_thread(const struct machine_share *p,
                                                uint32_t process,
                                                const char *tid)
@@ -62,8 +62,8 @@ static const Ips__ThreadRow *last_ended_thread(const struct machine_share *p,
     return best;
 }
 
-/* Whether `object` is process i of machine p, or a thread of this process. Sets
- * *tid to the thread's number, or to "" for a process. */
+/* Returns true if `object` is process i of machine p, or a thread of this
+ * process. Sets *tid to the thread's number, or to "" for a process. */
 static bool object_names_process(const struct machine_share *p, uint32_t i,
                                  const char *object, const char **tid)
 {
@@ -277,8 +277,8 @@ static void on_split_received(struct query *q)
         if (d->pieces[i].kind == IPS_SEG_COMPUTE)
             compute = ips_add_sat(compute, d->pieces[i].ns);
     }
-    /* The slaves may report more CPU time than `compute`, because CPU time
-     * after a thread's last record has no position in time. */
+    /* The slaves may report more CPU time than the pieces have, because CPU
+     * time after a thread's last record has no position in time. */
     d->on_cpu_ns = ips_min_u64(d->on_cpu_ns, compute);
     d->run_delay_ns = ips_min_u64(d->run_delay_ns, compute - d->on_cpu_ns);
     d->other_ns = compute - d->on_cpu_ns - d->run_delay_ns;
@@ -325,8 +325,8 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
         scenario.clock = engine_machine_of(p)->clock;
         rc = ips_graph_view(&engine_machine_of(p)->g, &scenario, &view[i],
                             &d->err);
-        /* A view in `wall` has no delays. It gets them here, because without
-         * them the merged graph would have no times. */
+        /* A view in `wall` has no run delays. Set them, because without them
+         * the merged graph would have no node times. */
         if (scenario.weighting == IPS_WEIGH_WALL)
             view[i].g.delay = engine_machine_of(p)->g.delay;
         parts[i] = (struct ips_machine_graph){

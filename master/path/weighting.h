@@ -9,7 +9,7 @@
 
 #include "master/path/engine.h"
 
-/* Parses the name of a weighting; "" is cpu. */
+/* Parses the name of a weighting: "cpu", "sched" or "wall"; "" means cpu. */
 int weighting_parse(const char *text, enum ips_weighting *out,
                     struct ips_err *err) IPS_MUST_USE;
 const char *weighting_name(enum ips_weighting w);
@@ -26,7 +26,8 @@ const struct machine_share *weighting_set_origin_clock(struct query *q);
 /* Sets the clock of every machine if the weighting needs the clocks, then calls
  * `after`. With several machines this takes a round of questions. */
 void weighting_align_clocks(struct query *q, void (*after)(struct query *q));
-/* Returns the certificate's text about the clocks; NULL: none was used. */
+/* Returns the certificate's text about the alignment of clocks; NULL: no clocks
+ * were aligned. */
 const char *weighting_clock_text(const struct path_data *d);
 
 /* Writes `scenario` in the form that is sent to the slave of `p`. */
@@ -46,13 +47,13 @@ weighting_scenario_with_merged_goal(const struct query *q,
  * the reason. */
 int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
 
-/* Returns the time for which threads were off the CPU between waits while no
- * kernel recorded whether they were runnable, summed over all machines. */
+/* Returns the time in ns, summed over all machines, for which threads were off
+ * the CPU outside recorded waits and the kernel's run delay is not known. */
 uint64_t weighting_unattributed_delay_ns(const struct query *q);
 
 /* Asks the slaves how the computing of the main scenario's pieces divides into
  * running and waiting for a CPU, and sets d->on_cpu_ns and the related sums;
- * then calls `after`. In the weighting `cpu` nothing is asked. */
+ * then calls `after`. In the weighting `cpu` it only calls `after`. */
 void weighting_fetch_computing_split(struct query *q,
                                      void (*after)(struct query *q));
 

@@ -97,7 +97,8 @@ static void fill_row(const struct filling *f, const struct predict_row *from,
         to->machine = arena_printf(f->a, "%s", s->machine[from->machine].name);
 }
 
-/* Adds the largest rows of each kind. */
+/* Adds the path's largest rows of each kind, as many as the question asks
+ * for. */
 static void fill_path(const struct filling *f)
 {
     const struct predict_answer *then = &f->d->then;

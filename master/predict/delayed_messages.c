@@ -79,7 +79,7 @@ static int fit_clocks_of_pair(struct delayed_messages *h, uint32_t a,
     return rc;
 }
 
-/* Converts a time of A's clock to B's clock. */
+/* Converts a time of the clock A of the fit to its clock B (ns). */
 static uint64_t convert_to_clock_b(const struct ips_clock_fit *f, uint64_t a)
 {
     ips_i128 t =

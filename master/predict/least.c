@@ -1,4 +1,5 @@
-/* Computes a lower bound for every replay, independently of the replay. */
+/* Computes, without a replay, a lower bound of the time that a replay
+ * predicts. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -6,7 +7,8 @@
 #include "master/predict/predict.h"
 
 struct unit_taker {
-    uint32_t chain; /* chain that took a unit, or UINT32_MAX */
+    /* thread (chain) that took a unit of the lock; UINT32_MAX: none */
+    uint32_t chain;
     uint64_t at_ns; /* CPU time of that chain when it took the unit */
 };
 struct lock_hold_sums {

@@ -71,7 +71,7 @@ static int compare_lock_events(const void *va, const void *vb)
     return (a->lock > b->lock) - (a->lock < b->lock);
 }
 
-/* Whether a thread can take a unit at node k. */
+/* Whether a thread can take a unit of a lock at node k. */
 static bool can_take_lock_unit(const struct ips_graph *g, uint32_t k)
 {
     return g->xkind[k] == IPS_X_NONE || g->xkind[k] == IPS_X_RESOURCE;

@@ -17,7 +17,8 @@ struct path_summing {
     const struct predict_run *run;
     const struct predict_setup *setup;
     const struct ips_replay *r;
-    /* the machine of each arc, from make_placement(); NULL: as mapped */
+    /* [nodes] the machine of the arc into each node; NULL: threads do not move,
+     * see setup->map */
     const uint32_t *placement;
     struct ips_est e;
     uint32_t *xpred; /* made by make_graph_with_replayed_lock_order(); NULL: use
@@ -52,7 +53,7 @@ static int make_graph_with_replayed_lock_order(struct path_summing *s,
     for (uint32_t k = 0; k < locks->event_count; k++) {
         uint32_t i = locks->event[k].node, from = s->r->giver[i];
         if (from == IPS_NO_NODE)
-            continue; /* the unit was free, or the recorded arc stays */
+            continue; /* the lock was free, or the recorded arc stays */
         out->xpred[i] = from;
         out->xkind[i] = IPS_X_RESOURCE;
     }
@@ -122,7 +123,8 @@ static void distribute_arc_over_procedures(struct path_summing *s, uint32_t k,
     }
 }
 
-/* Adds the arc of a chain into node k of the replayed graph. */
+/* Adds the time of the chain arc into node k of the replayed graph to the sums
+ * of its machine, process and procedures. */
 static void add_chain_arc(struct path_summing *s, uint32_t chain, uint32_t k)
 {
     uint32_t m = s->placement ? s->placement[k] : s->setup->map[chain];

@@ -158,7 +158,8 @@ static int allocate_machines_of_arcs(const struct predict_run *run,
     return 0;
 }
 
-/* Computes the longest path on these machines with a core for each thread. */
+/* Computes the longest path on the setup's machines with a core for each
+ * thread. */
 static int compute_path_with_enough_cores(const struct predict_run *run,
                                           const struct ips_replay_ask *ask,
                                           const struct predict_setup *setup,
@@ -221,7 +222,7 @@ static void fill_answer_from_replay(const struct predict_run *run,
     out->rho = out->cores ? out->p / out->cores : IPS_UNMEASURED_REAL;
 }
 
-/* Replays in the order that the graph of `run` has. */
+/* Replays `run` with its queues in the order that its graph has. */
 static int replay_in_graph_order(const struct predict_run *run,
                                  const struct predict_setup *setup,
                                  struct ips_replay_ask *ask,

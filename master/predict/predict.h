@@ -52,7 +52,7 @@ struct predict_recorded_machine { /* one machine of the recorded run */
 };
 struct predict_thread { /* the thread of a chain; names are borrowed */
     const char *process, *name;
-    uint32_t own; /* index of its machine in `own` */
+    uint32_t own; /* index of its machine in predict_run.own */
     uint32_t pid, tid;
 };
 /* A thread runs on another machine from the arc into `node` on. */
@@ -92,7 +92,7 @@ struct predict_run {
      * recorded_to the reverse. Otherwise NULL. */
     const struct predict_run *recorded;
     const uint32_t *recorded_of, *recorded_to;
-    /* measured times; NULL: use the scenario's; borrowed */
+    /* measured message times; NULL: use the scenario's; borrowed */
     const struct mtimes *times;
     uint64_t held_back_ns; /* delay of messages that TCP held back
                               (delayed_messages.c) */
@@ -129,8 +129,8 @@ struct predict_queued {
     uint8_t *node_made;
     struct ips_replay_lock_event *lock_event;
 };
-/* Finds the run's work queues and sets run->queues. `of_chain`: from struct
- * ips_order_dependence. */
+/* Finds the run's work queues and sets run->queues. `of_chain`: for each thread
+ * the kinds of order on which it depends, as in struct ips_order_dependence. */
 int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
                         struct ips_err *err) IPS_MUST_USE;
 static inline bool predict_has_queues(const struct predict_run *run)
@@ -157,7 +157,7 @@ void predict_queued_release(struct predict_queued *q);
 struct predict_machine {
     const char *name; /* name of the machine; borrowed */
     struct ips_replay_machine is;
-    /* share of each core's cycles that others take; den 0: none */
+    /* share of each core's cycles that other programs take; den 0: none */
     struct ips_ratio load;
     bool recorded; /* the recorded run used this machine */
     bool named;    /* --machines names this machine */
@@ -181,7 +181,8 @@ struct predict_setup {
     /* [machine_count^2] measured message times; an entry that is not NULL
      * replaces that of `mtime`; borrowed from run->times */
     const struct ips_curve **curve;
-    struct ips_replay_move *move; /* moves of threads at the run's cuts */
+    /* moves of threads to other machines, at the nodes in run->cut */
+    struct ips_replay_move *move;
     uint32_t move_count;
     /* [machine_count^2] the shared medium of each pair of machines; NULL:
      * there is none */
@@ -194,7 +195,7 @@ struct predict_setup {
     const struct ips_curve **wire;
     uint64_t *burst_ns; /* [medium_count] link time that a message saves after a
                            pause: the least of the medium's pairs */
-    bool as_recorded;   /* queues keep their recorded order */
+    bool as_recorded;   /* work queues keep their recorded order */
     /* also compute t_max and the path of the predicted run */
     bool path;
 };
@@ -282,13 +283,13 @@ struct predict_answer {
     /* Figures about the order of locks (struct ips_replay). */
     uint64_t resources, units_taken;
     uint32_t kept_count;
-    bool is_stable; /* whether the replay decided the order of queues */
+    bool is_stable; /* whether the replay decided the order of work queues */
     uint64_t pieces, anew;
     uint32_t cores;          /* cores of the machines that have threads */
     struct predict_use *use; /* [machine_count] use of each machine */
     uint64_t last_ns;        /* time when the last thread ended */
-    uint64_t
-        least_ns; /* lower bound from predict_compute_makespan_lower_bound() */
+    /* lower bound from predict_compute_makespan_lower_bound() */
+    uint64_t least_ns;
     /* [medium_count] time during which a transfer was under way */
     uint64_t *shared_ns;
     double p, rho;

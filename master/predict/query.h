@@ -9,7 +9,7 @@
 #include "master/query/certificate.h"
 #include "master/whatif/whatif.h"
 
-/* Memory per node: for a what-if, the raw graph and two replays. */
+/* Memory per node: for a what-if, the received graphs and two replays. */
 #define PREDICT_NODE_BYTES (WHATIF_NODE_BYTES + 160u)
 
 /* Result of --search. The items are the processes that --map does not place,
@@ -52,7 +52,8 @@ static inline struct predict_query *predict_query_of(struct query *q)
     return q->data;
 }
 
-/* predict/run.c, in the worker: makes the run from the gathered data. */
+/* predict/run.c, in the worker: makes the run that is replayed from the
+ * gathered data. */
 int predict_run_make(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run) IPS_MUST_USE;
 /* predict/delayed_messages.c: adds the delay of messages that TCP held back to
@@ -78,13 +79,14 @@ struct predict_lock_row {
 struct predict_lock_rows {
     struct predict_lock_row *row; /* release with free() */
     size_t count;
-    /* [lock_count] units of each lock; the run takes ownership */
+    /* [lock_count] units of each lock: how many threads can have it at once;
+     * the run takes ownership */
     uint32_t *units;
     uint32_t lock_count;
 };
 int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
                            struct predict_lock_rows *out) IPS_MUST_USE;
-/* Fills run->locks, with nodes of run->replay. */
+/* Fills run->locks from `rows`. Its events refer to nodes of run->replay. */
 int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
                        struct ips_err *err) IPS_MUST_USE;
 /* predict/order.c: finds where the run's behaviour depended on order.

@@ -34,8 +34,9 @@ struct estimate { /* stored in query.data; `path` must be first for
     struct path_data path;
     uint64_t t_max_ns, estimate_ns;
     uint64_t compute_ns, message_ns, external_ns, messages;
-    uint64_t *
-        least_ns; /* [machines^2] as in struct ips_shared_medium_ask, or NULL */
+    /* [machines^2] measured time of a message of 0 bytes between two machines;
+     * NULL: not needed */
+    uint64_t *least_ns;
     uint64_t unshared_ns, busy_ns;
 };
 
@@ -221,8 +222,7 @@ static void on_fetched(struct query *q)
         query_fail(q, &err);
 }
 
-/* Fills in the time of messages with no bytes, if the graph has measured
- * times. */
+/* Sets e->least_ns, but only for a shared medium and measured message times. */
 static int fill_empty_message_times(struct query *q, struct ips_err *err)
 {
     struct estimate *e = estimate_data_of(q);

@@ -36,9 +36,10 @@ static bool waits_for_recorded_cause(const struct ips_graph *g, uint32_t i)
            g->xkind[i] != IPS_X_IDLE;
 }
 
-/* Returns the time off the CPU in the arc into raw node k, without the node's
- * own wait if an arc ends that wait (`linked`). The time includes run delay:
- * the kernel's figures are for periods that may be longer than the arc. */
+/* Returns the time off the CPU in the arc into node k of a machine's own graph,
+ * without the node's own wait if an arc ends that wait (`linked`). The time
+ * includes run delay: the kernel's figures are for periods that may be longer
+ * than the arc. */
 static uint64_t arc_off_cpu_ns(const struct ips_graph *raw, uint32_t k,
                                bool linked)
 {

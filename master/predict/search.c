@@ -54,8 +54,8 @@ static void assign_free_process_items(struct predict_query *d)
     d->search_result.free_count = d->search_result.item_count = count;
 }
 
-/* Makes an item of each free process, and one of all placed chains of each
- * machine. */
+/* Makes the items that the search places as a whole: one for each free process,
+ * and one for all placed chains of each machine. */
 static int make_items(struct placement_search *s, struct ips_err *err)
 {
     struct predict_query *d = s->d;

@@ -231,8 +231,9 @@ static bool complete_cached_answer(struct query *q, struct cached_answer *a)
         memcpy(a->machine[a->machine_count++], p->machine, sizeof(*a->machine));
         events = ips_add_sat(events, p->sync->state->events);
     }
-    /* The catalogue learns of new events later than a question does. The answer
-     * is cached only if both have the same number. */
+    /* Slaves report new events to the catalogue with a delay, so it may know of
+     * fewer than this answer counts. The answer is cached only if the numbers
+     * are equal. */
     return events == a->stamp.events;
 }
 

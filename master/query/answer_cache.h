@@ -1,11 +1,10 @@
 /*
  * A cache of complete answers about closed runs, as they were sent to the
  * client. The same question about an unchanged run is answered from the cache,
- * without asking the slaves. So an answer that needs a pass over a whole run
- * costs that pass once (ALGORITHMS 3, streaming). The master computes the
- * default question before any client asks it
- * (answer_cache_start_precomputation), so that even the first client need not
- * wait.
+ * without asking the slaves. So the slaves read a whole run only for the first
+ * answer (ALGORITHMS 3, streaming). The master computes the answer of `ipsq
+ * path RUN` before any client asks for it (answer_cache_start_precomputation),
+ * so that even the first client need not wait.
  *
  *  - query_kind.keeps marks the kinds whose answers may be cached: those that
  *    need the whole graph and whose answers are small.

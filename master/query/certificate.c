@@ -247,7 +247,7 @@ static void add_machine_to_certificate(const struct machine_share *p,
     m->guesses_settled = ips_add_sat(m->guesses_settled, s->guesses_settled);
     m->guess_off_ns = ips_add_sat(m->guess_off_ns, s->guess_off_ns);
     m->guess_off_max_ns = ips_max_u64(m->guess_off_max_ns, s->guess_off_max_ns);
-    if (p->peers) { /* PeersAnswer also covers the ends of other machines */
+    if (p->peers) { /* counted after the join with the ends of other machines */
         m->unmatched += p->peers->unmatched;
         m->pending += p->peers->pending;
         m->external += p->peers->external;
@@ -264,7 +264,8 @@ static void add_machine_to_certificate(const struct machine_share *p,
     add_load(a, c, p);
 }
 
-/* Adds the gaps: data that was produced but is not in the archives. */
+/* Marks the answer incomplete, with the reason, for each kind of data that the
+ * run produced but that is not in the archives. */
 static void fill_gaps(const struct query *q, struct arena *a,
                       struct certificate *c)
 {

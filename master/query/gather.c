@@ -456,9 +456,9 @@ static void note_if_row_is_known(const struct catalogue_row *row, void *arg)
                         row->created_real_ns == k->state->created_real_ns);
 }
 
-/* Stores a run that no report named yet. The state of other runs is left alone:
- * the slave copied it when the question came, so a later report may have
- * overtaken it. */
+/* Stores the run in the catalogue if no report of the slave has named it yet. A
+ * known run is left as it is: the reply has its state at the time of the
+ * question, and a later report may have stored a newer one. */
 static void store_unknown_run(struct query *q, const struct machine_share *p)
 {
     struct ips_err err = {0};

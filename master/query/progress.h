@@ -4,8 +4,8 @@
 
 #include "master/query/query.h"
 
-/* Sends Progress if the client asked for it, at most once a second, until the
- * answer has started. */
+/* Sends a Progress message if the client asked for them: at most one a second,
+ * and none once the answer has started. */
 void progress_send(struct query *q, uint64_t now_ns);
 
 #endif

@@ -372,8 +372,8 @@ static bool has_timed_out(const struct master *m, const struct machine_share *p,
 }
 
 /* A private slave exits two seconds after its last request. It must not exit
- * while its question waits that long for other slaves or for the master, so it
- * gets a request without an answer every AWAKE_NS. */
+ * while its question waits that long for other slaves or for the master, so the
+ * master sends it a request that needs no answer every AWAKE_NS. */
 #define AWAKE_NS (500 * 1000 * 1000ULL)
 static void keep_private_slave_awake(struct machine_share *p, uint64_t now)
 {

@@ -32,8 +32,8 @@
 #define QUERY_STOPPED_NS 5000000000ULL
 #define QUERY_LIMIT_NS 600000000000ULL
 #define QUERY_MAX_RESTARTS 3
-/* While more bytes than this are unsent to a client, the master makes no more
- * of its answer. */
+/* While more bytes than this are unsent to a client, the master does not
+ * produce the next reply of its answer. */
 #define QUERY_HIGH_BYTES (4u << 20)
 #define QUERY_RUN_BYTES 128
 /* Largest packed size of one reply; leaves space for its envelope. */
@@ -71,9 +71,11 @@ struct machine_share {
     /* shortest time from a request to a reply; 0: none yet */
     uint64_t round_trip_ns;
     bool was_silent;
-    uint32_t reply_count; /* replies since the reply window was last widened */
+    /* replies since the slave was last allowed to send more */
+    uint32_t reply_count;
     uint32_t window;
-    Ips__Envelope **messages; /* messages into which the tables point */
+    /* replies of the slave; kept, because the tables point into them */
+    Ips__Envelope **messages;
     uint32_t message_count, message_cap;
     size_t message_bytes;
     Ips__SyncAnswer *sync;
@@ -84,9 +86,9 @@ struct machine_share {
     uint32_t peer_count;
     /* index among the question's active machines, in order of their names */
     uint32_t number;
-    /* data of the kind of question, whose `release` frees it */
+    /* data of the question's kind; query_kind.release frees it */
     void *own;
-    /* tables, sync, peers and peer belong to the table cache */
+    /* t, sync, peers and peer belong to the table cache */
     bool borrows;
 };
 
@@ -100,7 +102,7 @@ struct excluded {
 struct gather {
     unsigned want;
     void (*after)(struct query *q);
-    /* [count] in machine order; active[i]->number is i */
+    /* [count] the machines that answer, by name; active[i]->number is i */
     struct machine_share **active;
     uint32_t count;
     uint64_t ambiguous; /* number of ambiguous joins of ends */
@@ -122,8 +124,8 @@ struct query_kind {
     void (*start)(struct query *q);
     /* Frees what q->data and the `own` of each machine_share hold. */
     void (*release)(struct query *q);
-    /* Makes more of the answer; called while the client has little unsent
-     * data. */
+    /* Produces and sends the next replies of the answer; called while few bytes
+     * are unsent to the client. */
     void (*pump)(struct query *q);
     bool keeps; /* its answers may be cached (query/answer_cache.h) */
 };
@@ -153,7 +155,7 @@ struct query {
     uint32_t machine_count;
     uint32_t waiting;
     bool running;   /* the question has its turn (query_kind.exclusive) */
-    bool streaming; /* the kind's `pump` is called to make more of the answer */
+    bool streaming; /* query_kind.pump is called to produce the next replies */
     bool over;      /* the question ended and is to be freed */
     bool working;   /* a job of the worker still uses the question */
     /* the question no longer needs the slaves' graph, so others may use it */
@@ -162,7 +164,8 @@ struct query {
     bool from_cache;     /* answered from cached tables alone */
     /* the question wants measured message times, if there are any */
     bool calibrate;
-    /* after the first round: a failure now restarts the question */
+    /* the first round is over: from now on a slave's failure restarts the
+     * question */
     bool in_graph;
     bool fail_as_group; /* in this round: if one slave fails, all are stopped */
     /* called every second during a round; or NULL */
@@ -189,7 +192,8 @@ struct query {
     /* called after the machine_shares were released, to give back
      * `table_cache`, from which they borrowed; or NULL */
     void (*let_go)(struct query *q);
-    /* query/answer_cache.h: the answer sent so far, or NULL */
+    /* copy of the replies sent so far, to be cached (query/answer_cache.h); or
+     * NULL */
     struct cached_answer *answer;
     bool no_cache; /* the answer must not be cached */
     void *data;
@@ -231,8 +235,8 @@ void query_release_all(struct master *m);
 
 /* ---- called by the kinds of questions ----------------------------------- */
 
-/* Opens a round: `take` is called for each reply, `after` when no more replies
- * are expected. */
+/* Opens a round of requests to the slaves: `take` is called for each reply,
+ * `after` when no more replies are expected. */
 void query_open_round(struct query *q,
                       int (*take)(struct query *q, struct machine_share *p,
                                   const Ips__Reply *reply, struct ips_err *err),
@@ -245,7 +249,8 @@ void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
 /* Whether so much is unsent to the slave of `p` that the rest of a long request
  * has to wait for query.ask_more. */
 bool query_is_slave_backlogged(const struct machine_share *p);
-/* Closes the round; if no reply is expected, `after` is called at once. */
+/* To be called when the requests of the round were sent. Calls `after` at once
+ * if no reply is expected. */
 void query_close_round(struct query *q);
 
 /* Tells every slave that still owes a reply to stop; no reply is expected any
@@ -257,9 +262,9 @@ void query_stop_slaves(struct query *q);
  * exceeded or there is no memory. */
 bool query_keep_message(struct query *q, struct machine_share *p);
 
-/* To be called within the `take` function of a round, for answers with a reply
- * window: allows the slave as many more replies as were processed, in batches.
- */
+/* To be called within the `take` function of a round, if the slave may send
+ * only so many replies (`window`) before it is allowed more: allows it as many
+ * more as were processed, in batches. */
 void query_widen_reply_window(struct query *q, struct machine_share *p);
 
 /* Marks the machine `p` as failed, without failing the question. If this

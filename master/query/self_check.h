@@ -1,7 +1,7 @@
 /*
- * Checks answers for contradictions before they are sent. A violated rule makes
- * the answer incomplete, with a gap that names the rule, because then no figure
- * of the answer is reliable.
+ * Checks answers for contradictions before they are sent. If a rule is
+ * violated, no figure of the answer is reliable, so the answer is marked
+ * incomplete and the rule is given as the reason.
  *
  *  - `why`: the parts of the path add up to the path. Every finding covers a
  *    part of the path, and gains no more than that part.
@@ -20,7 +20,8 @@
  *    of a group add up to the group. The parts of a machine's core time add up
  *    to the core time.
  *  - `whatif`: an edit gains no more than its part of the path. The path with
- *    the edit plus its gain is the path. No next path is longer.
+ *    the edit plus its gain is the path. None of the next longest paths is
+ *    longer than the path.
  *  - `metrics`: the parts of the threads' lifetimes add up to the lifetimes,
  *    and the causes to the waits. In the matrices as much is received as sent.
  */

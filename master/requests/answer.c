@@ -288,8 +288,8 @@ static const Ips__StationRow *limiting_station(const struct filling *f)
     return NULL;
 }
 
-/* Returns the utilisation in ppm of the station that limits the service, if
- * that is a thread which requests wake; else 10^6. */
+/* Returns the utilisation, in ppm, of the station that limits the service, if
+ * that is a thread; else 10^6. */
 static uint32_t limiting_thread_use_ppm(const struct filling *f)
 {
     const Ips__StationRow *s = limiting_station(f);

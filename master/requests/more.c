@@ -6,7 +6,9 @@
 #include "common/types.h"
 #include "master/query/machine_share.h"
 
-#define ITEMS 8192u /* limit of items per service; a power of two */
+/* size of the hash table of a service's items, of which at most half is used; a
+ * power of 2 */
+#define ITEMS 8192u
 #define COMPUTING UINT32_MAX
 
 /* CPU time in a procedure (`why` is COMPUTING, `of` the procedure), or waits
@@ -15,7 +17,7 @@
 struct item {
     uint32_t machine, of, why;
     bool used;
-    /* time in the slowest requests; in those around the median */
+    /* time in the slowest requests [0], and in those around the median [1] */
     uint64_t ns[2];
 };
 struct item_collector {

@@ -2,8 +2,9 @@
  * median. For both it walks back from the end of each request along the path
  * that determined its time, and sums how that time was spent: CPU time by
  * procedure, waits by cause and call site. The result is where the difference
- * is largest, and where the requests around the median spend most. It looks at
- * no more than REQUESTS_LOOKED requests of each, evenly selected. */
+ * is largest, and where the requests around the median spend most. It examines
+ * at most REQUESTS_LOOKED of the slowest requests, and as many around the
+ * median, evenly selected. */
 #ifndef IPS_MASTER_REQUESTS_MORE_H
 #define IPS_MASTER_REQUESTS_MORE_H
 

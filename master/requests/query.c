@@ -1,7 +1,7 @@
 /*
  * The requests of a run's services. Checks the question and gathers tables,
- * peers and whole subgraphs in the weighting `wall`; the worker solves it.
- * Category 3 of IPS-9.
+ * peers and whole subgraphs in the weighting `wall`; the worker computes the
+ * requests. Category 3 of IPS-9.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,8 @@ static void convert_window_and_fetch_graphs(struct query *q)
 {
     weighting_convert_window(q, &path_data_of(q)->window);
     path_data_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
-        /* raw graphs have weighting cpu; the worker makes `wall` views */
+        /* the slaves send their graphs with CPU times; the worker computes the
+         * `wall` lengths from them */
         IPS_WEIGH_CPU;
     engine_fetch_subgraphs(q, true, on_request_graphs_fetched);
 }

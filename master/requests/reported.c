@@ -18,8 +18,8 @@ struct reported_requests {
     size_t capacity;
     uint64_t unended;
     struct reported_machine {
-        /* the service of the machine's first name, those of its other names
-         * follow; number of names */
+        /* index in requests_data.service of the machine's first mark name (its
+         * other names follow); number of names */
         uint32_t service, names;
     } * machine;
     void (*after)(struct query *q);
@@ -204,8 +204,9 @@ static int compare_rows_by_service_and_chain(const void *a, const void *b)
     return (x->chain > y->chain) - (x->chain < y->chain);
 }
 
-/* Makes a served end for each thread of each service. Fills told[] with the
- * marked requests, each with the end of its thread. */
+/* Adds to d->ends one entry for each thread of each service; it takes the place
+ * of a connection's end. Fills told[] with the marked requests, each with the
+ * entry of its thread. */
 static int make_ends_and_marked_requests(struct query *q,
                                          struct ips_marked_request *told,
                                          struct ips_err *err)

@@ -1,8 +1,9 @@
 /*
  * Requests that the program itself marked (slave/graphs/marked_spans.h). They
  * are fetched from the slaves with the graph and converted to requests of the
- * merged graph. The service of such a request is a name on a machine ("/m1
- * mark order"); its end is a thread.
+ * merged graph. The service of such a request has the machine and the mark as
+ * its name ("/m1 mark order"). Each thread that set the mark counts as a
+ * connection of the service.
  */
 #ifndef IPS_MASTER_REQUESTS_REPORTED_H
 #define IPS_MASTER_REQUESTS_REPORTED_H

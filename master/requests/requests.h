@@ -33,8 +33,9 @@ enum requests_by { REQUESTS_BY_CONNECTION, REQUESTS_BY_MARK, REQUESTS_BY_TASK };
 
 struct request_service {
     uint32_t machine;
-    /* name of the service's end; belongs to a message kept by
-     * query_keep_message() */
+    /* its first name_len bytes are the service's address, such as "tcp
+     * 127.0.0.1:80", or its mark; belongs to a message kept by
+     * query_keep_message(), or to `reported` */
     const char *name;
     size_t name_len;
     uint32_t process; /* one of the serving processes of the machine */
@@ -70,14 +71,17 @@ struct requests_data {     /* stored in query.data */
     struct ips_requests result;
     /* [result.count] requests ordered by service, then duration */
     uint32_t *by_service;
-    uint64_t *chain_ns; /* [merged chains] sums by chain; zero between uses */
-    uint32_t busiest;   /* the service with the most requests */
+    /* [chains of the merged graph] scratch memory for sums by thread; zero
+     * between uses */
+    uint64_t *chain_ns;
+    uint32_t busiest; /* the service with the most requests */
     /* first arrival and last end of the requests of `busiest` */
     uint64_t first_ns, last_ns;
-    /* [merged chains] CPU time before first_ns and after last_ns */
+    /* [chains of the merged graph] the thread's CPU time before first_ns and
+     * after last_ns */
     uint64_t *outside_cpu;
-    /* [merged chains] time of waits that keep a thread busy, before first_ns
-     * and after last_ns */
+    /* [chains of the merged graph] time of waits that keep the thread busy,
+     * before first_ns and after last_ns */
     uint64_t *outside_wait;
     struct ips_lock_holds lock_holds; /* how long locks were held */
     /* value of --by; "": chosen by the requests that the run has; borrowed */
@@ -93,8 +97,9 @@ struct requests_data {     /* stored in query.data */
     /* [services][2] where the requests around the median compute most, and
      * where they wait most */
     struct request_difference *typical;
-    struct reported_requests
-        *reported; /* requests/reported.h; NULL: requests by connection */
+    /* the marked requests (requests/reported.h); NULL: requests are found by
+     * connection */
+    struct reported_requests *reported;
 };
 
 static inline struct requests_data *requests_data_of(struct query *q)

@@ -269,8 +269,8 @@ static int find_lock_holds_of_requests(struct query *q)
         return ips_err_set(&d->path.err, IPS_E_NO_MEMORY,
                            "no memory for requests");
     }
-    /* Only the raw graphs have the kind of a resource, in xlen. In the `wall`
-     * views xlen is a weight. */
+    /* Only the graphs as received from the slaves have the kind of a resource,
+     * in xlen. In the `wall` graphs xlen is the arc's length. */
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct engine_machine *e = engine_machine_of(q->gather.active[p]);
         for (uint32_t i = 0; i < e->g.node_count; i++)

@@ -236,7 +236,8 @@ static void add_link_station(struct filling *f, uint32_t of, uint32_t at,
             "link", ns, 1);
 }
 
-/* Returns when the request that arrives first was sent. */
+/* Returns when the request that arrives first was sent, in ns since the run
+ * started. */
 static uint64_t first_request_sent_ns(const struct requests_data *d)
 {
     const struct ips_graph *g = &d->path.merged;
@@ -250,8 +251,9 @@ static uint64_t first_request_sent_ns(const struct requests_data *d)
     return first;
 }
 
-/* Adds one link for each direction between two machines, for the messages sent
- * from the first request that arrives in the window to the last answer. */
+/* Adds one link station for each direction between two machines, for the
+ * messages sent from the first request that arrives in the window to the last
+ * answer. */
 static void add_link_stations_of_window(struct filling *f)
 {
     const uint64_t *est = f->d->path.est.est;
@@ -278,7 +280,8 @@ static void add_link_stations_of_window(struct filling *f)
     }
 }
 
-/* Adds one link for each direction between two machines, or within one. */
+/* Adds one link station for each direction between two machines, and one for
+ * messages within each machine. */
 static void add_link_stations(struct filling *f)
 {
     struct machine_share **parts = f->q->gather.active;

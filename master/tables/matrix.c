@@ -116,7 +116,8 @@ static int distribute_over_receivers(struct matrix *m, uint64_t from,
         messages = upto_m;
         bytes = upto_b;
     }
-    /* Something is left only if no process there has used the end yet. */
+    /* Something is left only if no process of the receiving machine has used
+     * the end yet. */
     return add_cell(m, from, MATRIX_PENDING, row->sent_messages - messages,
                     row->sent_bytes - bytes, err);
 }

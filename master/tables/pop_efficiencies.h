@@ -14,8 +14,9 @@
  * n is the number of threads that lived for at least half of T. The
  * efficiencies are not defined (pop_threads is 0) if n < 2, or if all other
  * threads together have more than a tenth of the CPU time (a build, a shell
- * script, threads made for each request). The last two need the path, for
- * which the client asks separately (client/commands/metrics.c).
+ * script, threads made for each request). Serialisation and transfer need the
+ * critical path, for which the client asks separately
+ * (client/commands/metrics.c).
  */
 #ifndef IPS_MASTER_TABLES_POP_EFFICIENCIES_H
 #define IPS_MASTER_TABLES_POP_EFFICIENCIES_H

@@ -116,7 +116,8 @@ void procs_compute_intervals(Ips__ProcedureRow **rows, size_t count,
                              const Ips__ProcedureTotals *t)
 {
     double sampled = (double)ips_sub_sat(t->sampled_ns, t->exact_ns);
-    /* Unsampled time may belong to any row. */
+    /* CPU time without a sample may belong to any procedure, so it is added to
+     * every upper limit. */
     const uint64_t unsampled = t->unsampled_ns;
     double n = t->squares > 0 ? sampled * sampled / t->squares : 0;
     for (size_t i = 0; i < count; i++) {

@@ -1,8 +1,8 @@
 /*
  * Sends the raw events from the slaves as they arrive. The machines follow each
  * other in order of name: a slave is asked only when the previous one has
- * finished. A client that reads slowly slows down the slave, because the
- * slave's reply window is widened only while the client has little unsent data.
+ * finished. A client that reads slowly slows down the slave, because the master
+ * allows the slave more replies only while few bytes are unsent to the client.
  * Category 3 of IPS-9.
  */
 #include <stdio.h>
@@ -19,7 +19,8 @@
 struct relay {
     uint32_t at;   /* index in gather.active of the machine being asked */
     uint64_t sent; /* number of events sent */
-    /* the reply window was not widened because the client's buffer is full */
+    /* the slave must wait to be allowed more replies, because too many bytes
+     * are unsent to the client */
     bool waiting;
 };
 

@@ -17,7 +17,8 @@
 struct summary {
     struct arena a;
     struct certificate certificate;
-    Ips__MetricsAnswer answer; /* its certificate is `certificate` */
+    /* answer.certificate points to certificate.msg */
+    Ips__MetricsAnswer answer;
 };
 
 /* Makes the summary from gathered data (GATHER_TABLE | GATHER_PEERS). The

@@ -42,7 +42,7 @@ static size_t count_waits(const Ips__MetricsAnswer *m)
     return n;
 }
 
-/* Lists the waits of all rows as rows of their own. */
+/* Lists the waits of all metrics rows in m->waits, and sets t->first_wait. */
 static void list_waits_as_rows(struct tables *t)
 {
     Ips__MetricsAnswer *m = &t->metrics;

@@ -15,7 +15,8 @@ struct grouping {
      * lateness) to a number b, and groups maps (b, peer) to the group. */
     struct ips_idmap call_sites, causes, groups;
     uint32_t group_capacity;
-    /* numbers each doer of a blame: (process, kind and what) */
+    /* numbers the causes of waits (doers): maps (process, kind and what) to a
+     * number */
     struct ips_idmap doers;
     struct ips_idmap blames; /* (group, doer) -> index in out->blame */
     uint64_t blame_capacity;

@@ -87,7 +87,8 @@ static bool reserve_rows(struct waits_rows *r, uint64_t more)
     return fine;
 }
 
-/* Maps the slave's numbers of wait causes to the run's numbers. */
+/* Sets r->cause, which maps the slave's numbers of wait causes to indices in
+ * w->cause. Adds new causes to w->cause. */
 static int store_causes(struct waits *w, struct waits_rows *r,
                         const Ips__WaitRowsAnswer *a, struct ips_err *err)
 {

@@ -37,14 +37,17 @@ struct waits_lock_row { /* as struct ips_lock_row of the slave: a thread takes
     uint64_t after;
     uint64_t at_ns; /* time by the machine's own clock */
     uint32_t lock, node;
-    uint32_t units; /* units of the lock that are free at the start */
+    /* number of units of the lock that are free at the start: this many threads
+     * can take one */
+    uint32_t units;
     bool gives;
 };
 /* the rows of one machine as received, ordered by node */
 struct waits_rows {
     Ips__WaitPlace **call_site; /* rows are borrowed from kept messages */
     uint32_t call_site_count;
-    uint8_t cause[256]; /* the run's cause for each cause number of the slave */
+    /* index in `cause` of struct waits, by the slave's number of the cause */
+    uint8_t cause[256];
     uint32_t cause_count;
     /* node: index within the machine. of, giver: index in call_site of the
      * wait, and of the release that ended it. */
@@ -146,7 +149,8 @@ struct waits_blame {
     uint32_t group;
     enum ips_blame_kind kind;
     uint32_t process; /* the process that caused the wait */
-    /* COMPUTE: index in `symbol`; WAITED: cause; or WAITS_NONE */
+    /* index in `symbol` (IPS_BLAME_COMPUTE), or in `cause` of struct waits
+     * (IPS_BLAME_WAITED), else WAITS_NONE */
     uint32_t what;
     uint64_t ns;
 };

@@ -1,8 +1,8 @@
 /*
  * Answers `whatif`: how close each entity is to the critical path, and how much
  * a change would shorten the path. Checks the question and gathers tables,
- * peers, whole subgraphs and arc profiles; the worker solves it. Category 3 of
- * IPS-9.
+ * peers, whole subgraphs and arc profiles; the worker computes the answer.
+ * Category 3 of IPS-9.
  */
 #include <inttypes.h>
 #include <stdio.h>

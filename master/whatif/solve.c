@@ -1,4 +1,4 @@
-/* Computes a what-if question, in the worker's thread. */
+/* Computes the answer to a what-if question, in the worker's thread. */
 #include "master/whatif/whatif.h"
 
 #include <inttypes.h>

@@ -42,11 +42,13 @@ struct whatif_solving;
 struct whatif_data {       /* stored in query.data */
     struct path_data path; /* must be first: the engine's helpers work on it */
     const Ips__WhatifAsk *ask;
-    /* Fetch the subgraphs with the times of all weightings, not weighted for
-     * one, and merge their views (graph/view.h) in the weighting below. */
+    /* Whether the subgraphs are fetched with the data for all weightings. The
+     * master then computes the arcs' lengths in `weighting` (graph/view.h) and
+     * merges the results. */
     bool raw;
-    enum ips_weighting weighting; /* with `raw`: the weighting of the views */
-    uint32_t node_bytes;          /* memory per node at the master */
+    /* with `raw`: the weighting of the merged graph */
+    enum ips_weighting weighting;
+    uint32_t node_bytes; /* memory per node at the master */
     /* With `raw`: called to change the merged graph and scenario; or NULL. */
     int (*remake)(struct whatif_solving *s);
     /* Called when tables and peers were gathered; returns true if it has
@@ -62,7 +64,8 @@ struct whatif_data {       /* stored in query.data */
     /* [machines] names, nodes and arc profile of each machine */
     struct machine_entities *machine;
     struct entities t;
-    /* length of the current path; number of its resource arcs */
+    /* length of the critical path; number of its arcs of locks and other
+     * resources */
     uint64_t t_max_ns, resources;
     uint64_t window_ns; /* the part of t_max_ns inside path.window */
     /* [nodes] time of cross arcs inside path.window */

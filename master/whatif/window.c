@@ -68,8 +68,8 @@ static uint64_t path_ns_inside_window(const struct cutting *c)
     const struct ips_graph *g = c->s->g;
     const struct ips_est *e = &c->s->d->path.est;
     uint32_t i = e->end, first = g->chains[ips_chain_of(g, i)].first;
-    /* the total; the current piece's time inside the window, and its whole time
-     */
+    /* sum: the total; in, ns: the current piece's time inside the window, and
+     * all of its time */
     uint64_t sum = 0, in = 0, ns = 0;
     while (e->crossed[i] || i != first) {
         if (e->crossed[i]) {

@@ -28,8 +28,9 @@
 /* Memory per node: for a what-if, the received graph and two merged graphs. */
 #define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 228u)
 
-/* A second set of features of the quiet graph: causes of waiting. All time of a
- * cause is one feature, so that a what-if can remove it as a whole. */
+/* A second set of features (shares of arcs that a what-if can shorten together)
+ * of the quiet graph: causes of waiting. All time of a cause is one feature, so
+ * that a what-if can remove it as a whole. */
 enum why_feature {
     /* WHY_F_LOCK to WHY_F_ALONE have the values of enum ips_concurrent_class */
     WHY_F_LOCK,
@@ -68,7 +69,8 @@ struct why_wait {
     uint32_t machine, of, why;
     uint64_t ns;
 };
-struct why_ballot { /* votes for waits; zeroed before use; the owner frees
+struct why_ballot { /* adds up the ns of waits by call site and cause, to find
+                       the largest sum; zeroed before use; the owner frees
                        `wait` */
     struct why_wait *wait;
     size_t count, cap;
@@ -145,7 +147,7 @@ struct why_solving {
     uint32_t *chain_none, *cross;
     uint64_t ns[WHY_FEATURES]; /* time of each feature on the path */
     struct why_votes votes[WHY_FEATURES];
-    /* votes for the path in each examined phase */
+    /* time of the path in each examined phase, by process and procedure */
     struct why_votes phase[WHY_PHASES];
 };
 

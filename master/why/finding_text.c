@@ -219,7 +219,8 @@ static void write_imbalance_text(const struct text_writer *s)
 static void write_late_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
-    /* Its own threads send to each other: only their procedures differ. */
+    /* Sender and receiver are threads of one process: only their procedures
+     * differ. */
     bool threads = x->other && x->location.object &&
                    strcmp(x->other, x->location.object) == 0;
     x->text = arena_printf(
@@ -610,7 +611,7 @@ static void add_doubts_of_run(const struct why_facts *f, struct doubt *d)
                          f->untraced, f->untraced == 1 ? " was" : "es were"));
 }
 
-/* Whether some thread spins: a core for it may end its wait no sooner. */
+/* Whether some thread spins: then more cores may not end its wait sooner. */
 static bool has_spinning_thread(const struct why_facts *f)
 {
     for (size_t i = 0; i < f->procedures; i++)

@@ -21,9 +21,10 @@
 #include "master/why/facts.h"
 
 #define LEAST_NS 20000000u /* shortest wait that counts as a deadlock */
-/* a hang lasts at least this share of the elapsed time */
+/* least share of the elapsed time that counts as a hang if all threads wait,
+ * but not in a cycle */
 #define STILL_PPM 200000u
-/* a hang in a run that has not ended lasts at least this long */
+/* least duration of such a hang (no cycle) in a run that has not ended */
 #define STILL_LIVE_NS 500000000u
 #define NAMED 4u /* number of threads named in the text */
 

@@ -24,7 +24,8 @@
 
 struct lock_time {
     const struct entity_symbol *site, *caller;
-    /* leaf: innermost procedure; how: bits CONTENDED to YIELDS */
+    /* leaf: innermost procedure of the samples; how: bits CONTENDED to
+     * YIELDS */
     uint32_t leaf, how;
     uint64_t ns; /* ns in all samples, also off the path */
     double path_ns;
@@ -163,7 +164,7 @@ static int find_memory_polling_procedures(struct why_solving *y,
     y->reads_memory = calloc((size_t)y->procedures + 1, sizeof(bool));
     if (!y->reads_memory)
         return set_why_no_memory_error(y);
-    /* a single thread waits for no other */
+    /* if the run has only one thread, it waits for no other thread */
     for (uint32_t p = 0; p < y->procedures && y->s.g->chain_count > 1; p++)
         y->reads_memory[p] =
             y->spins[p] && why_share_ppm(y->spins[p], seen[p]) >= WHY_HALF_PPM;

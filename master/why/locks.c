@@ -76,8 +76,8 @@ struct holds {
     uint64_t unknown_ns;
 };
 
-/* for arc_is_within_hold(): at most 1/HOLD_BEFORE of an arc may be before the
- * hold */
+/* for arc_is_within_hold(): at most 1/HOLD_BEFORE of the arc into a release may
+ * be from before the lock was taken */
 #define HOLD_BEFORE 4u
 /* If the arc into the release is shorter than 1 / HOLD_SEEN of the wait, the
  * holder slept for most of the hold, and the arc shows nothing of it. */
@@ -229,15 +229,15 @@ int why_fill_lock_amount(struct why_solving *y)
         ips_min_u64(ips_max_u64(cut, gain),
                     ips_sub_sat(own, run_lower_bound_without_locks_ns(y)));
     a->bound_ns = ips_max_u64(cut, a->gain_ns);
-    /* The path runs through what threads do while they have the lock, which may
-     * be a sleep. So it rests on the lock for at least as long as it gets
-     * shorter. */
+    /* The path runs through the holder's actions, which may include sleep that
+     * a->ns does not contain. So the time of the lock is at least the gain. */
     a->ns = ips_max_u64(a->ns, a->gain_ns);
     if (a->lock && a->lock->library) {
         a->ns = ips_add_sat(a->ns, a->lock->unknown_ns);
         a->gain_ns = ips_add_sat(a->gain_ns, a->lock->unknown_ns);
         a->bound_ns = ips_add_sat(a->bound_ns, a->lock->unknown_ns);
-        /* The waits are of the wall path, the CPU time is of another path. */
+        /* unknown_ns was measured on the wall path and the rest on the quiet
+         * path, so the sum may be longer than the wall path. */
         a->gain_ns = ips_min_u64(a->gain_ns, y->d->facts.t_max_wall_ns);
     }
     bool by_samples = a->lock && (a->count == 0 || cost > a->gain_ns / 2);

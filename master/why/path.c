@@ -162,8 +162,9 @@ static void make_graph_without_run_delays(struct why_solving *y,
                           : g->xkind[base + k] == IPS_X_DATA
                               ? transit_ns(y, g, base + k)
                               : 0;
-            /* A wait begins at the node before, and may extend into the time
-             * that `wall` calls run delay; a message ends at the node. */
+            /* An external wait begins at the node before, and may extend into
+             * the time that `wall` counts as run delay; a message ends at the
+             * node. */
             uint64_t end =
                 outside && g->xpred[base + k] != IPS_NO_NODE
                     ? ips_add_sat(y->wall.est[g->xpred[base + k]], ns)

@@ -19,7 +19,8 @@ struct sums {
 };
 struct phase_search {
     struct why_solving *y;
-    const uint64_t *end; /* [count] end of each phase */
+    /* [count] end of each phase, in ns since the run started */
+    const uint64_t *end;
     uint32_t count;
     struct sums *s; /* [count] sums of each phase */
     uint64_t cores;
@@ -225,8 +226,8 @@ static enum why_kind finding_kind_of_class(enum ips_concurrent_class of)
     return kind[of];
 }
 
-/* Votes for the processes and procedures of the path in this phase, and sums
- * in `named` the time that other findings already name. */
+/* Adds up the path's time in this phase by process and procedure in `v`, and in
+ * `named` the part of it that findings of each kind explain. */
 static void vote_for_phase(const struct phase_search *l, uint32_t phase,
                            uint64_t *named, struct why_votes *v)
 {
@@ -267,8 +268,8 @@ static int allocate_votes(struct why_solving *y, struct why_votes *v)
 
 /* ---- gain of a phase ---------------------------------------------------- */
 
-/* Makes one feature that consists of the phase's part of each arc of the
- * path. */
+/* Makes one feature, which a what-if can shorten, from the phase's part of each
+ * chain arc of the path. */
 static int make_feature_of_phase(const struct phase_search *l, uint32_t phase,
                                  uint64_t *first,
                                  struct ips_arc_share **portion)

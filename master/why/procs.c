@@ -125,8 +125,9 @@ static void add_missing_spinning_procedures(const struct why_solving *y,
     }
 }
 
-/* Notes in `a`, which blames this procedure, whether threads spin there. Who
- * calls sched_yield() is named instead of the C library. */
+/* Notes in `a`, whose location is this procedure, whether threads spin there.
+ * If they call sched_yield(), its caller becomes the location instead of the C
+ * library. */
 static void note_spinning(const struct why_solving *y, uint32_t procedure,
                           struct why_amount *a)
 {
@@ -141,7 +142,8 @@ static void note_spinning(const struct why_solving *y, uint32_t procedure,
     a->location.source_line = by->source_line;
 }
 
-/* The same of the findings that blame a procedure by what else runs. */
+/* Calls note_spinning() for the findings whose location was found from what
+ * other threads did at the same time. */
 static void note_spinning_in_other_findings(struct why_solving *y)
 {
     static const enum why_kind kinds[] = {WHY_IMBALANCE, WHY_SERIAL, WHY_LATE,

@@ -167,7 +167,7 @@ static int find_concurrent_activity(struct why_solving *y)
     return rc;
 }
 
-struct filling { /* state of filling y->arc_share, by node */
+struct filling { /* progress of filling y->arc_share, in the order of nodes */
     struct why_solving *y;
     uint64_t count, cap;
     bool failed;
@@ -256,7 +256,8 @@ static int make_features(struct why_solving *y)
 
 /* ---- waits and messages on the path ------------------------------------- */
 
-/* Returns for how long chain c computes between two moments. */
+/* Returns how many ns thread (chain) c computes between `from` and `to`, which
+ * are times on the quiet path. */
 static uint64_t computing_ns(const struct why_solving *y, uint32_t c,
                              uint64_t from, uint64_t to)
 {
@@ -281,8 +282,9 @@ static uint64_t computing_ns(const struct why_solving *y, uint32_t c,
 
 /* Only waits of at least this share of the path are examined. */
 #define LONG_WAIT_PPM 10000u
-/* Least part of a wait in which others compute. On a loaded machine they take
- * longer for it than the quiet graph shows. */
+/* For computes_meanwhile(): least share of a wait in which other threads
+ * compute. On a loaded machine they compute for longer than the quiet graph
+ * shows, so less than the whole wait is enough. */
 #define MEANWHILE_PPM 250000u
 
 /* Whether other threads of the same process compute, in sum, for a quarter of
@@ -363,8 +365,8 @@ static void vote_for_concurrent_activity(struct why_solving *y)
     }
 }
 
-/* Whether the share is of feature `of`, and process `busy` works in it while a
- * thread waits. `direct`: only if the thread waits for the one that works. */
+/* Whether `p` is time in which process `busy` works while a thread waits for
+ * the cause `of`. `direct`: only if the thread waits for the one that works. */
 static bool is_wait_during(const struct why_solving *y,
                            const struct ips_concurrent_share *p,
                            enum why_feature of, uint32_t busy, bool direct)
@@ -373,8 +375,8 @@ static bool is_wait_during(const struct why_solving *y,
            p->waiter != UINT32_MAX && (!direct || p->direct);
 }
 
-/* Votes for the processes that wait while process `busy` works. Returns the sum
- * of the votes. */
+/* Adds up, by waiting process, the ns of waits for the cause `of` while process
+ * `busy` works. Returns their sum. */
 static uint64_t vote_for_waiters(struct why_solving *y, enum why_feature of,
                                  uint32_t busy, bool direct)
 {
@@ -415,7 +417,8 @@ static int set_waiter(struct why_solving *y, enum why_feature of, uint32_t busy,
             y->process_of[p->waiter] != w)
             continue;
         space += p->awaits_space ? p->ns : 0;
-        /* Threads of one process differ only in their procedures. */
+        /* If both threads belong to one process, only the call site of the wait
+         * tells them apart. */
         if (w == busy && p->wait_node != IPS_NO_NODE)
             rc = why_vote_for_wait_call_site(y, &ballot, p->wait_node, p->ns);
     }

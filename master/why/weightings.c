@@ -13,7 +13,7 @@ static int set_why_no_memory_error(struct why_solving *y)
 int why_compute_other_weightings(struct why_solving *y)
 {
     struct query *q = y->s.q;
-    /* the other weightings are only for the whole run */
+    /* for a window the lengths in other weightings are not computed */
     if (y->d->facts.windowed)
         return 0;
     uint32_t n = q->gather.count;

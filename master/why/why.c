@@ -106,7 +106,8 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
         return chatty;
     case WHY_TRANSIT:
         return !chatty || !a->chatty;
-    /* choose_findings() and why_apply_rules() decide about the others */
+    /* choose_findings() and why_apply_rules() decide about the following
+     * kinds */
     case WHY_HANG:
     case WHY_PHASE:
     case WHY_PROCEDURE:
@@ -185,8 +186,8 @@ static bool is_reason_to_wait(enum why_kind kind)
     return kind == WHY_LOCK || kind == WHY_IMBALANCE || kind == WHY_SERIAL;
 }
 
-/* Whether the candidate says why others wait for the one before it, a
- * procedure, and may gain as much. */
+/* Whether the candidate explains why threads wait for the procedure of the
+ * candidate before it in the list, and may gain as much. */
 static bool is_reason_for_procedure(const struct candidate *c)
 {
     const struct candidate *p = c - 1;
@@ -196,7 +197,8 @@ static bool is_reason_for_procedure(const struct candidate *c)
 }
 
 /* A procedure for which other threads wait, and the finding that says why they
- * do, may have the same gain but for chance. Then the reason comes first. */
+ * do, may have gains that differ only by chance. Then the finding with the
+ * reason comes first. */
 static void put_reasons_before_procedures(struct list *l)
 {
     for (size_t i = 1; i < l->count; i++)

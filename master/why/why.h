@@ -52,10 +52,10 @@ const char *why_kind_name(enum why_kind kind);
 
 /* ---- thresholds; reasons in docs/why.md ---------------------------------- */
 
-/* least gain of any finding */
+/* least gain of a finding, in ppm of the ideal time (why_ideal_time_ns) */
 #define WHY_LEAST_PPM 50000u
 #define WHY_TOP 10u /* greatest number of findings */
-/* PROCEDURE: least share of the path */
+/* PROCEDURE: least share of the path that the procedure takes */
 #define WHY_HOT_PPM 250000u
 #define WHY_HALF_PPM 500000u /* what-if "twice as fast" */
 /* CHATTY: least number of messages on the path between two processes */
@@ -71,12 +71,12 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SERIAL_CHILDREN 4u
 /* SERIAL: least part of the children's path in which no other thread works */
 #define WHY_SERIAL_PPM 800000u
-/* SPREAD: the largest procedure has a smaller share of the path */
+/* SPREAD: the largest procedure has less than this share of the path */
 #define WHY_SPREAD_PPM 100000u
 /* SPREAD: this many procedures together have less than half of the sampled path
  */
 #define WHY_SPREAD_TOP 10u
-/* SPREAD: least share of the path in procedures */
+/* SPREAD: least share of the path that samples attribute to procedures */
 #define WHY_SPREAD_CPU_PPM 500000u
 /* common caller: least share of the sampled path in the caller and its
  * callees */
@@ -92,11 +92,12 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_PHASE_BUSY_PPM 666667u
 /* A cause counts as explained if other findings explain this share of it. */
 #define WHY_NAMED_PPM 600000u
-/* Gains that differ by at most one part in this many may be the same. */
+/* Gains that differ by at most 1/WHY_SAME_PARTS count as equal. */
 #define WHY_SAME_PARTS 20u
-/* LOCK: least share of a lock site's samples that show contention */
+/* LOCK: least share of the samples of a lock site (a procedure that takes or
+ * releases locks) that must show contention */
 #define WHY_LOCK_PROOF_PPM 100000u
-/* LOCK: least number of a lock site's samples that show contention */
+/* LOCK: least number of samples of a lock site that must show contention */
 #define WHY_LOCK_PROOF 3u
 /* LOCK: least share of an arc's time in locks of the C library */
 #define WHY_LOCK_ARC_PPM 50000u
@@ -122,7 +123,7 @@ struct why_location {   /* borrowed texts; NULL or "": not known */
     const char *object; /* "/m1/a.3" */
     const char *procedure, *module, *file;
     uint32_t source_line;
-    uint64_t procedure_ns; /* the part in `procedure` of the amount's ns */
+    uint64_t procedure_ns; /* how much of why_amount.ns is in `procedure` */
 };
 
 /* A part of the path that could be improved, for one kind of finding. All zero:
@@ -146,10 +147,11 @@ struct why_amount {
     struct why_location wait_at; /* call site of most of the waits */
     /* cause of the waits at wait_at, as `ipsq waits` names it */
     const char *cause;
-    bool awaits_space;  /* LATE: `other` waits for space to send */
-    bool awaits_others; /* LATE: `other` does not wait for the cause itself */
-    /* IMBALANCE: threads of one process, and the one that works lets the other
-     * go on, as a consumer lets a producer */
+    bool awaits_space; /* LATE: `other` waits for buffer space to send */
+    /* LATE: `other` waits for threads other than the busy one */
+    bool awaits_others;
+    /* IMBALANCE: the two threads belong to one process, and the busy one lets
+     * the other continue, as a consumer does for a producer */
     bool hands_on;
     /* OUTSIDE: other threads of the process compute during most of the waits */
     bool computes_meanwhile;
@@ -159,11 +161,13 @@ struct why_amount {
     bool yields;
     /* the procedure only reads memory until another thread changes it */
     bool reads_memory;
-    /* the procedure is one of the C library that spends most of its time taking
+    /* the procedure belongs to the C library and spends most of its time taking
      * or releasing contended locks */
     bool lock_code;
-    const struct why_lock_cost *lock; /* LOCK; NULL: not known */
-    const struct why_phase *phase;    /* PHASE: the phase */
+    /* LOCK: CPU time for contended locks; NULL: not known */
+    const struct why_lock_cost *lock;
+    /* PHASE: the phase that the finding reports */
+    const struct why_phase *phase;
     /* a procedure's time on the path in each phase */
     uint64_t phase_ns[WHY_PHASES];
 };
@@ -248,7 +252,7 @@ struct why_facts {
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns, path_before_ns;
     uint64_t unended_ns; /* sleep on the path whose end no arc explains */
-    /* by kind of finding; for PROCEDURE see `procedure` */
+    /* the amount for each kind of finding; for PROCEDURE see `procedure` */
     struct why_amount amount[WHY_KIND_COUNT];
     /* also for SERIAL: children that a process runs one after another */
     struct why_amount one_by_one;
@@ -326,8 +330,9 @@ struct why_findings {
     size_t left_out;          /* number of findings beyond WHY_TOP */
     enum why_confidence sure; /* confidence in the answer as a whole */
     const char *sure_why;
-    bool service;           /* the program is a service, not a batch program */
-    const char *shape_text; /* which question was answered, and why */
+    bool service; /* the program is a service, not a batch program */
+    /* text: which question was answered, such as turnaround, and why */
+    const char *shape_text;
 };
 
 /* Returns `ns`, but in a window at most the length of its path: at the window's

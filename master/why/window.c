@@ -1,10 +1,10 @@
 /*
  * `why` for a window of a run: cuts the merged graph so that everything outside
- * the window has no weight. All later steps - roles, concurrent activity, gains
- * - then work as for a whole run. So each finding is about the time that the
- *   window would take in a run in which everything else takes no time. Only the
- *   set of threads that could work comes from the whole run: a thread that
- *   waits throughout the window needs a core too.
+ * the window has no weight. All later steps (roles, concurrent activity, gains)
+ * then work as for a whole run. So each finding is about the time that the
+ * window would take in a run in which everything else takes no time. Only the
+ * set of threads that could work comes from the whole run: a thread that waits
+ * throughout the window needs a core too.
  *
  * The time of a chain arc is placed as follows. The arc's work begins when the
  * previous node was passed. Its CPU time is placed where the slave's samples
@@ -72,8 +72,8 @@ static uint64_t spread_ns_in_window(const struct path_window *w, uint64_t ns,
     return in == all ? ns : all ? (uint64_t)((ips_u128)ns * in / all) : 0;
 }
 
-/* Reads how much CPU time inside the window the slave of `part` reports for
- * each arc. */
+/* Adds to in[] the CPU time inside the window that the slave of machine `part`
+ * reports for the arc into each node. */
 static int read_cpu_inside_window(struct why_solving *y, uint32_t part,
                                   uint64_t *in)
 {

@@ -119,8 +119,8 @@ static int stage_block(struct slave_archive *a, const struct slave_packed *p,
     return rc;
 }
 
-/* Returns the size of as many whole frames as fit into one block, but at least
- * one. */
+/* Returns the total size of the first frames that fit together into one block.
+ * If not even the first one fits, returns its size. */
 static size_t measure_frames_that_fit_block(const uint8_t *p, size_t len)
 {
     size_t at = 0;
@@ -221,7 +221,7 @@ int slave_archive_read_block(const struct slave_archive *a, uint64_t at,
     return 0;
 }
 
-/* Committed blocks, and the function that is called for each frame in them. */
+/* The committed blocks to unpack, and the callback for each frame in them. */
 struct unpacking {
     const uint8_t *data;
     size_t from, len;

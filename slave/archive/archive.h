@@ -1,8 +1,8 @@
 /*
  * A run's archive: STATE/slave-MACHINE/runs/RUN/archive, one append-only file
- * of blocks. A frame holds records of one stream, in the order they were
- * written; a block holds frames packed together (pack.h). Frames of one stream
- * are in the order of the stream.
+ * of blocks. A frame holds records of one stream (one thread's events), in the
+ * order they were written; a block holds frames packed together (pack.h). The
+ * frames of one stream follow each other in the order of its records.
  *
  * Invariants:
  *  - the valid length of the file is the one committed to SQLite together with
@@ -40,7 +40,7 @@ struct slave_block {
 struct slave_archive {
     int fd;          /* descriptor of the file; -1: closed */
     uint64_t length; /* committed bytes */
-    uint64_t staged; /* bytes written after `length` and not committed yet */
+    uint64_t staged; /* bytes in the file after `length`, not committed yet */
 };
 
 /* Opens or creates (0600) DIR/archive and cuts it to `committed` bytes. If the
@@ -54,8 +54,8 @@ void slave_archive_close(struct slave_archive *a);
 
 /* Packs `frames` (`len` bytes; a frame with its header has at most
  * SLAVE_PACK_RAW_MAX) into blocks, and appends the blocks after those staged
- * before. `mult_q32`: as in slave_pack_encode. On failure nothing of this call
- * is staged. */
+ * before. `mult_q32`: ns per clock tick times 2^32, see slave_pack_encode(). On
+ * failure nothing of this call is staged. */
 int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
                         uint64_t mult_q32, const void *frames, size_t len,
                         struct ips_err *err) IPS_MUST_USE;
@@ -87,10 +87,11 @@ int slave_archive_read_block(const struct slave_archive *a, uint64_t at,
 struct slave_repack;
 struct slave_repack *slave_repack_new(const struct slave_archive *a,
                                       const char *dir, struct ips_err *err);
-void slave_repack_free(struct slave_repack *r); /* also removes archive.new */
-/* Packs the next blocks of `a` into archive.new. Returns 1: archive.new is
- * complete and on disk; 0: call again; negative: give up (IPS_E_BUSY: `a` has
- * grown). */
+/* frees `r` and removes the file archive.new */
+void slave_repack_free(struct slave_repack *r);
+/* Packs the records of the next blocks of `a` into archive.new: a few ms of
+ * work. Returns 1: archive.new is complete and on disk; 0: call again;
+ * negative: give up (IPS_E_BUSY: `a` has grown). */
 int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
                       struct slave_pack *pack, uint64_t mult_q32,
                       struct ips_err *err) IPS_MUST_USE;
@@ -119,9 +120,9 @@ struct slave_unpacked_archive {
 int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
                          struct slave_unpacked_archive *out,
                          struct ips_err *err) IPS_MUST_USE;
-/* slave_archive_unpack_from_offset() calls such a function for each frame right
- * after it unpacked the frame, while the frame is in the CPU's cache. A
- * negative result ends the unpacking with that error. */
+/* Type of a callback: slave_archive_unpack_from_offset() calls it for each
+ * frame just unpacked, while the frame is still in the CPU's cache. A negative
+ * result ends the unpacking with that error. */
 typedef int slave_frame_seen(void *arg, const struct slave_frame *f,
                              struct ips_err *err);
 /* Unpacks like slave_archive_unpack(), but only the bytes [from, committed);

@@ -10,11 +10,13 @@
 #include "slave/archive/pack_model.h"
 
 #define LEVEL 1
-/* A column shorter than this shares zstd's tables with the next one. */
+/* A column shorter than this number of bytes shares zstd's tables with the next
+ * column. */
 #define OWN_TABLES_BYTES 1024u
 #define FRAMES_MAX (SLAVE_PACK_RAW_MAX / 16)
-/* If the column PACK_BITS has at least NOISE_OF_BYTES, it is tested for noise:
- * NOISE_BYTES of it are compressed. */
+/* If the column PACK_BITS has at least NOISE_OF_BYTES, the encoder tests
+ * whether it can be compressed at all: it compresses a sample of
+ * NOISE_BYTES. */
 #define NOISE_OF_BYTES (16u << 10)
 #define NOISE_BYTES 2048u
 /* A word of 8 bytes takes at most 10 bytes in a column. */
@@ -73,7 +75,8 @@ static int compare_frames_by_stream(const void *va, const void *vb)
     const struct slave_frame *const *a = va, *const *b = vb;
     if ((*a)->stream != (*b)->stream)
         return (*a)->stream < (*b)->stream ? -1 : 1;
-    return *a < *b ? -1 : *a > *b; /* in the given order */
+    /* same stream: keep the order in the input */
+    return *a < *b ? -1 : *a > *b;
 }
 
 static void encode_ordered_frames(struct slave_pack *p, uint32_t count,
@@ -108,8 +111,9 @@ static void encode_ordered_frames(struct slave_pack *p, uint32_t count,
     }
 }
 
-/* Compresses `data` into `out`. `how` is ZSTD_e_flush after a long column, so
- * that the next one begins a new block of zstd, with tables of its own. */
+/* Compresses `data` into `out`. `how`: ZSTD_e_flush after a long column makes
+ * the next column begin a new zstd block with its own tables; ZSTD_e_continue
+ * does not; ZSTD_e_end ends the zstd frame. */
 static size_t feed_zstd(struct slave_pack *p, ZSTD_outBuffer *out,
                         const void *data, size_t len, ZSTD_EndDirective how)
 {
@@ -152,8 +156,8 @@ static size_t put_raw_zstd_frame(ZSTD_outBuffer *out, const uint8_t *data,
     return 0;
 }
 
-/* Whether the bytes of column `b` do not compress, as is usual for the low bits
- * of clocks; tested on the middle of the column. */
+/* Returns true if zstd cannot make column `b` smaller, as is usual for the low
+ * bits of clocks. Tests a sample from the middle of the column. */
 static bool is_column_incompressible(struct slave_pack *p,
                                      const struct pack_bytes *b)
 {
@@ -184,7 +188,8 @@ static int compress_columns(struct slave_pack *p, struct slave_packed *out,
     size_t rc = feed_zstd(p, &to, sizes, head.len, ZSTD_e_continue);
     for (int i = 0; i < PACK_COLUMNS && !ZSTD_isError(rc); i++) {
         size_t len = c->column[i].len;
-        /* noise is written uncompressed, as a zstd frame of its own */
+        /* write incompressible bits uncompressed, as a zstd frame of their
+         * own */
         if (noise && i == PACK_BITS) {
             rc = feed_zstd(p, &to, NULL, 0, ZSTD_e_end);
             if (!ZSTD_isError(rc))

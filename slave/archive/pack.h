@@ -31,7 +31,8 @@
 
 #include "common/err.h"
 
-/* maximum bytes of frames in one block */
+/* maximum bytes of frames, with their headers, in one block before
+ * compression */
 #define SLAVE_PACK_RAW_MAX (1u << 20)
 #define SLAVE_PACK_PLAIN_MAX (2u * SLAVE_PACK_RAW_MAX + (64u << 10))
 #define SLAVE_PACK_OUT_MAX (SLAVE_PACK_PLAIN_MAX + (64u << 10))

@@ -1,8 +1,9 @@
-/* Encodes runs of calls into columns (pack.h): the same as
- * encode_or_decode_head() and encode_or_decode_words() of pack_model.c, for the
- * most frequent records. The state that changes with each record is in local
- * variables without pointers to them: else the compiler would have to reload
- * them after each byte written, because of aliasing. */
+/* Encodes consecutive call records and short messages, the most frequent
+ * records, into columns (pack.h). Does the same as encode_or_decode_head() and
+ * encode_or_decode_words() of pack_model.c, but faster. The state that changes
+ * with each record is in local variables without pointers to them: else the
+ * compiler would have to reload them after each byte written, because of
+ * aliasing. */
 #include "slave/archive/pack_model.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@
 #define CALL_WORDS 8u /* words of a call record, with its head */
 #define SHORT_WORDS 4u
 
-/* A number, split into its length in bits and the bits below the highest. */
+/* A number, split into its length in bits (`byte`, with a flag in the highest
+ * bit) and the bits below its highest one (`low`). */
 struct split_number {
     uint64_t low;
     unsigned lows; /* number of bits in `low` */
@@ -128,7 +130,8 @@ append_low_bits(struct run *r, uint64_t low, unsigned lows)
     r->acc_bits &= 7;
 }
 
-/* Appends the low bits of four numbers: in one step if they fit. */
+/* Appends the low bits of four numbers to the column of bits: in one step if
+ * all of them fit into one word. */
 static inline __attribute__((always_inline)) void append_low_bits_of_four(
     struct run *r, const struct split_number *x, const struct split_number *y,
     const struct split_number *z, const struct split_number *u)
@@ -163,7 +166,7 @@ encode_record_head(struct run *r, struct pack_coder *c, uint32_t type,
     r->type = type;
 }
 
-/* Encodes the address in word `i` of a record. */
+/* Encodes the call site (an address of code), which is word `i` of a record. */
 static inline __attribute__((always_inline)) void
 encode_call_site(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
                  uint64_t i, uint64_t site)
@@ -211,7 +214,7 @@ encode_call_record(struct run *r, struct pack_coder *c, const uint64_t *w,
     r->link = pack_likely_next_channel(w, CALL_WORDS);
 }
 
-/* Encodes a SEND_SHORT or RECV_SHORT. */
+/* Encodes a record SEND_SHORT or RECV_SHORT. */
 static inline __attribute__((always_inline)) void
 encode_short_message(struct run *r, struct pack_coder *c, const uint64_t *w,
                      uint32_t k)

@@ -1,5 +1,6 @@
-/* Encodes and decodes one record; see pack.h. `enc` is a constant in each of
- * the two copies of these functions that the compiler makes. */
+/* Encodes and decodes one record; see pack.h. `enc`: true to encode, false to
+ * decode. It is a constant in each of the two inlined copies that the compiler
+ * makes of a function, so it costs nothing. */
 #include "slave/archive/pack_model.h"
 
 #include <string.h>
@@ -157,8 +158,8 @@ static uint64_t get_bits(struct pack_coder *c, unsigned bits)
     return low | (word & ((1ULL << bits) - 1)) << shift;
 }
 
-/* Writes a number as its length in bits, with `flag` as one more bit, and the
- * bits below its highest. */
+/* Writes a number in two columns: a byte with its length in bits, and `flag` as
+ * the highest bit, to `column`; the bits below its highest one to PACK_BITS. */
 static void append_sized_number(struct pack_coder *c, enum pack_column column,
                                 uint64_t v, unsigned flag)
 {
@@ -219,8 +220,8 @@ ALWAYS_INLINE void encode_or_decode_cpu(struct pack_coder *c, bool enc,
     c->cpu_t = t;
 }
 
-/* Encodes or decodes an address. The prediction is the address that was coded
- * last with the same `key`, a hash of the context. */
+/* Encodes or decodes an address. The prediction is the address that was encoded
+ * or decoded last with the same `key`, a hash of the context. */
 ALWAYS_INLINE void encode_or_decode_address(struct pack_coder *c, bool enc,
                                             enum pack_column col, uint32_t key,
                                             uint64_t *w)
@@ -481,8 +482,8 @@ ALWAYS_INLINE void encode_or_decode_words(struct pack_coder *c, bool enc,
             return;
         }
     }
-    /* the records below take bytes from the columns, too, so count again before
-     * the next call */
+    /* the records decoded below take bytes from the columns, too, so `sure`
+     * must be counted again before the next unchecked call */
     c->sure = 0;
     for (unsigned i = 1; i < count; i++) {
         uint64_t *like = &last[i % 16];
@@ -544,7 +545,8 @@ ALWAYS_INLINE void encode_or_decode_head(struct pack_coder *c, bool enc,
         if (k >= c->kinds || c->kind[k] != word)
             for (k = 0; k < c->kinds && c->kind[k] != word;)
                 k++;
-        b->data[b->len++] = (uint8_t)k; /* k == kinds: a new kind */
+        /* k == c->kinds: this head is new in the block */
+        b->data[b->len++] = (uint8_t)k;
         if (k == c->kinds) {
             append_number(c, PACK_FRAMES, word);
             if (c->kinds < PACK_KINDS)
@@ -588,7 +590,8 @@ void pack_encode_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
     uint64_t w[IPS_REC_MAX_BYTES / 8];
     unsigned count = (unsigned)(bytes / 8);
     if (count == CALL_WORDS)
-        /* constant size: a few moves instead of a call */
+        /* memcpy of a constant size compiles to a few moves, without a function
+         * call */
         memcpy(w, rec, CALL_WORDS * sizeof(*w));
     else
         memcpy(w, rec, bytes);

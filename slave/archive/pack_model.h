@@ -12,8 +12,8 @@
 #include "agent/pool/format.h"
 
 enum pack_column {
-    /* stream number, length in words and number of records of each frame; first
-     * word of each new kind of record */
+    /* For each frame: stream number, length in words, number of records. Also
+     * the low word of a record's head when it first appears in the block. */
     PACK_FRAMES,
     PACK_KIND,
     PACK_A,
@@ -33,8 +33,9 @@ enum pack_column {
 
 struct pack_bytes {
     uint8_t *data; /* encoding: buffer of COLUMN_BYTES (pack.c) */
-    size_t len;    /* bytes written; when decoding: bytes available */
-    size_t at;     /* decoding: bytes read so far */
+    /* encoding: bytes written so far; decoding: size of the column */
+    size_t len;
+    size_t at; /* decoding: bytes read so far */
 };
 
 #define PACK_KINDS 255u
@@ -46,17 +47,19 @@ struct pack_coder {
     uint64_t acc; /* encoding: bits not yet written to PACK_BITS */
     unsigned acc_bits;
     uint64_t bit; /* decoding: number of bits read of PACK_BITS */
-    /* decoding: number of calls for which the columns surely have enough
-     * bytes */
+    /* decoding: number of further call records that can be decoded without
+     * checking for the ends of the columns */
     uint32_t sure;
-    bool bad; /* decoding: the input was not written by an encoder */
+    bool bad; /* decoding: the input is invalid */
     uint64_t mult_q32;
     /* All members from here on are zeroed at the start of a block. */
     uint64_t last_t, record_t; /* last stamp; stamp of the last record */
     uint64_t cpu, cpu_t;       /* last known CPU time, and its stamp */
-    /* last call site; last address that was not predicted */
+    /* `site`: last call site; `near`: last address that was predicted wrongly,
+     * and so was written as a difference */
     uint64_t site, near;
-    /* type of the preceding record, and pack_likely_next_channel() of it */
+    /* `type`: type of the preceding record; `link`: channel that
+     * pack_likely_next_channel() predicts from that record */
     uint32_t type, link;
     uint32_t kinds;
     uint32_t kind[PACK_KINDS];
@@ -101,7 +104,7 @@ static inline uint32_t pack_likely_next_channel(const uint64_t *w,
     uint32_t a = (uint32_t)(w[0] >> 32);
     if (a || ((uint32_t)w[0] & 0xffu) != IPS_REC_BLOCK || count < 8)
         return a;
-    return (uint32_t)(w[7] >> 32); /* the channel that was ready */
+    return (uint32_t)(w[7] >> 32); /* BLOCK: the channel that became ready */
 }
 
 static inline bool pack_is_call(uint32_t type)
@@ -109,9 +112,9 @@ static inline bool pack_is_call(uint32_t type)
     return type == IPS_REC_SEND || type == IPS_REC_RECV ||
            type == IPS_REC_BLOCK || type == IPS_REC_RECVCALL;
 }
-/* pack_call.c: encodes the calls at the start of `rec`, up to the first record
- * that is no call or whose kind is new in this block. Returns the number of
- * bytes encoded. */
+/* pack_call.c: encodes the call records and short messages at the start of
+ * `rec`, up to the first record of another type, or one whose first 4 bytes are
+ * new in this block. Returns the number of bytes encoded. */
 size_t pack_encode_calls(struct pack_coder *c, const uint8_t *rec,
                          size_t bytes);
 
@@ -121,6 +124,7 @@ void pack_encode_record(struct pack_coder *c, const uint8_t *rec, size_t bytes);
 /* Decodes one record. Returns its size in bytes; 0: the input is invalid, or
  * the record has more than `room` bytes. */
 size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room);
-void pack_flush_bits(struct pack_coder *c); /* encoding: writes the last bits */
+/* encoding: writes the bits in `acc` to PACK_BITS */
+void pack_flush_bits(struct pack_coder *c);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct slave_record_queue {
-    pthread_mutex_t lock; /* protects all members below */
+    pthread_mutex_t lock; /* protects all other members */
     struct slave_batch *first, *last, *unused;
     unsigned slots, made;
 };
@@ -152,7 +152,8 @@ struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
         *end = b;
         end = &b->next;
     }
-    while (at != until && taken) { /* not all of [from, until) is queued */
+    /* some bytes of [from, until) are not queued: return no batch */
+    while (at != until && taken) {
         struct slave_batch *next = taken->next;
         add_to_unused_batches(h, taken);
         taken = next;

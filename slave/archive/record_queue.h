@@ -5,14 +5,14 @@
  * batches are appended to the last waiting one. Nothing depends on the queue:
  * records that are missing from it are read from the archive.
  *
- * Invariants: at most `rooms` buffers exist (waiting, in use and free); if all
- * wait, new records are not queued. All waiting batches are of one run, in the
- * order of its archive; each covers the file's bytes [from, until). Batches are
- * contiguous except where records were not queued. A batch that was not
+ * Invariants: at most `rooms` buffers exist (waiting, in use and free); if none
+ * is free, new records are not queued. All waiting batches are of one run, in
+ * the order of its archive; each covers the file's bytes [from, until). Batches
+ * are contiguous except where records were not queued. A batch that was not
  * committed is never returned, because it ends after the snapshot's end.
  *
- * Threads: the loop calls put, rollback and seal; the worker calls take and
- * give_back.
+ * Threads: the event loop calls put, rollback and seal_last_batch; the worker
+ * calls take and recycle_batches.
  */
 #ifndef IPS_SLAVE_ARCHIVE_RECORD_QUEUE_H
 #define IPS_SLAVE_ARCHIVE_RECORD_QUEUE_H
@@ -26,7 +26,8 @@
 /* Maximum bytes of frames in one flush, which becomes one block of the
  * archive. */
 #define SLAVE_FRAMES_BYTES SLAVE_PACK_RAW_MAX
-#define SLAVE_HANDOVER_ROOMS 12u /* number of buffers of SLAVE_FRAMES_BYTES */
+/* maximum number of buffers of a queue, each of SLAVE_FRAMES_BYTES */
+#define SLAVE_HANDOVER_ROOMS 12u
 
 struct slave_batch {
     struct slave_batch *next;

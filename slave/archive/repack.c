@@ -10,12 +10,13 @@
 #include "common/paths.h"
 #include "slave/archive/archive.h"
 
-/* packed bytes that one step reads, so that it takes only a few ms */
+/* A step stops after reading this number of packed bytes, so that it takes only
+ * a few ms. */
 #define STEP_BYTES (128u << 10)
 
 struct slave_repack {
     struct slave_archive to;
-    uint64_t from_length; /* length of the archive that is read */
+    uint64_t from_length; /* length of the archive to be repacked, in bytes */
     uint64_t at;
     uint8_t *frames; /* buffer of SLAVE_PACK_RAW_MAX bytes */
     size_t len;

@@ -1,7 +1,8 @@
 /*
- * A small hash map with chaining. The caller embeds a struct
- * slave_hashmap_entry in each entry and owns the entries; the map owns only its
- * buckets. The map compares hashes; the caller compares keys. Not thread-safe.
+ * A small hash map; entries whose hashes share a bucket form a linked list. The
+ * caller embeds a struct slave_hashmap_entry in each entry and owns the
+ * entries; the map owns only its buckets. The map compares hashes; the caller
+ * compares keys. Not thread-safe.
  */
 #ifndef IPS_SLAVE_BASE_HASHMAP_H
 #define IPS_SLAVE_BASE_HASHMAP_H
@@ -27,7 +28,7 @@ static inline void slave_hashmap_double_buckets(struct slave_hashmap *m)
     size_t n = m->buckets ? m->buckets * 2 : 64;
     struct slave_hashmap_entry **fresh = calloc(n, sizeof(*fresh));
     if (!fresh)
-        return; /* out of memory: keep the small table, with longer chains */
+        return; /* out of memory: keep the small table, with longer lists */
     for (size_t i = 0; i < m->buckets; i++) {
         struct slave_hashmap_entry *l = m->bucket[i];
         while (l) {
@@ -59,7 +60,7 @@ static inline int slave_hashmap_put(struct slave_hashmap *m,
     return 0;
 }
 
-/* Returns the first entry with this hash in the chain that starts at `l`, or
+/* Returns the first entry with this hash in a bucket's list from `l` on, or
  * NULL. */
 static inline struct slave_hashmap_entry *
 slave_hashmap_next_match(struct slave_hashmap_entry *l, uint64_t hash)

@@ -34,7 +34,7 @@ static void *run_loop(void *arg)
 {
     const struct loop *l = arg;
     const struct sched_param none = {0};
-    /* On Linux these calls apply to the calling thread only. */
+    /* On Linux these calls change the priority of the calling thread only. */
     if (l->sched_class == SLAVE_SCHED_IDLE &&
         sched_setscheduler(0, SCHED_IDLE, &none) < 0)
         ips_log_debug("SCHED_IDLE: %s", strerror(errno));

@@ -31,16 +31,17 @@ struct slave_run;
 struct slave_job {
     struct slave_job *next;
     uint64_t id; /* id of the request that the job answers */
-    /* run that the job is about, pinned by the event loop; the worker must not
-     * use it */
+    /* run that the job is about; the event loop keeps it from being removed.
+     * The worker must not use it */
     struct slave_run *run;
     uint64_t credit; /* number of replies that may still be sent */
     bool cancelled;  /* the client has gone or cancelled the request */
-    /* set together with `cancelled`; a long step polls it on the worker thread
-     */
+    /* set by the event loop together with `cancelled`; a long step on the
+     * worker thread polls it in order to end early */
     atomic_bool stop;
     bool parked;
-    /* the job is parked until mail comes or `wait_fd` is readable */
+    /* the job is parked until a message from another slave comes (`box`) or
+     * `wait_fd` is readable */
     bool waiting;
     /* mailbox for messages to other slaves (cm_box.h), or NULL */
     struct slave_mailbox *box;
@@ -48,8 +49,8 @@ struct slave_job {
     void (*release)(struct slave_job *job, struct slave_graphs *graphs);
     /* Members that `step` sets: */
     bool finished; /* `reply` is the job's last reply */
-    /* the step made no reply: the job waits for mail if it has a `box`, else
-     * until `wait_fd` is readable */
+    /* the step made no reply: the job waits for a message from another slave if
+     * it has a `box`, else until `wait_fd` is readable */
     bool silent;
     int wait_fd;
     Ips__Reply reply;
@@ -69,8 +70,8 @@ int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
  * were given to the worker, and frees `w`. */
 void slave_work_stop(struct slave_work *w);
 
-/* Both give a job to the worker: slave_work_enqueue for its next step,
- * slave_work_enqueue_release to release and free it. */
+/* Both functions pass a job to the worker thread: slave_work_enqueue to run its
+ * next step, slave_work_enqueue_release to release and free it. */
 void slave_work_enqueue(struct slave_work *w, struct slave_job *job);
 void slave_work_enqueue_release(struct slave_work *w, struct slave_job *job);
 /* Returns the id of the request whose step is running; 0: none. */

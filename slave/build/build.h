@@ -34,8 +34,8 @@ struct ips_stream_in {
     struct ips_current_call begun;
     const struct ips_chunk *chunks; /* in the order of writing */
     uint32_t chunk_count;
-    uint64_t lost[IPS_LOST_COUNT]; /* lost records of all segments of the
-                                      stream, by cause */
+    uint64_t lost[IPS_LOST_COUNT]; /* number of lost records in all segments of
+                                      the stream, by cause */
     bool dead; /* the stream's process is known to have ended */
     /* exit status of the process as wait() reports it | IPS_DEAD_KNOWN; 0: not
      * known */
@@ -157,7 +157,8 @@ struct ips_thread_row {
     uint64_t choices, empty_polls;
 };
 
-/* The place of an end's peer: on this machine, on another one, or unknown. */
+/* Where the peer of a channel end is: on this machine, on another one, or
+ * unknown. */
 enum ips_end_peer {
     IPS_PEER_LOCAL, /* the peer is `peer_end` */
     /* the peer is on another machine, see ips_built_set_peers */
@@ -212,7 +213,8 @@ struct ips_traffic_window {
  * each pair of cause and program. If there are more pairs than rows, the last
  * row has the cause "various", no program, and counts the rest. */
 struct ips_untraced {
-    char cause[24];    /* a word of agent/record/exec_target.h, or "unknown" */
+    char cause[24]; /* a cause word of agent/record/exec_target.h, or "unknown"
+                     */
     char program[200]; /* "": not known */
     /* pid of one of the processes that the row counts; 0: not known */
     uint32_t pid;
@@ -255,7 +257,7 @@ struct ips_unended {
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
-    /* the parts of `external` and `idle` that ips_built_set_peers() decided */
+    /* how many of `external` and `idle` ips_built_set_peers() added */
     uint64_t external_decided, idle_decided;
     uint64_t unattributed_ns;
     uint64_t order_dependent; /* resource arcs that could be different in
@@ -264,7 +266,8 @@ struct ips_build_counts {
     uint64_t any_unmatched;
     uint64_t unended_ns; /* ips_sum_ns_without_recorded_waker() summed over all
                             arcs */
-    /* chains of tasks; the program itself reported their times */
+    /* number of tasks: chains that the program itself declared and timed
+     * through the API */
     uint64_t tasks;
     uint64_t spin_ns; /* CPU burnt by spinning waits */
     /* CPU time that recording cost, from the number and kind of the records */
@@ -330,9 +333,9 @@ uint64_t ips_sum_ns_without_recorded_waker(const struct ips_built *b,
  * array [g.node_count], freed by ips_free_large(). NULL: out of memory. */
 uint64_t *ips_make_ns_without_waker_by_node(const struct ips_built *b,
                                             struct ips_err *err) IPS_MUST_USE;
-/* Returns the latest known moment of the machine, ns of CLOCK_MONOTONIC_RAW.
- * Processes and threads without a recorded end count as alive up to this
- * moment. */
+/* Returns the latest start or end of a process or thread, ns of
+ * CLOCK_MONOTONIC_RAW. Processes and threads without a recorded end count as
+ * alive up to this time. */
 uint64_t ips_built_last_ns(const struct ips_built *b);
 
 /* The answer of the other machines about the peer of one end. */

@@ -91,8 +91,9 @@ static void lower_coord_of_end(struct build *b, uint32_t u, uint64_t most)
 
 /* Node v, an end-of-file or the like, depends on the END u, whose CPU after its
  * stamp is more than the `time` between the two. Lowers END's coordinate or
- * lets the arc begin at the node before; see above. Returns how far the
- * coordinate of the arc's source is now past its stamp. */
+ * lets the arc begin at the node before, as described at the top of this file.
+ * Returns how far the coordinate of the arc's source is now past its stamp,
+ * ns. */
 static uint64_t limit_death_coord(struct build *b, uint32_t u, uint32_t v,
                                   uint64_t time)
 {
@@ -175,10 +176,10 @@ void b_limit_coords_by_clock(struct build *b)
 /* The next functions make sure that the graph has no cycle. With correct
  * records, all arcs lead forwards in time. Wrong records (a clock that stepped,
  * a hostile writer, a lost send) may give a cycle, and one wrong arc must not
- * make the whole run useless. Chains are run as in ips_longest_path: each until
- * a node whose predecessor has not run. When no chain can continue, every
- * unfinished chain waits for another: then one arc of a cycle is dropped and
- * counted as ambiguous. */
+ * make the whole run useless. Chains are visited as in ips_longest_path: each
+ * up to a node whose cross predecessor was not visited yet. When no chain can
+ * continue, every unfinished chain waits for another: then one arc of a cycle
+ * is dropped and counted as ambiguous. */
 #define DONE (UINT32_MAX - 1)
 /* Number of cycles that are broken one by one; afterwards the arcs of all
  * waiting chains are dropped. */
@@ -188,9 +189,9 @@ struct cycle_search {
     struct build *b;
     struct ips_graph *g;
     uint32_t *waiter; /* [node] first chain that waits for the node; DONE: the
-                         node has run; IPS_NONE: no chain waits for it */
+                         node was visited; IPS_NONE: no chain waits for it */
     uint32_t *next;   /* [chain] next waiter of the same node */
-    uint32_t *at;     /* [chain] next node to run */
+    uint32_t *at;     /* [chain] next node to visit */
     uint32_t *ready;  /* stack of the chains that can continue */
     /* [chain] last round in which break_one_cycle() visited it */
     uint32_t *seen;
@@ -225,7 +226,8 @@ static bool is_chain_visited(const struct cycle_search *r, uint32_t c)
     return r->at[c] == r->g->chains[c].first + r->g->chains[c].count;
 }
 
-/* Ends the wait of chain c by dropping its arc. */
+/* Lets chain c continue by dropping the cross arc into the node at which it
+ * waits. */
 static void drop_waiting_arc(struct cycle_search *r, uint32_t c)
 {
     struct ips_graph *g = r->g;

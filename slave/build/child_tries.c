@@ -19,7 +19,8 @@
 
 /* ---- rounds ---- */
 
-/* At most so many changes of a name are looked at for one creation. */
+/* At most so many changes in a directory are examined for one creation of a
+ * file. */
 #define LOOK_BACK 512u
 
 /* At most so many children of a round are compared. */
@@ -35,17 +36,17 @@ struct round {
     uint32_t first_join, final_join; /* indexes in joins */
 };
 
-/* The loop of one stream that may be under way: the round before the last nap,
- * and the start of the first round since which each had a result of the one
- * before. */
+/* A loop of one stream that may not have ended yet. `last`: the round before
+ * the last nap; `from`: start of the first round after which every round
+ * repeated a result of the round before it. */
 struct loop {
     struct round last;
     uint64_t from, nap_ret_ns;
-    /* The command that ended the last loop, 0: none. If it runs again after a
-     * nap, the loop did not end. */
+    /* Hash of the command whose changed result ended the previous loop; 0:
+     * none. If this command runs again after a nap, that loop did not end. */
     uint64_t changed;
     bool napped;
-    struct round ended; /* the round before that one */
+    struct round ended; /* the round before the one with that result */
 };
 
 /* Returns a hash of the command line that the process ran last; 0 if it went on
@@ -112,7 +113,8 @@ static enum result compare_with_last_round(const struct loop *y,
     return result;
 }
 
-/* A nap that ended at `t_ret` comes after round `r`. */
+/* Ends round `r` of loop `y`, because a nap follows, which ended at `t_ret`:
+ * `r` becomes the loop's last round. */
 static void end_round(struct loop *y, struct round *r, uint64_t t_ret)
 {
     bool same = false;
@@ -177,14 +179,14 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
         if (j->nap_ret_ns > y.nap_ret_ns)
             end_round(&y, &r, j->nap_ret_ns);
         if (b->forks.v[b->procs[j->child_proc].fork].t < y.nap_ret_ns)
-            continue; /* it runs beside the loop */
+            continue; /* the child runs at the same time as the loop */
         if (is_nap_child(b, j)) {
             end_round(&y, &r, j->t_ret);
             continue;
         }
         add_child(b, &r, i);
         if (runs_on(&y, &r))
-            b->child_tries.n--; /* it did not end: it is periodic work */
+            b->child_tries.n--; /* the loop did not end: it is periodic work */
         if (compare_with_last_round(&y, &r, r.children - 1) != OTHER_RESULT)
             continue;
         rc = add_loop(b, &y, &r);
@@ -219,9 +221,9 @@ static bool is_release_of_name(const struct b_sync *s)
     return s->release && s->kind == IPS_SYNC_WATCH;
 }
 
-/* Returns the last release before `taken`, at `from` or later, by which another
- * process freed the name; or IPS_NONE. `order`: `n` releases of names, sorted
- * by name and time. */
+/* Returns the last release, at `from` or later, by which another process freed
+ * the name that release `taken` used for a new file; or IPS_NONE. `order`: `n`
+ * releases of names, sorted by name and time. */
 static uint32_t find_release_that_freed_name(struct build *b,
                                              const uint32_t *order, uint32_t n,
                                              uint32_t taken, uint64_t from)
@@ -246,8 +248,8 @@ static uint32_t find_release_that_freed_name(struct build *b,
     return IPS_NONE;
 }
 
-/* Whether the thread itself began the process, since the last round that
- * failed. */
+/* Whether the thread of the loop itself forked the process, after the start of
+ * the last round without a changed result. */
 static bool was_begun_by_loop(const struct build *b,
                               const struct b_child_tries *y, uint32_t proc)
 {
@@ -256,7 +258,8 @@ static bool was_begun_by_loop(const struct build *b,
            b->forks.v[fork].t >= y->last_from;
 }
 
-/* Looks for a name that the stream created. */
+/* Looks for a file that the stream, of a child of the loop, created after
+ * another process had freed the file's name. */
 static void find_freed_name_of_stream(struct build *b, const uint32_t *order,
                                       uint32_t n, uint32_t stream,
                                       struct b_child_tries *y)
@@ -273,7 +276,8 @@ static void find_freed_name_of_stream(struct build *b, const uint32_t *order,
         if (was_begun_by_loop(b, y,
                               process_of_sync(b, &b->syncs.v[y->freed]))) {
             y->freed = IPS_NONE;
-            y->named = false; /* it waited for nobody */
+            y->named = false; /* the loop itself freed the name: it waited for
+                                 no other process */
             return;
         }
         b->syncs.v[i].used = b->syncs.v[y->freed].used = true;
@@ -281,7 +285,8 @@ static void find_freed_name_of_stream(struct build *b, const uint32_t *order,
     }
 }
 
-/* Looks for a name that a child of the last round created. */
+/* Looks for a file that a child of the last round created after another process
+ * had freed the file's name. */
 static void find_freed_name(struct build *b, const uint32_t *order, uint32_t n,
                             struct b_child_tries *y)
 {

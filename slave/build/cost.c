@@ -65,7 +65,7 @@ static uint64_t probe_cost_of_record_ps(const struct ips_control *c,
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
         return ips_probe_cost_ps(c, IPS_PROBE_PROC) / 2;
-    case IPS_REC_RUNDELAY: { /* the record states how long it took itself */
+    case IPS_REC_RUNDELAY: { /* the record says how long the reading took, ns */
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
         return ips_min_u64(h.a, DELAY_NS_MAX) * 1000;
@@ -91,7 +91,8 @@ static uint64_t probe_cost_of_record_ps(const struct ips_control *c,
 
 /* The call that a record describes. */
 struct span {
-    bool is, blocked, waits; /* is: the record has a call and a return */
+    bool is, blocked, waits; /* is: the record has a call and a return; waits: a
+                                poll, sleep or sigwait */
     uint64_t cpu, cost, t, t_ret;
     uint64_t tries; /* of a spin: failed attempts, which have no records of
                        their own */
@@ -207,9 +208,9 @@ uint64_t b_simulate_io_cost_ps(const struct build *b, struct b_stream *s,
 }
 
 /* Whether the record is the START of an image that starts a chain. The agent
- * started before that record. So the cost of its start is in the arc into the
- * node of the image's start; without such a node it is before the chain,
- * where the graph has no arc. */
+ * spent the cost of its own start before it wrote that record. So this cost is
+ * in the arc into the node of the image's start; without such a node it is
+ * before the chain, where the graph has no arc. */
 static bool is_first_image_start(const struct b_chain *c, const struct build *b,
                                  const struct b_stream *s, uint32_t type)
 {

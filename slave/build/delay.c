@@ -56,8 +56,9 @@ static uint64_t proportional_share(uint64_t ns, uint64_t share, uint64_t all)
     return all ? (uint64_t)((ips_u128)ns * share / all) : 0;
 }
 
-/* Distributes `ns` over nodes [from, to) of chain `c`, which are in the window.
- * Returns the rest for which their gaps and sleeps were too short. */
+/* Distributes `ns` of run delay over nodes [from, to) of chain `c`, which are
+ * the nodes of one window. Returns the rest for which the gaps and sleeps of
+ * these nodes were too short. */
 static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
                                  uint32_t to, uint64_t ns)
 {
@@ -149,8 +150,8 @@ static const struct b_delay *next_delay_reading(const struct build *b,
     }
 }
 
-/* Whether the kernel's sum was zero when the chain began, because the thread
- * was new. */
+/* Whether the kernel's sum of run delay was zero when the chain began, because
+ * the thread was new. */
 static bool is_delay_sum_zero_at_start(const struct build *b, uint32_t c)
 {
     uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;
@@ -165,8 +166,8 @@ struct b_delay_span b_first_delay_window(const struct build *b, uint32_t c)
                                  .has_base = is_delay_sum_zero_at_start(b, c)};
 }
 
-/* Returns the first window to process of a chain. In an incremental build,
- * first restores the sums that the earlier windows added. */
+/* Returns the first window of a chain that is still to be processed. In an
+ * incremental build, first restores the sums that the earlier windows added. */
 static struct b_delay_span restore_first_open_delay_window(struct build *b,
                                                            uint32_t c)
 {

@@ -340,7 +340,7 @@ static bool match_receive(const struct match *m, uint32_t k, uint32_t recv,
 }
 
 /* Whether more datagrams with the key of receive `recv` were sent, from send
- * `k` on, than are received, from `recv` on. */
+ * `k` on, than were received, from receive `recv` on. */
 static bool has_key_more_sends_than_receives(const struct match *m, uint32_t k,
                                              uint32_t recv)
 {
@@ -374,8 +374,8 @@ static void match_whole_datagrams(const struct match *m)
         struct b_dgram *r = &b->dgrams.v[m->recv[i].index];
         if (r->cut == IPS_CUT_KNOWN || match_multicast_receive(m, group, i))
             continue;
-        /* The time off the CPU may be no sleep: a receive that was preempted
-         * gets a datagram that seems to be lost, if there is no other. */
+        /* A receive that seems to have slept may only have been preempted. So
+         * if no other send fits, it gets a datagram that seems to be lost. */
         if (lost && r->empty_t &&
             (match_receive(m, head, i, false) ||
              match_receive(m, find_first_send_after_empty(m, head, i), i,

@@ -16,7 +16,7 @@
 /* limit of the sleeper's own closes that are skipped for one end-of-file */
 #define OWN_CLOSES 64u
 
-struct holding { /* the hold of one process on one end */
+struct holding { /* whether and how one process holds one end */
     uint64_t last_op;
     uint32_t proc, end;
     uint32_t next; /* index of the process's next holding */
@@ -207,8 +207,8 @@ static int inherit_ends_at_fork(struct hold_replay *p,
         if (rc < 0)
             return rc;
         mark_end_held(p, at);
-        /* assume that the child's descriptor stays open at an exec: it has no
-         * CHAN */
+        /* the child's descriptor has no CHAN, so assume that it stays open at
+         * an exec */
         p->all.v[at].plain++;
     }
     return 0;
@@ -423,14 +423,15 @@ static uint32_t chain_if_node_slept(const struct build *b, uint32_t node)
 /* A call that returned an end-of-file, and was off the CPU for longer than
  * this, slept; a shorter one may have been preempted. */
 #define EOF_SLEPT_NS 100000000u
-/* A thread that slept did not wait for a close so long before; an exec and the
- * end of a process may close descriptors long after their record. */
+/* A close that was recorded this long (ns) before a sleep did not end the
+ * sleep. An exec or the end of a process may have: they may close descriptors
+ * long after their record. */
 #define CLOSED_EARLY_NS 1000000000u
 
-/* Whether the thread slept in this call, but not until the close at `node`: it
- * closed the end itself, or the close was over long before. Then nobody
- * recorded held the end, as if a descriptor was lost with the message that
- * carried it. */
+/* Whether the thread slept in the call of `e`, but the close at `node` did not
+ * end that sleep: the thread itself closed the end, or the close was long
+ * before the sleep. In that case something that is not recorded held the end,
+ * such as a message that carried a descriptor of it and was lost. */
 static bool was_closed_before_sleep(const struct build *b,
                                     const struct b_event *e, uint32_t node)
 {

@@ -209,7 +209,7 @@ struct build {
     struct b_end *ends;
     uint32_t end_capacity;
     B_ARRAY(struct b_block) blocks;
-    /* slabs for sends: of B_SLAB_OPS slots each, of slab_ops the last one */
+    /* slabs for sends, B_SLAB_OPS slots each; the last has slab_ops slots */
     B_ARRAY(struct b_send *) slabs;
     uint32_t slab_ops, slab_used; /* the last slab's slots; its slots in use */
     B_ARRAY(struct b_long_read) long_reads;
@@ -239,15 +239,15 @@ struct build {
     uint64_t *off;
     uint64_t off_ns; /* time asleep in calls since the last node, ns */
     struct b_gaps gaps;
-    bool careful;  /* some processes are not recorded (build/shared.c) */
-    bool doubtful; /* an unrecorded process may have read from a stream */
-    bool spun;     /* some thread spun, so b_subtract_spin_at_node() may correct
-                      cpu_at     of a node after it was made */
-    uint8_t *far;  /* [end_count] 1: the peer may be on another machine; NULL:
-                      this holds for no end */
+    bool careful;   /* some processes are not recorded (build/shared.c) */
+    bool doubtful;  /* an unrecorded process may have read from a stream */
+    bool spun;      /* some thread spun, so b_subtract_spin_at_node() may change
+                       cpu_at of a node after it was made */
+    uint8_t *far;   /* [end_count] 1: the peer may be on another machine; NULL:
+                       this holds for no end */
     bool backwards; /* some node precedes its cause in time, so the nodes are
                        not yet in a topological order */
-    /* For build/wall.c: `bends`: some node may have been passed before its
+    /* For build/wall.c: `bends`: some node may have an earlier time than its
      * predecessor; `arcs`: nodes whose cross arcs pass `match` did not make. */
     bool bends;
     B_ARRAY(uint32_t) arcs;
@@ -264,7 +264,7 @@ struct build {
     /* NULL unless the build continues with more records later
      * (build/incremental/grow.h). */
     struct b_incremental *incremental;
-    /* [chain_count] start of the passes after `node`; NULL: the first node */
+    /* [chain_count] where passes after `node` start; NULL: at the first node */
     struct b_resume_point *from;
     uint64_t *coord; /* [node_capacity] coordinates, before they became weights;
                         only in an incremental build */
@@ -395,7 +395,7 @@ void b_stop_early_match(struct build *b, uint32_t to);
 int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
                         const struct ips_rec_io *r, uint64_t t,
                         uint64_t t_ret) IPS_MUST_USE;
-/* Adds naps to b->nap_runs. For BLOCK, ACQUIRE, any record after a nap. */
+/* Adds naps to b->nap_runs. Call it at BLOCK, ACQUIRE, and after a nap. */
 int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_awaited_files(struct build *b) IPS_MUST_USE; /* before `node` */
@@ -440,7 +440,7 @@ int b_make_nodes(struct build *b) IPS_MUST_USE;         /* build/node.c */
  * one rwlock are the same object. */
 int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y);
 bool b_has_obtained_lock(const struct b_sync *s);
-/* Whether `s` shows how a wait for a condition obtained the mutex again. */
+/* Whether `s` records that a wait for a condition took its mutex again. */
 bool b_is_mutex_after_cond_wait(const struct b_sync *s);
 void b_make_sync_arcs(struct build *b);    /* build/sync.c */
 void b_find_process_ends(struct build *b); /* build/process_ends.c */
@@ -494,7 +494,7 @@ int b_mark_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: fills out->more; copies the data that an incremental build
  * still needs itself. */
 int b_store_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
-/* build/waits.c; b_mark_wait_rows_dropped() needs b->notes. */
+/* build/waits.c; call b_mark_wait_rows_dropped() only if b->notes is set. */
 int b_init_wait_rows(struct build *b) IPS_MUST_USE;
 int b_make_lock_rows(struct build *b) IPS_MUST_USE; /* build/locks.c */
 int b_sort_wait_rows(struct build *b) IPS_MUST_USE;
@@ -671,7 +671,7 @@ static inline bool b_corrects_waits_with_weights(const struct build *b)
 {
     return !b->delays.n && !b->incremental && !b->in->general;
 }
-/* Returns the first node of a chain that the passes after `node` process. */
+/* Returns the first node of a chain that passes after pass `node` process. */
 static inline uint32_t b_first_open_node(const struct build *b, uint32_t chain)
 {
     return b->from ? b->from[chain].node : b->out->g.chains[chain].first;

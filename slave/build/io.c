@@ -85,7 +85,7 @@ static inline bool is_receive_of_pending_poll(const struct maker *m,
 /* A pipe in packet mode splits a write into packets of at most this many bytes.
  */
 #define PIPE_PACKET_BYTES 4096u
-/* A shorter wait of a connect may well be one for a core. */
+/* A connect that slept for less than this (ns) may have waited for a CPU. */
 #define CONNECT_WAIT_NS 5000000u
 static uint64_t count_packets_of_write(const struct build *b, uint32_t end,
                                        uint64_t bytes)
@@ -187,8 +187,8 @@ static int add_eof_accept(struct maker *m, const struct interval *v,
     return 0;
 }
 
-/* Adds a struct b_external for a receive whose sender may not be on this
- * machine, and stores its index in *ext; IPS_NONE: the sender is on it. */
+/* If the sender of a receive may be on another machine: adds a struct
+ * b_external and stores its index in *ext; else stores IPS_NONE. */
 static inline __attribute__((always_inline)) int
 append_external(struct maker *m, const struct interval *v, uint32_t node,
                 uint64_t pos, uint64_t len, uint64_t slept, uint32_t *ext)
@@ -247,7 +247,7 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
         m->b->ends[v->end].connect_node = node;
     set_last_send_of_end(m, v, node);
-    /* it waited for room in the listener's queue (by TCP, for the network) */
+    /* the connect waited for space in the queue of the listening socket */
     if (v->blocked_ns >= CONNECT_WAIT_NS && !v->by_signal &&
         m->b->out->ends[v->end].kind == IPS_CHAN_UNIX)
         b_add_wait_without_waker(m, m->b->nodes, v->blocked_ns, false);

@@ -1,5 +1,5 @@
-/* Links forks to the processes and threads that they made, and joins (waits
- * for a child or thread) to those whose end they returned.
+/* Links forks to the processes and threads that they made, and joins (waits for
+ * a child or thread) to those whose end they returned.
  *
  * A fork child or a thread recorded which FORK made it (image and fork_seq). A
  * vforked or spawned child recorded nothing before its image began: it belongs
@@ -7,7 +7,8 @@
  * no pid: their child belongs to the next such FORK of the parent that has no
  * child yet.
  *
- * When all nodes are made, the cross arcs between them are made here, too. */
+ * When all nodes are made, this file also makes the cross arcs of forks and
+ * joins. */
 #include "slave/build/internal.h"
 
 struct links {
@@ -220,9 +221,9 @@ static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
 }
 
 /* For popen and system: returns the first FORK of `parent` without a pid whose
- * call was open at time t, when the child started; or IPS_NONE. Children come
- * in order of start. So a fork that cannot match (another kind, with a child,
- * or returned before t) is never tried again. */
+ * call had not returned at time t, when the child started; or IPS_NONE.
+ * Children come in order of start. So a fork that cannot match (another kind,
+ * with a child, or returned before t) is never tried again. */
 static uint32_t find_open_popen_fork(const struct links *l, uint32_t parent,
                                      uint64_t t)
 {
@@ -521,8 +522,9 @@ static void link_failed_child_wait(struct build *b,
                     IPS_X_LIFETIME, 0);
 }
 
-/* Returns the node that let the join return: the end of what it waited for. A
- * process is gone for others only when its parent has waited for it. */
+/* Returns the node that let the join return: the END of the awaited thread or
+ * process. A JOIN of kind GONE waited until a process did not exist any more:
+ * that is when its parent's join returned. */
 static uint32_t find_node_of_end(const struct build *b, const struct b_join *j)
 {
     uint32_t by =

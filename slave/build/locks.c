@@ -47,7 +47,8 @@ struct locks {
     bool all;        /* ipsrun --locks=all */
     uint32_t *order; /* indexes of syncs, by object, chain, time */
     uint32_t *sorted;
-    /* [syncs] RELEASE: when the first of the waiters that it woke had asked */
+    /* [syncs] RELEASE: when the first of the waiters that it woke had asked for
+     * the lock, ns */
     uint64_t *asked;
     /* [syncs] RELEASE: number of waiters that it woke. NOT_ONE_LOCK: a record
      * lock whose wait an unlock of other, overlapping bytes ended, or that
@@ -58,7 +59,8 @@ struct locks {
     uint32_t given_count;
     uint64_t *cpu; /* [nodes] CPU time of the thread at the node */
     uint32_t lock; /* lock number of the current object */
-    /* added to `lock`: 0, or 1 for the second lock of a reader-writer lock */
+    /* added to `lock`: 1 for the second of the two locks that a reader-writer
+     * lock becomes, else 0 */
     uint32_t lock_number;
     uint32_t begin; /* first row of the current object; first row of its current
                        chain */
@@ -146,9 +148,9 @@ static int put_row_within_arc(struct locks *l, const struct b_sync *s,
                            units);
 }
 
-/* Adds a row for a lock that the chain took at time t, or at the end of its
- * last wait that was over at `asked`, if that is later. If the chain began
- * after t, it takes the lock at its start. */
+/* Adds the row of an acquire without a record: at time t or, if that is later,
+ * at the end of the chain's last wait before `asked`. If the chain began after
+ * t, the row is at its start. */
 static int append_estimated_hold_start(struct locks *l, uint32_t chain,
                                        uint64_t t, uint64_t asked)
 {
@@ -171,8 +173,8 @@ static int append_estimated_hold_start(struct locks *l, uint32_t chain,
     return append_lock_row(l, t, cut.node, cut.w, false, 1);
 }
 
-/* Whether the record has a node at which the row can be. Only the lock may
- * decide the time of that node. */
+/* Whether the record has a node at which its row can be: nothing but the lock
+ * may decide the time of that node. */
 static bool has_node_timed_by_lock(const struct locks *l,
                                    const struct b_sync *s)
 {
@@ -456,8 +458,9 @@ static int put_rwlock_rows(struct locks *l, const struct b_sync *s,
     return rc;
 }
 
-/* Adds the rows of one chain. Leaves out locks that the chain does not release
- * later; reading and writing are counted separately. */
+/* Adds the rows of one chain for a reader-writer lock. Leaves out acquires that
+ * the chain does not release later; read and write locks are counted
+ * separately. */
 static int add_rwlock_rows_of_chain(struct locks *l, const uint32_t *order,
                                     uint32_t n, uint32_t readers)
 {

@@ -1,5 +1,5 @@
-/* Makes cross arcs: from sends to receives at the two ends of a stream, and
- * from closes to the end-of-files that they cause. */
+/* Makes cross arcs at the two ends of a stream: from sends to receives, and to
+ * the sends that waited for space. */
 #include "slave/build/match.h"
 
 /* ---- order of sends ---- */
@@ -471,7 +471,7 @@ static void mark_send_preempted(struct build *b, struct b_send *send)
     send->past_cpu_ns = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
 
-/* With so many bytes unread a pipe or socket of usual size may be full. */
+/* A pipe or socket of usual size may be full if this many bytes are unread. */
 #define FULL_BYTES 32768u
 
 /* Returns the node that closed the other end while the send waited, and so cut
@@ -523,8 +523,9 @@ void b_match_blocked_sends(struct build *b, struct b_full_sends *k)
         /* A reader that was preempted in its call returns later than it made
          * the space. */
         bool during = r > 0 && reads[r - 1].t_ret >= send->t;
-        /* A pipe's reader takes all that is there at once. If it took the end
-         * of this send, too, it made no space for it. */
+        /* A reader of a pipe takes all bytes in the pipe at once. If it also
+         * took the last byte of this send, that byte was in the pipe before the
+         * read, so the send did not wait for the read. */
         bool took_it = false;
         if (!during && r < k->count && reads[r].t <= send->t_ret) {
             uint64_t got_all = ips_add_sat(returned, reads[r].len);
@@ -607,7 +608,7 @@ int b_match_streams(struct build *b)
 }
 
 /* For ends in packet mode, g.xlen counted messages, because positions do. Sets
- * it to the bytes, now that all sends are found. */
+ * it to the number of bytes, now that all sends are found. */
 void b_restore_packet_bytes(struct build *b)
 {
     for (uint32_t i = 0; i < b->packets.n; i++) {

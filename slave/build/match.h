@@ -22,8 +22,8 @@ struct match_cursor {
                   only */
 };
 
-/* Returns the state before the first receive of end `to`; `whole` and `open`
- * are not known while nodes are made. */
+/* Returns the state before the first receive of end `to`, without `whole` and
+ * `open`, which are not known while nodes are made. */
 static inline struct match_cursor b_init_match_cursor(const struct build *b,
                                                       uint32_t to)
 {
@@ -102,7 +102,7 @@ static inline void set_send_of_receive(struct build *b,
     g->w[send->node] = b->cpu_at[send->node] + room;
 }
 
-/* The columns of a receive whose send is known. */
+/* Values for the graph columns of a receive whose send is known. */
 struct b_matched {
     uint64_t coord;
     uint32_t xpred;
@@ -196,8 +196,8 @@ bool b_does_clock_contradict_match(const struct build *b,
                                    const struct b_read *r,
                                    const struct b_send *send, bool whole);
 /* b_has_unrecorded_user() returns whether an unrecorded process wrote or read
- * the stream, too. The receives of end `to` must be listed. If so,
- * b_match_shared() matches the receives whose sends are certain, and
+ * the stream as well; the receives of end `to` must be listed. For such a
+ * stream, b_match_shared() matches the receives whose sends are certain, and
  * b_link_shared_poll(), called later, makes the arc to a poll. */
 bool b_has_unrecorded_user(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
@@ -223,11 +223,11 @@ struct b_full_sends {
  */
 #define B_ROOM_ALWAYS_BYTES 4096u
 void b_match_blocked_sends(struct build *b, struct b_full_sends *k);
-/* Returns the source of the arc to a wait for space before which `sent` bytes
- * had been sent, if the reader's call that ends at `node` made the space. After
- * that call `read` bytes were read in all. If these include later bytes, the
- * call goes on after the wait, and the arc begins where the reader came to it,
- * at the node before (IPS_NO_NODE: there is none). */
+/* Returns the source of the arc to a wait for space that the receive at `node`
+ * ended. `sent`: all bytes sent up to the call that waited; `read`: all bytes
+ * received up to the return of the receive. If the receive also got bytes that
+ * were sent later, it returned after the wait was over: then the source is the
+ * node before `node` (IPS_NO_NODE: there is none). */
 uint32_t b_find_node_that_made_space(const struct build *b, uint32_t node,
                                      uint64_t read, uint64_t sent);
 /* For a channel whose other end is on another machine: marks the blocked sends

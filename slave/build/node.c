@@ -10,8 +10,8 @@
 
 /* If a signal came while call `v` slept, the signal ended that sleep: gives the
  * signal's node the coordinate of the call. Keeps the signals that came before
- * the call. Then `v` may be a call of the signal's handler, and the record of
- * the interrupted call follows later. */
+ * the call: `v` may be a call of the handler of such a signal, and the record
+ * of the interrupted call follows later. */
 void b_apply_ending_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
@@ -333,7 +333,8 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     struct ips_rec_cpu r;
     memcpy(&r, p, sizeof(r));
     struct build *b = m->b;
-    /* a wait that the next record takes over has no node yet */
+    /* the next record may take over a pending wait that has no node yet: add no
+     * node before that */
     if (m->spin.elapsed_ns || (m->wait.pending && m->wait.node == IPS_NO_NODE))
         return;
     const uint32_t before = b->nodes - 1; /* a chain has at least START */
@@ -556,8 +557,8 @@ int b_make_chain_end(struct maker *m)
         b_add_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;
     c->unknown_ns = b->gaps.unknown_ns;
-    /* a thread whose last record is older than the KILL may have ended before
-     */
+    /* no arc if the thread's last record is older than the KILL: the thread may
+     * have ended before the KILL */
     if (killer == IPS_NONE || m->killed || b->kills.v[killer].t >= last_ns)
         return 0;
     return b_add_kill_arc(b, end, killer);

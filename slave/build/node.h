@@ -39,14 +39,16 @@ struct pending {
     struct b_gaps gaps;
 };
 
-/* The last TAKEN_KEPT signals that no recorded call has used up. If a call
- * blocked, the first signal taken during it ended it. Then the signals since
- * the call's begin are removed. Earlier ones are kept, because the call may
- * belong to the handler of one of them. */
+/* The last TAKEN_KEPT signals that the thread took outside of the calls
+ * recorded so far. If a call slept, the first signal taken during the call
+ * ended the sleep. After each call, the signals taken since its start are
+ * removed. Earlier ones are kept, because the call may belong to the handler of
+ * one of them. */
 #define TAKEN_KEPT 8u
 struct taken_signal {
     uint64_t t;
-    /* the signal's node; IPS_NO_NODE: the signal was not matched */
+    /* the signal's node; IPS_NO_NODE: it has none, because no recorded event
+     * caused it */
     uint32_t node;
     bool no_arc; /* a timer or a process outside of the run sent the signal */
 };
@@ -59,7 +61,8 @@ struct last_poll_choice {
     uint32_t ready;
 };
 
-/* The stops of the thread's process (build/job_control.c). */
+/* The job-control stops (SIGSTOP to SIGCONT) of the thread's process
+ * (build/job_control.c). */
 struct maker_job_stop {
     uint32_t next, end; /* indexes into job_stops[] */
     /* time and CPU time at the return of the thread's last record */
@@ -68,8 +71,8 @@ struct maker_job_stop {
                                     and has no node yet; or NULL */
     uint64_t slept; /* time from the call until SIGCONT, ns: the wait of the
                        stop's node */
-    uint64_t stopped_ns; /* part of the call during which the process was
-                            stopped (for b_decode_interval) */
+    uint64_t stopped_ns; /* how long the process was stopped within the call, ns
+                            (for b_decode_interval) */
 };
 
 /* The thread's consecutive operations on one end in one direction. They are
@@ -111,7 +114,7 @@ struct maker {
                              used yet */
     } run_delay;      /* run delay during page faults: consume_run_delay() in
                          build/node.c */
-    uint64_t lost_ns; /* when the newest LOST was written */
+    uint64_t lost_ns; /* time of the newest LOST record, ns */
     /* The last call that may have waited for a signal: its return, the CPU time
      * at its call, and how long it slept, ns. */
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
@@ -130,7 +133,8 @@ struct interval {
     bool by_signal; /* a signal from a recorded sender ended the call */
     /* A signal that needs no arc (taken_signal.no_arc) ended the call. */
     bool by_timer_or_outside;
-    /* when the call, or the poll before it, began to sleep; 0: it did not */
+    /* when the thread began to sleep in the call, or in the poll before it; 0:
+     * it did not sleep */
     uint64_t empty_t;
     struct b_chan *chan;
     uint32_t end;
@@ -139,9 +143,9 @@ struct interval {
 /* build/waits.c; to be called only if rows of single waits are wanted
  * (b->notes). b_waits_add_row() adds a wait of `ns` that ended at end_ns.
  * b_waits_add_pending() adds the wait of the pending poll; `taken`: the current
- * record takes over this wait. b_init_wait_rows_of_stream() starts a stream.
- * b_complete_wait_rows() is called after every record, with the number of
- * nodes before the record. */
+ * record takes over this wait. b_init_wait_rows_of_stream() prepares for the
+ * records of a stream. b_complete_wait_rows() is called after every record,
+ * with the number of nodes before the record. */
 void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      uint64_t end_ns);
 void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
@@ -208,7 +212,8 @@ uint32_t b_find_killer_of_thread(const struct build *b,
  * the process of stream `s`. */
 bool b_may_be_killed_by_unrecorded(const struct build *b,
                                    const struct b_stream *s);
-/* build/job_control.c: node `node` will get a SIGNAL arc from KILL `kill`. */
+/* build/job_control.c: notes that node `node` gets a SIGNAL arc from KILL
+ * `kill`; b_make_job_stop_arcs() makes it. */
 int b_add_kill_arc(struct build *b, uint32_t node, uint32_t kill) IPS_MUST_USE;
 /* Returns how long call `v` slept, ns. The time that the process was stopped
  * counts only if the thread slept on after the stop. To be called before
@@ -269,7 +274,8 @@ void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
  * sender may be on another machine. */
 int b_add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
                       uint64_t len, uint64_t slept) IPS_MUST_USE;
-/* build/io.c: each function handles one record of the type in its name. */
+/* build/io.c: these make the nodes and count the waits of one record of type
+ * SEND, RECV, RECVCALL or BLOCK. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
@@ -331,13 +337,14 @@ static inline bool b_is_nested_epoll_pending(const struct maker *m)
  * tries test a condition that no record shows. It counts such a nap. */
 void b_make_file_event_node(struct maker *m, const struct ips_rec_io *r);
 bool b_count_if_nap(struct maker *m, const struct interval *v);
-/* The conditions that a thread tries alternately, with naps between: so many at
- * most. */
+/* If a thread tries several conditions in turn, with naps between, at most this
+ * many are followed. */
 #define B_TURNS 8u
 /* Returns the process whose event let the last try of `y` succeed; IPS_NONE:
  * not known, or the tries are receives. */
 uint32_t b_process_of_cause(const struct build *b, const struct b_retry *y);
-/* build/child_tries.c: the same of a nap between tries by children. */
+/* build/child_tries.c: like b_count_if_nap(), for a nap between tries that
+ * children make. */
 bool b_count_nap_between_child_tries(struct maker *m, const struct interval *v);
 
 /* Functions of build/spin.c. */
@@ -346,8 +353,9 @@ void b_on_spin(struct maker *m, const struct interval *v);
 /* Returns and counts the spinning that ended with the success `v`; sets v->cpu
  * to the CPU time at the first attempt. */
 struct spin b_pop_spin_before(struct maker *m, struct interval *v);
-/* The call `v` takes over the pending wait, which counts under `cause`: lowers
- * v->cpu to the wait's coordinate, and adds its spinning to *spin. */
+/* Makes the call `v` take over the pending wait of a poll: counts the wait
+ * under `cause`, lowers v->cpu to the coordinate of the poll, and adds the
+ * poll's spinning to *spin. */
 void b_take_over_pending_wait(struct maker *m, struct interval *v,
                               enum ips_wait_cause cause, struct spin *spin);
 /* Records that the spinning `s` ended with node `node`, and subtracts its CPU

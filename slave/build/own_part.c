@@ -1,8 +1,9 @@
-/* Naps of a thread that itself set in motion what let its last try succeed: it
- * forked the process that did it, sent it a signal or a message, closed its
- * channel, or let it go on. Until then, nobody worked on what the thread waited
- * for; so its naps before are sleeps, as of a program that does something by
- * the clock and looks in between. Only the naps after that are a wait.
+/* Handles naps of a thread that itself triggered what let its last try succeed:
+ * it forked the process that caused the success, sent that process a signal or
+ * a message, closed a channel to it, or ended a wait of it. Before this
+ * trigger, no process worked on what the thread waited for. So the naps before
+ * it count as sleeps, as in a program that acts by the clock and tests in
+ * between. Only the naps after it count as a wait.
  *
  * Runs after the causes of tries are known, before nodes are made. Reads the
  * records of streams that have such tries once more. */
@@ -14,9 +15,11 @@
 struct try_walk {
     struct build *b;
     uint32_t stream;
-    uint32_t next_fork, next_kill; /* entries of the next records */
-    uint32_t first, end;           /* the stream's tries that are not over */
-    /* the last question of does_channel_lead_to(), and its answer */
+    /* indexes of the next FORK and KILL in forks and kills */
+    uint32_t next_fork, next_kill;
+    /* range in retries: the stream's tries that may not be over yet */
+    uint32_t first, end;
+    /* arguments and result of the last call of does_channel_lead_to() */
     uint32_t asked_id, asked_proc;
     bool leads;
 };
@@ -73,8 +76,9 @@ static bool may_kill_reach(const struct build *b, const struct b_kill *k,
     return false;
 }
 
-/* Whether the record, of which `fork` or `kill` is the entry, may have set the
- * success of `y` in motion. */
+/* Whether a record of the thread may be what triggered the success of the tries
+ * `y`. `fork`, `kill`: the entry of a FORK or KILL record, else NULL; `id`:
+ * channel of a SEND or CLOSE. */
 static bool has_part_in_success(struct try_walk *x, const struct b_retry *y,
                                 uint32_t type, uint32_t id,
                                 const struct b_fork *fork,
@@ -83,10 +87,12 @@ static bool has_part_in_success(struct try_walk *x, const struct b_retry *y,
     const struct build *b = x->b;
     uint32_t cause = b_process_of_cause(b, y);
     if (type == IPS_REC_SEND && y->chan == id)
-        return !y->asked; /* what it received is the answer to its first send */
+        return !y->asked; /* the receive that succeeded answers the thread's
+                             first send */
     if (cause == IPS_NONE)
         return false;
-    if (fork && fork->child_proc == IPS_NONE) /* a thread, or not recorded */
+    /* the child is a thread, or not recorded */
+    if (fork && fork->child_proc == IPS_NONE)
         return fork->child != IPS_NONE &&
                cause == b->images[b->streams[x->stream].image].proc;
     if (fork)
@@ -122,7 +128,9 @@ static void apply_record(struct try_walk *x, uint32_t type, const uint8_t *p)
     }
 }
 
-/* Thread `stream` let a thread of process `acquirer` go on at `t`. */
+/* At `t`, the thread of `stream` let a thread of process `acquirer` continue.
+ * Tries of `stream` under way at `t` that this may have made succeed now begin
+ * at `t`. */
 static void apply_release(struct build *b, uint32_t stream, uint64_t t,
                           uint32_t acquirer)
 {
@@ -153,8 +161,8 @@ static uint32_t process_of_stream(const struct build *b, uint32_t stream)
     return b->images[b->streams[stream].image].proc;
 }
 
-/* The same of what lets other threads go on: releases that ended a wait, and
- * files that were awaited. */
+/* Calls apply_release() for all events that let another thread continue:
+ * releases that ended a wait, and files that a thread waited for. */
 static void apply_all_releases(struct build *b)
 {
     for (uint32_t i = 0; i < b->syncs.n; i++) {

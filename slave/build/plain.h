@@ -1,11 +1,11 @@
 /*
  * Fast path for plain records: sends and receives of bytes that succeeded,
- * which are nearly all records of a run. Both readings of the records
- * (build/scan.c, build/node.c) process them in tight loops of their own
- * (build/plain/plain.c). Any other record, and any record that may decide
- * something still open, takes the general path; afterwards the fast loop
- * continues. The result is the same, bit for bit (ips_build_input.general,
- * test_build_plain.c).
+ * which are nearly all records of a run. Both readings of the records process
+ * them in tight loops of their own (build/plain/scan.c, build/plain/plain.c).
+ * Every other record takes the general path (build/scan.c, build/node.c), and
+ * so does a plain record that may end a pending wait; afterwards the fast loop
+ * continues. The result is bit for bit that of a build with only the general
+ * path (ips_build_input.general, test_build_plain.c).
  */
 #ifndef IPS_SLAVE_BUILD_PLAIN_H
 #define IPS_SLAVE_BUILD_PLAIN_H
@@ -128,18 +128,19 @@ struct b_plain_slot {
     uint32_t id;
     /* end: IPS_NONE in a free slot; row: index in out->traffic */
     uint32_t end, row;
-    /* `put`: how many of the slot's sends are in the end's blocks already */
+    /* `put`: how many of the slot's sends are counted in the end's blocks
+     * already */
     uint32_t messages, put;
     bool local, noted; /* `noted`: the slot is in `used` */
     uint64_t bytes, t, t_ret;
-    /* For sends: the slot of the next send, and the end of the free slots. For
-     * receives that are matched when they are made (`flow`): the next send of
-     * the peer, whose bytes begin where those of the earlier receives end, and
-     * the end of its block. */
+    /* For sends: where the next struct b_send is written, and the end of the
+     * free space there. For receives that are matched at once (`flow`): the
+     * peer's next send, whose first byte is the next one to be received, and
+     * the end of that send's block. */
     struct b_send *op, *last;
-    struct match_cursor *flow; /* the state of the end without the
-                            slot's receives; NULL: pass `match` matches them */
-    uint64_t read;             /* bytes read before the slot's receives */
+    struct match_cursor *flow; /* matching state of the end before the slot's
+                                  receives; NULL: pass `match` matches them */
+    uint64_t read; /* bytes received on the end before the slot's receives */
 };
 #define B_PLAIN_SLOTS 128u
 struct b_plain_slots {
@@ -157,11 +158,11 @@ int b_init_plain_slots(struct build *b) IPS_MUST_USE;
 /* Makes the nodes of the plain records from `walk` to the end of its chunk or
  * to the first other record. */
 int b_make_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
-/* Adds the sends of `end` that a slot holds to the end's blocks, so that the
- * general path may add one. */
+/* Counts the sends that a slot wrote for `end` in the end's blocks, so that the
+ * general path may add another send there. */
 void b_flush_plain_sends(struct maker *m, uint32_t end);
-/* Called when a receive of `end` takes the general path: no later receive of
- * that end is matched when it is made. */
+/* Called when a receive of `end` takes the general path: from then on, pass
+ * `match` matches the receives of that end. */
 void b_plain_stop_early_match(struct maker *m, uint32_t end);
 /* Adds the sums of all slots to the tables and frees the slots. */
 void b_plain_flush_slots(struct maker *m);

@@ -131,8 +131,8 @@ uint32_t b_make_signal_poll_node(struct maker *m,
 
 /* ---- arcs ---- */
 
-/* A receive of bytes at an end that is polled, or at the peer of one; `t`:
- * approximate time of the call. */
+/* A receive of bytes at an end that is polled, or at the peer of such an end;
+ * `t`: approximate time of the call. */
 struct poll_read {
     uint64_t t, t_ret, len;
     uint32_t end, node;

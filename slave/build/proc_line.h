@@ -24,8 +24,9 @@ struct slave_record_expander {
     bool known, mark_known, io_known;
     struct ips_rec_proc last;  /* the last ENTER or EXIT */
     struct ips_rec_proc whole; /* expansion of the current short record */
-    uint64_t mark_t, mark_cpu; /* stamp and CPU time of the last long MARK with
-                                  a place number */
+    /* stamp and CPU time of the last long MARK whose text got a slot number, by
+     * which MARK_SHORT refers to the text */
+    uint64_t mark_t, mark_cpu;
     uint64_t io_t, io_cpu; /* return of the last long SEND or RECV, as a stamp
                               and as CPU ns */
     struct ips_rec_io io;  /* expansion of the current short record */

@@ -73,7 +73,7 @@ static bool is_image_after_exec(const struct build *b, uint32_t i)
 
 /* ---- processes ---- */
 
-struct process_key { /* a process before processes are sorted */
+struct process_key { /* data of one process, for sorting the processes */
     uint64_t start_ns;
     uint32_t pid, first_image, image_count;
 };
@@ -157,7 +157,7 @@ static void fill_process(struct build *b, uint32_t p,
 
 /* ---- chains ---- */
 
-struct thread { /* a chain before chains are sorted */
+struct thread { /* data of one chain, for sorting the chains */
     uint64_t start_ns;
     uint32_t first, last; /* indexes of streams */
     uint32_t process;

@@ -105,20 +105,21 @@ void b_find_process_ends(struct build *b)
  *
  * Finds the KILL whose signal ended each process that died of a signal.
  *
- * A process that a signal ends writes no record of it. Its wait status, or what
- * the kernel told the slave, has the signal, but not the sender. The cause is
- * the first KILL of this signal to the process, or to its group, after the last
- * sign of life of the process: its last record, or the call in which it was.
- * Then that moment is also the end of the process. If there is no such KILL,
- * the signal was blocked at first, and the newest KILL before it is the cause;
- * when the process ended is then not known.
+ * A process that a signal ends writes no record of it. Its exit status, which
+ * its parent or the slave got from the kernel, has the signal, but not the
+ * sender. The cause is the first KILL of this signal to the process, or to its
+ * group, after the last sign of life of the process: its last record, or the
+ * call in which it was. Then the time of that KILL is also the end of the
+ * process. If there is no such KILL, the signal was blocked at first, and the
+ * cause is the newest KILL before the last sign of life; when the process ended
+ * is then not known.
  *
  * A thread that was in a call depends on the KILL at a node before its END, so
  * that the CPU time of the exit comes after the signal. Every other thread that
  * was alive depends on the KILL at its END. */
 
-/* A KILL is stamped before its call. So the victim may have a sign of life
- * after the stamp, by up to this time (ns). */
+/* A KILL is stamped before its call. So the victim's last sign of life may be
+ * up to this long (ns) after the stamp. */
 #define STAMPED_BEFORE_NS 1000000u
 /* limit of the KILLs to groups that are examined for one process */
 #define GROUPS_TRIED 256u
@@ -140,8 +141,7 @@ struct fitting {            /* indexes of kills[], or IPS_NONE */
 static struct target target_of_kill(const struct build *b, uint32_t i)
 {
     const struct b_kill *k = &b->kills.v[i];
-    /* of a system call tkill only the tid is known: that of a main thread is
-     * the pid */
+    /* a tkill() names only the tid; for a main thread, that is also the pid */
     return (struct target){.pidns = b->streams[k->stream].in->head.pidns,
                            .sig = k->sig,
                            .pid = k->pid ? k->pid : k->tid};
@@ -188,9 +188,9 @@ static uint32_t find_first_kill(const struct death_search *s,
 }
 
 /* Whether process p is likely to be in the process group that KILL `k` was sent
- * to: it or an ancestor leads the group. If the group is the sender's own, or
- * all processes: it or an ancestor is the sender. Other members are not known,
- * since groups are not recorded. */
+ * to: p or an ancestor leads the group. If `k` was sent to the sender's own
+ * group, or to all processes: p or an ancestor is the sender. Other members are
+ * not known, since groups are not recorded. */
 static bool may_be_in_group(const struct death_search *s, uint32_t p,
                             const struct b_kill *k, uint64_t pidns)
 {
@@ -203,8 +203,8 @@ static bool may_be_in_group(const struct death_search *s, uint32_t p,
     return leader != IPS_NONE && p == leader;
 }
 
-/* Finds the KILLs of `to` that may have ended process p. `alive_ns`: its last
- * sign of life. */
+/* Finds the KILLs sent to target `to` that may have ended process p.
+ * `alive_ns`: last sign of life of p. */
 static struct fitting find_fitting_kills(const struct death_search *s,
                                          uint32_t p, const struct target *to,
                                          uint64_t alive_ns)

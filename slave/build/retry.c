@@ -338,9 +338,9 @@ static int compare_created_files(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* Finds the last MADE, by another stream, of the file of `y` between its first
- * failed try and the successful one. `order`: indexes of mades, sorted by file
- * and time. */
+/* Finds the last MADE record, by another stream, of the file that the tries `y`
+ * were for, between the first failed try and the successful one. `order`:
+ * indexes of mades, sorted by file and time. */
 static void find_creator_of_file(struct build *b, const uint32_t *order,
                                  struct b_retry *y)
 {
@@ -554,8 +554,9 @@ static bool is_end_awaited(const struct build *b, uint32_t chain)
     return awaited;
 }
 
-/* A thread that naps until the process ends, as a timer thread does: whoever
- * ended its naps, nothing came of it. */
+/* A thread may nap until its process ends, as a timer thread does. It does not
+ * matter what ended such naps. Records up to this long (ns) after the naps do
+ * not count as work. */
 #define NOTHING_AFTER_NS 1000000u
 static bool is_last_and_in_vain(const struct build *b, const struct b_stream *s,
                                 const struct b_nap_run *y)

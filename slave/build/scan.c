@@ -573,8 +573,8 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
-    /* room for the nodes of START, of the start of its image, of a send that
-     * did not end, of the signal that ended its call, and of END */
+    /* room for the nodes of START, of the start of the image, of a send that
+     * never returned, of the signal that ended that call, and of END */
     s->node_capacity = 5;
     for (;;) {
         bool received = false;

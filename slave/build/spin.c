@@ -119,8 +119,8 @@ static bool is_return_of_preempted_send(const struct ips_built *b, uint32_t i)
     return e->kind == IPS_CHAN_UDP || e->peer == IPS_PEER_LOCAL || g->w[i] == 0;
 }
 
-/* Whether the thread slept for node i, and the node has no cross arc.
- * ips_built_set_peers() may make an arc later, so
+/* Whether the thread slept in the call that node i ends, and the node has no
+ * cross arc. ips_built_set_peers() may make an arc later, so
  * get_ns_still_without_recorded_waker() tests this again. */
 static bool slept_without_arc(const struct ips_built *b, uint32_t i)
 {

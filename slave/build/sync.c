@@ -38,7 +38,8 @@
 /* At most so many releases are tried for one waiter: enough for a burst of
  * posts. */
 #define LOOK_BACK 512u
-/* The same of releases of other parts of the object. */
+/* At most so many releases of other parts of the object (other bytes of a file,
+ * other names in a directory) are skipped for one waiter. */
 #define LOOK_BACK_AT_PARTS 8192u
 /* A thread that waits again after less CPU time (ns) than this only tested its
  * condition in between. */
@@ -84,16 +85,16 @@ int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y)
     return 0;
 }
 
-/* Whether records may be about parts of an object, of which `object` is one.
- * RECORD_LOCK: bytes of a file; an unlock may be of other bytes than the lock
- * for which a thread waits. WATCH: a name in one directory, 0 if that is not
- * known. */
+/* Whether `object` is only a part of the file or directory (dev, ino).
+ * RECORD_LOCK: a range of bytes; an unlock may cover other bytes than the lock
+ * for which a thread waits. WATCH: a name in the directory; 0: not known. */
 static bool has_parts(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_RECORD_LOCK || s->kind == IPS_SYNC_WATCH;
 }
 
-/* Like b_compare_sync_objects(), but all parts are one object. */
+/* Like b_compare_sync_objects(), but all parts of a file or directory count as
+ * one object. */
 static int compare_objects_to_match(const struct b_sync *x,
                                     const struct b_sync *y)
 {
@@ -105,9 +106,9 @@ static int compare_objects_to_match(const struct b_sync *x,
     return 0;
 }
 
-/* Whether the release and the acquire of one object are about the same part. A
- * thread that tries until a name is free waits only for releases that free it.
- */
+/* Whether the release `x` and the acquire `y` of one file or directory are
+ * about the same part of it: overlapping bytes, or the same name. A thread that
+ * tries until a name is free waits only for releases that free the name. */
 static bool share_part(const struct b_sync *x, const struct b_sync *y)
 {
     if (x->kind == IPS_SYNC_WATCH)
@@ -149,8 +150,9 @@ static int compare_syncs_by_return(const void *va, const void *vb, void *arg)
 
 struct object {
     struct build *b;
-    uint32_t *release, releases; /* indexes of the object's RELEASE and ACQUIRE
-                                    records, each ordered by t */
+    /* indexes of the object's RELEASE and ACQUIRE records, ordered by t;
+     * match_object() sorts ACQUIREs by return */
+    uint32_t *release, releases;
     uint32_t *acquire, acquires;
 };
 
@@ -188,7 +190,8 @@ static bool overlaps_adjacent_release(const struct object *o, uint32_t at,
     return false;
 }
 
-/* Returns how many releases, in order of call, began at `t` or before. */
+/* Returns how many of the object's releases, which are sorted by call, were
+ * called at `t` or before. */
 static uint32_t count_releases_until(const struct object *o, uint64_t t)
 {
     uint32_t low = 0, high = o->releases;
@@ -382,7 +385,8 @@ static void match_acquire(const struct object *o, uint32_t index, bool after)
 
 /* ---- barriers ---- */
 
-/* Matches one round: all arrivals, in order, wait for the last. */
+/* Matches one round of a barrier: all threads wait for the one that arrives
+ * last. Each arrival also refers to the one before it (arrived_before). */
 static void match_barrier_round(const struct object *o, uint32_t first,
                                 uint32_t n)
 {
@@ -403,7 +407,7 @@ static void match_barrier(const struct object *o)
     const struct b_sync *v = o->b->syncs.v;
     for (uint32_t at = 0; at < o->acquires;) {
         uint32_t n = 0;
-        uint64_t left = UINT64_MAX; /* earliest return in the round */
+        uint64_t left = UINT64_MAX; /* earliest return of the round */
         for (; at + n < o->acquires; n++) {
             const struct b_sync *a = &v[o->acquire[at + n]];
             if (a->t > left)

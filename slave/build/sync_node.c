@@ -1,4 +1,5 @@
-/* Makes nodes of the ACQUIREs and RELEASEs that build/sync.c matched. */
+/* Makes nodes of the ACQUIREs and RELEASEs that build/sync.c matched, and
+ * subtracts the CPU burnt by spinning from the weights. */
 #include <errno.h>
 
 #include "slave/build/node.h"
@@ -26,7 +27,7 @@ enum ips_wait_cause b_get_wait_cause_of_sync(uint32_t kind)
 }
 
 /* Handles a read of an eventfd, of inotify or of a pseudo terminal, or a poll
- * that an eventfd or a message queue ended. It takes over the wait of an
+ * that an eventfd or a message queue ended. The call takes over the wait of an
  * earlier poll, or of failed attempts. A wait for terminal input does not count
  * as unended, because a person may have typed the input. */
 int b_on_event_wait(struct maker *m, struct b_sync *s, struct interval *v)

@@ -22,7 +22,7 @@
 /* Receives from one channel that failed with EAGAIN. */
 struct b_tries {
     uint32_t chan;   /* channel id; 0: accepts, on any socket */
-    uint64_t t, cpu; /* time and CPU time at the first of these calls */
+    uint64_t t, cpu; /* time and CPU time at the call of the first one */
 };
 #define B_TRIES_KEPT 4u
 
@@ -30,10 +30,10 @@ struct b_tries {
  * a short sleep, or a wait that reached its time limit, between two tests of a
  * condition. */
 struct b_naps {
-    uint32_t count, odd; /* number of naps; number of odd naps: of another
-                            length, or after too much CPU time */
-    uint32_t run; /* index in nap_runs; valid once there are NAPS_MIN naps
-                     (build/retry.c) */
+    uint32_t count, odd; /* number of naps; how many of them are odd: of another
+                            length, or after much CPU time */
+    uint32_t run; /* index of these naps in nap_runs; valid once there are
+                     NAPS_MIN of them (build/retry.c) */
     uint64_t site, from;  /* call site and start of the first nap */
     uint64_t object;      /* hash of what was waited for; 0: sleeps */
     uint64_t cpu_ret, ns; /* CPU time at the return of the last nap; length of
@@ -71,8 +71,9 @@ struct b_stream {
     bool exec_last; /* the stream ends with an EXEC that did not fail */
     uint64_t exec_ns;
     const uint8_t *exec; /* path of the stream's last EXEC, or NULL */
-    bool named_exec;  /* pass `untraced` has counted the program of this EXEC */
-    uint8_t end_kind; /* kind of the stream's last END record; 0: no END */
+    bool named_exec;     /* the program that this EXEC started is counted as
+                            untraced already */
+    uint8_t end_kind;    /* kind of the stream's last END record; 0: no END */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of the stream's last NAME, or NULL */
     uint32_t name_len;
@@ -80,12 +81,14 @@ struct b_stream {
      * retries, mades and nap_runs, which are in stream order. */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
     uint32_t first_retry, first_made, first_nap_run;
-    /* `tries`: failed receives since the last call of another kind. `napped`:
-     * the failed receives that a nap followed, until one succeeds. */
+    /* `tries`: receives that failed since the last call of another kind.
+     * `napped`: failed receives that a nap followed; a receive that succeeds
+     * removes the entry of its channel. */
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
-    /* sleeps, and polls that timed out: their time, and return of the last */
+    /* slept_ns: total time of sleeps and of polls that timed out; nap_ret_ns:
+     * when the last of these returned */
     uint64_t slept_ns, nap_ret_ns;
     bool paged; /* a PAGEFAULT came after the last reading of the run delay */
     uint32_t first_delay, delay_count; /* the stream's readings of the run
@@ -103,7 +106,8 @@ struct b_image {
     uint32_t main;       /* stream of the main thread or IPS_NONE */
     uint32_t proc;
     uint32_t first_chan, chan_count;
-    bool continues; /* same process as the image before it */
+    bool continues; /* an exec of the process that had the previous image
+                       started it */
 };
 
 struct b_proc { /* data of the process that only the build needs; same index as
@@ -116,8 +120,8 @@ struct b_proc { /* data of the process that only the build needs; same index as
     /* the JOIN that waited for the end of the process, or IPS_NONE */
     uint32_t join;
     uint64_t last_ns;    /* time of the last record of the process */
-    uint32_t order_next; /* index in the forks by process where
-                            find_open_popen_fork() starts */
+    uint32_t order_next; /* where find_open_popen_fork() starts to search: index
+                            in the forks sorted by process */
     bool spawned; /* the child of a vfork, spawn, popen or system: its first
                      START has kind IMAGE */
     uint32_t first_stop, stop_count; /* range in job_stops[] */
@@ -137,13 +141,14 @@ struct b_chain { /* data that only the build needs of the chain g.chains[] with
     uint64_t cpu_known; /* the thread's CPU time at the last reading, ns */
     uint32_t image_aux; /* spawned child: node at which its program started;
                            else IPS_NO_NODE */
-    /* coordinate of the chain's END less cpu_at of that node */
+    /* coordinate of the chain's END less the CPU time recorded there
+     * (cpu_at) */
     int64_t end_shift;
     uint64_t unknown_ns; /* sum of the time off the CPU outside of calls */
     bool read_delays;    /* the kernel's run delay of the thread was read, so
                             build.off is in use */
-    /* pass `match` must match the receives of this chain: they were not matched
-     * early (build/plain/early.c) */
+    /* pass `match` must match the receives of this chain, because some of them
+     * cannot be matched early (build/plain/early.c) */
     bool late;
 };
 
@@ -158,7 +163,7 @@ struct b_fork {
     uint32_t node;
     uint8_t kind;
     bool failed;
-    bool named; /* pass `untraced` has counted the child */
+    bool named; /* the child is counted as untraced already */
 };
 
 struct b_join {
@@ -166,7 +171,8 @@ struct b_join {
     uint32_t pid, status, stream;
     uint32_t child;      /* chain whose END the join waited for, or IPS_NONE */
     uint32_t child_proc; /* process that the join waited for, or IPS_NONE */
-    uint64_t nap_ret_ns; /* return of the stream's last sleep before */
+    /* when the stream's last sleep before the join returned */
+    uint64_t nap_ret_ns;
     uint32_t node;
     uint8_t kind;
     bool ended;      /* the child has ended; false: it was only stopped */
@@ -181,12 +187,12 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
      * bytes from there on; 0: not known (an old record) */
     uint64_t length;
     uint32_t stream;
-    uint32_t image; /* IPS_NONE: the object is in memory that processes share,
-                       or a file */
+    uint32_t image; /* image whose memory has the object; IPS_NONE: the object
+                       is in memory that processes share, or a file */
     uint32_t cause; /* ACQUIRE: the RELEASE that ended the wait, index in syncs,
                        or IPS_NONE */
-    /* BARRIER: index in syncs of the previous arrival of its round, or IPS_NONE
-     */
+    /* BARRIER: the wait of the thread that arrived just before, in the same use
+     * of the barrier, index in syncs; or IPS_NONE */
     uint32_t arrived_before;
     uint32_t dead_owner; /* ACQUIRE of a robust mutex whose owner died: the
                             owner's chain; else IPS_NONE */
@@ -202,10 +208,13 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
                       lock was free */
     bool is_short; /* a short record, which gets a node only if it ended a
                       thread's wait */
-    bool polled;   /* ACQUIRE: a poll's wait for an eventfd or a queue */
-    bool notified; /* ACQUIRE: a signal that a message came (mq_notify) */
+    bool polled;   /* ACQUIRE made from a poll that waited for an eventfd or a
+                      message queue */
+    bool notified; /* ACQUIRE made from a signal that a message had come
+                      (mq_notify) */
 };
-/* Returns b_sync.length of the ACQUIRE or RELEASE of `len` bytes at `p`. */
+/* Returns the value for b_sync.length from the ACQUIRE or RELEASE record at
+ * `p`, which has `len` bytes. */
 static inline uint64_t b_locked_length(const uint8_t *p, uint32_t len)
 {
     struct ips_rec_sync r;
@@ -216,8 +225,8 @@ static inline uint64_t b_locked_length(const uint8_t *p, uint32_t len)
     memcpy(&length, p + sizeof(r), sizeof(length));
     return length ? length : UINT64_MAX;
 }
-/* Whether objects of this kind hold no lock: they are events that one thread
- * causes and another waits for. */
+/* Whether objects of this kind are not locks but events: one thread causes the
+ * event, and another waits for it. */
 static inline bool b_is_event_object(uint32_t kind)
 {
     return kind == IPS_SYNC_EVENTFD || kind == IPS_SYNC_WATCH ||
@@ -234,17 +243,19 @@ static inline bool b_is_terminal_input(uint64_t ino)
  * after repeated tries; the lock was free. */
 #define B_SYNC_TRIED 2
 #define B_SYNC_WAS_FREE 3
-/* `value` of a RELEASE of kind WATCH: the name was freed. */
+/* `value` of a RELEASE of kind WATCH (a directory changed): a file name became
+ * free, because the file was removed or renamed. */
 #define B_NAME_FREED 2
-/* Whether the ACQUIRE is the end of failed tries of which a record of its own
- * tells (BLOCK op RETRY), a connect or a test of a name; it is no wait. */
+/* Whether the ACQUIRE is a connect, or a test of a file name, that succeeded
+ * after failed tries. It is no wait itself: a BLOCK with op RETRY recorded the
+ * tries. */
 static inline bool b_is_acquire_after_tries(uint32_t kind, int32_t value)
 {
     return kind == IPS_SYNC_LISTEN ||
            (kind == IPS_SYNC_WATCH && value == B_SYNC_TRIED);
 }
-/* Whether programs make releases of this kind all the time, mostly without a
- * waiter. */
+/* Whether programs often make releases of this kind while no thread waits for
+ * one. */
 static inline bool b_is_release_mostly_without_waiter(uint32_t kind)
 {
     return kind == IPS_SYNC_WATCH || kind == IPS_SYNC_TERMINAL;
@@ -255,9 +266,9 @@ static inline bool b_may_wait_lack_release(uint32_t kind)
 {
     return kind == IPS_SYNC_LISTEN || kind == IPS_SYNC_TERMINAL;
 }
-/* Failed tries with naps between, up to the try that succeeded; in stream
- * order. The event that let the last try succeed is found as the cause of that
- * try's own record (`sync`, `join`, `chan` or FOUND). */
+/* A series of tries of one operation, with naps between, up to the try that
+ * succeeded; in stream order. The event that let the last try succeed is the
+ * cause of that try's own record (`sync`, `join`, `chan` or FOUND). */
 struct b_retry {
     uint64_t from, to; /* call of the first try, call of the successful one */
     uint32_t stream;
@@ -271,7 +282,7 @@ struct b_retry {
     uint64_t ino;
     uint32_t made; /* the MADE that created the file, index of mades; or
                       IPS_NONE */
-    bool asked;    /* the thread sent something on the channel in between */
+    bool asked; /* the thread sent something on the channel between the tries */
     uint32_t node; /* node of the FOUND record */
 };
 /* A sequence of naps between which the thread tested a condition; no record
@@ -282,20 +293,23 @@ struct b_nap_run {
     bool known;   /* `shared` and `in_vain` are valid */
     bool shared;  /* another thread or process can write to the napping thread's
                      memory */
-    bool in_vain; /* the thread did nothing more, and nobody waited for its end
-                   */
+    bool in_vain; /* the thread did nothing after the naps, and no thread waited
+                     for its end */
 };
-/* Tries that children made, with naps between (build/child_tries.c); in order
- * of stream and time. */
+/* A loop in which a thread runs commands as children, with naps between, until
+ * a command has another result (build/child_tries.c). A round is all children
+ * between two naps. In order of stream and time. */
 struct b_child_tries {
-    /* start of the first round, of the last one that failed, and of the one
-     * that succeeded */
+    /* start of the first round, of the last round without a changed result, and
+     * of the round that changed the result */
     uint64_t from, last_from, to;
-    bool named; /* the commands are known, of one child at least */
+    bool named; /* the command line of the child with the changed result is
+                   known, and another process may have caused the change */
     uint32_t stream;
-    uint32_t first_join, final_join; /* the joins of the round that succeeded */
-    /* RELEASEs of kind WATCH: the creation of a file by that round, and the
-     * removal that let it succeed; or IPS_NONE */
+    uint32_t first_join, final_join; /* first and last join of the round that
+                                        changed the result */
+    /* RELEASEs of kind WATCH, index in syncs, or IPS_NONE: that round created a
+     * file; another process had freed its name before */
     uint32_t taken, freed;
 };
 struct b_created_file { /* BLOCK op MADE: the call may have created file (dev,
@@ -322,17 +336,18 @@ struct b_delay { /* a RUNDELAY record: the kernel's sum of run delay at t */
 /* The time between two readings of a chain's run delay, or after the last
  * reading (build/delay.c). */
 struct b_delay_span {
-    uint32_t node; /* first node in the window */
+    uint32_t node; /* first node after the reading that begins the window */
     /* position of the reading that ends the window: its stream, and its index
      * there */
     uint32_t stream, next;
-    /* `known`, `last_t`: the kernel's sum and the time at the previous reading;
-     * `left`: delay of earlier windows that was longer than their gaps and
-     * sleeps. */
+    /* `known`, `last_t`: the kernel's sum of run delay, and the time, at the
+     * previous reading; `left`: run delay of earlier windows that exceeded the
+     * time off the CPU in them. */
     uint64_t known, left, last_t;
     /* has_base: `known` is valid; read: there was a previous reading */
     bool has_base, read;
-    /* Sums that earlier windows added to the thread's row and to the counts. */
+    /* Run delay, ns, that earlier windows added to the thread's row and to the
+     * counts. */
     uint64_t delay_ns, woken_ns, unknown_ns, dealt_ns;
 };
 /* Where the passes that follow pass `node` begin in a chain of an incremental
@@ -346,8 +361,8 @@ struct b_resume_point {
     struct b_delay_span window;
 };
 
-/* Clocks at the last node of the current chain, and the unexplained time off
- * the CPU between its nodes so far. */
+/* Time and CPU time at the last node of the current chain, and the total time
+ * off the CPU between its nodes that no call explains. */
 struct b_gaps {
     uint64_t t, cpu, unknown_ns;
 };
@@ -362,7 +377,7 @@ struct b_kill { /* a KILL record: a process sent a signal */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t pid, tid, sig; /* receiver's pid and tid (0: any thread); signal */
-    uint32_t group; /* signal to a group: the process group; 0: not known, or no
+    uint32_t group; /* process group that got the signal; 0: not known, or no
                        group */
     bool to_group, is_taken;
 };
@@ -382,14 +397,15 @@ struct b_signal_taken { /* a SIGNAL record: a signal was delivered to a thread
     bool polled;
     uint64_t asked;
 };
-/* A process was stopped (by SIGSTOP, or its parent saw it stopped) until a KILL
- * of SIGCONT: build/job_control.c. Sorted by (proc, until). */
+/* A stop of a process: from SIGSTOP, or from the time at which its parent saw
+ * it stopped, until a KILL sent SIGCONT (build/job_control.c). Sorted by (proc,
+ * until). */
 struct b_job_stop {
     uint64_t from, until;
     uint32_t proc, kill;
 };
-struct b_poll { /* a poll of a stream with a node of its own: the wait was not
-                   taken over by a receive */
+struct b_poll { /* a poll of a stream that has a node of its own, because no
+                   receive took over its wait */
     uint64_t t, t_ret;
     uint64_t slept, reply_ns; /* as blocked_ns and reply_ns in b_external */
     uint32_t node, end, last_send;
@@ -445,15 +461,14 @@ struct b_chan {
  * That pass works end by end, and reading the node's columns would cost a cache
  * miss each. Positions are sums of `len`.
  *
- * A receive has no b_send. Its node holds its end (g.site) and, until its
- * sender on this machine is found: g.xlen   the bytes, g.xpred  how long the
- * call took, ns; IPS_NO_NODE: see long_reads; afterwards, until
- * b_make_weights(): g.xkind  B_X_SENT, g.xpred  the send's slot (b_send_at);
- * or, if the send's node is not changed any more:
- *   g.xkind  B_X_FOUND, and also B_X_THERE if the receive slept although the
- *            data had been sent before, provided that the node keeps its
- *            coordinate and its wait,
- *   g.xpred  the send's node. */
+ * A receive has no b_send. Its node has its end (g.site). Until its send on
+ * this machine is found, g.xlen is the number of bytes, and g.xpred how long
+ * the call took, ns (IPS_NO_NODE: see long_reads). Afterwards, until
+ * b_make_weights(), g.xkind is B_X_SENT and g.xpred the send's slot
+ * (b_send_at). But if the send's node is not changed any more, g.xkind is
+ * B_X_FOUND and g.xpred the send's node. B_X_THERE is added to B_X_FOUND if the
+ * receive slept although the data had been sent before, provided that the node
+ * keeps its coordinate and its wait. */
 struct b_send {
     uint64_t t, t_ret, len;
     /* the node's coordinate less cpu_at, CPU ns, never negative */
@@ -509,7 +524,8 @@ struct b_end {
      * of the process that used the end last */
     uint32_t send_chain, send_node, traffic_proc, traffic;
     uint64_t send_t;
-    /* from pass `hold`: the releases of the end, a range in releases[] */
+    /* from pass `hold`: when processes gave up the end (closed it, ended): a
+     * range in releases[] */
     uint32_t first_release, release_count;
     uint64_t shut_ns; /* first shutdown(SHUT_WR), or UINT64_MAX */
     uint32_t shut_node;
@@ -541,8 +557,8 @@ static inline uint64_t b_clamp_pos(uint64_t pos)
 struct b_dgram { /* a datagram that was sent or received */
     uint64_t t, t_ret, len, hash, path_hash, pos;
     uint64_t bytes; /* bytes that the call moved, in all its datagrams */
-    /* A receive: the last time until then at which the socket is known to have
-     * held no datagram, because a receive or poll slept; 0: not known. */
+    /* Of a receive: the last time before it at which the socket held no
+     * datagram, because a receive or poll began to sleep then; 0: not known. */
     uint64_t empty_t;
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
@@ -570,8 +586,8 @@ struct b_external {
                            or IPS_NO_NODE */
     /* the thread slept in the receive, or in the poll before it */
     bool blocked;
-    bool is_decided; /* this machine knows the cause of the receive: no other
-                        machine decides it */
+    bool is_decided; /* the cause of the receive is known on this machine, so
+                        other machines are not asked */
     bool polled; /* the entry is of a poll: if the peer sent no more bytes, the
                     poll saw end-of-file */
 };

@@ -203,9 +203,10 @@ int b_complete_unfinished_sends(struct build *b)
     return rc;
 }
 
-/* Counts the wait of the call in which stream `s` ended at time `end`, after
- * `slept` ns. If the KILL that ended the process is known, the thread waited
- * for that signal: then makes the node of the signal. */
+/* Counts `slept` ns as the wait of the unfinished call of stream `s`, which
+ * ended at time `end` with the process or its exec. If the KILL that ended the
+ * process is known, the thread waited for that signal: then makes the node of
+ * the signal. */
 static int count_unfinished_wait(struct maker *m, const struct b_stream *s,
                                  uint64_t end, uint64_t slept)
 {

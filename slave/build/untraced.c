@@ -1,7 +1,7 @@
-/* Lists processes that were not traced from their start or from an exec on. The
- * agent reports them in UNSEEN records ("untraced PID CAUSE PROGRAM",
- * agent/record/exec_target.h). Others are known only from missing records: a
- * FORK whose child recorded nothing, an EXEC without a later record. */
+/* Lists processes that were never traced, or not any more after an exec. The
+ * agent reports most of them in UNSEEN records ("untraced PID CAUSE PROGRAM",
+ * agent/record/exec_target.h). Others show only by missing records: a FORK
+ * whose child recorded nothing, or an EXEC without a later record. */
 #include "slave/build/internal.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@ struct untraced { /* a parsed UNSEEN record */
     char cause[24], program[200];
 };
 
-/* Copies the word up to the next blank, or to the end; returns the text after
- * the blank. */
+/* Copies the text up to the next blank, or to the end, to `out`; returns the
+ * text after the blank. */
 static const char *copy_next_word(const char *p, char *out, size_t size)
 {
     size_t n = strcspn(p, " ");
@@ -75,10 +75,11 @@ static bool continues_after_exec(const struct build *b,
     return s->image + 1 < b->image_count && b->images[s->image + 1].continues;
 }
 
-/* `spoke`: a later record of the process exists. If the cause is "set-user-id",
- * the program is traced after all: the agent cannot know whether the kernel
- * really gives the program other rights. With other causes, the later record
- * means that the untraced program executed a traced one. */
+/* Whether the program of report `u` is traced after all. `spoke`: a later
+ * record of the process exists. If the cause is "set-user-id", that record
+ * decides, because the agent cannot know whether the kernel really gives the
+ * program other rights. With other causes, it means that the untraced program
+ * executed a traced one. */
 static bool is_traced_after_all(const struct untraced *u, bool spoke)
 {
     return spoke && strcmp(u->cause, "set-user-id") == 0;

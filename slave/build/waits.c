@@ -24,8 +24,9 @@ struct recent_stack {
 struct b_wait_notes {
     struct ips_wait_rows *out;
     uint32_t first; /* first row that the current record added */
-    /* The last record that may have a stack: its rows [last_from, last_to), its
-     * stamp, its call site, and whether it is a poll whose wait is pending. */
+    /* The last record of a type that a STACK record may follow: its rows
+     * [last_from, last_to), its stamp, its call site, and whether it is a poll
+     * whose wait is pending. */
     uint32_t last_from, last_to;
     uint64_t last_t;
     bool last_pending;

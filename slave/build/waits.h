@@ -9,7 +9,7 @@
 
 #include "slave/build/build.h"
 
-/* limit of the frames of one stack; the outermost are left out */
+/* most frames of one stack; callers further out are left out */
 #define IPS_WAIT_FRAMES 32u
 
 /* Value of `site` for a wait for pages, which has no call site. No code is at
@@ -62,7 +62,8 @@ struct ips_blocked_row {
     uint64_t since_ns; /* start of the call, ns of CLOCK_MONOTONIC_RAW */
     /* index in the streams of the build's input; chain of the graph */
     uint32_t stream, chain;
-    /* chain that holds the lock, or whose end is waited for; or IPS_NONE */
+    /* chain that the thread waits for: it holds the lock, or the thread joins
+     * it; IPS_NONE: not known */
     uint32_t by;
     /* index in `ends`: the channel end that the call works on; IPS_NONE: the
      * call moves no bytes, or its channel is not known */

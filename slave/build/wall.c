@@ -1,7 +1,7 @@
 /*
- * Computes when each node was passed (g.at), and how long its thread slept for
- * it (g.wait): the basis of the weightings `sched` and `wall`
- * (analysis/graph/view.h).
+ * Computes when each node was passed (g.at), and how long its thread slept in
+ * the call that the node ends (g.wait): the basis of the weightings `sched` and
+ * `wall` (analysis/graph/view.h).
  *
  * A node's coordinate is some CPU time before or after the reading of its
  * clocks; b_make_weights() moves the time of the node by the same amount. But
@@ -14,8 +14,8 @@
  */
 #include "slave/build/internal.h"
 
-/* Few arcs lead back in time, and by little. The limit is for damaged records,
- * which may need more rounds than a user would wait for. */
+/* Limit of the rounds of lower_times_once(). Few arcs lead back in time, and by
+ * little: only damaged records need more rounds. */
 #define ROUNDS 64
 #define AHEAD 16u
 
@@ -30,7 +30,8 @@ static void shift_end_time_of_joined_thread(struct build *b, uint32_t v)
         return;
     int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
     uint64_t at = ips_min_u64(b_shift_time(g->at[u], shift), g->at[v]);
-    /* a later time of END needs no bending, because END has no wait */
+    /* if END only becomes later, no other time has to be lowered, because END
+     * has no wait */
     b->bends |= at < g->at[u];
     g->at[u] = at;
 }
@@ -76,8 +77,8 @@ static bool lower_node_time(struct build *b, uint32_t u, uint32_t i)
     return true;
 }
 
-/* One round over all arcs: lowers the time of each node to that of its
- * successors. False: no time changed. */
+/* Visits all arcs once: lowers the time of each node to the earliest time of
+ * its successors. False: no time changed. */
 static bool lower_times_once(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -127,8 +128,8 @@ static bool was_event_over_before_sleep(const struct build *b, uint32_t i)
     return g->xkind[i] != IPS_X_DATA || b_is_end_in_memory(b, end);
 }
 
-/* Called if no time has to bend: corrects the waits of the nodes in b->arcs.
- * b_make_weights() has corrected all others. */
+/* Called if no time has to be lowered: corrects the waits of the nodes in
+ * b->arcs. b_make_weights() has corrected all others. */
 static void correct_remaining_waits(struct build *b)
 {
     struct ips_graph *g = &b->out->g;

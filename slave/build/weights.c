@@ -41,9 +41,9 @@ struct weight_sums {
     bool forwards, bends;
 };
 
-/* Stores in *sent when the send of receive i (found by pass `match`) was
- * passed. Sends of a channel are walked in step with its receives, which have
- * the same order. Few receives need this. */
+/* Stores in *sent the time, as for g.at, of the send that pass `match` found
+ * for receive i. Sends of a channel are walked in step with its receives, which
+ * have the same order. Few receives need this. */
 static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
 {
     const struct ips_graph *g = &b->out->g;
@@ -65,9 +65,9 @@ static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
 
 /* Corrects the wait of node i (see build/wall.c): it cannot be longer than
  * `apart`, the time since the node before, and it is 0 if the bytes were there
- * before the sleep. `passed`, `sent`: when node i and its send were passed;
- * `sent` is UINT64_MAX if not known; `found`: find_send_time() can compute it.
- */
+ * before the sleep. `passed`, `sent`: times, as for g.at, of node i and of its
+ * send; `sent` is UINT64_MAX if not known; `found`: find_send_time() can
+ * compute `sent`. */
 static int limit_wait_of_node(struct build *b, uint32_t i, uint64_t apart,
                               uint64_t passed, uint64_t sent, bool found)
 {
@@ -87,15 +87,16 @@ static int limit_wait_of_node(struct build *b, uint32_t i, uint64_t apart,
     return 0;
 }
 
-/* Makes weights of the coordinates of nodes [i, end). `first`, `last`: node i,
- * passed alone, is the first (last) of the chain. The same pass computes what
- * else follows from a node and the node before it: when it was passed, the
- * recording cost in its arc, the unexplained time off the CPU, and whether the
- * clock ran backwards.
+/* Makes weights of the coordinates of nodes [i, end). `first`, `last`: the
+ * range is one node, the first (last) of the chain. The same pass computes
+ * everything else that follows from a node and the node before it: the node's
+ * time (g.at), the recording cost in its arc, the unexplained time off the CPU,
+ * and whether the clock ran backwards.
  *
- * A receive whose send has given way now gives way, too (build/causal.c), and
- * its arc is finished. `k` is passed by value, so that the compiler knows that
- * no store changes it, and tests for members that are NULL cost nothing. */
+ * A receive that pass `match` matched gets its limited coordinate here
+ * (build/causal.c), and its arc is finished. `k` is passed by value, so that
+ * the compiler knows that no store changes it, and tests for members that are
+ * NULL cost nothing. */
 static inline __attribute__((always_inline)) int
 make_node_weights(const struct weight_columns k, struct weight_sums *to,
                   uint32_t i, uint32_t end, bool first, bool last)
@@ -166,9 +167,9 @@ make_node_weights(const struct weight_columns k, struct weight_sums *to,
  * the group is not processed by make_weights_of_group(). */
 #define EVEN_BITS 56
 
-/* Processes nodes [i, i + EVEN), without the first of the chain, by the rules
- * of make_node_weights(). In `k`, off, far and coord are NULL, and fits is
- * true. False: some node needs a decision, and nothing was changed. */
+/* Processes nodes [i, i + EVEN), none of which is the first of the chain, by
+ * the rules of make_node_weights(). In `k`, off, far and coord are NULL, and
+ * fits is true. False: some node needs a decision, and nothing was changed. */
 static bool make_weights_of_group(const struct weight_columns *k,
                                   struct weight_sums *s, uint32_t i)
 {

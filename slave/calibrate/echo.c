@@ -28,7 +28,8 @@ struct echo {
     int listener;
     uint8_t key[SLAVE_ECHO_KEY_BYTES];
     uint64_t until_ns;
-    atomic_bool stopping; /* never set: an echo ends by its time limits */
+    /* never set; the wire functions need it. An echo ends by its time limits */
+    atomic_bool stopping;
 };
 
 /* ---- one connection ----------------------------------------------------- */
@@ -66,8 +67,8 @@ static bool serve_peer(struct echo *e, int fd)
     uint8_t *buffer = NULL, *cpu = malloc(((size_t)BATCH_MAX + 1) * 8);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     slave_wire_set_socket_options(fd);
-    /* Waits KEY_MS at most: a client without the key must not block others for
-     * long. */
+    /* Wait KEY_MS at most for the key: a client without it must not block other
+     * clients for long. */
     bool ours =
         cpu && poll(&p, 1, KEY_MS) == 1 &&
         slave_wire_recv(fd, key, sizeof(key), &e->stopping, NULL) == 0 &&

@@ -18,9 +18,9 @@
 #include "slave/calibrate/wire.h"
 
 #define CONNECT_MS 3000
-/* first rounds of each message length, which are not counted */
+/* number of warm-up rounds of each message length, which are not counted */
 #define WARM_UP 3u
-#define LEAST 3u /* minimum number of rounds that are counted */
+#define LEAST 3u /* minimum number of counted rounds */
 #define BATCH 50u
 
 /* ---- connecting --------------------------------------------------------- */
@@ -178,8 +178,8 @@ struct rounds {
     uint64_t delay_ns;
 };
 
-/* Sends one batch and appends its rounds to *r. The echo sends its CPU times
- * after the batch, all at once. */
+/* Measures one batch of `count` round trips and appends it to *r. The echo
+ * sends its CPU times after the batch, all at once. */
 static int measure_trip_batch(struct slave_trip *t, uint64_t bytes,
                               uint32_t count, struct rounds *r,
                               struct ips_err *err)

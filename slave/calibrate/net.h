@@ -2,10 +2,10 @@
  * Measures message times: two threads with one connection between them that
  * carries only test messages (docs/protocol.md).
  *
- *   echo    listens. A connection that begins with the key gets back what it
- *           sends and, after every batch, the CPU time that each round took
- *           here. The echo is a thread of its own, which ends with the
- *           connection, or by its time limits.
+ *   echo    listens. If a connection begins with the key, the echo sends back
+ *           all that it receives and, after every batch, the CPU time that it
+ *           used in each round. The echo is a thread of its own, which ends
+ *           with the connection, or at its time limit.
  *   trip    measures one message length, in batches of rounds: for each round,
  *           the time of the round trip and the CPU time of both ends. It
  *           blocks, so it runs on the worker, and `stop` ends it.
@@ -49,7 +49,7 @@ int slave_echo_start(const uint8_t *key, bool by_unix, bool inside,
                      struct ips_err *err) IPS_MUST_USE;
 
 struct slave_trip {
-    int fd; /* the connection; -1: not connected */
+    int fd; /* socket connected to the echo; -1: not connected */
     const atomic_bool *stopping;
     uint8_t *buffer;
     size_t capacity;
@@ -68,14 +68,15 @@ struct slave_trip_result {
     /* median over the rounds of half the CPU of both ends: the cost of sending
      * and receiving one message */
     uint64_t cpu_ns;
-    /* Sums over all rounds. delay_ns: the run delay of both ends together,
-     * minus their CPU time, because two ends that share a processor delay each
-     * other by that time; at least 0. all_ns: elapsed time. */
+    /* Sums over all rounds. delay_ns: the time that the threads of both ends
+     * waited for a CPU, minus their CPU time (at least 0), because two ends
+     * that share a processor delay each other by that time. all_ns: elapsed
+     * time of the round trips. */
     uint64_t delay_ns, all_ns;
 };
-/* Measures round trips of messages of `bytes` bytes: first 3, then more, up to
- * `rounds` in all, in batches. No batch after the first 3 rounds starts once
- * length_ns has passed. */
+/* Measures round trips of messages of `bytes` bytes, in batches: after a
+ * warm-up first 3, then more, up to `rounds` in all. No batch after the first 3
+ * rounds starts once length_ns has passed. */
 int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
                        uint64_t length_ns, struct slave_trip_result *out,
                        struct ips_err *err) IPS_MUST_USE;

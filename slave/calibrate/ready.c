@@ -17,7 +17,8 @@
 #include "slave/calibrate/wire.h"
 
 #define BATCH 50u
-/* long enough for the receiver to be back in its recv() */
+/* The sender sleeps this long before each send, so that the receiver is blocked
+ * in recv() again. */
 #define SLEEP_NS 100000
 
 /* ---- waking -------------------------------------------------------------- */

@@ -3,9 +3,9 @@
  * machine is, and how much CPU time it takes to wake a thread.
  *
  * Waking: two threads and a socket pair. The sender sleeps, so that the
- * receiver blocks, too; then it sends a byte. Only the CPU time of the send
- * counts. The receiver is on the sender's processor or on another one that this
- * process may use; batches of the two kinds alternate.
+ * receiver blocks, too; then it sends a byte. Only the CPU time of that send is
+ * counted. The receiver is on the sender's processor or on another one that
+ * this process may use; batches of the two kinds alternate.
  *
  * slave_ready_measure_machine() blocks for about 0.1 s, so it runs on the
  * worker, and `stop` ends it.

@@ -51,7 +51,9 @@ uint64_t slave_wire_measure_clock_cost(void)
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 32; i++) {
         uint64_t before = slave_wire_thread_cpu_ns();
-        (void)slave_wire_now_ns(); /* the same clock reads as around a round */
+        /* the clock reads that a measured round has between its two CPU time
+         * reads */
+        (void)slave_wire_now_ns();
         (void)slave_wire_now_ns();
         least = ips_min_u64(least, slave_wire_thread_cpu_ns() - before);
     }

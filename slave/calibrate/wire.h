@@ -9,6 +9,7 @@
  *     bytes ->, <- bytes, `rounds` times
  *                                        <-  CPU ns of each round (u64), then
  *                                            slave_wire_run_delay_ns() of all
+ *                                            rounds (u64)
  *
  * and so on, until the connection is closed.
  */

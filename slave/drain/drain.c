@@ -1,5 +1,5 @@
-/* The turn: find data, read, commit, hand segments back. Invariants in
- * drain.h. */
+/* The drain's turn: finds new data in the pool, reads it, commits it, hands
+ * segments back. Invariants in drain.h. */
 #include "slave/drain/drain.h"
 
 #include <dirent.h>
@@ -28,9 +28,9 @@
 #define TURN_BUSY_NS SLAVE_MS_NS
 #define TURN_LIVE_NS (10 * SLAVE_MS_NS)
 #define TURN_IDLE_NS (500 * SLAVE_MS_NS)
-/* Time for closing runs in one turn (closing syncs to the disk). If many runs
- * end at once, later turns close the rest, so that requests can be answered in
- * between. */
+/* Maximum time for closing runs in one turn (closing a run waits for the disk).
+ * If many runs end at once, later turns close the rest, so that requests can be
+ * answered in between. */
 #define TURN_CLOSES_NS (20 * SLAVE_MS_NS)
 
 static uint64_t clock_now_ns(clockid_t clock)
@@ -114,7 +114,8 @@ int slave_drain_open(struct slave_drain *d,
     d->archive_age_s = opt->archive_age_s;
     d->max_fds = raise_descriptor_limit();
     slave_liveness_read_namespace(d);
-    /* First the state directory, because the data from the pool goes there. */
+    /* Open the state directory before the pool, because data from the pool goes
+     * there. */
     snprintf(path, sizeof(path), "%s/runs", d->state);
     int rc = ips_path_make_directories(path, 0700, err);
     if (rc == 0 && access(path, W_OK) < 0)
@@ -234,8 +235,8 @@ static int ingest_run(struct slave_drain *d, struct slave_run *run,
         *err = why;
         return ips_err_wrap(err, rc, "run %s", run->row.name);
     }
-    /* A live run always has new data: after a few complete passes it counts as
-     * synced. */
+    /* A live run always has new data, so it counts as synced after a few turns
+     * that read all published records. */
     if (d->moved_bytes == before)
         run->synced = SLAVE_SYNCED;
     else if (d->moved_bytes - before < SLAVE_RUN_TURN_BYTES)
@@ -323,8 +324,8 @@ static void restore_run_after_rollback(struct slave_run *run)
             s->row = s->saved;
             s->state = s->saved_state;
         }
-        /* The segment before `s` in the stream is no longer done, so `s`, which
-         * was to be read after it, must wait again. */
+        /* After the rollback the segment before `s` in the stream is no longer
+         * read to its end, so `s` must wait again. */
         if (s->state == SLAVE_SEG_READING &&
             s->row.seq != s->stream->row.next_seq)
             s->state = SLAVE_SEG_WAITING;

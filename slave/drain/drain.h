@@ -1,7 +1,7 @@
 /*
  * Draining the pool: the slave's data about runs, images (one program in one
- * process, between two execs), streams and segments, and the turn that moves
- * published records into the archives.
+ * process, between two execs), streams (one thread's records in one image) and
+ * segments, and the turn that moves published records into the archives.
  *
  * Invariants:
  *  - exactly once: a turn appends records to the archives, then commits cursors
@@ -52,24 +52,28 @@
 #define SLAVE_RUN_TURN_BYTES (8u << 20)
 /* maximum number of bytes that are read from one segment at once */
 #define SLAVE_READ_BYTES (256u << 10)
-/* from this value of run->synced on, the run counts as up to date */
+/* When run->synced has reached this value, the slave counts as up to date with
+ * the run. */
 #define SLAVE_SYNCED 4u
 /* maximum number and total size of the damaged segments of a run that are
  * copied to the archive's directory, for later analysis */
 #define SLAVE_DAMAGED_MAX 16u
 #define SLAVE_DAMAGED_BYTES (16u << 20)
-/* user id that the kernel shows for unmapped users (overflowuid) */
+/* user id that the kernel shows for users without a mapping in the user
+ * namespace (overflowuid) */
 #define SLAVE_UID_NOBODY 65534u
 
 enum slave_segment_state {
-    SLAVE_SEG_NEW,     /* no valid segment header was seen yet */
-    SLAVE_SEG_WAITING, /* an earlier segment of the same stream is not done */
+    SLAVE_SEG_NEW, /* no valid segment header was seen yet */
+    /* must wait: an earlier segment of the same stream is not read to its
+     * end */
+    SLAVE_SEG_WAITING,
     SLAVE_SEG_READING, /* being read: all earlier segments of the stream are
                           done */
     SLAVE_SEG_DONE,    /* all records committed; to be handed back or removed */
     SLAVE_SEG_DRAINED, /* handed back to the writer, which may use the segment
                           again */
-    /* refused: not read any further; removed together with the run */
+    /* refused: not read any more; the file is removed together with the run */
     SLAVE_SEG_BAD,
     /* the segment's file was removed; the struct is freed at the end of the
      * turn */
@@ -98,12 +102,13 @@ struct slave_segment {
     bool drop_row; /* the next commit deletes the segment's row */
     /* --on-full=ring: the writer will not write to the segment any more */
     bool final;
-    /* --on-full=ring: the segment is final and contains a digest */
+    /* --on-full=ring: the segment is final and contains a digest: the records
+     * that the writer kept of the segments that it overwrote */
     bool digest;
     uint64_t next_poll_ns;
     uint64_t wait_ns; /* current polling interval of the segment */
-    /* monotonic time since which the segment's header or next record is
-     * missing; 0: not missing */
+    /* monotonic time (ns) since which the slave has waited for the segment's
+     * header or next record; 0: does not wait */
     uint64_t since_ns;
     bool dirty;
     enum slave_segment_state saved_state;
@@ -111,7 +116,8 @@ struct slave_segment {
 };
 
 enum slave_image_state {
-    SLAVE_IMAGE_UNSEEN, /* in another pid namespace: process not found yet */
+    /* the process is in another pid namespace and not found yet */
+    SLAVE_IMAGE_UNSEEN,
     SLAVE_IMAGE_ALIVE,
     /* an exec replaced the image: no more records come, but the process
      * lives */
@@ -134,7 +140,8 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
      * its parent has waited for it */
     bool dying;
     uint64_t dead_t_ns;
-    uint64_t last_ns; /* monotonic time at which the image's last data came */
+    /* monotonic time at which the image's last records were read */
+    uint64_t last_ns;
     /* time of the next check whether the process lives, if there is no pidfd or
      * the process is dying; 0: no check */
     uint64_t next_look_ns;
@@ -144,7 +151,8 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
     bool ended;        /* a final END record of the image was read */
     bool death_marked; /* the database rows of the image's streams say that it
                           is dead */
-    /* some stream refers to this image (for slave_run_free_dead_processes) */
+    /* temporary mark of slave_run_free_dead_processes(): some stream refers to
+     * this image */
     bool in_use;
 };
 
@@ -154,9 +162,11 @@ struct slave_stream {
     struct slave_image *image;
     bool stored;
     bool dirty;
-    /* some segment refers to this stream (for slave_run_free_dead_processes) */
+    /* temporary mark of slave_run_free_dead_processes(): some segment refers to
+     * this stream */
     bool in_use;
-    /* monotonic time since which segment next_seq is missing; 0: not missing */
+    /* monotonic time (ns) since which the stream's next segment, number
+     * row.next_seq, is missing; 0: not missing */
     uint64_t gap_ns;
     struct slave_stream_row row, saved;
 };
@@ -170,13 +180,16 @@ struct slave_run {
     /* the pool has the run's directory, with a valid control file, and the
      * run's archive is open */
     bool in_pool;
-    /* why the archive of a run in the pool cannot be opened; empty: it can, or
-     * the run is not in the pool; `tried`: in which listing of the pool */
+    /* `unopened`: why the slave cannot open the archive of this run, which is
+     * in the pool; empty: no such failure. `tried`: number (drain.listings) of
+     * the pool listing in which opening last failed */
     char unopened[200];
     uint32_t tried;
-    bool want_sync; /* a client waits: poll all segments now */
-    /* number of turns, since want_sync was set, that read all published
-     * records; set to SLAVE_SYNCED when a turn finds nothing new */
+    /* a client waits for the newest records: poll all segments in the next
+     * turn */
+    bool want_sync;
+    /* number of turns since want_sync was set that read all published records.
+     * A turn that finds no new record sets it to SLAVE_SYNCED */
     unsigned synced;
     int dirfd; /* descriptor of the run's directory in the pool; -1: none */
     int watch; /* inotify watch of the run's directory; -1: none */
@@ -188,8 +201,8 @@ struct slave_run {
     uint64_t window_ns, list_ns;
     /* spare segments (drain/spare_segments.c); NULL: none */
     struct slave_spare_segments *spare_segments;
-    /* bytes of removed segments and of new spare segments that the run's
-     * control file does not count yet */
+    /* bytes of removed segments, and of new spare segments, that were not yet
+     * added to the counters in the run's control file */
     uint64_t uncounted_released, uncounted_spare;
     /* the run's archive; archive.fd is -1 while the file is not open for
      * writing */
@@ -211,9 +224,11 @@ struct slave_run {
     uint32_t process_count; /* number of distinct (pidns, pid) seen */
     uint32_t scan;
     bool scan_now;
-    uint64_t changed_ns; /* monotonic time of the last change of any kind */
+    /* monotonic time of the last new record, segment or state of a process */
+    uint64_t changed_ns;
     uint64_t next_close_ns, next_removal_ns;
-    /* load.c: time of the last measurement, and the number of measurements */
+    /* load.c: monotonic time of the last measurement of the machine's load, and
+     * number of measurements */
     uint64_t load_ns;
     uint32_t load_looks;
     uint64_t version; /* incremented with every change that is reported to the
@@ -225,13 +240,13 @@ struct slave_run {
     /* monotonic time of the last question about the run's graph or events; 0:
      * never */
     uint64_t asked_ns;
-    /* the run was in the pool since this slave started, and its graph was not
-     * built since the run was closed */
+    /* the run was in the pool at some time since this slave started, and its
+     * graph was not built since the run was closed */
     bool was_open;
     /* length of the archive when precomputing was last considered */
     uint64_t precomputed_bytes;
-    /* monotonic time from which on any new data is reason to precompute;
-     * before, only SLAVE_PRECOMPUTE_BYTES of new data are */
+    /* monotonic time from which on any new data leads to precomputing; before
+     * that time, only SLAVE_PRECOMPUTE_BYTES of new data do */
     uint64_t precompute_ns;
 };
 
@@ -262,7 +277,8 @@ struct slave_drain {
     } * carried; /* runs named in the environments of processes; filled by
                     drain/liveness.c */
     size_t carried_count, carried_capacity;
-    /* time at which the environments were read; 0: `carried` is not valid */
+    /* monotonic time at which the environments were read; 0: `carried` is not
+     * valid */
     uint64_t carried_ns;
     uint64_t next_proc_scan_ns, next_unrecorded_ns, next_load_ns;
     uint32_t open_fds, max_fds;
@@ -288,7 +304,8 @@ struct slave_drain {
     /* incremented with every run that appears in the pool */
     uint64_t runs_found;
     uint64_t moved_bytes; /* bytes read by the last turn */
-    /* the last turn had no time to close all finished runs */
+    /* the last turn did not have time to close all finished runs: the next one
+     * continues */
     bool more_to_close;
     /* descriptor of pool.lock, held while runs are closed; else -1 */
     int pool_lock;
@@ -302,7 +319,8 @@ int slave_drain_open(struct slave_drain *d,
                      struct ips_err *err) IPS_MUST_USE;
 void slave_drain_close(struct slave_drain *d);
 
-/* Runs one turn. `now_ns` is CLOCK_MONOTONIC. Returns the longest time to wait
+/* Runs one turn: reads new records, commits them, hands back segments and
+ * closes runs. `now_ns` is CLOCK_MONOTONIC. Returns the longest time to wait
  * before the next turn, in ns. Errors are logged and retried; no data is
  * lost. */
 uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
@@ -310,7 +328,8 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 /* Returns the highest fill (used bytes / quota) of the runs in the pool, in
  * thousandths. */
 unsigned slave_drain_highest_fill_permille(const struct slave_drain *d);
-/* Returns the number of runs in the pool, i.e. not closed. */
+/* Returns the number of runs in the pool, i.e. not closed; counts also those
+ * whose archive cannot be opened. */
 unsigned slave_drain_count_open_runs(const struct slave_drain *d);
 struct slave_run *slave_drain_find_run(const struct slave_drain *d,
                                        const char *name);
@@ -330,11 +349,13 @@ void slave_stream_mark_dirty(struct slave_stream *st);
 void slave_segment_set_state(struct slave_segment *seg,
                              enum slave_segment_state next, const char *why);
 
-/* Functions of run.c: */
+/* Functions of run.c. slave_run_restore_all() loads all runs from the
+ * database. */
 int slave_run_restore_all(struct slave_drain *d,
                           struct ips_err *err) IPS_MUST_USE;
-/* Adds the run of a pool directory that has a valid control file, or opens a
- * known run again. Takes ownership of `dirfd` only if it succeeds. */
+/* Adds the run of the pool directory `name` (descriptor `dirfd`), whose control
+ * file is valid, or opens a known run again. Takes ownership of `dirfd` only if
+ * it succeeds. */
 int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
                             const struct ips_control *control,
                             struct ips_err *err) IPS_MUST_USE;
@@ -345,8 +366,8 @@ struct slave_segment *slave_run_find_segment(struct slave_run *run,
                                              const char *file);
 struct slave_segment *slave_run_add_segment(struct slave_run *run,
                                             const char *file);
-/* Whether all processes of the run that were seen have ended; false if none was
- * seen. */
+/* Returns true if all processes of the run that the slave has seen have ended;
+ * false if it has seen none. */
 bool slave_run_are_all_processes_dead(const struct slave_run *run);
 /* slave_run_try_close() closes the run if it is over. All closes of a turn
  * share pool.lock; slave_run_release_pool_lock() releases it at the end of the
@@ -385,19 +406,19 @@ struct slave_spare_segments;
 void slave_spare_segments_reopen_existing(struct slave_drain *d,
                                           struct slave_run *run,
                                           const char *name);
-/* Does nothing before the time is due. Adopts the spare segments that processes
- * have taken, and makes new ones; removes all of them if none was taken for
- * long. */
+/* Does nothing before slave_spare_segments_next_ns(). Turns the spare segments
+ * that processes have taken into ordinary ones, and makes new spare segments;
+ * removes all of them if no process took one for 30 s. */
 void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
                                uint64_t now_ns);
-/* Returns the monotonic time of the next turn for spare segments; UINT64_MAX:
- * never. */
+/* Returns the monotonic time at which slave_spare_segments_turn() next has
+ * work; UINT64_MAX: never. */
 uint64_t slave_spare_segments_next_ns(const struct slave_run *run);
-/* Removes all spare segments that no process has taken and adopts the others.
- * Returns how many had been taken. */
+/* Removes all spare segments that no process has taken and turns the others
+ * into ordinary segments. Returns how many had been taken. */
 unsigned slave_spare_segments_withdraw(struct slave_drain *d,
                                        struct slave_run *run);
-/* Frees the slave's data about spares; their files stay. */
+/* Frees the slave's data about the run's spare segments; their files stay. */
 void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
 
 /* Functions of drain/liveness.c: */
@@ -407,9 +428,9 @@ void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
 void slave_liveness_handle_events(struct slave_drain *d, uint64_t now_ns);
 void slave_liveness_check(struct slave_drain *d, uint64_t now_ns);
 void slave_liveness_close_pidfd(struct slave_image *image);
-/* Whether some process on this machine has the run in its environment. Also
- * true if memory is short. Checked before a run is closed. Reads /proc at most
- * once in 50 ms for all runs; costs 10 us a process. */
+/* Returns true if some process on this machine names the run in its environment
+ * (IPS_RUN), also if memory is short. Checked before a run is closed. Reads
+ * /proc at most once in 50 ms for all runs; costs 10 us a process. */
 bool slave_liveness_is_run_in_environments(struct slave_drain *d,
                                            const char *run);
 
@@ -445,8 +466,9 @@ bool slave_ingest_admit_ring_segment(struct slave_run *run,
 void slave_run_flush_byte_counts_to_control(const struct slave_drain *d,
                                             struct slave_run *run);
 
-/* drain/reclaim.c: hands back or removes a segment that is committed. If its
- * writer has used it again meanwhile, starts to read it anew. */
+/* drain/reclaim.c: hands a committed segment back to its writer, or removes it.
+ * If the writer has used a segment again that was handed back, starts to read
+ * it anew. */
 void slave_ingest_poll_finished_segment(struct slave_drain *d,
                                         struct slave_run *run,
                                         struct slave_segment *seg,

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* where on_sigbus jumps to; NULL: no access to a mapping in progress */
+/* where on_sigbus() jumps to; NULL: this thread is not accessing a mapping */
 static _Thread_local sigjmp_buf *volatile way_out;
 static _Thread_local const struct slave_guarded_mapping *volatile looked_at;
 static struct sigaction before;
@@ -26,8 +26,8 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
     (void)sigaction(sig, &before, NULL);
 }
 
-/* Installs the SIGBUS handler unless it is installed. Called for each mapping,
- * because a library may have replaced the handler. */
+/* Installs the SIGBUS handler if it is not installed. Called for each new
+ * mapping, because a library may have replaced the handler since. */
 static bool catch_sigbus(void)
 {
     struct sigaction now;

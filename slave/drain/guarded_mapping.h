@@ -30,8 +30,9 @@
 struct slave_guarded_mapping {
     uint8_t *data; /* start of the mapping; NULL: not mapped */
     size_t len;
-    size_t whole; /* pages are known to exist up to here:
-                     slave_guarded_allocated_end() */
+    /* offset up to which the file's pages are known to be allocated, see
+     * slave_guarded_allocated_end() */
+    size_t whole;
 };
 
 /* Maps `len` bytes of the file. Returns false, with *v empty, if that fails. */

@@ -1,5 +1,5 @@
-/* Polls, reads (with drain/segment_reader.c) or gives up one segment.
- * drain/reclaim.c hands segments back and removes them. */
+/* Polls one segment, reads its records (with drain/segment_reader.c), or gives
+ * it up as damaged. drain/reclaim.c hands segments back and removes them. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 
 #define POLL_MIN_NS (10 * SLAVE_MS_NS)
 #define POLL_MAX_NS (500 * SLAVE_MS_NS)
-/* How long a reservation may stay unpublished before it is skipped: in a closed
- * segment (a signal handler interrupted its writer), and in an open one in
- * which later records exist. */
+/* How long space that a writer reserved for a record may stay unpublished
+ * before the slave skips it: in a closed segment (a signal handler interrupted
+ * its writer), and in an open one in which later records exist. */
 #define PENDING_CLOSED_NS (2 * SLAVE_SECOND_NS)
 #define PENDING_OPEN_NS (10 * SLAVE_SECOND_NS)
 #define GAP_NS (2 * SLAVE_SECOND_NS)
@@ -94,8 +94,9 @@ void slave_ingest_reset_segment(struct slave_segment *seg,
     slave_segment_set_state(seg, SLAVE_SEG_WAITING, "has a header");
 }
 
-/* Resumes a segment whose row an earlier slave stored. Refuses it if it is not
- * the same segment any more. */
+/* Continues with a segment whose cursor an earlier slave stored in the
+ * database. Refuses the segment if the file does not match the stored row any
+ * more. */
 static void resume_segment(struct slave_run *run, struct slave_segment *seg,
                            const struct ips_segment_header *head)
 {
@@ -129,8 +130,8 @@ static void set_least_trusted_uid_of_stream(struct slave_stream *stream,
 }
 
 /* Handles a file that cannot be read as a segment. In a run of root's any user
- * may add files: one that is no plain file, or belongs to another user, is only
- * ignored; it does not count as damage to the run. */
+ * may add files: a file that is no plain file, or that belongs to another user,
+ * is only ignored and does not count as damage to the run. */
 static void refuse_or_ignore_segment(struct slave_run *run,
                                      struct slave_segment *seg, int fd,
                                      int code, const char *why)
@@ -148,8 +149,9 @@ static void refuse_or_ignore_segment(struct slave_run *run,
 }
 
 /* Whether a file without a valid header contains records: then its header was
- * overwritten. In a spare segment that a process took, a copy of `control`
- * follows the space for the header until the process has made the header. */
+ * overwritten. In a spare segment, a copy of the control file follows the space
+ * for the header until the process that took the segment has written the
+ * header. */
 static bool has_segment_records(int fd)
 {
     uint64_t words[512];
@@ -172,9 +174,9 @@ static bool has_segment_records(int fd)
 }
 
 /* Handles a file that has no header. A writer that died before it wrote the
- * header leaves an empty file. A writer that makes its header in a spare
- * segment clears the copy of `control` first. So the file counts as empty or
- * damaged only after NEW_NS. */
+ * header leaves an empty file. A writer that takes a spare segment first clears
+ * the copy of the control file, then writes the header. So the file counts as
+ * empty or damaged only after NEW_NS. */
 static void handle_missing_header(struct slave_run *run,
                                   struct slave_segment *seg, int fd,
                                   uint64_t now_ns)
@@ -238,7 +240,8 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
     uint32_t known = run->stream_count;
     if (fstat(fd, &st) < 0)
         return; /* the segment stays NEW and is tried again later */
-    /* the file's owner, because a writer can forge the header */
+    /* take the user from the file's owner, because a writer can forge the
+     * header */
     head.uid = st.st_uid;
     struct slave_stream *stream = slave_run_find_or_add_stream(run, &head);
     if (!stream)
@@ -248,7 +251,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
     seg->since_ns = 0;
     seg->next_poll_ns = 0;
     run->changed_ns = now_ns;
-    /* the first segment of an image not seen before */
+    /* the first segment of this image: start to track its process */
     if (stream->image->last_ns == 0) {
         slave_liveness_track(d, stream->image,
                              (uint64_t)st.st_mtim.tv_sec * SLAVE_SECOND_NS +
@@ -385,9 +388,10 @@ static void skip_reservation(struct slave_run *run, struct slave_segment *seg,
     seg->since_ns = 0;
 }
 
-/* Skips an unpublished reservation at the cursor if its writer is dead, or if
- * the reservation stayed unpublished too long (PENDING_CLOSED_NS,
- * PENDING_OPEN_NS). Returns true if it was skipped. */
+/* Skips space at the cursor that a writer reserved for a record and has not
+ * published, if the writer is dead or if that was too long ago
+ * (PENDING_CLOSED_NS, PENDING_OPEN_NS). Returns true if it skipped the
+ * space. */
 static bool skip_reservation_if_overdue(struct slave_run *run,
                                         struct slave_segment *seg, bool closed,
                                         bool gone, uint64_t now_ns)
@@ -399,8 +403,8 @@ static bool skip_reservation_if_overdue(struct slave_run *run,
     size_t bytes = record_bytes_from_head_word(word);
     if ((word & 0xffu) != IPS_REC_RESERVED || bytes < sizeof(uint64_t) * 2 ||
         bytes > seg->size - seg->row.at)
-        /* the reservation was published in the meantime, or is incomplete: the
-         * next poll sees it again */
+        /* the writer has published the record in the meantime, or its head is
+         * incomplete: the next poll looks again */
         return false;
     if (!seg->since_ns)
         seg->since_ns = now_ns;
@@ -414,10 +418,10 @@ static bool skip_reservation_if_overdue(struct slave_run *run,
     return true;
 }
 
-/* Skips an unmarked hole at the cursor of a segment that has no writer any
- * more. A writer that was killed after it reserved space and before it marked
- * the reservation leaves zeroes, which records of a signal handler may follow.
- * Returns true if such a hole was skipped. */
+/* Skips zeroes between records at the cursor of a segment that has no writer
+ * any more. A writer that was killed after it reserved space and before it
+ * marked the reservation leaves zeroes, which records of a signal handler may
+ * follow. Returns true if zeroes were skipped. */
 static bool skip_unmarked_hole(struct slave_run *run, struct slave_segment *seg)
 {
     uint8_t buffer[2 * IPS_REC_MAX_BYTES];
@@ -456,8 +460,9 @@ static void add_lost_counts(struct slave_run *run, struct slave_segment *seg,
     }
 }
 
-/* Makes the next turn poll the handed-back segments of seg's stream: before the
- * writer closed `seg`, it began its next segment, perhaps in one of these. */
+/* Makes the next turn poll the segments of seg's stream that were handed back:
+ * before the writer closed `seg`, it began its next segment, perhaps in one of
+ * them. */
 static void schedule_polls_of_drained_segments(const struct slave_run *run,
                                                const struct slave_segment *seg)
 {
@@ -466,10 +471,10 @@ static void schedule_polls_of_drained_segments(const struct slave_run *run,
             s->next_poll_ns = s->wait_ns = 0;
 }
 
-/* Notes the call that the thread of the stream is in, or was in when the thread
- * ended. For a live thread the call counts only if the header shows it both
- * before and after the records were read: otherwise the call may have ended
- * meanwhile, and its record may be among those read. */
+/* Stores in the stream's row the call that its thread is in, or was in when it
+ * ended. For a live thread the call counts only if the segment's header shows
+ * it both before and after the records were read: otherwise the call may have
+ * ended meanwhile, and its record may be among those read. */
 static void note_call_in_progress(struct slave_run *run,
                                   struct slave_segment *seg,
                                   const struct ips_segment_header *before,
@@ -557,8 +562,8 @@ static void read_and_finish_segment(struct slave_drain *d,
     uint32_t at = seg->row.at;
     bool finished = false;
     int fd = slave_ingest_open_segment_fd(d, run, seg, &why);
-    /* The order matters: check first whether the writer is dead and the segment
-     * closed, then read the records. */
+    /* Check first whether the writer is dead and the segment closed, then read
+     * the records: so none can be added after the read. */
     bool gone = slave_ingest_is_writer_gone(seg);
     int rc = fd < 0 ? fd : slave_segment_reader_read_header(seg, &head, &why);
     if (rc == IPS_E_LIMIT || rc == IPS_E_IO) {
@@ -572,7 +577,7 @@ static void read_and_finish_segment(struct slave_drain *d,
     if (rc < 0) {
         if (!seg->row.given_up && fd >= 0)
             give_up_damaged_segment(run, seg);
-        /* Another program removed the file before all of it was read. */
+        /* Another program removed the file before the slave read all of it. */
         if (!seg->row.given_up && fd < 0) {
             seg->row.given_up = true;
             run->row.given_up++;

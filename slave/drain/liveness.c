@@ -34,9 +34,8 @@
 #define IDLE_ENDED_NS (2 * SLAVE_SECOND_NS)
 #define IDLE_SILENT_NS (600 * SLAVE_SECOND_NS)
 #define LOOK_NS (100 * SLAVE_MS_NS)
-#define STATUS_NS                                                              \
-    (50 * SLAVE_MS_NS) /* longest wait for a zombie's exit status              \
-                        */
+/* longest time to wait for a zombie's exit status */
+#define STATUS_NS (50 * SLAVE_MS_NS)
 #define PROC_SCAN_NS SLAVE_SECOND_NS
 /* The environments are read again after this time. It must be less than
  * QUIET_NS (run.c), for which a run is quiet before they are checked. */
@@ -118,9 +117,10 @@ static uint64_t process_start_boot_ns(uint32_t pid)
     return hz > 0 ? ticks * (SLAVE_SECOND_NS / (uint64_t)hz) : 0;
 }
 
-/* Whether the process that has the pid now started after the segment was made,
- * so that the pid was reused. Both the image's stamp and the file's time (0:
- * there is no file) must say so, by more than 2 s. */
+/* Returns true if the process that has the pid now started after the image's
+ * segment was made: then the pid was reused. Both the image's stamp and the
+ * segment file's time (0: there is no file) must be more than 2 s before the
+ * start. */
 static bool is_pid_reused_since_image(const struct slave_image *image,
                                       uint32_t pid,
                                       const struct ips_clock *clock,
@@ -154,7 +154,7 @@ static bool read_exit_status(struct slave_image *image)
 {
     struct pidfd_status s = {.mask = PIDFD_STATUS_EXIT};
     if (ioctl(image->pidfd, PIDFD_GET_STATUS, &s) < 0)
-        /* true on an older kernel: the status never becomes available */
+        /* true on an older kernel, which never reports the status */
         return errno != ESRCH;
     if (s.mask & PIDFD_STATUS_EXIT)
         image->dead_status = IPS_DEAD_KNOWN | ((uint32_t)s.exit_code & 0xffffu);
@@ -166,8 +166,8 @@ static int pidfd_open_raw(uint32_t pid)
     return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 }
 
-/* Marks the image as dead, and the older images of its process that an exec
- * replaced. */
+/* Marks the image as dead, and also the older images of the same process, which
+ * execs replaced. */
 static void mark_process_dead(struct slave_image *image)
 {
     struct slave_run *run = image->run;
@@ -180,9 +180,9 @@ static void mark_process_dead(struct slave_image *image)
             mark_image_ended(i, SLAVE_IMAGE_DEAD);
 }
 
-/* Handles the pidfd's event that a process ended. If no recorded parent waits
- * for the process, only the pidfd has its exit status, and only after the
- * parent has waited: gives the parent STATUS_NS for that. */
+/* Handles a pidfd event: the process has ended. If its parent is not recorded,
+ * only the pidfd gives its exit status, and only after the parent has waited
+ * for it: allows the parent STATUS_NS for that. */
 static void on_process_end_event(struct slave_drain *d,
                                  struct slave_image *image, uint32_t events)
 {
@@ -197,9 +197,9 @@ static void on_process_end_event(struct slave_drain *d,
     mark_process_dead(image);
 }
 
-/* Watches the process of the image, to notice its end: by a pidfd or, without
- * one, by looking from time to time. `pid`: its pid in the slave's namespace.
- * If there is no such process, marks the image as dead. */
+/* Starts to watch for the end of the image's process: by a pidfd or, if none
+ * can be had, by checking the pid every LOOK_NS. `pid`: its pid in the slave's
+ * namespace. If there is no such process, marks the image as dead. */
 static void watch_process(struct slave_drain *d, struct slave_image *image,
                           uint32_t pid)
 {
@@ -430,8 +430,8 @@ static bool add_run_of_environment(struct slave_drain *d, const char *run)
     return true;
 }
 
-/* Adds the run that process `pid` has in its environment to d->carried. Returns
- * true if out of memory. */
+/* Adds the run named in the environment of process `pid`, if it uses this pool,
+ * to d->carried. Returns true if out of memory. */
 static bool collect_run_of_process(const char *pid, void *arg)
 {
     struct slave_drain *d = arg;
@@ -478,8 +478,8 @@ bool slave_liveness_is_run_in_environments(struct slave_drain *d,
 
 bool slave_run_are_all_processes_dead(const struct slave_run *run)
 {
-    /* Only the last image of a process counts, not those that an exec
-     * replaced. */
+    /* Skip the images that an exec replaced: only the last image of a process
+     * counts. */
     for (const struct slave_image *i = run->images; i; i = i->next)
         if (i->state != SLAVE_IMAGE_DEAD && i->state != SLAVE_IMAGE_REPLACED &&
             !i->dying)

@@ -15,8 +15,8 @@
 #define OFTEN 20u
 #define LOAD_MAX 1000000u /* plausible maximum of runnable threads */
 
-/* Parses a number with decimals, which a blank must follow, into thousandths.
- * Returns the text after the blank; NULL: malformed. */
+/* Parses a decimal number such as "0.52", followed by a blank, into
+ * thousandths. Returns the text after the blank; NULL: malformed. */
 static const char *parse_milli(const char *p, uint64_t *out)
 {
     char *end;
@@ -59,8 +59,8 @@ static bool read_load(struct slave_load *out)
     return slave_load_parse(text, out);
 }
 
-/* Whether any process of the run lives, as far as the slave knows; false for a
- * closed run. */
+/* Returns true if some process of the run lives, as far as the slave knows;
+ * false for a closed run. */
 static bool has_living_process(const struct slave_run *r)
 {
     const struct slave_image *i = r->images;

@@ -1,6 +1,5 @@
-/* After the commit: hands a segment that was read back to its writer, or
- * removes it, and watches whether a segment that was handed back is used
- * again. */
+/* After the commit: returns a fully read segment to its writer, or removes it;
+ * checks whether the writer uses a returned segment again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -104,8 +103,8 @@ static void reclaim_fully_read_segment(struct slave_drain *d,
     }
     int fd = slave_ingest_open_segment_fd(d, run, seg, &err);
     if (fd < 0 || slave_segment_reader_read_header(seg, &head, &err) < 0)
-        /* tried again later; the segment is removed at the latest when its
-         * writer is gone */
+        /* a later turn tries again; when the writer is gone, the segment is
+         * removed in any case */
         return;
     if (head.abandoned) {
         remove_segment(d, run, seg, "abandoned");

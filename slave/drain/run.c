@@ -15,8 +15,8 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/poolfs.h"
 
-/* A run is closed only if nothing happened to it for QUIET_NS, or for EMPTY_NS
- * if no stream was ever seen. */
+/* A run is closed only if nothing changed in it for QUIET_NS, or for EMPTY_NS
+ * if no thread of it ever wrote a segment. */
 #define QUIET_NS (100 * SLAVE_MS_NS)
 #define EMPTY_NS (10 * SLAVE_SECOND_NS)
 #define LOCK_TRIES 20u
@@ -325,10 +325,10 @@ int slave_run_restore_all(struct slave_drain *d, struct ips_err *err)
 
 /* ---- found in the pool ---- */
 
-/* Updates the run's row from its control file. A run may be continued after it
- * was closed here (another command of the run was started on this machine).
- * Then its new control file counts losses from zero, so the counts seen so far
- * are reset. */
+/* Updates the run's row from its control file. A run may be continued after
+ * this slave closed it (another command of the run was started here). Then its
+ * new control file counts losses from zero, so the counts seen so far are
+ * reset. */
 static void merge_control_file(struct slave_run *run,
                                const struct ips_control *control)
 {
@@ -350,15 +350,15 @@ static void merge_control_file(struct slave_run *run,
         kept->lost[i] = 0;
 }
 
-/* Opens the run's archive; *missing: bytes that were committed and are not
- * there. */
+/* Opens the run's archive; *missing: number of committed bytes that the file
+ * lacks. */
 static int open_archive_and_load_rows(struct slave_drain *d,
                                       struct slave_run *run, uint64_t *missing,
                                       struct ips_err *err)
 {
     int rc = ips_path_make_directories(run->dir, 0700, err);
-    /* Must come before slave_archive_open, which cuts off what was not
-     * committed. */
+    /* Must come before slave_archive_open(), which cuts the file to its
+     * committed length. */
     if (rc == 0)
         rc = slave_repack_recover(run->dir, run->row.archive_bytes, err);
     if (rc == 0)
@@ -390,8 +390,8 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
         return rc;
     }
     run->unopened[0] = '\0';
-    /* No file leads to an image whose segments are all gone, so such images are
-     * tracked here. */
+    /* An image whose segments are all gone is not found by listing files, so
+     * start to track it here. */
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i->last_ns == 0)
             slave_liveness_track(d, i, 0);
@@ -627,7 +627,8 @@ static void remove_run(struct slave_drain *d, struct slave_run **at,
 {
     struct ips_err err = {0};
     struct slave_run *run = *at;
-    /* Rows first: the next start removes a directory without a row. */
+    /* Delete the rows first: if the slave is killed in between, its next start
+     * removes the directory, because it has no row. */
     if (slave_store_drop_run(d->store, run->row.id, &err) < 0) {
         ips_log_error("run %s: cannot remove it: %s", run->row.name, err.msg);
         return;
@@ -690,7 +691,8 @@ void slave_run_enforce_limits(struct slave_drain *d)
                    large ? "the archive is over its size limit"
                          : "older than the archive's age limit");
         if (*p == run)
-            return; /* the database failed, so the run was not removed */
+            /* the database could not delete the run, so it was not removed */
+            return;
         sum -= bytes;
     }
 }

@@ -1,4 +1,4 @@
-/* Frees the slave's data about processes that are over: a run of a week may
+/* Frees the slave's data about processes that have ended: a run of a week may
  * have millions of them. The database keeps their rows. */
 #include <stdlib.h>
 
@@ -6,8 +6,9 @@
 
 #define FORGET_NS SLAVE_SECOND_NS
 
-/* Whether the data of the image can be freed. It cannot for a process in
- * another pid namespace, whose death is only a guess. */
+/* Returns true if the slave's data about the image can be freed: its process is
+ * dead, the database says so, and it is in the slave's pid namespace (in
+ * another one, its death would be only a guess). */
 static bool can_free_image(const struct slave_drain *d,
                            const struct slave_image *i)
 {
@@ -44,8 +45,8 @@ void slave_run_free_dead_processes(struct slave_drain *d, struct slave_run *run,
     for (struct slave_image *i = run->images; i; i = i->next)
         i->in_use = false;
     for (struct slave_segment *s = run->segments; s; s = s->next) {
-        /* This segment was not polled since the restart, so it may belong to
-         * any stream. */
+        /* This segment's header was not read yet (after a restart), so it may
+         * belong to any stream. */
         if (s->state == SLAVE_SEG_NEW)
             return;
         if (s->stream)

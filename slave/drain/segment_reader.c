@@ -37,8 +37,9 @@ static size_t count_published_bytes(const uint8_t *p, size_t len, bool is_end,
         }
         if (n > len - at)
             break;
-        /* Prefetching never faults. Each head says where the next one is, so
-         * without prefetching the memory accesses could not overlap. */
+        /* A prefetch beyond the mapping does not fault. Only a record's head
+         * says where the next head is, so without prefetching the memory
+         * accesses could not overlap. */
         __builtin_prefetch(p + at + LOOK_AHEAD);
         at += n;
     }
@@ -144,8 +145,8 @@ int slave_segment_reader_read_header(struct slave_segment *seg,
 
 /* ---- the copy that is kept ---- */
 
-/* Fast path: the size of the most common call records, which contain no length
- * to check; 0 for other records. */
+/* Fast path: returns the size of a record of the most common types, which
+ * contain no length to check; 0 for other records. */
 static size_t common_call_record_bytes(uint32_t word)
 {
     uint32_t type = word & 0xffu;

@@ -17,12 +17,13 @@
 
 #include "slave/drain/drain.h"
 
-/* Kind of the bytes that follow the published records. */
+/* Kinds of bytes that may follow the published records of a segment. */
 enum slave_segment_stop {
     SLAVE_STOP_ZERO, /* zeroes: no record was written after the published ones
                       */
-    SLAVE_STOP_PENDING, /* a reservation that is not published yet */
-    /* bytes that were not read yet, or a record that the read limit cut off */
+    /* space that a writer has reserved for a record and not published yet */
+    SLAVE_STOP_PENDING,
+    /* the read limit was reached: more bytes follow, which may be records */
     SLAVE_STOP_MORE,
     SLAVE_STOP_WRONG /* bytes that are no valid record, or the file was
                         truncated */

@@ -1,6 +1,6 @@
-/* Spare segments: made in advance for runs whose processes start and end often
- * (agent/pool/format.h defines a spare, agent/record/spare_segments.c takes
- * them).
+/* Spare segments ("spares"): empty segments made in advance for runs whose
+ * processes start and end often (agent/pool/format.h defines them,
+ * agent/record/spare_segments.c takes them).
  *
  * Invariants:
  *  - a spare gets its name only when it is complete, and is unlinked only after
@@ -27,8 +27,8 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/poolfs.h"
 
-/* Number of files that must appear within watch.c's window before spares are
- * made: for a few processes they are not worth it. */
+/* Number of segment files that must appear within CHURN_WINDOW_NS (watch.c)
+ * before spares are made: for fewer processes they do not pay. */
 #define BEGIN_FILES 8u
 /* polling interval after a process took a spare; it doubles while none is
  * taken */
@@ -38,7 +38,8 @@
 #define UNUSED_NS (30 * SLAVE_SECOND_NS)
 
 struct slave_spare_segments {
-    int fd[IPS_SPARES]; /* descriptors of the spares; -1: no such spare */
+    /* [number of the spare] its descriptor; -1: no spare of this number */
+    int fd[IPS_SPARES];
     uint32_t count;
     uint64_t next_ns, wait_ns;
     uint64_t taken_ns; /* time at which a process last took a spare */
@@ -197,8 +198,8 @@ uint64_t slave_spare_segments_next_ns(const struct slave_run *run)
     return run->spare_segments ? run->spare_segments->next_ns : UINT64_MAX;
 }
 
-/* Withdraws a spare: no process takes it afterwards. Returns false if one has
- * taken it, or may have. */
+/* Withdraws a spare, so that no process takes it afterwards. Returns false if a
+ * process has taken it, or may have. */
 static bool withdraw_spare(int fd)
 {
     const uint32_t yes = 1;

@@ -221,11 +221,11 @@ static void store_go_program_use(struct examined_process *l)
 }
 
 /* Adds a row if the process no longer runs the program of the image: then none
- * of its mappings belongs to the agent. This is also true for a moment in every
- * exec. So an answer ignores the row if the image ends with an EXEC record, if
- * its successor recorded, or if the process recorded its end. Without a pidfd
- * no row is added, because nothing would show that another process has the pid
- * by now. */
+ * of its mappings belongs to the agent. That is also the case for a moment in
+ * every exec. So an answer ignores the row if the image ends with an EXEC
+ * record, if the next image of the process recorded, or if the process recorded
+ * its end. Without a pidfd no row is added, because the pid may belong to
+ * another process by now. */
 static void store_program_change(struct examined_process *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_PROGRAM,
@@ -235,7 +235,8 @@ static void store_program_change(struct examined_process *l)
         return;
     snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
     ssize_t n = readlink(path, row.path, sizeof(row.path) - 1);
-    if (n <= 0) /* the process is ending, so its maps were incomplete */
+    /* the process is ending, so the list of its mappings was incomplete */
+    if (n <= 0)
         return;
     row.path[n] = '\0';
     store_unrecorded_row(l, &row);
@@ -306,8 +307,8 @@ static void add_distinct_activity_text(struct activity_texts *w,
         w->more++;
 }
 
-/* Writes the name of the last process that had the pid, or the pid if there is
- * no such process. */
+/* Writes the name of the last recorded process that had the pid; if none had
+ * it, a text with the pid. */
 static void format_process_name(const struct activity_texts *w, uint32_t pid,
                                 char *out, size_t size)
 {
@@ -341,8 +342,8 @@ static int compare_rows_by_object(const void *va, const void *vb)
     return a->pid < b->pid ? -1 : a->pid > b->pid;
 }
 
-/* Adds a line for an object that several processes map and one may write. Rows
- * [from, to) are of that object and sorted by pid. */
+/* If several processes map the memory object of rows [from, to) and at least
+ * one may write it, adds a line about it. The rows are sorted by pid. */
 static void describe_shared_memory(struct activity_texts *w,
                                    const struct slave_unrecorded_row *rows,
                                    uint32_t from, uint32_t to)

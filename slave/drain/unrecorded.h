@@ -28,19 +28,19 @@ void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns);
 
 /* maximum number of lines from slave_unrecorded_describe() */
 #define SLAVE_UNSEEN_LINES 32u
-/* Makes texts for the certificate from `rows` and from what the build found:
- * one line for each process with io_uring, AIO or direct system calls, and for
- * each shared object that several processes map and one may write; at most
- * SLAVE_UNSEEN_LINES. The array and every line are malloc'd. Returns the number
- * of lines; 0 also if out of memory. */
+/* Makes texts for the certificate from `rows` and from the unrecorded activity
+ * that the build `b` found: one line for each process with io_uring, AIO or
+ * direct system calls, and for each shared object that several processes map
+ * and one may write; at most SLAVE_UNSEEN_LINES. The array and every line are
+ * malloc'd. Returns the number of lines; 0 also if out of memory. */
 uint32_t slave_unrecorded_describe(const struct ips_built *b,
                                    const char *machine,
                                    const struct slave_unrecorded_row *rows,
                                    uint32_t count, char ***out);
 
-/* Number of unrecorded ways to communicate that were found: those in the build
- * and, among the rows, io_uring and AIO; shared memory and runtimes do not
- * count. */
+/* Returns the number of unrecorded ways to communicate that were found: those
+ * that the build found (without runtimes) and the rows about io_uring and AIO.
+ * Shared memory and runtimes do not count. */
 uint32_t
 slave_unrecorded_count_call_rows(const struct ips_built *b,
                                  const struct slave_unrecorded_row *rows,
@@ -57,17 +57,18 @@ bool slave_unrecorded_parse_maps_line(const char *line, const char *pool,
  * a segment. */
 bool slave_unrecorded_is_map_of_agent(const char *line, const char *pool);
 
-/* Whether the row reports that a process went on in a program that recorded
- * nothing, and no record of the process shows that exec or the end of the
- * process. */
+/* Returns true if the row reports that a process executed a program that
+ * recorded nothing, and if no record of the process shows that exec or the end
+ * of the process. */
 bool slave_unrecorded_is_program_change(const struct ips_built *b,
                                         const struct slave_unrecorded_row *row);
 
-/* Whether the process of the pidfd has ended, so that its pid may be another
- * process's; false without a pidfd (-1). */
+/* Returns true if the process of the pidfd has ended: then another process may
+ * have its pid. Returns false without a pidfd (-1). */
 bool slave_unrecorded_has_process_ended(int pidfd);
 
-/* Whether Go's linker made the program file `fd`, by its ELF notes. */
+/* Returns true if the ELF notes of the program file `fd` show that Go's linker
+ * made it. */
 bool slave_unrecorded_is_go_program(int fd);
 
 #endif

@@ -23,14 +23,15 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/poolfs.h"
 
-/* Churn mode begins when at least CHURN_FILES new files appear within
- * CHURN_WINDOW_NS. It ends after a window with fewer than QUIET_FILES. */
+/* Churn mode (list the directory instead of watching it) begins when at least
+ * CHURN_FILES new files appear within CHURN_WINDOW_NS. It ends after a window
+ * with fewer than QUIET_FILES new files. */
 #define CHURN_FILES 24u
 #define QUIET_FILES 4u
 #define CHURN_WINDOW_NS (200 * SLAVE_MS_NS)
 #define LIST_NS (10 * SLAVE_MS_NS)
-/* In churn mode, listing the directory takes at most 1/LIST_PART of the
- * time. */
+/* In churn mode, the slave spends at most about 1/LIST_PART of its time on
+ * listing the directory. */
 #define LIST_PART 32u
 
 int slave_watch_open(struct slave_drain *d, struct ips_err *err)
@@ -68,9 +69,9 @@ void slave_watch_handle_events(struct slave_drain *d, uint64_t now_ns)
             for (struct slave_run *r = d->runs; r; r = r->next)
                 if (ev.wd == r->watch || ev.mask & IN_Q_OVERFLOW)
                     of_a_run = r->scan_now = true;
-            /* List the pool if events were lost (IN_Q_OVERFLOW), or if the file
-             * appeared in the pool directory or in a directory that is not a
-             * run yet. */
+            /* List the pool if inotify lost events (IN_Q_OVERFLOW), or if the
+             * file appeared in the pool directory or in a directory that is not
+             * known as a run yet. */
             if (ev.mask & IN_Q_OVERFLOW || !of_a_run)
                 d->scan_now = true;
         }
@@ -78,7 +79,8 @@ void slave_watch_handle_events(struct slave_drain *d, uint64_t now_ns)
     (void)now_ns;
 }
 
-/* Adds `fresh` to the number of new files, and begins or ends churn mode. */
+/* Adds `fresh` to the number of new files in this window, and begins or ends
+ * churn mode (see CHURN_FILES). */
 static void update_churn_mode(struct slave_drain *d, struct slave_run *run,
                               uint32_t fresh, uint64_t now_ns)
 {
@@ -181,7 +183,8 @@ void slave_watch_scan_pool_directory(struct slave_drain *d)
             slave_poolfs_is_run_name(e->d_name))
             add_run_of_directory(d, e->d_name);
     closedir(dir);
-    /* runs that are no longer there */
+    /* clear the failure of runs that this listing did not try to open: they are
+     * no longer in the pool */
     for (struct slave_run *r = d->runs; r; r = r->next)
         if (r->unopened[0] && r->tried != d->listings) {
             r->unopened[0] = '\0';
@@ -197,9 +200,9 @@ static bool is_segment_name(const char *name)
            strcmp(name + len - suffix, IPS_SEGMENT_SUFFIX) == 0;
 }
 
-/* Whether a segment whose file is gone may have records that were not read. One
- * that was handed back may have been used again: its writer does not see that
- * the file is gone. */
+/* Returns true if a segment whose file was removed may have had unread records.
+ * A segment that was handed back may have been used again: its writer does not
+ * notice that the file is gone. */
 static bool may_have_unread_records(const struct slave_segment *s)
 {
     switch (s->state) {

@@ -6,7 +6,8 @@
 #include "analysis/graph/contract.h"
 #include "common/large.h"
 
-/* Indexes of the curves for channels within this machine, by transport. */
+/* Indexes of the message-time curves for channels within this machine: TCP, and
+ * pipes or Unix sockets (`local`). */
 struct local_curves {
     uint32_t tcp, local;
 };

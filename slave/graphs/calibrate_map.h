@@ -16,9 +16,9 @@
 int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
                            struct ips_err *err) IPS_MUST_USE;
 
-/* Makes *out, a view of the graph with the arc lengths of the scenario.
- * IPS_E_PROTOCOL: the scenario needs message times, but no PeersAsk brought
- * any. */
+/* Makes *out, a view of the graph in which every arc has its length under the
+ * scenario; free it with ips_view_release(). IPS_E_PROTOCOL: the scenario needs
+ * message times, but no PeersAsk brought any. */
 int slave_graph_make_scenario_view(const struct slave_graph *g,
                                    const struct ips_scenario *scenario,
                                    struct ips_view *out,

@@ -81,7 +81,8 @@ struct file_header {
     uint64_t offset[SECTION_COUNT];
     struct ips_build_counts counts;
     uint64_t first_ns, goal_elapsed_ns, open, root_start_ns, goal_node;
-    /* The cached joins; if there are none, their sections have 0 bytes. */
+    /* Describes the cached joins; without joins, their sections have 0
+     * bytes. */
     struct slave_scenario_words joins_of;
     uint64_t join_count, join_arcs, join_total;
     uint64_t join_bound, last_ns;

@@ -1,16 +1,17 @@
 /*
- * A closed run's built graph on disk, STATE/slave-MACHINE/runs/RUN/graph, so
- * that a query about an old run does not read its records again. The file is a
- * header, then every array as in memory (struct of arrays), each on an 8-byte
- * boundary. The slave maps the file when a question next needs the graph.
+ * Stores the built graph of a closed run on disk, in
+ * STATE/slave-MACHINE/runs/RUN/graph, so that a query about an old run does not
+ * read its records again. The file is a header, then every array as in memory
+ * (struct of arrays), each on an 8-byte boundary. The slave maps the file when
+ * a question next needs the graph.
  *
  * The file is a cache. It is written once under another name and renamed. Its
  * key is the snapshot (archive length, streams), a format version and the sizes
  * of its structures; a checksum covers every byte. If a byte, a length or an
- * index is wrong, the graph is built again. The file is checked in parts, each
- * before it is first read: the tables when it is mapped, the others by
- * slave_graphfile_check_part(). So a query pays only for the parts that it
- * reads.
+ * index is wrong, the graph is built again. The slave checks the file in parts,
+ * each before it first reads that part: the tables when it is mapped, the
+ * others by slave_graphfile_check_part(). So a query pays only for the parts
+ * that it reads.
  *
  * Runs on the worker thread.
  */
@@ -28,13 +29,14 @@
 enum slave_graphfile_part {
     SLAVE_PART_TABLES, /* header, chains, processes, threads, channels, peers */
     SLAVE_PART_JOINS,
-    SLAVE_PART_PATH, /* the columns that a path by CPU time reads; also checked
-                        by ips_graph_check */
-    SLAVE_PART_REST, /* t_ns, site, at, wait, delay, probe */
+    /* node arrays for the longest path; checked by ips_graph_check(), too */
+    SLAVE_PART_PATH,
+    /* the other node arrays: t_ns, site, at, wait, delay, probe */
+    SLAVE_PART_REST,
     SLAVE_PARTS
 };
 
-struct slave_graphfile { /* map NULL: no file is mapped */
+struct slave_graphfile { /* a mapped graph file; `map` NULL: none */
     void *map;
     size_t length;
     bool checked[SLAVE_PARTS];
@@ -42,12 +44,13 @@ struct slave_graphfile { /* map NULL: no file is mapped */
     uint64_t last_ns;
 };
 
-/* Data that the file holds in addition to the graph. */
+/* What the graph's file contains in addition to the graph: peers and joins. */
 struct slave_graphfile_peers_joins {
     /* peers of the channel ends, see slave_graph_set_peers */
     const struct ips_peer_row *peers;
     uint32_t peer_count;
-    /* the joins computed with these peers; all 0: none */
+    /* the joins computed with these peers; all members 0: no joins are
+     * stored */
     struct slave_joins_cached joins;
     uint64_t join_bound; /* see slave_graph.join_bound */
 };

@@ -49,8 +49,8 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db,
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     *gs = (struct slave_graphs){.permille = 1000};
-    /* Generations start at the time in us, which is larger than any generation
-     * of an earlier slave. */
+    /* Generations count up from the current time in us, so they are larger than
+     * those of an earlier slave. */
     gs->next_generation =
         (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
     snprintf(gs->db, sizeof(gs->db), "%s", db);
@@ -146,8 +146,9 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* After this slave_graphs_acquire_by_generation and _get do not find the graph
- * any more, and it is freed as soon as nobody uses it. */
+/* Afterwards slave_graphs_acquire_by_generation() and
+ * slave_graphs_get_or_build() do not find the graph any more; it is freed when
+ * its last user releases it. */
 static void hide_graph(struct slave_graph *g)
 {
     g->generation = g->snap->key = 0;
@@ -158,9 +159,8 @@ static bool is_hidden(const struct slave_graph *g)
     return g->generation == 0;
 }
 
-/* Whether a question uses the graph now or probably will soon. `number`:
- * position of the graph in the list, which is in order of last use; 1 is the
- * latest. */
+/* Returns true if a question uses the graph now or probably will soon.
+ * `number`: its position in the list by last use; 1 is the latest. */
 static bool is_in_use_or_recent(const struct slave_graph *g, unsigned number,
                                 uint64_t now)
 {
@@ -168,8 +168,8 @@ static bool is_in_use_or_recent(const struct slave_graph *g, unsigned number,
                             now - g->used_ns < SLAVE_GRAPHS_RECENT_NS);
 }
 
-/* Drops the least recently used graphs above the limits, except those in
- * use. */
+/* Drops the least recently used graphs until the limits on count, nodes and
+ * memory are met; keeps graphs that are in use or were used recently. */
 static void evict_unused_graphs(struct slave_graphs *gs)
 {
     unsigned kept = 0;
@@ -191,8 +191,8 @@ static void evict_unused_graphs(struct slave_graphs *gs)
     }
 }
 
-/* Drops graphs that are not in use, the least recently used first, until half
- * of the memory limit is free for a build. */
+/* Drops the least recently used graphs until half of the memory limit is free
+ * for a build; keeps graphs that are in use or were used recently. */
 static void free_memory_for_build(struct slave_graphs *gs)
 {
     struct slave_graph **p, **last;
@@ -211,7 +211,7 @@ static void free_memory_for_build(struct slave_graphs *gs)
     } while (last);
 }
 
-/* Drops the older graphs of the run of `newest` that no job uses. A client that
+/* Drops all other graphs of the run of `newest` that no job uses. A client that
  * still asks for one of them gets IPS_E_BUSY. */
 static void drop_other_graphs_of_run(struct slave_graphs *gs,
                                      const struct slave_graph *newest)
@@ -332,8 +332,8 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
     return rc;
 }
 
-/* Whether the run was asked about before: a client that asks about an open run
- * twice will probably ask again. */
+/* Returns true if another graph of the run is in memory: then a client has
+ * asked about the run before, and will probably ask again. */
 static bool has_older_graph_of_run(const struct slave_graphs *gs,
                                    const struct slave_graph *g)
 {
@@ -366,8 +366,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     struct ips_wait_rows rows = {0};
     ips_large_restart_peaks();
     int rc = slave_input_make(gs, g->snap, &in, err);
-    /* an incremental build cannot make waits, but a closed run always gets a
-     * whole build */
+    /* only a whole build can make waits; a closed run always gets one */
     if (g->snap->waits && g->snap->closed)
         in.in.waits = &rows;
     if (rc == 0) {
@@ -507,7 +506,8 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     int rc = 0;
     if (has_same_peers(g, rows, count))
         return 0;
-    /* Until the peers are set for the first time, only tables are read. */
+    /* Until the peers are set for the first time, other answers read only the
+     * graph's tables, which do not change here. */
     if (g->peers_set && g->refs > 1) {
         hide_graph(g);
         return ips_err_set(err, IPS_E_BUSY,

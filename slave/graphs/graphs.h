@@ -1,7 +1,8 @@
 /*
- * Keeps built graphs of runs for the next question. A graph is identified by
- * its generation, which is unique across restarts: a client that got it in
- * SyncAnswer gets answers about that very graph, or an error if it was dropped.
+ * Keeps the built graphs of runs in memory for the next question. A graph is
+ * identified by its generation, which is unique across restarts: a client that
+ * got it in SyncAnswer gets answers about that very graph, or an error if it
+ * was dropped.
  *
  * The graph of a closed run is stored in a file once its peers are set
  * (graphs/file.h); it gets a new generation whenever it is loaded.
@@ -69,7 +70,8 @@ struct slave_snapshot {
 uint64_t slave_snapshot_compute_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
 
-/* The run's CPU costs by code location, with names. Made when first needed. */
+/* The CPU time of a run by code location, with names. Made when first
+ * needed. */
 struct slave_profile_cache {
     struct ips_procs p;
     struct slave_symbols names; /* names of the code locations of p.map */
@@ -82,16 +84,18 @@ struct slave_graph {
     unsigned refs;
     uint64_t used_ns; /* monotonic time at which the graph was last used */
     uint64_t generation;
-    /* the snapshot it was built from; owned by the graph */
+    /* the snapshot from which the graph was built; freed with the graph */
     struct slave_snapshot *snap;
     struct ips_built b;
     /* records read and nodes made by the build */
     struct ips_build_effort effort;
     /* peak memory use of the build; 0: the graph was mapped from its file */
     struct ips_large_use built_in;
-    /* the graph's file; if it is mapped, the arrays of `b` are in it */
+    /* the graph's file, if it is mapped; then the arrays of `b` are in this
+     * mapping */
     struct slave_graphfile file;
-    /* peers of its channel ends, as set by slave_graph_set_peers */
+    /* the graph's channel ends with peers on other machines, as set by
+     * slave_graph_set_peers */
     struct ips_peer_row *peers;
     uint32_t peer_count;
     bool peers_set;
@@ -106,13 +110,13 @@ struct slave_graph {
     struct ips_scenario scenario;
     bool has_est;
     struct slave_joins_cached joins;
-    /* the graph's file must be written */
+    /* the graph is newer than its file, which must be written */
     bool needs_write;
-    /* CPU costs by code location; NULL: not needed yet */
+    /* CPU time by code location; NULL: not made yet */
     struct slave_profile_cache *profile_cache;
-    /* waits with call sites; NULL: not needed yet */
+    /* waits with call sites; NULL: not made yet */
     struct slave_waits *waits;
-    /* upper bound for the size of the graph's joins
+    /* upper bound for the number of nodes in the graph's joins
      * (ips_joins_compute_node_bound()), plus 1; 0: not computed */
     uint64_t join_bound;
 };
@@ -132,7 +136,7 @@ struct slave_graphs {
     struct slave_store *store;
     /* number of running SQL helper processes (serve/sql.c) */
     uint32_t sql_helpers;
-    /* number of builds since the slave started, whole and incremental ones */
+    /* number of graph builds since the slave started, whole and incremental */
     uint64_t builds;
     atomic_uint permille; /* progress of the build in 1/1000; 1000: none runs */
 };
@@ -159,9 +163,9 @@ int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
                                        uint64_t generation,
                                        struct slave_graph **out,
                                        struct ips_err *err) IPS_MUST_USE;
-/* Checks that the part of the graph's file is intact; call before reading that
- * part of `g`. IPS_E_BUSY: the file is damaged and was removed; the next
- * question builds the graph again. */
+/* Checks that this part of the graph's file is intact; call before reading the
+ * part's arrays in `g`. IPS_E_BUSY: the file is damaged and was removed; the
+ * next question builds the graph again. */
 int slave_graphs_verify_part_or_discard(struct slave_graph *g,
                                         enum slave_graphfile_part part,
                                         struct ips_err *err) IPS_MUST_USE;
@@ -182,23 +186,25 @@ struct slave_input {
  * this is allowed after a failure, too. */
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
-/* Fills *to from the row of a stream, without the records. */
+/* Fills *to, a stream of a build's input, from its database row, without the
+ * records. */
 void slave_input_fill_stream(struct ips_stream_in *to,
                              const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
-/* Makes g->profile_cache if it is missing (profile/profile_cache.c). The first
- * call is O(records) and reads symbol files. */
+/* Makes g->profile_cache, the CPU time by code location, if it is missing
+ * (profile/profile_cache.c). The first call for a graph is O(records) and reads
+ * symbol files. */
 int slave_graph_make_profile_cache(struct slave_graphs *gs,
                                    struct slave_graph *g,
                                    struct ips_err *err) IPS_MUST_USE;
 void slave_profile_cache_free(struct slave_profile_cache *c);
-/* Returns the database, which the first call opens; NULL if there is none or it
- * cannot be opened. */
+/* Returns the slave's database for the worker, which the first call opens;
+ * NULL: there is none, or it cannot be opened. */
 struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
                                             struct ips_err *err);
-/* Fills *names with the names of the code locations of `map`, which belongs to
- * the graph's run. */
+/* Fills *names with the procedure names of the code locations of `map`, which
+ * belongs to the graph's run. */
 int slave_graph_find_symbol_names(struct slave_graphs *gs,
                                   const struct slave_graph *g,
                                   const struct ips_codemap *map,
@@ -208,9 +214,10 @@ int slave_graph_find_symbol_names(struct slave_graphs *gs,
 /* Sets the peers of the graph's channel ends to rows[count] and updates the
  * graph to match. Does nothing if the peers are the same as before. IPS_E_BUSY:
  * other answers read the graph, and it was left as it is for them. After an
- * error slave_graphs_acquire_by_generation and _get do not find the graph any
- * more. The master asks only one question at a time that needs peers of a run,
- * so no other question's peers come between the requests of one. */
+ * error slave_graphs_acquire_by_generation() and slave_graphs_get_or_build() do
+ * not find the graph any more. The master asks only one question at a time that
+ * needs peers of a run, so no other question's peers come between the requests
+ * of one. */
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err) IPS_MUST_USE;

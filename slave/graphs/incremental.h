@@ -1,6 +1,7 @@
 /*
- * Continues the graph build of one open run, the run asked about last, with the
- * records that came since (build/incremental/grow.h). Part of graphs.h.
+ * Keeps the build state of one open run, the run asked about last, so that the
+ * next build of its graph reads only the records that came since
+ * (build/incremental/grow.h). Part of graphs.h.
  *
  * The first question about an open run does not start an incremental build,
  * because its beginning takes 1.5 times as long as a normal build. The second
@@ -39,8 +40,8 @@ struct slave_incremental {
 
 /* Builds the same graph as ips_build(), with the least work: continues the
  * incremental build if there is one of this run, else builds everything.
- * `begin`: an incremental build may be started here. `out` NULL: no graph is
- * needed yet, so only an incremental build is continued or started. */
+ * `begin`: an incremental build may be started here. `out` NULL: only continues
+ * or starts an incremental build, without making a graph. */
 int slave_incremental_build(struct slave_incremental *w,
                             const struct slave_snapshot *s,
                             const struct slave_records *records,

@@ -15,8 +15,8 @@ struct messages {
     uint64_t out, out_bytes, in, in_bytes;
 };
 
-/* Returns the messages of each process, summed over its threads; free()
- * them. */
+/* Returns the message counts and bytes of each process, summed over its
+ * threads, in an array to be freed with free(). */
 static struct messages *sum_messages(const struct ips_built *b,
                                      struct ips_err *err)
 {
@@ -98,7 +98,8 @@ static int put_threads(struct slave_store *s, int64_t run,
         const struct ips_thread_row *t = &b->threads[i];
         uint64_t wait_ns = 0;
         for (int c = 0; c < IPS_WAIT_COUNT; c++)
-            /* add up only the causes that get a row in table `wait`, too */
+            /* add up only the causes that also get a row in the table `wait`,
+             * so that both sums agree */
             if (t->wait_count[c])
                 wait_ns += t->wait_ns[c];
         (void)sqlite3_bind_int64(q, 1, run);

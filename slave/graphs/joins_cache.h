@@ -1,9 +1,9 @@
 /*
- * Caches the joins of a graph: the part that matters to other machines
- * (analysis/distributed/joins.h). The cache has the joins of the last scenario
- * asked for, in memory and in the graph's file, so that a repeated question
- * need not compute them, even after a restart. They take a twentieth of the
- * graph's size.
+ * Caches the joins of a graph: the graph contracted to the nodes that matter to
+ * other machines (analysis/distributed/joins.h). The cache has the joins of the
+ * last scenario asked for, in memory and in the graph's file, so that a
+ * repeated question need not compute them, even after a restart. They take a
+ * twentieth of the graph's size.
  *
  * Invariants: the cached joins belong to the peers that are set (setting others
  * drops them) and to one scenario. Nothing is cached for a scenario with
@@ -26,12 +26,13 @@ struct slave_scenario_words {
 struct slave_scenario_words
 slave_scenario_make_cache_key(const struct ips_scenario *scenario);
 
-struct slave_joins_cached { /* if all 0, nothing is cached */
+struct slave_joins_cached { /* all members 0: nothing is cached */
     bool there;
-    /* the joins are in the mapped graph file, so they are not freed here */
+    /* the joins are in the mapped graph file, so the cache does not free
+     * them */
     bool mapped;
-    /* number of jobs that send the cached joins, or joins that were cached
-     * before */
+    /* number of jobs that still send these joins, or joins that were in this
+     * cache before */
     uint32_t users;
     struct slave_scenario_words of;
     struct ips_joins joins;
@@ -47,7 +48,7 @@ int slave_joins_get_cached(struct slave_graph *g,
                            const struct ips_scenario *scenario,
                            struct ips_joins *own, const struct ips_joins **out,
                            bool *used, struct ips_err *err) IPS_MUST_USE;
-/* Call when the job no longer needs the cached joins. */
+/* Call when the job no longer needs the joins from slave_joins_get_cached(). */
 void slave_joins_end_use(struct slave_joins_cached *k);
 
 #endif

@@ -69,7 +69,7 @@ static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
 /* ---- new records -------- */
 
 struct new_records {
-    /* [s->stream_count] streams with their new records */
+    /* [streams of the snapshot] each stream with its new records */
     struct ips_stream_in *streams;
     struct ips_chunk *chunks;
     uint32_t *slot; /* [slots] index + 1 of each stream, by stream number */
@@ -83,7 +83,7 @@ static void new_records_release(struct new_records *n)
     free(n->slot);
 }
 
-/* Makes entries for the snapshot's streams, without records. */
+/* Makes an entry for each of the snapshot's streams, still without records. */
 static bool add_snapshot_streams(struct new_records *n,
                                  const struct slave_snapshot *s)
 {
@@ -104,7 +104,7 @@ static bool add_snapshot_streams(struct new_records *n,
 }
 
 /* Returns the next frame of the list of batches *b, or NULL at the end. The
- * batches were handed over by the drain, or unpacked from the archive. */
+ * batches come from the drain's queue, or were unpacked from the archive. */
 static const struct slave_frame *next_new_frame(const struct slave_batch **b,
                                                 size_t *at)
 {

@@ -1,10 +1,11 @@
 /*
  * Keeps the tables of one open run, the run asked about last, up to date in
  * SQLite while the run goes on: processes, threads with their waits, channels,
- * traffic. The drain hands new records over (archive/record_queue.h). Only data
- * that may still change is kept in memory (build/incremental/grow.h).
+ * traffic. The drain passes the new records on in memory
+ * (archive/record_queue.h). Only data that may still change is kept in memory
+ * (build/incremental/grow.h).
  *
- * New records that were not handed over are read from the archive. Some
+ * New records that are not in that queue are read from the archive. Some
  * records, such as those that start, end or name something, cannot be added to
  * existing tables (build/incremental/grow.h has the list). Then the whole
  * archive is read again, but only when it is twice as large; so each record is
@@ -34,19 +35,21 @@ struct slave_live_tables {
     char run[64];
     int64_t run_id;
     uint64_t dev, ino; /* device and inode of the run's archive */
-    uint64_t at;       /* number of archive bytes that the tables contain */
+    /* archive offset up to which the tables contain the records */
+    uint64_t at;
     uint64_t tried; /* size of the archive when the tables were last started */
     uint64_t key;   /* key of the snapshot that the tables correspond to */
     uint64_t stored, store_due_ns;
-    /* Counters since this run was chosen: */
-    /* number of turns that started the tables (begun), that read new records
-     * from the archive (unpacked), and that used records from the queue
-     * (queued) */
+    /* Counters since the tables belong to this run: */
+    /* number of updates that read the whole archive to start the tables
+     * (begun), that read new records from the archive (unpacked), and that got
+     * them from the queue (queued) */
     uint64_t begun, unpacked, queued;
 };
 
 /* Brings the tables up to date with the snapshot of an open run, if possible,
- * and stores them if it is time. `h`: queue of the new records, or NULL. */
+ * and stores them in the database if SLAVE_LIVE_TABLES_STORE_NS and _SHARE
+ * allow it. `h`: queue of the new records, or NULL. */
 int slave_live_tables_update(struct slave_graphs *gs,
                              const struct slave_snapshot *s,
                              struct slave_record_queue *h,

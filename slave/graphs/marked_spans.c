@@ -14,7 +14,8 @@ struct spans_builder {
     const char *only; /* name that was asked for; "": all names */
     struct slave_marked_spans *out;
     uint32_t capacity;
-    /* start time of the open span of each name, in the current chain */
+    /* start time of each name's span that has begun and not ended in the
+     * current chain; NOT_BEGUN: none */
     uint64_t begun[SLAVE_MARKED_SPAN_NAMES];
     uint32_t chain;
     struct ips_err *err;

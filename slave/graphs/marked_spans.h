@@ -5,15 +5,15 @@
  *          same thread. NAME is one word; the rest is free text. If a NAME was
  *          asked for, a mark "NAME ..." also ends the current span and begins
  *          a new one.
- *   tasks  each chain of the API (ips_task_start) of that name, from its START
- *          to its END.
+ *   tasks each task of that name that the program began with ips_task_start(),
+ *   from its START to its END record.
  *
  * Spans that never ended are counted. Nested spans of different names are
  * independent; if a name begins again before it ended, the later beginning
  * counts.
  *
- * A point in time is given as the last node that the thread had passed by then,
- * plus the ns since that node. Pure. Source: IPS-13.
+ * Start and end of a span are given as the thread's last graph node before that
+ * time, plus the ns since that node. Pure (no side effects). Source: IPS-13.
  */
 #ifndef IPS_SLAVE_GRAPHS_MARKED_SPANS_H
 #define IPS_SLAVE_GRAPHS_MARKED_SPANS_H

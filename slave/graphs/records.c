@@ -45,7 +45,8 @@ static bool is_same_archive(const struct slave_records *r, int fd,
            read_block_checksum(fd, r->last_at, &last) && last == r->last;
 }
 
-/* Whether a piece ends exactly at archive offset `bytes`. */
+/* Returns true if one of the unpacked pieces ends exactly at archive offset
+ * `bytes`. */
 static bool has_piece_that_ends_at(const struct slave_records *r,
                                    uint64_t bytes)
 {
@@ -69,8 +70,8 @@ static void collect_record_types(uint64_t types[4], const uint8_t *p,
     }
 }
 
-/* Adds a frame to the records of its stream, as part of piece number
- * r->piece_count. The caller counts this piece when it is complete. */
+/* Adds a frame to the records of its stream, as part of the piece that is being
+ * unpacked (number r->piece_count). */
 static int add_frame_to_stream(void *arg, const struct slave_frame *f,
                                struct ips_err *err)
 {
@@ -156,7 +157,7 @@ static int extend_records(struct slave_records *r,
                                           s->archive_bytes, &part->map,
                                           add_frame_to_stream, r, err);
     if (rc < 0)
-        return rc; /* the caller frees the incomplete r */
+        return rc; /* the caller frees `r`, which is incomplete */
     part->until = s->archive_bytes;
     r->piece_count++;
     r->last_at = find_last_block_offset(fd, r->bytes, s->archive_bytes);
@@ -226,7 +227,8 @@ static int take_cached_records_and_extend(struct slave_records **list,
     }
     if (r && r->bytes > s->archive_bytes &&
         !has_piece_that_ends_at(r, s->archive_bytes)) {
-        /* an older snapshot: the newer records stay in the list */
+        /* The snapshot is older than the kept records: leave these in the list
+         * and read the archive for this use only. */
         r->next = *list;
         *list = r;
         r = NULL;

@@ -29,13 +29,14 @@ struct slave_records {
     uint64_t first, last;
     uint64_t bytes;   /* number of archive bytes that were read */
     uint64_t last_at; /* offset of the last block that was read */
-    /* the records that one question read */
+    /* the records that were unpacked at one time */
     struct slave_records_piece {
         struct slave_unpacked_archive map;
         uint64_t until; /* archive offset of the piece's end */
     } * pieces;
     uint32_t piece_count, piece_capacity;
-    struct slave_records_stream { /* records of each stream, by stream number */
+    /* [stream number] the records of each stream */
+    struct slave_records_stream {
         struct ips_chunk *chunks; /* frames of the stream, in order */
         /* [count] index of the piece that contains each frame */
         uint32_t *piece;
@@ -48,9 +49,9 @@ struct slave_records {
     atomic_uint *permille;
 };
 
-/* Gets at least all records of the snapshot: takes those kept in *list and
- * reads the new ones, or reads all for this use only. Meanwhile *permille rises
- * to B_BUILT_READ. */
+/* Gets at least all records of the snapshot: removes the run's entry from *list
+ * and unpacks the new records into it, or unpacks all of them for this use
+ * only. *permille shows the progress, up to B_BUILT_READ. */
 int slave_records_get(struct slave_records **list,
                       const struct slave_snapshot *s, atomic_uint *permille,
                       struct slave_records **out,
@@ -60,8 +61,8 @@ int slave_records_get(struct slave_records **list,
 uint32_t slave_records_get_chunks(const struct slave_records *r,
                                   uint32_t stream, uint64_t bytes,
                                   const struct ips_chunk **out);
-/* Ends the use of records from slave_records_get: keeps them in *list if they
- * may be kept and memory is not short, else frees them. */
+/* Ends the use of records from slave_records_get: puts them into *list if they
+ * are shared and memory is not short, else frees them. */
 void slave_records_end_use(struct slave_records **list,
                            struct slave_records *r);
 /* Drops the records kept for that run; NULL: for all runs. */

@@ -12,7 +12,7 @@ struct series_builder {
     const struct ips_clock *clock;
     uint64_t *cpu, *messages, *bytes, *wait; /* bins of the current row */
     uint32_t chain;
-    /* bin of the last lookup; the next lookup is mostly near */
+    /* bin that find_time_bin() returned last: the next one is often the same */
     uint32_t bin;
 };
 struct point {
@@ -46,8 +46,8 @@ static bool is_time_in_bins(const struct series_builder *m, uint64_t t)
     return t >= m->ask->edges[0] && t < m->ask->edges[m->ask->bins];
 }
 
-/* Spreads `ns` evenly from t0 to t1 over the bins, so that rounded shares add
- * up exactly. */
+/* Spreads `ns` evenly over the time from t0 to t1, and adds the share of each
+ * bin. Rounding keeps the sum of the shares exact. */
 static void spread_ns_over_bins(struct series_builder *m, uint64_t *bins,
                                 uint64_t t0, uint64_t t1, uint64_t ns)
 {
@@ -74,9 +74,9 @@ static void spread_ns_over_bins(struct series_builder *m, uint64_t *bins,
 
 /* ---- readings ---- */
 
-/* Handles a reading of the thread's CPU clock, which showed `cpu` at t. A
- * reading that runs backwards (damaged records, or an older reading) is
- * ignored. */
+/* Handles a reading `cpu` of the thread's CPU clock at time `t`: spreads the
+ * CPU time since the last reading over the bins. A reading that runs backwards
+ * (damaged records, or an older reading) is ignored. */
 static void add_cpu_clock_reading(struct series_builder *m, uint64_t t,
                                   uint64_t cpu)
 {
@@ -115,7 +115,8 @@ static void add_io_record(struct series_builder *m, uint32_t type,
     m->bytes[bin] = ips_add_sat(m->bytes[bin], (uint64_t)r.result);
 }
 
-/* Handles a record of one point in time, whose head is followed by `cpu`. */
+/* Handles a record without a duration, whose head is followed by a reading of
+ * the CPU clock. */
 static void add_reading_of_instant_record(struct series_builder *m,
                                           const uint8_t *data)
 {
@@ -127,8 +128,8 @@ static void add_reading_of_instant_record(struct series_builder *m,
     add_cpu_clock_reading(m, b_stamp_to_ns(m->clock, r.h.word, r.h.t), r.cpu);
 }
 
-/* Handles a FORK, JOIN, ACQUIRE or RELEASE record; all of them begin like `r`.
- */
+/* Handles a FORK, JOIN, ACQUIRE or RELEASE record; all of these have the
+ * members of `r` at their start. */
 static void add_interval_record(struct series_builder *m, const uint8_t *data)
 {
     struct {

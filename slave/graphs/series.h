@@ -2,13 +2,12 @@
  * Computes CPU time, messages and waits of a run's threads over time, in bins
  * of one machine's clock, from the records. Pure.
  *
- * A thread's CPU clock is interpolated between its readings (calls, returns,
- * samples, marks ...): its growth between two readings is spread evenly over
+ * Records of calls, returns, samples, marks ... contain readings of the
+ * thread's CPU clock. The CPU time between two readings is spread evenly over
  * the time between them. So the bins over all time add up to the thread's CPU
- * (build.h: cpu_ns plus the CPU burnt by spinning). CPU that the kernel charged
- * after the last reading is spread from there to the thread's end. A message is
- * counted when it was sent; a wait is spread evenly over its call. Source:
- * IPS-3, IPS-16.
+ * (build.h: cpu_ns plus the CPU burnt by spinning). CPU time after the last
+ * reading is spread from there to the thread's end. A message is counted when
+ * it was sent; a wait is spread evenly over its call. Source: IPS-3, IPS-16.
  */
 #ifndef IPS_SLAVE_GRAPHS_SERIES_H
 #define IPS_SLAVE_GRAPHS_SERIES_H

@@ -13,8 +13,8 @@ static bool contains_time(const struct window *w, uint64_t t)
     return t >= w->from && t < w->to;
 }
 
-/* Spreads `ns` evenly over the time from t0 to t1, and returns the part before
- * t. */
+/* Spreads `ns` evenly over the time from t0 to t1, and returns the share of the
+ * time before t. */
 static uint64_t ns_before_time(uint64_t ns, uint64_t t0, uint64_t t1,
                                uint64_t t)
 {

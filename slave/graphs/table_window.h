@@ -3,11 +3,12 @@
  * it, CPU time, waits by cause. Pure.
  *
  * The sums of adjacent windows that cover the run add up exactly to those of
- * the run: time between two moments is spread evenly, and a window's share is
- * the difference of two sums rounded down. CPU time is spread between the nodes
- * of the graph (mostly calls); a thread's CPU after its last node is spread
- * from there to its end. The time of a wait is spread evenly over the wait; it
- * is counted in the window in which its call returned. Source: IPS-3, IPS-13.
+ * the run: a value is spread evenly over its interval, and a window's share is
+ * the difference of two cumulative sums, each rounded down. CPU time is spread
+ * between the nodes of the graph (mostly calls); a thread's CPU after its last
+ * node is spread from there to its end. The time of a wait is spread evenly
+ * over the wait; it is counted in the window in which its call returned.
+ * Source: IPS-3, IPS-13.
  */
 #ifndef IPS_SLAVE_GRAPHS_TABLE_WINDOW_H
 #define IPS_SLAVE_GRAPHS_TABLE_WINDOW_H

@@ -8,12 +8,12 @@ struct waits_builder {
     struct slave_waits *w;
     struct ips_wait_rows *rows;
     const struct slave_input *in;
-    /* [of_code_capacity] index + 1 of the call site of each code location; 0:
-     * none yet */
+    /* [of_code_capacity] index + 1 of the call site made for each code
+     * location; 0: none yet */
     uint32_t *of_code;
     uint32_t of_code_capacity;
-    /* [rows.stack_count] index + 1 of the call site of each stack; 0: none yet
-     */
+    /* [rows.stack_count] index + 1 of the call site made for each stack; 0:
+     * none yet */
     uint32_t *of_stack;
     struct ips_err *err;
 };
@@ -59,8 +59,8 @@ static int locate_wait_code(struct waits_builder *k, uint32_t stream,
                               address, t_ns, true, place, k->err);
 }
 
-/* Whether the location is in a system library or in IPS: a wait there counts
- * for the program code that called it. */
+/* Returns true if the code location is in a system library or in IPS: a wait
+ * there is attributed to the code that called it. */
 static bool is_system_library_or_ips(const struct ips_codemap *map,
                                      uint32_t place)
 {
@@ -210,7 +210,7 @@ int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
     struct slave_waits *w = k.w = calloc(1, sizeof(*w));
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    w->row = rows->row; /* take the arrays over from `rows` */
+    w->row = rows->row; /* move the arrays out of `rows` */
     w->count = rows->count;
     w->lock = rows->lock;
     w->lock_count = rows->lock_count;

@@ -23,17 +23,18 @@ struct slave_wait_site {
     uint32_t first, count;
 };
 struct slave_waits {
-    /* waits in order of their arcs; `stack` is replaced by an index into
-     * `site` */
+    /* waits in order of their arcs; `stack` of a row is here the index of its
+     * call site in `site` */
     struct ips_wait_row *row;
     uint32_t count;
-    /* [count] call site, index into `site`, at which another thread released
-     * the lock and so ended the wait; 0: unknown, or the wait ended in
-     * another way */
+    /* [count] for each wait that ended because another thread released a lock,
+     * the call site of the release: index into `site`; 0: unknown, or no such
+     * wait */
     uint32_t *giver;
     struct ips_lock_row *lock;
     uint32_t lock_count;
-    /* calls that have not ended, in order of their chains */
+    /* calls in which threads still waited when the records end, in order of
+     * their chains */
     struct ips_blocked_row *blocked;
     /* [blocked_count] call site of each row of `blocked`: index into `site` */
     uint32_t *blocked_site;
@@ -41,7 +42,8 @@ struct slave_waits {
     struct slave_wait_site *site; /* call sites; entry 0 is the unknown site,
                                      entry 1 that of page faults */
     uint32_t site_count, site_capacity;
-    uint32_t *frame; /* frames of all stacks: code locations of the map */
+    /* frames of all stacks, innermost first: code locations of `map` */
+    uint32_t *frame;
     uint32_t frame_count, frame_capacity;
     struct ips_codemap map;
     struct slave_symbols names;
@@ -51,8 +53,8 @@ struct slave_waits {
  * symbol files. */
 int slave_graph_make_waits(struct slave_graphs *gs, struct slave_graph *g,
                            struct ips_err *err) IPS_MUST_USE;
-/* Makes g->waits from rows that the build of `g` from `in` made. Takes arrays
- * over from `rows`. */
+/* Makes g->waits from the rows that the build of `g` made from `in`. Moves
+ * arrays out of `rows`. */
 int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
                                      struct slave_graph *g,
                                      const struct slave_input *in,

@@ -21,8 +21,8 @@ int slave_arc_pool_profiles_make(const struct slave_profile_cache *costs,
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->first = b_calloc((size_t)a->pool_count + 1, sizeof(*out->first), err);
-    /* [symbols + 1] index + 1 of each symbol's entry in the current pool; the
-     * last element is for samples without a symbol */
+    /* [symbols + 1] index + 1 in out->entries of each symbol's entry for the
+     * current pool; the last element is for samples without a symbol */
     uint32_t *part =
         b_calloc((size_t)names->symbol_count + 1, sizeof(*part), err);
     if (!out->first || !part)
@@ -107,7 +107,8 @@ void slave_arc_split_by_procedure(
     bool exact = v.source == SLAVE_ARC_EXACT, own = v.source == SLAVE_ARC_OWN;
     uint32_t first = v.first, end = v.first + v.count;
     /* If the thread has entries and exits, its time outside instrumented code
-     * has no procedure; so the whole is the arc's weight. */
+     * belongs to no procedure; so the procedures are shares of the arc's whole
+     * weight. */
     uint64_t whole = exact ? ips_max_u64(v.ns, g->w[node]) : v.ns;
     struct slave_proportional_split share;
     uint64_t in =
@@ -143,7 +144,8 @@ void slave_arc_split_by_procedure(
         put(arg, IPS_NONE, rest);
 }
 
-/* maximum number of procedures compared in one arc; further ones are ignored */
+/* maximum number of procedures that slave_arc_main_procedure() compares in one
+ * arc; it ignores further ones */
 #define MAIN_PROCEDURES_MAX 64u
 
 uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,

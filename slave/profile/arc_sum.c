@@ -33,8 +33,8 @@ struct point {
     uint64_t t, cpu;
 };
 
-/* Returns the CPU time, ns, at time t, by linear interpolation between a and b.
- */
+/* Returns the thread's CPU time, in ns, at time t, by linear interpolation
+ * between the points a and b. */
 static uint64_t interpolate_cpu(struct point a, struct point b, uint64_t t)
 {
     if (b.t <= a.t || b.cpu <= a.cpu)
@@ -43,7 +43,8 @@ static uint64_t interpolate_cpu(struct point a, struct point b, uint64_t t)
                               (ips_min_u64(t, b.t) - a.t) / (b.t - a.t));
 }
 
-/* Returns the CPU time, ns, of the arc from its start to time t. */
+/* Returns the CPU time, in ns, of the arc into `node` from the arc's start to
+ * time t. */
 static uint64_t cpu_of_arc_until(const struct slave_arcs *a,
                                  const struct ips_graph *g,
                                  const struct slave_arc_source_range *v,
@@ -160,8 +161,8 @@ void slave_arc_sum_add_given_ns(struct slave_arc_sum *s, uint32_t chain,
 
 /* ---- costs ---- */
 
-/* Divides the time of arcs without own samples among the samples of their
- * pool. */
+/* Divides the time of arcs that have no samples of their own among the samples
+ * of similar arcs (their pool). */
 static void divide_pool_time_among_samples(struct slave_arc_sum *s)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
@@ -235,8 +236,8 @@ static int add_sampled_row(struct profile_builder *m, uint32_t chain,
     return 0;
 }
 
-/* Adds `ns` to the row of this chain and code location. Total time and number
- * of calls are unknown for single arcs. */
+/* Adds `ns` to the row of this chain and code location. The row's total time
+ * and number of calls stay unknown: they cannot be derived for single arcs. */
 static int add_exact_row(struct profile_builder *m, uint32_t chain,
                          uint32_t place, uint64_t ns)
 {

@@ -16,29 +16,34 @@
 #include "slave/graphs/graphs.h"
 
 struct slave_arc_sum {
-    /* costs with the samples and pools; borrowed */
+    /* the run's CPU time by code location, with samples and pools; borrowed */
     const struct slave_profile_cache *profile_cache;
     const struct ips_built *b;
-    /* [samples] ns of the selected arcs that each sample represents */
+    /* [number of the sample] ns of the selected arcs that this sample
+     * represents */
     uint64_t *stood;
-    /* [pools] ns of selected arcs that have no own samples, per pool */
+    /* [pools] ns of the selected arcs that have no samples of their own and use
+     * those of this pool */
     uint64_t *need;
-    uint64_t *exact; /* [exacts] ns of the selected arcs in each exact row */
-    uint64_t ns;     /* total ns of the selected arcs */
-    uint64_t by[4];  /* total ns by source (enum slave_arc_source) */
+    /* [exacts] ns of the selected arcs that belong to each row of measured
+     * entries and exits */
+    uint64_t *exact;
+    uint64_t ns;    /* total ns of the selected arcs */
+    uint64_t by[4]; /* total ns by source (enum slave_arc_source) */
     uint64_t exact_ns;
 };
 
-/* Begins an empty sum. `costs` and `b` must outlive *s. */
+/* Begins an empty sum. *s keeps pointers to `costs` and `b`, which must outlive
+ * it. */
 int slave_arc_sum_init(struct slave_arc_sum *s,
                        const struct slave_profile_cache *costs,
                        const struct ips_built *b,
                        struct ips_err *err) IPS_MUST_USE;
 void slave_arc_sum_release(struct slave_arc_sum *s);
 
-/* Returns the CPU time, ns, of the arc into `node` within a window. CPU time is
- * taken to be spent evenly between two successive points of the arc: its two
- * nodes and its own samples. */
+/* Returns the CPU time, in ns, of the chain arc into `node` within a window.
+ * Between two successive known points (the two nodes and the samples of the
+ * arc), CPU time counts as spread evenly. */
 uint64_t slave_arc_cpu_ns_in_window(const struct slave_arcs *a,
                                     const struct ips_graph *g, uint32_t chain,
                                     uint32_t node, struct slave_window window);
@@ -54,10 +59,10 @@ void slave_arc_sum_add_given_ns(struct slave_arc_sum *s, uint32_t chain,
                                 uint32_t node, uint64_t ns,
                                 struct slave_window window);
 
-/* Makes the costs of the added arcs, as input for slave_proc_table_make. Names,
- * map and stacks are shared with s->profile_cache; free with
- * slave_arc_profile_free. Totals by thread are not set (p.threads is all 0):
- * use slave_arc_sum_totals. */
+/* Makes a profile of the added arcs: their CPU time by code location, as input
+ * for slave_proc_table_make. It shares names, map and stacks with
+ * s->profile_cache; free it with slave_arc_profile_free. Totals by thread are
+ * not set (p.threads is all 0): use slave_arc_sum_totals. */
 int slave_arc_sum_make_profile(struct slave_arc_sum *s,
                                struct slave_profile_cache *out,
                                struct ips_err *err) IPS_MUST_USE;

@@ -6,7 +6,8 @@
 #include "common/types.h"
 #include "slave/profile/lock_code.h"
 
-#define LOCK_FRAMES 64u /* innermost frames that are searched for a lock */
+/* maximum number of innermost frames that are searched for a lock function */
+#define LOCK_FRAMES 64u
 
 struct pair {
     uint32_t leaf, caller;
@@ -49,7 +50,8 @@ static size_t merge_pairs(struct pair *pair, size_t count)
     return kept;
 }
 
-/* Makes room for one more pair. False: the limit is reached, or no memory. */
+/* Makes room for one more pair. Returns false if the limit is reached or memory
+ * is short. */
 static bool reserve_caller_pair(struct callers_builder *m)
 {
     if (m->count < m->capacity)

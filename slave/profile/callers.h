@@ -18,9 +18,10 @@
 /* not a lock: a loop that only reads memory (IPS_REC_F_SPINS); `leaf`, `site`
  * and `caller` are equal */
 #define SLAVE_LOCK_IS_MEMORY_LOOP 16u
-/* Time spent taking or releasing locks in the C library
+/* One row of the time spent in the C library's lock functions
  * (slave/profile/lock_code.h), in sched_yield(), or in loops that only read
- * memory: by the innermost procedure, its callers and the kind. */
+ * memory. There is one row for each combination of innermost procedure, callers
+ * and kind. */
 struct slave_lock_time {
     uint32_t leaf, site, caller; /* symbol indexes; see slave_lock_use */
     uint32_t how;                /* bits: SLAVE_LOCK_* above */
@@ -37,8 +38,9 @@ struct slave_callers {
     uint32_t lock_count;
 };
 
-/* Makes the pairs and lock times. Keeps at most SLAVE_CALLERS_MOST pairs, and
- * as many lock times; leaves further ones out. O(frames of all stacks). */
+/* Makes the rows of *out: at most SLAVE_CALLERS_MOST pairs of leaf and caller,
+ * and at most as many lock times; leaves further ones out. O(frames of all
+ * stacks). */
 #define SLAVE_CALLERS_MOST (1u << 22)
 int slave_callers_make(const struct slave_profile_cache *costs,
                        const struct slave_proc_names *names,

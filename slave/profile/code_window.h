@@ -1,7 +1,7 @@
 /*
  * Finds the procedures that ran within windows of time, from samples and
- * entries. The run's costs must have been made. Pure. Source: IPS-16 (a phase
- * as the focus of other questions).
+ * recorded entries. The run's profile cache must have been made. Pure. Source:
+ * IPS-16 (a phase as the focus of other questions).
  */
 #ifndef IPS_SLAVE_PROFILE_CODE_WINDOW_H
 #define IPS_SLAVE_PROFILE_CODE_WINDOW_H
@@ -24,10 +24,11 @@ int slave_window_find_top_procedures(
     uint32_t most, struct slave_top_procedure **out, uint32_t *count,
     struct ips_err *err) IPS_MUST_USE;
 
-/* Makes the costs of one window from the samples, entries and exits in it, for
- * slave_proc_table_make. The window is from <= t < to, in ns of this machine's
- * CLOCK_MONOTONIC_RAW. Thread rows count only the window's samples. Free with
- * slave_arc_profile_free; `costs` must outlive *out. */
+/* Makes a profile (CPU time by code location) of one window from the samples,
+ * entries and exits in it, for slave_proc_table_make. The window is from <= t <
+ * to, in ns of this machine's CLOCK_MONOTONIC_RAW. Thread rows count only the
+ * window's samples. Free with slave_arc_profile_free; `costs` must outlive
+ * *out. */
 int slave_window_make_profile(const struct slave_profile_cache *costs,
                               const struct ips_built *b, uint64_t from_ns,
                               uint64_t to_ns, struct slave_profile_cache *out,

@@ -203,8 +203,7 @@ char *slave_location_text(const struct ips_codemap *map,
                      (int)(f.at_file_len - cut), f.at_file + cut, f.at_line);
     } else if (module != IPS_NONE && named) {
         n = asprintf(&text, "%.*s (%s)", name_len, f.name, base);
-        /* code without a name: print its address, not the start of its
-         * procedure */
+        /* the code has no name: print its address in the module */
     } else if (module != IPS_NONE) {
         n = asprintf(&text, "%s+0x%" PRIx64, base,
                      map->locations[place].address);

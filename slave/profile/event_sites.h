@@ -17,8 +17,8 @@
 
 struct slave_noted_row;
 struct slave_recent_stack;
-/* Must be zeroed before use. If the flags `sites` and `stacks` are both false,
- * nothing is collected. */
+/* State of collecting and naming; must be zeroed before use. `sites`, `stacks`:
+ * what the request asks for; if both are false, nothing is collected. */
 struct slave_sites {
     bool sites, stacks;
     bool begun;
@@ -28,37 +28,41 @@ struct slave_sites {
     uint32_t noted_count, noted_capacity;
     uint32_t *locations;
     uint32_t location_count, location_capacity;
-    /* The last stack of each call site of one stream. A later wait at that site
-     * without a stack of its own gets this stack. */
+    /* The last recorded stack of each call site, of one stream. A later wait at
+     * that site that has no STACK record gets this stack. */
     struct slave_recent_stack *recent;
     uint32_t recent_count, recent_next, recent_stream;
 };
 
-/* Makes the code map of a run's records, if sites or stacks are wanted. */
+/* Makes the map from addresses to code for a run's records, if sites or stacks
+ * are wanted. */
 int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_sites_release(struct slave_sites *s);
 
-/* Notes the row's call site, to be named by slave_sites_name_rows. `address`: a
- * return address; 0: unknown, nothing is noted. */
+/* Remembers the row's call site, so that slave_sites_name_rows() names it.
+ * `address`: a return address; 0: unknown, nothing is noted. */
 int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
                           const struct ips_segment_header *head,
                           uint64_t address, uint64_t t_ns,
                           struct ips_err *err) IPS_MUST_USE;
-/* Notes the stack of the preceding record's row (NULL: that row is not shown),
- * from a STACK record of `len` bytes in stream number `stream`. */
+/* Handles a STACK record of `len` bytes in stream number `stream`: remembers
+ * its stack for `row`, the row of the record before it (NULL: that record is
+ * not shown). */
 int slave_sites_note_stack(struct slave_sites *s, Ips__EventRow *row,
                            uint32_t stream,
                            const struct ips_segment_header *head,
                            const uint8_t *record, uint32_t len, uint64_t t_ns,
                            struct ips_err *err) IPS_MUST_USE;
-/* Notes, for the row of a wait at `site`, the last stack of that site in the
- * stream. A later slave_sites_note_stack for the same row replaces it. */
+/* Remembers, for the row of a wait at `site`, the last stack of that call site
+ * in the stream. A later slave_sites_note_stack for the same row replaces
+ * it. */
 int slave_sites_note_last_stack(struct slave_sites *s, Ips__EventRow *row,
                                 uint32_t stream, uint64_t site,
                                 struct ips_err *err) IPS_MUST_USE;
-/* Names all rows noted since slave_sites_clear. The rows' texts are valid until
- * the next slave_sites_clear. */
+/* Names the call sites and stacks of all rows remembered since
+ * slave_sites_clear. The rows' texts are valid until the next
+ * slave_sites_clear. */
 int slave_sites_name_rows(struct slave_sites *s, struct slave_graphs *gs,
                           const struct slave_graph *g,
                           struct ips_err *err) IPS_MUST_USE;

@@ -54,8 +54,8 @@ static const struct known_lock_procedure known[] = {
     {TEXT_AND_LENGTH("pthread_mutex_trylock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_timedlock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_clocklock"), SLAVE_LOCK_TAKES, true},
-    /* The recording library calls this function only after an attempt to take
-     * the spin lock has failed. */
+    /* The agent calls this function only after an attempt to take the spin lock
+     * has failed. */
     {TEXT_AND_LENGTH("pthread_spin_lock"), SLAVE_LOCK_SLEEPS, false},
     {TEXT_AND_LENGTH("sched_yield"), SLAVE_LOCK_YIELDS, false},
     {TEXT_AND_LENGTH("mtx_lock"), SLAVE_LOCK_TAKES, false},

@@ -38,9 +38,9 @@ bool slave_module_is_recorder(const char *module);
 /* The use of a lock, or a yield of the CPU, that the innermost procedures of a
  * sample's stack show. */
 struct slave_lock_use {
-    uint32_t site;   /* symbol of the procedure that took or released the lock;
-                        for a lock inside the C library: the library's function
-                        that was called */
+    /* symbol of the procedure that took or released the lock; for a lock inside
+     * the C library: the library function that the program called */
+    uint32_t site;
     uint32_t caller; /* symbol of the innermost procedure outside the library;
                         `site` if there is none */
     bool contended, gives, library, yields;

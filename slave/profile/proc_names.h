@@ -1,7 +1,7 @@
 /*
- * Numbers the procedures (or lines) of a code map's locations. A location has
- * several, innermost first, if the compiler inlined one procedure into another.
- * Pure; texts are borrowed from the costs.
+ * Gives numbers to the procedures (or source lines) at the code locations of a
+ * run. A location has several, innermost first, if the compiler inlined one
+ * procedure into another. Pure; texts are borrowed from the profile cache.
  */
 #ifndef IPS_SLAVE_PROFILE_PROC_NAMES_H
 #define IPS_SLAVE_PROFILE_PROC_NAMES_H
@@ -24,8 +24,8 @@ struct slave_proc_names {
     uint32_t of_count, of_capacity;
 };
 
-/* Numbers the procedures, or lines, of the costs' code locations. `costs` must
- * outlive *out. O(locations). */
+/* Gives numbers to the procedures, or source lines, of the code locations in
+ * `costs`, which must outlive *out. O(locations). */
 int slave_proc_names_make(const struct slave_profile_cache *costs,
                           enum slave_proc_by by, struct slave_proc_names *out,
                           struct ips_err *err) IPS_MUST_USE;

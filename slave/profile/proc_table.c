@@ -166,7 +166,7 @@ void slave_proc_table_scale_to_cpu(struct slave_proc_table *t, uint64_t cpu_ns)
         uint64_t self =
             slave_proportional_split_next(&share, r->sampled_self_ns);
         /* Round up, so that a procedure's total time is not less than the sum
-         * of the self times in it. */
+         * of the self times of the procedures below it. */
         uint64_t total =
             (uint64_t)(((ips_u128)covered * r->sampled_total_ns + raw - 1) /
                        raw);

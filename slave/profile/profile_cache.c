@@ -1,5 +1,5 @@
-/* Makes the CPU costs of a graph by code location, with names, when they are
- * first needed, and keeps them with the graph. */
+/* Makes the CPU time of a graph by code location, with names, when it is first
+ * needed, and keeps it with the graph. */
 #include <stdlib.h>
 
 #include "common/large.h"
@@ -75,7 +75,7 @@ static void store_procedure_rows(struct slave_graphs *gs,
 int slave_graph_make_profile_cache(struct slave_graphs *gs,
                                    struct slave_graph *g, struct ips_err *err)
 {
-    /* stays empty if the run has no samples, entries or counts */
+    /* build input; stays empty if the run has no samples, entries or counts */
     struct slave_input in = {0};
     if (g->profile_cache) {
         store_procedure_rows(gs, g);

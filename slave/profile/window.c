@@ -96,8 +96,8 @@ void slave_arc_clip_get_node_offsets(const struct slave_arc_clip *c,
 {
     uint64_t end = time_of_node(c, node);
     *past = ips_sub_sat(end, c->axis.to_ns);
-    /* Without a start, the window also contains time before the clock's zero.
-     */
+    /* Without a start, the window also contains the time before the clock's
+     * zero. */
     *since = c->axis.from_ns ? ips_sub_sat(end, c->axis.from_ns) : UINT64_MAX;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Computes the part of an arc that lies in a window of time, for each
+ * Computes how much of an arc of the graph is in a window of time, for each
  * weighting. Pure.
  *
  * Position of a chain arc on the time axis:
@@ -9,9 +9,9 @@
  *          the two nodes minus the time blocked
  *   wall   it starts when the preceding node was passed, and is as long as its
  *          weight
- * An arc between two threads (or from outside) is placed directly before the
- * node that it reaches. So adjacent windows together contain a whole path, each
- * ns once. In `wall` each node is at its clock time, so a window of N ns
+ * An arc between two threads, or an external wait, is placed directly before
+ * the node that it reaches. So adjacent windows together contain each ns of a
+ * path once. In `wall` each node is at its clock time, so a window of N ns
  * contains N ns of the path.
  *
  * A window is from < t <= to. In `cpu` and `sched` it is given in ns since this
@@ -32,7 +32,7 @@ struct slave_arc_clip {
     struct ips_view view;
     /* the window in ns of this machine's CLOCK_MONOTONIC_RAW */
     struct slave_window local;
-    /* the window as the weighting measures time: for wall, ns since the run's
+    /* the window on the weighting's time axis: for wall, ns since the run's
      * origin; else as `local` */
     struct slave_window axis;
 };
@@ -58,9 +58,10 @@ uint64_t slave_arc_clip_run_delay_ns(const struct slave_arc_clip *c,
  * before a chain that no recorded thread started. */
 uint64_t slave_arc_clip_cross_arc_ns(const struct slave_arc_clip *c,
                                      uint32_t node, uint64_t ns);
-/* Does the work of slave_arc_clip_cross_arc_ns for a caller that learns the
- * length `ns` of the interval later: its part in the window is max(ns - *past,
- * 0) - max(ns - *since, 0). */
+/* For a caller that learns the length of an interval later: sets *past and
+ * *since to the ns from the window's end and start to the node's time. An
+ * interval of `ns` that ends at the node has max(ns - *past, 0) - max(ns -
+ * *since, 0) ns in the window. */
 void slave_arc_clip_get_node_offsets(const struct slave_arc_clip *c,
                                      uint32_t node, uint64_t *past,
                                      uint64_t *since);

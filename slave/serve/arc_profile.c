@@ -1,8 +1,8 @@
 /* Answers PortionsAsk: divides the time of every arc of a graph by procedure.
  * The replies have the symbols first, then callers and lock times if they were
- * asked for, then the shares of each node's arc. If the request has a window
- * (window.h), only the parts of arcs in the window count, and the replies also
- * have the position of nodes relative to the window. */
+ * asked for, then the shares of the arc into each node. If the request has a
+ * window (window.h), only the parts of arcs in the window count, and the
+ * replies also have the times of nodes relative to the window. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,14 +23,16 @@ struct arc_profile {
                                      request asks for them */
     uint32_t sent_callers;
     bool sent_locks;
-    uint32_t *locks; /* four columns of the reply, one after the other */
+    uint32_t *locks; /* four columns of lock times in the reply, one after the
+                        other */
     uint64_t *lock_ns;
-    uint32_t chain, node; /* the arc to send next leads to `node` */
-    char *texts;          /* symbol texts of the page */
+    /* the next arc to send leads to `node`, of chain `chain` */
+    uint32_t chain, node;
+    char *texts; /* symbol texts of the page */
     B_ARRAY(uint32_t) of_node;
     B_ARRAY(uint32_t) of_symbol;
     B_ARRAY(uint64_t) ns;
-    uint32_t begun; /* index of the current arc's first share */
+    uint32_t begun; /* index in `ns` of the current arc's first share */
     /* windowed: the request has a window; cpu: only CPU time is wanted */
     bool windowed, cpu;
     struct slave_arc_clip cut;
@@ -193,8 +195,8 @@ static void add_or_merge_share(void *arg, uint32_t symbol, uint64_t ns)
     add_share(p, symbol, ns);
 }
 
-/* Adds the part of the current arc in the window: its CPU time there, split by
- * the samples in the window, and the rest without a symbol. */
+/* Adds the shares of the current arc in the window: its CPU time there, split
+ * by procedure by the samples in the window, and the rest without a symbol. */
 static void add_windowed_arc_shares(struct slave_graph_ask *j)
 {
     struct arc_profile *p = j->arc_profile;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Values below this are numbers of queues or descriptors; others are addresses.
+/* Lock objects below this value are numbers of queues or descriptors; others
+ * are addresses.
  */
 #define LEAST_ADDRESS 65536u
 

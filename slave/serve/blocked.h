@@ -1,4 +1,4 @@
-/* Describes threads that are in a call that has not ended (struct
+/* Describes blocked threads: each is in a call that has not ended (struct
  * ips_blocked_row). */
 #ifndef IPS_SLAVE_SERVE_BLOCKED_H
 #define IPS_SLAVE_SERVE_BLOCKED_H
@@ -9,7 +9,8 @@
  * "bytes from pipe 13:771". The caller frees the text; NULL: out of memory. */
 char *slave_blocked_describe_wait(const struct ips_built *b,
                                   const struct ips_blocked_row *r);
-/* Whether only recorded threads can end the wait. */
+/* Whether only a recorded thread can end the wait (no timer, device or
+ * unrecorded process). */
 bool slave_blocked_needs_recorded_waker(const struct ips_built *b,
                                         const struct ips_blocked_row *r);
 

@@ -16,7 +16,8 @@ struct calibrate_job {
     char *addresses[SLAVE_ECHO_ADDRESSES];
     struct slave_trip trip;
     bool open;
-    size_t length; /* index of the message length that is measured next */
+    /* index in the request of the message length to measure next */
+    size_t length;
     union {
         Ips__EchoAnswer echo;
         Ips__TripAnswer trip;

@@ -1,8 +1,8 @@
 /*
  * Answers ReadyAsk, EchoAsk and TripAsk: the slave's part in measuring message
- * times (calibrate/net.h). These jobs concern no run. A TripAsk runs one step
- * for each message length, so that other questions run in between; it ends when
- * the client cancels it or disconnects.
+ * times (calibrate/net.h). These jobs need no run. A TripAsk job measures one
+ * message length in each step, so that the worker can run other jobs in
+ * between. The job also ends when the client cancels it or disconnects.
  *
  * Runs on the event loop's thread.
  */

@@ -14,7 +14,8 @@
 #define STRANGERS_MAX 1024u
 
 enum link_state {
-    /* no message for that machine yet, or it is that machine's turn to connect
+    /* no message for that machine yet, or that machine has to connect (it has
+     * the lower number)
      */
     LINK_IDLE,
     LINK_CALLING, /* this slave is connecting to the other one */
@@ -26,11 +27,13 @@ struct wire { /* a connection with another slave */
     struct wire *next;
     struct slave_serve *v;
     struct ips_peer *peer;
-    /* the connection's computation; NULL: not named yet, or unknown here */
+    /* the computation that uses the connection; NULL: the other slave has not
+     * named it yet, or it is not known here */
     struct slave_cm_computation *comp;
     uint32_t machine;
     bool called; /* this slave opened the connection */
-    bool linked; /* a LINK message was received, for the computation `key` */
+    bool linked; /* a LINK message was received, which names the computation
+                    `key` */
     uint8_t key[SLAVE_CM_KEY_BYTES];
     uint64_t since_ns;
 };
@@ -89,7 +92,8 @@ unsigned slave_cm_count_computations(const struct slave_serve *v)
     return n;
 }
 
-/* ---- to the worker ------------------------------------------------------- */
+/* ---- delivering letters to the worker
+ * ------------------------------------------------------- */
 
 static void deliver_letter(struct slave_cm_computation *c,
                            struct slave_letter *letter)
@@ -120,7 +124,8 @@ static void deliver_message(struct slave_cm_computation *c,
     deliver_letter(c, l);
 }
 
-/* ---- to the connections -------------------------------------------------- */
+/* ---- sending letters to other machines
+ * -------------------------------------------------- */
 
 static Ips__CmMessage make_message_to_machine(struct slave_cm_computation *c,
                                               uint32_t part,
@@ -195,9 +200,9 @@ static void wire_drop(struct wire *w)
     wire_unlink_and_free(w);
 }
 
-/* Frees a connection that failed or has ended. If this slave was still
- * connecting, its letters go through the master; if the link was in use, the
- * computation fails. */
+/* Frees a connection that failed or was closed. If this slave was still
+ * connecting, the letters for that machine go through the master; if letters
+ * went over the connection already, the computation fails. */
 static void handle_lost_wire(struct wire *w, const char *why)
 {
     struct slave_cm_computation *c = w->comp;
@@ -218,8 +223,8 @@ static void handle_lost_wire(struct wire *w, const char *why)
     }
 }
 
-/* Assigns an incoming connection, whose LINK message names the computation `c`,
- * to that computation. */
+/* Lets the computation `c`, which the connection's LINK message names, use this
+ * incoming connection. */
 static void attach_wire_to_computation(struct slave_serve *v, struct wire *w,
                                        struct slave_cm_computation *c)
 {

@@ -7,8 +7,9 @@
  * The slave with the lower number connects to the other slave's address and
  * sends LINK. The other slave replies LINKED once it knows the computation's
  * key. If the connection fails, messages go through the master, and the message
- * RELAY informs the other slave. Messages are held back until one of the two
- * ways is open. A connection belongs to one computation and ends with it.
+ * RELAY informs the other slave. Messages are held back until the connection or
+ * the way through the master is ready. A connection belongs to one computation
+ * and ends with it.
  *
  * Runs on the event loop's thread.
  */
@@ -19,16 +20,15 @@
 
 #define SLAVE_CM_KEY_BYTES 16
 
-/* Listens for other slaves. Only logs a failure; all messages then go through
- * the master. */
+/* Starts to listen for other slaves. Only logs a failure; all messages then go
+ * through the master. */
 void slave_cm_open(struct slave_serve *v);
 void slave_cm_close(struct slave_serve *v);
 /* Address at which other slaves reach this one; "": none. */
 const char *slave_cm_address(const struct slave_serve *v);
 
-/* slave_cm_register_computation registers the computation of a CmAsk job.
- * slave_cm_remove_computation removes it; call it when the job ends or is
- * cancelled. */
+/* Adds the computation of a CmAsk job to the computations in progress. Call
+ * slave_cm_remove_computation when the job ends or is cancelled. */
 int slave_cm_register_computation(struct slave_serve *v, struct slave_job *job,
                                   const Ips__CmAsk *ask,
                                   struct ips_err *err) IPS_MUST_USE;
@@ -36,16 +36,16 @@ void slave_cm_remove_computation(struct slave_serve *v,
                                  const struct slave_job *job);
 /* Sends the letters that the worker has put into the job's mailbox. */
 void slave_cm_send_outgoing(struct slave_serve *v, const struct slave_job *job);
-/* Call when the connection to the master has drained: sends the letters held
- * back for links that go through the master. */
+/* Call when the output to the master has been sent: sends the letters held back
+ * for links that go through the master. */
 void slave_cm_on_master_output_drained(struct slave_serve *v);
 /* Handles a message from the master, or from a slave through the master. */
 void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m);
-/* Drops incoming connections that have not named a computation known here
- * within 10 s. */
+/* Drops incoming connections that are older than 10 s and have not named a
+ * computation in progress on this slave. */
 void slave_cm_drop_stale_unattached_wires(struct slave_serve *v,
                                           uint64_t now_ns);
-/* Number of computations in progress. */
+/* Returns the number of computations in progress on this slave. */
 unsigned slave_cm_count_computations(const struct slave_serve *v);
 
 #endif

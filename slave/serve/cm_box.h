@@ -1,10 +1,10 @@
 /*
- * The mailbox of a job that exchanges messages with other slaves. The loop puts
- * received letters in and takes letters to send out; the worker does the
- * reverse. A letter belongs to the list that it is in.
+ * The mailbox of a job that exchanges messages ("letters") with other slaves.
+ * The event loop puts received letters in and takes out the letters to send;
+ * the worker does the reverse. A list owns the letters in it.
  *
- * Threads: both. slave_mailbox_deliver, _has_mail, _take_outgoing, _read and
- * _send take the lock.
+ * Threads: both. slave_mailbox_deliver, _has_mail, _take_outgoing,
+ * _take_received and _put_outgoing take the lock.
  */
 #ifndef IPS_SLAVE_SERVE_CM_BOX_H
 #define IPS_SLAVE_SERVE_CM_BOX_H
@@ -20,8 +20,8 @@
 /* Maximum bytes of data in one letter. Longer data is sent in several letters,
  * all but the last marked `more`. */
 #define SLAVE_LETTER_BYTES (4u << 20)
-/* A letter from the loop itself: the computation has failed; `data` has the
- * reason. */
+/* Kind of a letter that the event loop itself delivers: the computation has
+ * failed; `data` has the reason. */
 #define SLAVE_LETTER_FAILED 1000u
 
 struct slave_letter {
@@ -31,8 +31,8 @@ struct slave_letter {
     uint32_t machine; /* the sender or receiver; IPS_CM_ROOT: the master */
     uint32_t scenario;
     uint64_t count;
-    /* only for WALK: the walk begins at the send of message number `count` to
-     * this machine; UINT32_MAX: at node number `count` */
+    /* only for kind WALK: the walk back along the path begins at the send of
+     * message number `count` to this machine; UINT32_MAX: at node `count` */
     uint32_t of_machine;
     bool more, async;
     struct ips_scenario weights;
@@ -47,7 +47,8 @@ struct slave_mailbox {
     pthread_mutex_t lock;
     struct slave_letters in, out;
     size_t in_bytes;
-    /* IPS_E_LIMIT or IPS_E_NO_MEMORY: a received letter was lost; 0: none */
+    /* why a received letter was lost: IPS_E_LIMIT or IPS_E_NO_MEMORY; 0: none
+     * was */
     int lost;
     /* Number of links that this slave has switched to relaying through the
      * master, and the reason for the first one. The event loop sets both, for
@@ -66,20 +67,19 @@ void slave_letters_put(struct slave_letters *l, struct slave_letter *letter);
 struct slave_letter *slave_letters_get(struct slave_letters *l);
 void slave_letters_free(struct slave_letters *l);
 
-/* Functions that the loop calls: */
-/* Puts a received letter into the mailbox; takes ownership of it. NULL: there
- * was no memory for the letter, which is lost. */
+/* Functions that the event loop calls: */
+/* Puts a received letter into the mailbox, which then owns it. `letter` NULL:
+ * there was no memory for it; the mailbox notes that a letter was lost. */
 void slave_mailbox_deliver(struct slave_mailbox *b,
                            struct slave_letter *letter);
 /* Whether there is something for slave_mailbox_take_received to report. */
 bool slave_mailbox_has_mail(struct slave_mailbox *b);
-/* Moves all letters to send to the end of `to`. */
+/* Moves all letters that are to be sent to the end of `to`. */
 void slave_mailbox_take_outgoing(struct slave_mailbox *b,
                                  struct slave_letters *to);
 /* Functions that the worker calls: */
-/* Moves all received letters to the end of `to`. Returns IPS_E_LIMIT if more
- * than SLAVE_BOX_BYTES came, and IPS_E_NO_MEMORY if there was no memory for a
- * letter: letters were lost then. */
+/* Moves all received letters to the end of `to`. If letters were lost, returns
+ * IPS_E_LIMIT (more than SLAVE_BOX_BYTES came) or IPS_E_NO_MEMORY; else 0. */
 int slave_mailbox_take_received(struct slave_mailbox *b,
                                 struct slave_letters *to);
 void slave_mailbox_put_outgoing(struct slave_mailbox *b,

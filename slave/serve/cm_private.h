@@ -11,18 +11,18 @@
 struct slave_cm {
     struct slave_mailbox box;
     struct slave_letters mail; /* letters read but not handled yet */
-    /* begun: WANTS letters were sent; opened: OPENED was reported to the
-     * root */
+    /* begun: the WANTS letters were sent to the peers; opened: OPENED (the
+     * links are agreed on) was reported to the root, the master */
     bool begun, opened;
-    /* the graph of the job; its sends have message times if the request wants
-     * them */
+    /* the graph of the job (borrowed); out_ns is set, and owned, if the request
+     * wants message times */
     struct ips_graph linked;
     /* copy of the graph's `joined`, which the next PeersAsk frees */
     struct ips_peer_end *joined;
     struct ips_cm_links links;
     bool has_links;
-    /* [links.peer_count] incomplete list of each peer: a list may come in
-     * several letters */
+    /* [links.peer_count] list that each peer is sending, as far as it has come:
+     * a list may come in several letters */
     struct ips_cm_bytes *letter_parts;
     uint64_t match_bytes;
     uint32_t scenario_number;
@@ -31,16 +31,19 @@ struct slave_cm {
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
     uint64_t root_acks;
-    /* number of a machine that sent an invalid message, or IPS_CM_NONE */
+    /* number of the machine that sent an invalid message, or IPS_CM_NONE */
     uint32_t blamed;
-    bool gave_up; /* the failure was reported; the job waits to be cancelled */
-    /* cm-sync: reported to the root that no chain is unfinished */
+    bool gave_up; /* true: the failure was reported; the job waits to be
+                     cancelled */
+    /* only with cm-sync: it was reported to the root that no chain is
+     * unfinished */
     bool reported;
     /* number of batches received when `reported` was set */
     uint64_t reported_batches;
     char relayed_why[sizeof(((struct slave_mailbox *)0)->relayed_why)];
     char stalled[600];
-    /* path for the WALK letter that is being answered */
+    /* path for the answer to a WALK letter, which is being sent in several
+     * replies */
     struct ips_path path;
     bool has_path;
     uint64_t path_left;
@@ -50,9 +53,9 @@ struct slave_cm {
  */
 Ips__CmAnswer *slave_cm_begin_answer(struct slave_graph_ask *j,
                                      Ips__CmAnswer__Kind kind);
-/* Answers a WALK letter with the first segments of the path;
- * slave_cm_fill_path_piece sends further ones in later replies, while
- * j->cm->has_path is set. */
+/* Answers a WALK letter with the first segments of the path; while
+ * j->cm->has_path is set, later replies get the next segments from
+ * slave_cm_fill_path_piece. */
 int slave_cm_answer_walk(struct slave_graph_ask *j,
                          const struct slave_letter *l) IPS_MUST_USE;
 int slave_cm_fill_path_piece(struct slave_graph_ask *j,

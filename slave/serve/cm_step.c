@@ -1,9 +1,9 @@
 /*
  * CmAsk on the worker: runs the state machines of
  * analysis/distributed/cm_async.h and cm_sync.h, driven by received letters,
- * and answers the root (the master). A step reads its mail until a letter needs
- * an answer, runs the computation, and puts the letters to send into the
- * mailbox. All state belongs to the job and ends with it.
+ * and answers the root (the master). A step of the job handles received letters
+ * until one needs an answer, runs the computation, and puts the letters to send
+ * into the mailbox. All state belongs to the job and ends with it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ void slave_cm_release(struct slave_graph_ask *j)
     j->cm = NULL;
 }
 
-/* ---- letters out --------------------------------------------------------- */
+/* ---- sending letters
+ * --------------------------------------------------------- */
 
 static int post_letter(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
                        uint64_t count, const uint8_t *data, size_t len)
@@ -97,7 +98,7 @@ static int begin_computation(struct slave_graph_ask *j)
     if (!c->joined)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     memcpy(c->joined, g->joined, joined);
-    c->linked = g->b.g; /* the arrays are borrowed, except out_ns */
+    c->linked = g->b.g; /* borrows the arrays, except out_ns */
     if (ask->calibrated && !g->b.g.mtimes)
         rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                          "message times are asked for that PeersAsk did not "
@@ -128,7 +129,8 @@ static int begin_computation(struct slave_graph_ask *j)
     return rc;
 }
 
-/* Runs the computation and posts the resulting letters. */
+/* Computes as far as possible, and puts the resulting letters to peers into the
+ * mailbox. */
 static int run_computation(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -223,8 +225,8 @@ static void report_faulty_machine(struct slave_graph_ask *j)
     free_engine_state(c);
 }
 
-/* Stores the computed values in the graph, as FinishAsk does; the walk along
- * the path (WALK letters) then uses them. */
+/* Stores the computed values in the graph, as FinishAsk does; the answers to
+ * WALK letters (walks back along the path) then use them. */
 static int finish_computation(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -245,7 +247,8 @@ static int finish_computation(struct slave_graph_ask *j)
     g->scenario = c->scenario;
     g->has_est = true;
     ips_view_release(&g->view);
-    g->view = c->view; /* WALK and later requests use this view */
+    /* answers to WALK letters and later requests use this view */
+    g->view = c->view;
     memset(&c->view, 0, sizeof(c->view));
     Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__FINISHED);
     a->t_max_ns = est.t_max;
@@ -260,7 +263,8 @@ static int finish_computation(struct slave_graph_ask *j)
     return 0;
 }
 
-/* ---- letters in ---------------------------------------------------------- */
+/* ---- handling received letters
+ * ---------------------------------------------------------- */
 
 static int start_scenario(struct slave_graph_ask *j,
                           const struct slave_letter *l)
@@ -289,9 +293,9 @@ static int start_scenario(struct slave_graph_ask *j,
     return rc;
 }
 
-/* Appends a letter to the list that peer `p` sends in parts. Returns true when
- * the list is complete (*whole is set to it) or has failed (*whole stays
- * empty). */
+/* Appends a letter to the list that peer `p` sends in parts. Returns true if
+ * the list is complete (sets *whole to it), or if it is too long or memory is
+ * short (*whole stays empty). */
 static bool collect_list_parts(struct slave_graph_ask *j, uint32_t p,
                                const struct slave_letter *l,
                                struct ips_cm_bytes *whole)
@@ -395,8 +399,8 @@ static int handle_root_letter(struct slave_graph_ask *j,
     return rc < 0 ? rc : 1;
 }
 
-/* A peer may have started the next scenario already: its letters must wait
- * until the root has started it here. */
+/* A peer may have started the next scenario already: letters about it must wait
+ * until the root has started that scenario on this slave. */
 static bool is_for_later_scenario(const struct slave_cm *c,
                                   const struct slave_letter *l)
 {
@@ -430,7 +434,8 @@ static int handle_mail(struct slave_graph_ask *j)
     int rc = 0;
     slave_letters_init(&early);
     int lost = slave_mailbox_take_received(&c->box, &c->mail);
-    if (lost) /* with a gap, the letters may look like an invalid message */
+    if (lost) /* check this first: with a letter missing, the others may look
+                 invalid */
         return ips_err_set(&j->job.err, lost,
                            lost == IPS_E_LIMIT
                                ? "other slaves send faster than this one "
@@ -444,7 +449,8 @@ static int handle_mail(struct slave_graph_ask *j)
         uint32_t scenario = c->scenario_number;
         rc = handle_letter(j, l);
         free(l);
-        /* letters that were early may be due now */
+        /* a new scenario has started: handle the letters that were too early
+         * for the last one, then the rest */
         if (c->scenario_number != scenario) {
             while ((l = slave_letters_get(&c->mail)))
                 slave_letters_put(&early, l);
@@ -454,7 +460,8 @@ static int handle_mail(struct slave_graph_ask *j)
             slave_letters_init(&early);
         }
     }
-    /* put early letters back before later ones, to keep the order */
+    /* put the early letters back before the unhandled ones, to keep the order
+     */
     if (early.head) {
         while ((l = slave_letters_get(&c->mail)))
             slave_letters_put(&early, l);

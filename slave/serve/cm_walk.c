@@ -5,7 +5,8 @@
 
 #include "slave/serve/cm_private.h"
 
-/* Fills `a` with the next segments of j->cm->path, from its end backwards. */
+/* Fills `a` with the next segments of j->cm->path: the last of those that were
+ * not sent yet. */
 int slave_cm_fill_path_piece(struct slave_graph_ask *j, Ips__CmAnswer *a)
 {
     struct slave_cm *c = j->cm;

@@ -1,7 +1,7 @@
 /*
  * Answers EventsAsk: sends the raw events of a run, as IPS-2 defines them,
  * stream by stream, in the order of each stream. A record of an interval
- * becomes the two events it stands for: a receive becomes receive-call and
+ * becomes two events, its start and end: a receive becomes receive-call and
  * receive, a wait becomes block and resume.
  */
 #include <stdio.h>
@@ -35,10 +35,10 @@ struct stream_entry {
     uint64_t stamp_ns;
 };
 struct channel_entry {
-    /* index of the first stream of the program image that has the channel */
+    /* first stream of the program image (from exec to exec) with the channel */
     uint32_t image;
     uint32_t id;
-    const struct ips_rec_chan *rec; /* the CHAN record, in the run's records */
+    const struct ips_rec_chan *rec; /* the channel's CHAN record, in `in` */
 };
 
 struct events_job {
@@ -47,15 +47,15 @@ struct events_job {
     struct slave_graph *graph;
     char machine[64], object[256];
     uint64_t from_ns, to_ns, limit, sent;
-    struct slave_input in; /* the run's records, held while the job lives */
+    struct slave_input in; /* the run's records; released with the job */
     struct stream_entry *stream_entry; /* streams in output order */
     struct channel_entry *channels;
     size_t channel_count;
-    /* [streams] index of the first stream of the same image */
+    /* [streams] index of the first stream of the same program image */
     uint32_t *image_of;
     bool begun;
     uint32_t at_entry, at_chunk;
-    /* state from which short records of the current stream are expanded */
+    /* state to expand the abbreviated records of the current stream */
     struct slave_record_expander proc_line;
     size_t at_byte;
     struct event_row *rows;
@@ -64,7 +64,7 @@ struct events_job {
     struct slave_sites sites;
     /* row of the preceding record; NULL: that record has no row */
     struct event_row *last;
-    uint64_t last_t; /* time stamp of the preceding record */
+    uint64_t last_t; /* time stamp `t` of the preceding record */
     /* arrival time of the datagram that is received next; 0: unknown */
     uint64_t arrived_ns;
     Ips__EventsAnswer answer;
@@ -90,7 +90,7 @@ static void release_events(struct slave_job *job, struct slave_graphs *graphs)
     free(j->ptrs);
 }
 
-/* ---- names ---- */
+/* ---- names of channels ---- */
 
 static int compare_channels_by_image_and_id(const void *a, const void *b)
 {
@@ -116,7 +116,7 @@ static void format_channel_name(const struct events_job *j, uint32_t stream,
         snprintf(out, len, "#%u", id);
 }
 
-/* ---- the index ---- */
+/* ---- index of streams and channels ---- */
 
 static int compare_streams_by_chain(const void *a, const void *b)
 {

@@ -15,8 +15,8 @@
 #include "slave/graphs/series.h"
 #include "slave/serve/graph.h"
 
-/* After the last reply to Reduce: verifies the sections of the graph's file
- * that FinishAsk will read, while the master solves the joins. */
+/* After the last reply to a ReduceAsk: while the master solves the joins,
+ * verifies the sections of the graph's file that FinishAsk will read. */
 static void verify_sections_for_finish(struct slave_graph_ask *j)
 {
     struct ips_err err = {0};
@@ -85,7 +85,7 @@ void *slave_graph_alloc_rows(struct slave_graph_ask *j, size_t n, size_t size)
     return j->rows;
 }
 
-/* ---- which graph ---- */
+/* ---- choosing the graph ---- */
 
 static bool has_plain_cpu_weights(const Ips__Lane *l)
 {
@@ -93,7 +93,7 @@ static bool has_plain_cpu_weights(const Ips__Lane *l)
                   !l->probe_off && !l->unended);
 }
 
-/* Whether the request reads only the graph file's tables and joins. */
+/* Whether the request reads only the tables and joins of the graph's file. */
 static bool reads_only_tables(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_get_request(j);
@@ -109,9 +109,9 @@ static bool reads_only_tables(const struct slave_graph_ask *j)
            r->ask_case == IPS__REQUEST__ASK_EXPAND;
 }
 
-/* Whether the request reads only tables, joins and SLAVE_PART_PATH. A profile
- * request does so if it has no window and the run has no samples, entries,
- * exits or counters of procedures. */
+/* Whether the request reads only the file's tables, joins and the sections of
+ * SLAVE_PART_PATH. A ProfileAsk does so if it has no window and the run has no
+ * samples, entries, exits or counters of procedures. */
 static bool reads_only_tables_and_path(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_get_request(j);
@@ -266,8 +266,9 @@ static void answer_sync_request(struct slave_job *job, struct slave_graphs *gs)
     j->state->processes = b->proc_count;
     j->state->threads = b->g.chain_count;
     j->state->untraced = b->counts.untraced;
-    /* Segments that were given up may belong to the missing threads. While the
-     * run is open, the missing threads may still appear. */
+    /* A thread that was joined but left no record is missing. The segments that
+     * were given up may be those of missing threads, so report the greater
+     * number. While the run is open, missing threads may still appear. */
     if (!j->state->open)
         j->state->torn = ips_max_u64(j->state->torn, b->counts.missing_threads);
     a->state = j->state;
@@ -276,8 +277,8 @@ static void answer_sync_request(struct slave_job *job, struct slave_graphs *gs)
     a->ambiguous = b->counts.ambiguous;
     a->unmatched = b->counts.unmatched;
     a->pending = b->counts.pending;
-    /* Count only what this machine knows by itself: earlier questions may have
-     * set peers, and must not change this answer. */
+    /* Count only waits that this machine classified by itself: earlier PeersAsk
+     * requests decided others, and must not change this answer. */
     a->external = b->counts.external - b->counts.external_decided;
     a->idle = b->counts.idle - b->counts.idle_decided;
     a->any = b->counts.order_dependent;
@@ -310,7 +311,7 @@ static void answer_sync_request(struct slave_job *job, struct slave_graphs *gs)
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;
     a->records_read = j->graph->effort.records;
-    /* count the records only once; later questions use the built graph */
+    /* report the records read only once: later questions use the built graph */
     j->graph->effort.records = 0;
     a->sample_ns = sampling_period_ns(c);
     a->all_locks = c->locks == IPS_LOCKS_ALL;
@@ -451,7 +452,8 @@ static void answer_peers_request(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- making the job ---- */
 
-/* Makes a deep copy, because the request itself is freed after its callback. */
+/* Makes a deep copy of the request, which its owner frees after the callback.
+ */
 static Ips__Envelope *copy_request_into_envelope(const Ips__Request *request)
 {
     size_t len = ips__request__get_packed_size(request);
@@ -492,7 +494,7 @@ const Ips__Request *slave_graph_get_request_of_job(const struct slave_job *job)
     return j->ask->request;
 }
 
-/* Frees a job that was not given to the worker. */
+/* Frees a job that was never given to the worker. */
 static void free_unstarted_job(struct slave_graph_ask *j)
 {
     slave_snapshot_free(j->snap);

@@ -17,18 +17,21 @@ struct slave_graph_ask {
     struct slave_job job;
     Ips__Envelope *ask; /* our own copy of the request */
     struct slave_snapshot *snap;
-    Ips__RunState *state; /* sync: our own copy of the run's state */
-    /* table: [channel ends] the process that uses the end; negative: no
+    Ips__RunState *state; /* for SyncAsk: our own copy of the run's state */
+    /* for TableAsk: [channel ends] the process that uses the end; negative: no
      * process, or several */
     int64_t *user;
-    /* table: processes and threads, cut to the window if one was asked for */
+    /* for TableAsk: times of processes and threads in the window, if one was
+     * asked for */
     struct slave_table_window window;
-    /* table: traffic of the channels, cut to the window if one was asked for */
+    /* for TableAsk: traffic of the channels in the window, if that was asked
+     * for */
     struct ips_traffic_window traffic;
     struct slave_graph *graph;
     bool begun;
-    uint32_t at; /* next row, end or pair to send */
-    /* Memory of one reply; the reply points into it. */
+    uint32_t at; /* next row, channel end or pair to send */
+    /* Memory of the rows of one reply and of pointers to them; the reply points
+     * into it. */
     void *rows;
     void **ptrs;
     union {
@@ -49,48 +52,49 @@ struct slave_graph_ask {
         Ips__SeriesAnswer series;
         Ips__BracketsAnswer marked_spans;
     } answer;
-    struct ips_view view; /* subgraph: the view that is being sent */
-    /* reduce: points to the graph's cached joins (`shared`) or to
-     * `joins` */
+    struct ips_view view; /* for SubgraphAsk: the view that is being sent */
+    /* for ReduceAsk: points to the graph's cached joins (then `shared` is true)
+     * or to `joins` */
     const struct ips_joins *reduced_joins;
     bool shared;
     struct ips_joins joins;
     size_t joins_at;
     struct ips_wire_graph wire;
-    uint64_t *unended; /* subgraph: [nodes] unended wait in ns
+    uint64_t *unended; /* for SubgraphAsk: [nodes] unended wait in ns
                           (docs/glossary.md), if asked for */
     struct ips_wire_cursor cursor;
     struct ips_wire_piece piece;
-    struct ips_path path; /* expand: path between the current pair */
+    /* for ExpandAsk: path between the current pair of nodes */
+    struct ips_path path;
     bool has_path;
-    /* expand: sums over segments, if asked for instead of segments */
+    /* for ExpandAsk: sums over segments, if asked for instead of segments */
     struct slave_path_sums sums;
     uint32_t sums_sent;
     uint64_t path_at;
-    /* expand: ten columns of IPS_PIECE_ITEMS entries. Six describe the
-     * segments: kind, xkind, chain, from, to, pair. Four describe the pairs:
-     * from, its chain, to, its chain. */
+    /* for ExpandAsk: ten columns of IPS_PIECE_ITEMS entries each. Six describe
+     * the segments: kind, xkind, chain, from, to, pair. Four describe the
+     * pairs: from, its chain, to, its chain. */
     uint32_t *columns;
     uint64_t *ns;
-    /* procedures, profile: state in serve/procs.h */
+    /* for ProceduresAsk and ProfileAsk: state, see serve/procs.h */
     struct proc_answer *procs;
-    struct profile *profile; /* profile: state in serve/profile.c */
-    /* arc profile: state in serve/arc_profile.c */
+    struct profile *profile; /* for ProfileAsk: state, see serve/profile.c */
+    /* for PortionsAsk: state, see serve/arc_profile.c */
     struct arc_profile *arc_profile;
-    struct wait_rows *wait_rows;  /* wait rows: state in serve/waits.c */
-    struct sql_ask *sql;          /* sql: state in serve/sql.c */
-    struct series_answer *series; /* series: state in serve/series.c */
-    /* marked spans: state in serve/marked_spans.c */
+    struct wait_rows *wait_rows; /* for WaitRowsAsk: state, see serve/waits.c */
+    struct sql_ask *sql;         /* for SqlAsk: state, see serve/sql.c */
+    struct series_answer *series; /* for SeriesAsk: state, see serve/series.c */
+    /* for BracketsAsk: state, see serve/marked_spans.c */
     struct marked_spans_answer *marked_spans;
-    /* sync: rows of unrecorded activity, from the snapshot */
+    /* for SyncAsk: rows of unrecorded activity, from the snapshot */
     struct slave_unrecorded_row *unrecorded;
     uint32_t unrecorded_rows;
-    /* sync: the machine's load, copied because the build takes the snapshot
-     * over */
+    /* for SyncAsk: the machine's load, copied because the build takes ownership
+     * of the snapshot */
     struct slave_load_row load;
-    char **unrecorded_lines; /* sync: unrecorded activity, as text */
+    char **unrecorded_lines; /* for SyncAsk: unrecorded activity, as text */
     uint32_t line_count;
-    struct slave_cm *cm; /* cm: state in serve/cm_step.c */
+    struct slave_cm *cm; /* for CmAsk: state, see serve/cm_step.c */
 };
 
 static inline const Ips__Request *
@@ -104,13 +108,13 @@ slave_graph_ask_of_job(struct slave_job *job)
     return (struct slave_graph_ask *)(void *)job;
 }
 
-/* Sets j->graph if it is not set yet: for Sync to a graph of all records, for
- * other requests to the newest graph of the run. Builds the graph if there is
- * none. */
+/* Sets j->graph if it is not set yet: for SyncAsk to a graph of all records,
+ * for other requests to the newest graph of the run. Builds the graph if there
+ * is none. */
 int slave_graph_use_newest(struct slave_graph_ask *j,
                            struct slave_graphs *gs) IPS_MUST_USE;
-/* Sets j->graph to the graph of that generation. IPS_E_BUSY: the graph was
- * dropped. */
+/* Sets j->graph to the run's graph with this generation number. IPS_E_BUSY:
+ * that graph was dropped. */
 int slave_graph_use_generation(struct slave_graph_ask *j,
                                struct slave_graphs *gs,
                                uint64_t generation) IPS_MUST_USE;

@@ -9,8 +9,8 @@
 
 /* slave_graph_make_job() (serve/graph.c) and slave_events_make_job()
  * (serve/events.c) make the job that answers a request; its steps run on the
- * worker. They take `snap` over, also on failure. NULL: out of memory, or a
- * request that the function does not handle. */
+ * worker. They take ownership of `snap`, also on failure. They return NULL if
+ * out of memory, or for a request that they do not handle. */
 struct slave_job *slave_graph_make_job(const Ips__Request *request,
                                        struct slave_snapshot *snap,
                                        const Ips__RunState *state);

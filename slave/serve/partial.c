@@ -1,12 +1,12 @@
 /* Collects requests whose list does not fit into one frame. Such a list comes
- * in several requests with the same id, all but the last marked `more`; this
- * module makes one request of them. */
+ * in several requests with the same id, all but the last marked `more`. This
+ * module joins them into one request. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "slave/serve/private.h"
 
-/* memory limit for all incomplete lists together */
+/* limit of the memory of all incomplete lists together, in bytes */
 #define PARTIAL_BYTES (1u << 29)
 
 static size_t total_partial_bytes(const struct slave_serve *v)

@@ -1,5 +1,6 @@
-/* Reduce and Subgraph send a graph; Finish computes its longest path, given the
- * values of remote receives; Expand returns the path between two nodes. */
+/* Answers ReduceAsk and SubgraphAsk (send a graph), FinishAsk (computes its
+ * longest path from the values of remote receives), SplitAsk (sums of times
+ * over pieces of chains) and ExpandAsk (sends the path between two nodes). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,8 @@ static void fill_subgraph_reply(struct slave_graph_ask *j)
     j->job.finished = last;
 }
 
-/* Returns the total CPU time: the sum of the weights of all chain arcs. */
+/* Returns the sum of the weights of all chain arcs (with CPU weights the total
+ * CPU time). */
 static uint64_t sum_chain_arc_weights(const struct ips_graph *g)
 {
     uint64_t sum = 0;
@@ -208,8 +210,8 @@ void slave_answer_finish_request(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- split ---- */
 
-/* Adds up CPU, run delay and unended time (waits whose end is not known) of the
- * chain arcs from `from` to `to`; both nodes must be of one chain. */
+/* Adds to *sum the CPU time, run delay and unended time (waits whose end is not
+ * known) of the chain arcs from node `from` to node `to` of one chain. */
 static void add_times_of_piece(const struct ips_built *b, uint32_t from,
                                uint32_t to, Ips__SplitAnswer *sum)
 {
@@ -252,8 +254,8 @@ void slave_answer_split_request(struct slave_job *job, struct slave_graphs *gs)
     job->finished = true;
 }
 
-/* Allocates the memory of one page: ten columns of 32-bit numbers and one of
- * 64-bit numbers. */
+/* Allocates the memory of one page of the reply: ten columns of 32-bit numbers
+ * and one of 64-bit numbers. */
 static int allocate_expand_page(struct slave_graph_ask *j)
 {
     if (!j->columns)
@@ -265,7 +267,8 @@ static int allocate_expand_page(struct slave_graph_ask *j)
     return 0;
 }
 
-/* Finds the two nodes of pair number j->at of the request. */
+/* Finds the two nodes of pair number j->at of the request, which may name them
+ * by a remote receive and a remote send. */
 static int resolve_pair_nodes(const struct slave_graph_ask *j,
                               const Ips__ExpandAsk *ask, uint32_t *from,
                               uint32_t *to, struct ips_err *err)
@@ -322,8 +325,8 @@ static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return rc;
 }
 
-/* Fills the next page: with pairs until all were sent, then with the sums over
- * all pairs. */
+/* Fills the next page of the reply: with pairs until all were sent, then with
+ * the sums over the paths of all pairs. */
 static int fill_expand_sums(struct slave_graph_ask *j,
                             const Ips__ExpandAsk *ask, size_t *count,
                             size_t *pairs)

@@ -32,8 +32,8 @@ static bool is_same_sum(const void *arg, uint32_t number)
            x->chain == y->chain;
 }
 
-/* Adds segment a->later to the sum for segments of its kind. `before`: chain of
- * the segment that precedes it on the path. */
+/* Adds segment a->later to the sum of segments that are alike (is_same_sum()).
+ * `before`: chain of the segment that precedes a->later on the path. */
 static int add_segment_to_sum(const struct sums_walk *a, uint32_t before,
                               struct ips_err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * Sums over the segments of a path. A slave sends them instead of the segments
- * for a scenario whose answer shows no segments. Pure.
+ * Sums over the segments of a path. A slave sends the sums instead of the
+ * segments for a scenario whose answer shows no segments. Pure.
  *
  * Invariant: two segments share a sum only if the master's shares
  * (master/path/shares.h) treat them alike, whatever the order of the segments.
@@ -13,11 +13,13 @@
 #include "slave/build/types.h"
 
 struct slave_path_sum {
-    /* kind (enum ips_segment_kind) and xkind (enum ips_xkind) of its
-     * segments */
+    /* kind (enum ips_segment_kind) and xkind (enum ips_xkind) of the segments
+     * in this sum */
     uint8_t kind, xkind;
-    bool has_ns; /* true: all its segments have ns > 0; false: all have 0 ns */
-    /* chain of the segment that precedes each of its segments */
+    bool has_ns; /* true: all segments of the sum have ns > 0; false: all have 0
+                    ns */
+    /* chain of the segment that precedes, on the path, each segment of the sum
+     */
     uint32_t before;
     uint32_t chain;
     uint32_t count;

@@ -8,9 +8,9 @@
 struct precompute {
     struct slave_job job; /* must be the first member: see precompute_of_job */
     struct slave_snapshot *snap;
-    /* queue of new records, if the tables are wanted; else NULL */
+    /* queue of new records, if the run's tables are to be updated; else NULL */
     struct slave_record_queue *record_queue;
-    /* whether to unpack new records and continue the graph's build */
+    /* true: unpack new records and continue the build of the graph */
     bool graph;
     uint64_t given_ns;
 };
@@ -37,7 +37,7 @@ static void step_use_new_records(struct slave_job *job, struct slave_graphs *gs)
         slave_live_tables_update(gs, s, a->record_queue, &err) < 0)
         ips_log_debug("run %s: not followed: %s", s->run, err.msg);
     if (a->record_queue &&
-        /* no tables are kept, so nothing will read the queue */
+        /* there are no tables, so nothing will read the queue */
         !gs->live_tables.tables)
         slave_record_queue_clear(a->record_queue);
     if (!a->graph)
@@ -74,7 +74,7 @@ static void step_write_graph_files(struct slave_job *job,
     slave_graphs_write_files(gs);
 }
 
-/* ---- the loop's side ---- */
+/* ---- functions of the event loop ---- */
 
 static bool was_asked_about_recently(const struct slave_run *run,
                                      uint64_t now_ns)
@@ -138,7 +138,8 @@ bool slave_precompute_is_due(const struct slave_run *run, uint64_t now_ns)
                              (news > 0 && now_ns >= run->precompute_ns));
 }
 
-/* Selects the open run asked about last: only its tables are kept up to date.
+/* Selects the open run asked about last for the live tables: the drain then
+ * puts only that run's new records into the queue.
  */
 static void choose_live_tables_run(struct slave_serve *v)
 {

@@ -16,38 +16,41 @@ struct sync_wait {
     uint64_t until_ns;
 };
 
-struct partial_request { /* a list that spans several requests with one id */
+struct partial_request { /* a request whose list comes in several requests with
+                            one id, as far as received */
     struct partial_request *next;
     Ips__Request *request;
     size_t bytes;
 };
 
-struct job_task { /* a job, as the loop manages it */
+struct job_task { /* a job in progress, in the event loop's list */
     struct job_task *next;
     struct slave_job *job;
     struct slave_serve *serve;
-    /* event for job->wait_fd; NULL: the job does not wait for it */
+    /* event for job->wait_fd becoming readable; NULL: the job does not wait for
+     * that */
     struct event *readable;
 };
 
 struct slave_serve {
     struct slave *s;
     struct ips_peer *peer;
-    bool ready; /* the master's Hello was received */
+    bool ready; /* true: connected, and the master's Hello was received */
     struct event *tick;
     uint64_t backoff_ns, next_try_ns;
     uint64_t next_report_ns, next_full_report_ns, reported_version,
         reported_found;
     struct sync_wait *syncs;
     struct job_task *tasks;
-    /* the job of serve/precompute.c that the worker has; NULL: none */
+    /* the job of serve/precompute.c that is in progress; NULL: none */
     struct slave_job *precompute;
     int64_t live_run; /* id of the run that s->record_queue serves, or 0 */
-    /* true: questions were answered after graph files were last written */
+    /* true: questions were answered since graph files were last written */
     bool needs_write;
     struct partial_request *partials;
-    struct slave_cm_net *cm; /* connections to other slaves, serve/cm.c */
-    /* Snapshot of the closed run asked about last; its rows cannot change. */
+    struct slave_cm_net *cm; /* connections to other slaves (serve/cm.c) */
+    /* Snapshot of the closed run asked about last, for the next question: the
+     * rows of a closed run cannot change. */
     struct slave_snapshot *known;
     uint64_t known_version;
     char boot_id[40];
@@ -70,20 +73,20 @@ void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q);
 /* Continues a job that waited for letters from other slaves, or for its
  * descriptor. */
 void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job);
-/* Gives each parked job back to the worker if its next reply can be sent now.
- * Ends parked jobs that were cancelled. */
+/* Gives each parked job (one that waits until it may send its next reply) back
+ * to the worker if the reply can be sent now. Ends parked jobs that were
+ * cancelled. */
 void slave_serve_resume_parked_jobs(struct slave_serve *v);
 /* Makes a deep copy of the request; NULL: out of memory. */
 Ips__Request *slave_serve_copy_request(const Ips__Request *q);
 
-/* If the list of `q` spans several requests, returns true: `q` was stored, or
- * it completed the list and the whole request was dispatched, or an error was
- * sent. Returns false for any other request. In serve/partial.c, like the next
- * two. */
+/* If the list of `q` spans several requests, handles `q` and returns true: it
+ * stores `q`, or starts the job if `q` completes the list, or sends an error.
+ * Returns false for any other request. In serve/partial.c, like the next two.
+ */
 bool slave_serve_collect_partial_request(struct slave_serve *v,
                                          const Ips__Request *q);
-/* Call when request `id` is cancelled: drops the part of its list that was
- * received. */
+/* Call when request `id` is cancelled: frees what was received of its list. */
 void slave_serve_drop_partial_request(struct slave_serve *v, uint64_t id);
 void slave_serve_free_partial_requests(struct slave_serve *v);
 

@@ -1,4 +1,5 @@
-/* Answers ProceduresAsk: sends each process's CPU time by procedure, in pieces.
+/* Answers ProceduresAsk: sends CPU time by procedure, in pages, for all
+ * processes together or for each process.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,9 @@ void slave_procs_release(struct slave_graph_ask *j)
     ips_free_large(j->procs);
 }
 
-/* Sets the totals of the table to the CPU of the object's threads in the
- * window, and scales the table to it. CPU time that no sample represents is
- * unsampled. */
+/* Sets the table's totals to the CPU time of the asked object's threads in the
+ * window, and scales the rows to this time. CPU time that no sample represents
+ * is unsampled. */
 static int set_window_cpu_totals(struct slave_graphs *gs,
                                  struct slave_graph_ask *j,
                                  const Ips__ProceduresAsk *ask,

@@ -9,17 +9,18 @@
 /* maximum number of rows in a page; a row has at most 2.6 KB */
 #define PIECE_ROWS 2048u
 
-struct proc_answer { /* state of a job that sends procedures: j->procs */
+struct proc_answer { /* state of a job that sends a table of procedures */
     struct slave_proc_table t;
-    char *texts; /* names and files of the page, NUL-terminated */
-    /* calls: sum of the counted calls of all rows; called: number of rows whose
-     * calls were counted */
+    /* names and files of the current page's rows, NUL-terminated */
+    char *texts;
+    /* calls: sum of the calls of all rows whose calls were counted; called:
+     * number of these rows */
     uint64_t calls, called;
     Ips__ProcedureTotals totals;
 };
 
 /* Makes the next page of rows of j->procs->t, from row j->at on, and advances
- * j->at. The rows are valid until the job's next step. */
+ * j->at. *rows is valid until the job's next step. */
 int slave_procs_fill_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
                           size_t *count) IPS_MUST_USE;
 /* Copies `text` and a NUL to *at, advances *at past them, and returns the copy.

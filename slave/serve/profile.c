@@ -1,6 +1,6 @@
-/* Answers ProfileAsk: the CPU time of pieces of chains within a window, by
- * procedure, and as a sequence of steps (successive arcs spent in one
- * procedure). */
+/* Answers ProfileAsk: the CPU time, within a window, of pieces of chains (runs
+ * of successive arcs) or of whole chains, by procedure, and as a sequence of
+ * steps (successive arcs spent in one procedure). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,29 +9,29 @@
 #include "slave/profile/window.h"
 #include "slave/serve/procs.h"
 
-/* maximum number of codes (procedures) in a reply; a code has at most 5.1 KB */
+/* maximum number of procedures (codes) in a reply; each has at most 5.1 KB */
 #define PIECE_CODES 1024u
 
 struct procedure_step {
-    /* code: 1 + number of the procedure among the codes of the answer; 0:
-     * unsampled */
+    /* code: 1 + index of the procedure in `codes`; 0: unsampled */
     uint32_t piece, code;
     uint64_t ns;
 };
 
 struct profile {
     struct slave_arc_sum sum;
-    /* profile made from `sum`, for the rows of the answer */
+    /* profile made from `sum`, from which the rows of the answer are made */
     struct slave_profile_cache profile_cache;
     bool have_costs;
     struct slave_proc_names names; /* procedure names, for the steps */
     struct slave_arc_pool_profiles mixes;
-    struct slave_arc_clip cut; /* the window to which arcs are cut */
+    /* the window to which the times of arcs are cut */
+    struct slave_arc_clip cut;
     uint64_t *piece_ns, *piece_weight_ns;
     uint32_t piece_count;
     B_ARRAY(struct procedure_step) steps;
-    B_ARRAY(uint32_t) codes; /* symbol number of each code */
-    /* [symbols] code + 1 of each symbol; 0: none yet */
+    B_ARRAY(uint32_t) codes; /* symbol number of each procedure in the answer */
+    /* [symbols] 1 + index of each symbol in `codes`; 0: not in there yet */
     uint32_t *code_of;
     uint32_t sent_codes, sent_pieces, sent_steps;
     char *texts;
@@ -65,7 +65,7 @@ void slave_profile_release(struct slave_graph_ask *j)
     j->profile = NULL;
 }
 
-/* ---- making ---- */
+/* ---- computing the profile ---- */
 
 static int intern_symbol_code(struct profile *p, uint32_t symbol,
                               uint32_t *code, struct ips_err *err)
@@ -84,8 +84,8 @@ static int intern_symbol_code(struct profile *p, uint32_t symbol,
     return 0;
 }
 
-/* Adds the arc that leads to `node` and took `ns` to the last step if that has
- * the same piece and procedure, else as a new step. */
+/* Adds the arc that leads to `node`, with `ns` of CPU time, to the last step if
+ * the arc has the same piece and procedure; else adds a new step. */
 static int add_arc_to_steps(struct slave_graph_ask *j, uint32_t piece,
                             uint32_t chain, uint32_t node, uint64_t ns)
 {
@@ -108,9 +108,9 @@ static int add_arc_to_steps(struct slave_graph_ask *j, uint32_t piece,
     return rc;
 }
 
-/* Returns the piece's weight in the window, in ns, at most its limit in the
- * request; stores it. Without a weighting (`lane`), returns the limit
- * (UINT64_MAX: none) and stores nothing. */
+/* Computes the piece's weight in the window, in ns and at most its limit in the
+ * request; stores and returns it. If the request has no scenario (`lane`),
+ * returns the limit (UINT64_MAX: none) and stores nothing. */
 static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
                                      uint32_t chain, uint32_t from, uint32_t to)
 {
@@ -176,7 +176,8 @@ static int add_chain_piece(struct slave_graph_ask *j, uint32_t piece,
     return rc;
 }
 
-/* Adds a piece without chain arcs: the cross arc that leads to `node`. */
+/* Adds a piece that consists only of the cross arc into `node`. Its piece_ns is
+ * 1 if the node is in the window, else 0. */
 static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
                             uint32_t node)
 {
@@ -188,8 +189,8 @@ static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
             slave_arc_clip_cross_arc_ns(&p->cut, node, ask->most[piece]);
 }
 
-/* Adds the pieces of the request. Refuses invalid ones, and overlapping ones,
- * because each arc may count only once. */
+/* Adds the pieces of the request. Refuses invalid pieces, and pieces that
+ * overlap, because each arc may count only once. */
 static int add_asked_pieces(struct slave_graph_ask *j,
                             const Ips__ProfileAsk *ask)
 {

@@ -1,6 +1,7 @@
 /*
  * Reports the known runs, and handles requests about a run: takes a snapshot of
- * what is committed, starts a job on the worker, sends its replies.
+ * the data committed to the database, starts a job on the worker, and sends the
+ * job's replies.
  */
 #include <event2/event.h>
 #include <stdio.h>
@@ -18,8 +19,8 @@
 
 #define BACKLOG_BYTES (16u << 20)
 #define TAGS_MAX 32
-/* Interval of full reports, which list all runs: a master may have failed to
- * store an earlier report. */
+/* Interval of full reports, which list all runs, not only changed ones: a
+ * master may have failed to store an earlier report. */
 #define FULL_REPORT_NS (10 * SLAVE_SECOND_NS)
 
 /* ---- reports ---- */
@@ -40,7 +41,8 @@ static bool is_run_open(const struct slave_run *r)
     return r->in_pool || r->unopened[0];
 }
 
-/* Returns why the run's records cannot be archived now; NULL: they can. */
+/* Returns the reason why the run's records cannot be archived now; NULL: they
+ * can be. */
 static const char *archive_trouble(const struct slave_drain *d,
                                    const struct slave_run *r)
 {
@@ -102,8 +104,8 @@ static uint64_t hash_run_state(const Ips__RunState *st)
     return hash ? hash : 1;
 }
 
-/* Appends the state of `r` to the list if it has changed since the last report,
- * or if `all` are wanted. */
+/* Appends the state of run `r` to the list if it has changed since the last
+ * report, or if `all` states are wanted. */
 static int add_state_if_changed(struct slave_serve *v, struct slave_run *r,
                                 bool all, Ips__RunState ***list, size_t *count,
                                 size_t *room)
@@ -126,7 +128,7 @@ static int add_state_if_changed(struct slave_serve *v, struct slave_run *r,
     }
     fill_state(kept, &v->s->drain, r);
     r->reported = hash;
-    /* `state` is the first member, so free() of this pointer frees all */
+    /* `state` is the first member, so free() of this pointer frees all of it */
     (*list)[(*count)++] = &kept->state;
     return 0;
 }
@@ -140,7 +142,7 @@ void slave_serve_send_report(struct slave_serve *v)
     uint64_t now = slave_now_ns();
     bool all = now >= v->next_full_report_ns;
     for (struct slave_run *r = d->runs; r && rc == 0; r = r->next) {
-        /* skip a run of which nothing is committed or was reported yet */
+        /* skip a run that has no committed data and was never reported */
         if (!r->row.id && !r->reported && !archive_trouble(d, r))
             continue;
         report.known_runs++;
@@ -251,7 +253,7 @@ static void on_wait_fd_readable(evutil_socket_t fd, short what, void *arg)
     slave_serve_continue_job(t->serve, t->job);
 }
 
-/* Parks the job until its descriptor is readable. */
+/* Lets the job wait until job->wait_fd is readable. */
 static void park_until_readable(struct slave_serve *v, struct slave_job *job)
 {
     struct job_task *t = *find_task_link(v, job);
@@ -443,7 +445,7 @@ struct slave_snapshot *slave_serve_make_snapshot(struct slave *s,
         v->known = copy_snapshot(snap);
         v->known_version = run->version;
         if (v->known && v->known->archive_fd >= 0)
-            /* each copy of the snapshot opens its own descriptor */
+            /* not needed: each copy of the snapshot opens its own descriptor */
             close(v->known->archive_fd);
         if (v->known)
             v->known->archive_fd = -1;

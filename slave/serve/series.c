@@ -14,7 +14,7 @@
 
 struct series_answer {
     struct slave_series s;
-    /* [4][bins] CPU, messages, bytes and waits, summed over the rows */
+    /* [4][bins] CPU ns, messages, bytes and wait ns, summed over all rows */
     uint64_t *sum;
     struct slave_proc_names names;
     struct slave_top_procedure *top;
@@ -50,8 +50,8 @@ static int check_series_request(const Ips__SeriesAsk *ask, struct ips_err *err)
                               ask->tops);
 }
 
-/* Makes one row for each process if the request asks for `tops`; else one row
- * for all processes together. */
+/* Makes the series: one row for each process if the request asks for the top
+ * procedures (`tops`), else one row for all processes together. */
 static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
                        const Ips__SeriesAsk *ask)
 {
@@ -97,8 +97,8 @@ static int sum_series_over_rows(struct slave_graph_ask *j)
     return 0;
 }
 
-/* Adds a row for each bin in which CPU was used: the process with the most CPU
- * in the bin. Returns the number of rows. */
+/* Adds, for each bin in which CPU was used, a row with the process that used
+ * most CPU in the bin. Returns the number of rows. */
 static size_t add_top_processes(const struct series_answer *a,
                                 Ips__SeriesTop *row)
 {

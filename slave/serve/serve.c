@@ -22,14 +22,14 @@
 
 #define REPORT_NS SLAVE_SECOND_NS
 #define REPORT_SOON_NS (100 * SLAVE_MS_NS)
-/* longest time that a Sync request is held */
+/* a Sync request is answered after this time at the latest */
 #define SYNC_NS (3 * SLAVE_SECOND_NS)
 #define RECONNECT_MIN_NS (100 * SLAVE_MS_NS)
 #define RECONNECT_MAX_NS (5 * SLAVE_SECOND_NS)
 
 /* ---- requests ---- */
 
-/* Holds a Sync request until the pool has been read. */
+/* Stores a Sync request, to answer it when the pool has been read. */
 static void hold_sync_request(struct slave_serve *v, const Ips__Request *q,
                               struct slave_run *run)
 {
@@ -84,8 +84,8 @@ void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns)
         struct slave_run *run =
             slave_drain_find_run(&s->drain, w->request->run);
         if (run)
-            /* want_sync was cleared if another Sync of the run has just been
-             * answered */
+            /* set it again: the loop above cleared it if another Sync request
+             * of the run was answered */
             run->want_sync = true;
     }
     slave_precompute_start_next_job(v);
@@ -137,7 +137,7 @@ static void handle_look_request(struct slave_serve *v, const Ips__Request *q)
         slave_serve_send_report(v);
     reply.id = q->id;
     reply.last = true;
-    /* id 0: the client wants no reply; the request only keeps a private slave
+    /* id 0: the sender wants no reply; the request only keeps a private slave
      * alive */
     if (v->peer && q->id)
         ips_send_reply(v->peer, &reply);
@@ -333,13 +333,13 @@ void slave_serve_close(struct slave *s)
     on_master_lost(v);
     slave_cm_close(v);
     if (v->precompute &&
-        /* the worker frees the job itself, so only unpin the run */
+        /* the worker frees the job, so only unpin its run */
         v->precompute->run)
         v->precompute->run->pins--;
     ips_peer_reap();
     if (v->tick)
         event_free(v->tick);
-    /* the worker frees the jobs themselves, so only free the tasks */
+    /* the worker frees the jobs, so free only the tasks */
     while (v->tasks) {
         struct job_task *t = v->tasks;
         v->tasks = t->next;

@@ -45,17 +45,18 @@ struct slave {
     /* graphs of runs; only the worker may use them */
     struct slave_graphs graphs;
     struct slave_work *work;
-    /* queue of new records of the run whose live tables are kept up to date
-     * (serve/precompute.h); NULL: none yet */
+    /* queue from the drain to the worker: new records of the run whose tables
+     * are kept up to date (serve/precompute.h); NULL: not made yet */
     struct slave_record_queue *record_queue;
     struct slave_serve *serve;
     struct ips_lock pool_lock, state_lock; /* locks that this slave holds */
     int wake_fd; /* eventfd that the worker signals when it has a result */
     bool stopping;
-    bool had_run;     /* the pool has had a run since this slave started */
+    bool had_run; /* true: the pool has had a run since this slave started */
     uint64_t busy_ns; /* monotonic time at which there last was a request or an
-                         open run */
-    uint64_t turn_due_ns; /* monotonic time at which the next turn is due */
+                         open run: the idle time before exit counts from here */
+    uint64_t turn_due_ns; /* monotonic time at which the next turn of the drain
+                             is due */
     unsigned sched_class; /* current scheduling class, base/sched_class.h */
     unsigned wanted_level;
 };
@@ -66,10 +67,10 @@ void slave_serve_close(struct slave *s);
 /* Call after every turn of the drain: answers the Sync requests that are due,
  * and reports changes to the master. */
 void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns);
-/* Handles the jobs whose step has finished; called when the worker woke the
- * loop. */
+/* Handles the jobs whose step has finished; called when the worker has woken
+ * the event loop. */
 void slave_serve_handle_finished_steps(struct slave *s);
-/* Number of requests in progress. */
+/* Returns the number of requests in progress, with held Sync requests. */
 unsigned slave_serve_count_pending_requests(const struct slave *s);
 
 #endif

@@ -1,17 +1,18 @@
 /*
  * Answers SqlAsk: an SQL question about the run's result tables (IRT), in
- * pieces. An error in the question is an answer, not a failure of this slave.
+ * pieces. An error in the question is reported as an answer, not as a failure
+ * of the slave.
  *
  * SQLite checks no limit inside one call of an SQL function. So a helper
  * process (`ips-slave --sql`), which a timer can kill, runs the query. The
  * worker never blocks on the helper, so it answers other requests meanwhile.
  * The helper's input is
  *
- *   database \n run \n ns it may take \n rows \n 1 (there are procedures) or 0
- *   \n the question
+ *   database \n run \n time limit in ns \n maximum number of rows \n
+ *   1 (the database has the procedures) or 0 \n the question
  *
  * and its output is a sequence of frames: struct sql_frame and a packed
- * SqlAnswer. Without a helper (tests) the worker answers itself.
+ * SqlAnswer. Without a helper (in tests) the worker itself runs the query.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,11 +31,12 @@
 
 #define PIECE_SQL_ROWS 1024u
 #define PIECE_SQL_BYTES (1u << 20)
-/* after this time the rows read so far are sent as a piece */
+/* when this time has passed, the rows read so far are sent as a piece */
 #define PIECE_SQL_NS (200 * SLAVE_MS_NS)
 #define SQL_FRAME_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
-/* The timer expires this long after the question's time limit. So where SQLite
- * checks its limits, it has time to report which one was exceeded. */
+/* The timer that kills the helper expires this long after the question's time
+ * limit, so that SQLite, where it checks the limit, can report the excess
+ * itself. */
 #define SQL_GRACE_NS (500 * SLAVE_MS_NS)
 #define SQL_HELPER_BYTES ((uint64_t)512 << 20)
 #define SQL_HELPERS_MOST 16u
@@ -42,8 +44,8 @@
 enum sql_frame_kind {
     SQL_MORE,
     SQL_LAST,
-    /* the question needs the procedures: the worker makes them and runs a new
-       helper */
+    /* the question needs the table of procedures: the worker makes it and runs
+       a new helper */
     SQL_PROCEDURES
 };
 struct sql_frame {
@@ -54,7 +56,7 @@ struct sql_frame {
 
 struct sql_rows {
     struct slave_sql *q;
-    uint64_t count, most; /* number of rows so far, and its limit */
+    uint64_t count, most; /* number of rows read so far, and its limit */
     Ips__SqlRow *row;
     Ips__SqlRow **row_ptr;
     Ips__SqlValue *value;
@@ -150,8 +152,8 @@ static bool append_sql_row(struct sql_rows *a, size_t at)
     return true;
 }
 
-/* Sets the pointers to texts at the end, because the buffer moves while it
- * grows. */
+/* Sets the values' pointers into a->texts after all rows of the piece were
+ * read, because the buffer may move while it grows. */
 static void set_text_pointers(struct sql_rows *a, size_t rows)
 {
     char *text = a->texts;
@@ -213,7 +215,7 @@ static int read_next_sql_rows(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
     return 0;
 }
 
-/* ---- in the helper ------------ */
+/* ---- functions of the helper process ------------ */
 
 static void write_sql_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
 {
@@ -321,12 +323,12 @@ struct sql_ask {
     struct sql_rows own; /* rows, if the worker answers without a helper */
     pid_t helper;        /* pid of the helper; 0: none */
     int fd;              /* descriptor from which the helper's output is read */
-    bool procedures;     /* the procedures are in the database already */
-    /* the frame that is being read, as far as it has come */
+    bool procedures;     /* true: the procedures are in the database already */
+    /* the bytes received of the frame that is being read */
     uint8_t *data;
     size_t len, capacity;
-    /* columns: the first frame, which has the column names; piece: the frame
-     * sent last */
+    /* columns: the answer in the first frame, which has the column names;
+     * piece: the answer sent last */
     Ips__SqlAnswer *columns, *piece;
     char why[200];
 };
@@ -347,9 +349,9 @@ static int ensure_procedures_stored(struct slave_graph_ask *j,
                   : slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
 }
 
-/* Makes sure that the run's IRT tables exist. Without a SyncAsk before, they
- * may come from an older build. Then those of a closed run are made again;
- * those of an open run are used as they are. */
+/* Makes sure that the run's IRT tables exist. If no SyncAsk came before, tables
+ * may exist from an older build of the graph. Then those of a closed run are
+ * made again; those of an open run are used as they are. */
 static int ensure_irt_tables_stored(struct slave_graph_ask *j,
                                     struct slave_graphs *gs)
 {
@@ -437,7 +439,8 @@ static int start_sql_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
     return 0;
 }
 
-/* Reports that the helper ended without a final frame. */
+/* Answers with the reason why the helper ended before it sent the last frame.
+ */
 static void report_sql_helper_death(struct slave_graph_ask *j,
                                     struct slave_graphs *gs)
 {
@@ -496,7 +499,7 @@ static int read_frame(struct sql_ask *a, struct sql_frame *head,
     }
 }
 
-/* Handles a complete frame. */
+/* Handles a complete frame from the helper. */
 static int handle_helper_frame(struct slave_graph_ask *j,
                                struct slave_graphs *gs,
                                const struct sql_frame *head)
@@ -554,7 +557,7 @@ static int read_sql_rows_from_helper(struct slave_graph_ask *j,
     return rc;
 }
 
-/* ---- both ---- */
+/* ---- with and without a helper ---- */
 
 static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
 {

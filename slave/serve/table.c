@@ -110,8 +110,8 @@ static void apply_window_to_thread(struct thread_rows *out,
     }
 }
 
-/* Makes the tables of the window if one was asked for. Returns 1: a window was
- * asked for; 0: none; negative: an error. */
+/* Makes the tables of the request's window, once. Returns 1 if the request has
+ * a window, 0 if it has none, or a negative error. */
 static int make_window_tables(struct slave_graph_ask *j,
                               struct slave_graphs *gs)
 {
@@ -140,8 +140,8 @@ static int make_window_tables(struct slave_graph_ask *j,
 #define USER_NONE (-1)
 #define USER_SEVERAL (-2)
 
-/* Returns the process that uses each channel end, or USER_NONE or USER_SEVERAL;
- * free() it. NULL: out of memory. */
+/* Returns an array [channel ends] with the process that uses each end, or
+ * USER_NONE or USER_SEVERAL. The caller frees it. NULL: out of memory. */
 static int64_t *find_processes_using_ends(const struct ips_built *b)
 {
     int64_t *user = malloc(((size_t)b->end_count + 1) * sizeof(*user));

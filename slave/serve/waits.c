@@ -1,5 +1,5 @@
-/* Answers WaitRowsAsk: sends all waits of a graph. First come the call sites,
- * then the waits by node, then the lock operations. */
+/* Answers WaitRowsAsk: sends all waits of a graph. The replies have first the
+ * call sites, then the waits, then the lock operations. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,14 +18,14 @@
 struct wait_rows {
     uint32_t sent_sites, sent, sent_locks;
     char *causes[IPS_WAIT_COUNT];
-    /* texts of the current page, freed when the next one is made */
+    /* texts of the current page, freed when the next page is made */
     char **text;
     uint32_t text_count, text_capacity;
-    /* [IPS_PIECE_ITEMS] columns of waits */
+    /* [IPS_PIECE_ITEMS] columns of a page of waits */
     uint32_t *node, *cause, *code_location, *release_site;
     protobuf_c_boolean *of_node;
     uint64_t *ns, *end_ns, *unended_ns;
-    /* [IPS_PIECE_ITEMS] columns of lock operations */
+    /* [IPS_PIECE_ITEMS] columns of a page of lock operations */
     uint32_t *lock, *lock_node, *lock_does;
     uint64_t *lock_after, *lock_at_ns;
     Ips__BlockedCall *blocked, **blocked_at;

@@ -45,7 +45,8 @@ struct slave_store {
 /* Sets *err to IPS_E_DB with SQLite's message. Returns IPS_E_DB. */
 int slave_store_set_error(struct slave_store *s, struct ips_err *err,
                           const char *what) IPS_MUST_USE;
-/* Runs a bound statement that returns no rows, then resets it. */
+/* Runs a prepared statement whose parameters are bound and that returns no
+ * rows, then resets it. */
 int slave_store_execute(struct slave_store *s, enum slave_stmt which,
                         struct ips_err *err) IPS_MUST_USE;
 /* Deletes the run's rows from the named tables (a NULL-terminated list). */

@@ -9,11 +9,11 @@
 
 #include "common/paths.h"
 
-/* Number of operations of SQLite's virtual machine between two checks of the
- * limits: about 20 us. */
+/* The limits are checked after each such number of operations of SQLite's
+ * virtual machine: about every 20 us. */
 #define PROGRESS_OPS 1000
 
-/* part of the view `threads`: each thread with its process */
+/* SQL text of the view `threads`: joins each thread with its process */
 #define THREAD_OF                                                              \
     "FROM %2$s.thread t JOIN %2$s.process p ON p.run=t.run AND"                \
     " p.idx=t.process"
@@ -104,14 +104,16 @@ struct slave_sql {
     struct slave_sql_limits limits;
     atomic_bool *stop;
     /* Random name of the attached schema, and prefix of the inner views that
-     * read it. The question cannot guess it, so it cannot name them. */
+     * read it. A question cannot guess this name, so it cannot use the schema
+     * or the inner views. */
     char secret[24];
     char **hidden; /* tables and modules that questions must not read */
     size_t hidden_count;
     /* the statement being prepared reads the procedures view */
     bool procedures;
     char refused[200]; /* what the authorizer refused */
-    uint64_t used_ns;  /* ns that the earlier steps took */
+    /* time in ns that the earlier slave_sql_step() calls took */
+    uint64_t used_ns;
     uint64_t began_ns; /* start time of the current step */
     /* memory that SQLite used when the question was opened */
     int64_t memory;

@@ -8,8 +8,9 @@
  *    of that one run. An authorizer refuses everything but SELECT through these
  *    views: no other run, no table of the slave, no ATTACH, no PRAGMA, no
  *    extension, no write.
- *  - rows, time, memory (SQL_MEMORY_BYTES above what the process had), bytes of
- *    a value and of the text are limited. A truncated answer says so.
+ *  - rows, time, memory (SQL_MEMORY_BYTES in addition to the memory in use when
+ *    the question was opened), bytes of a value and of the text are limited. A
+ *    truncated answer says so.
  *  - another thread can stop it (`stop`). SQLite checks no limit inside one
  *    call of an SQL function, so the question runs in a process of its own that
  *    a timer kills (serve/sql.c).
@@ -50,7 +51,8 @@ void slave_sql_close(struct slave_sql *q);
  * allowed. May be called again after the tables changed. */
 int slave_sql_prepare(struct slave_sql *q, const char *text,
                       struct ips_err *err) IPS_MUST_USE;
-/* Whether the prepared statement reads the procedures view. */
+/* Returns true if the prepared statement reads the view `procedures`, whose
+ * rows the caller must then make. */
 bool slave_sql_wants_procedures(const struct slave_sql *q);
 /* Returns the statement, for reading the columns and values of the current
  * row. */

@@ -33,7 +33,7 @@
  *    are dropped at open; the next build fills them again.
  *  - a `lost` column holds eight numbers, one a cause, separated by spaces.
  *  - segment.given_up is a bit mask: 1: the rest of the segment was given up;
- *    2: a reservation was skipped.
+ *    2: space that a writer had reserved was skipped.
  *
  * Statements are prepared once, at open. Thread: the event loop's (one at a
  * time; the loop may move from thread to thread).
@@ -62,11 +62,12 @@ struct slave_run_row {
     uint64_t archive_bytes;
     uint64_t graph_bytes;
     uint64_t events;
-    uint64_t torn;     /* number of reservations that were never published */
+    /* number of reserved places for records that their writers never filled */
+    uint64_t torn;
     uint64_t given_up; /* number of segments given up as damaged */
-    /* all losses of the run: those of its streams, and those counted in its
-     * control file; control.lost says how many of the latter are included here
-     */
+    /* number of lost events by cause: those of the run's streams, and those
+     * counted in its control file; control.lost is the part from the control
+     * file */
     uint64_t lost[IPS_LOST_COUNT];
     uint64_t processes, threads, untraced;
     uint64_t closed_real_ns;
@@ -92,10 +93,11 @@ struct slave_segment_row {
     uint32_t at; /* offset of the first byte not yet read */
     bool done;   /* the whole segment was read */
     bool given_up;
-    /* A reservation was skipped. Its writer may still store into it, so the
-     * segment is never handed back to be reused. */
+    /* The slave skipped space that a writer had reserved for a record. The
+     * writer may still store into it, so the segment is never handed back to be
+     * reused. */
     bool skipped;
-    /* losses in this segment, also counted in the stream's losses */
+    /* lost events of this segment by cause, also counted in the stream's */
     uint64_t lost[IPS_LOST_COUNT];
 };
 
@@ -110,7 +112,7 @@ enum slave_unrecorded_kind {
      * of the image before, `path` the program */
     SLAVE_UNSEEN_PROGRAM = 5,
 };
-/* an activity without records; drain/unrecorded.h */
+/* an activity of a process that leaves no records, see drain/unrecorded.h */
 struct slave_unrecorded_row {
     uint8_t kind; /* kind of activity, an enum slave_unrecorded_kind */
     bool writes;
@@ -121,7 +123,8 @@ struct slave_unrecorded_row {
 
 struct slave_load_row { /* the machine's load during a run, see drain/load.h */
     uint64_t samples;
-    uint64_t us;          /* time that the samples stand for, in us */
+    /* sum over the samples of the time that each covers, in us */
+    uint64_t us;
     uint64_t runnable_us; /* sum over the samples of (runnable threads * us of
                              the sample) */
     uint64_t average_us;  /* sum over the samples of (one-minute load average *
@@ -196,7 +199,8 @@ struct slave_procedure_row {
 int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
                                const struct slave_procedure_row *rows,
                                size_t count, struct ips_err *err) IPS_MUST_USE;
-/* Inserts the row unless it exists, in a transaction of its own. */
+/* Inserts the row, unless the table has the same row, in a transaction of its
+ * own. */
 int slave_store_put_unrecorded(struct slave_store *s, int64_t run,
                                const struct slave_unrecorded_row *row,
                                struct ips_err *err) IPS_MUST_USE;
@@ -222,8 +226,8 @@ struct ips_built;
 int slave_store_put_irt_tables(struct slave_store *s, int64_t run, uint64_t key,
                                const struct ips_built *b,
                                struct ips_err *err) IPS_MUST_USE;
-/* The build that the run's IRT rows come from. slave_store_get_irt_row returns
- * false if there are none. */
+/* Tells from which build the run's IRT rows come. slave_store_get_irt_row
+ * returns false if the run has no IRT rows. */
 struct slave_irt_row {
     uint64_t key;
     bool procedures;

@@ -5,7 +5,8 @@
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-/* number of levels of similarity of arcs; level 0 is the closest */
+/* number of levels of similarity between arcs; at level 0 they are most
+ * similar */
 #define LEVELS 3u
 #define NOWHERE UINT32_MAX
 
@@ -27,7 +28,8 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
 {
     const struct ips_chain *c = &b->g.chains[chain];
     uint32_t low = 0, high = b->spun_count;
-    /* find the first entry of b->spun that belongs to this chain */
+    /* find the first entry of b->spun (time spent spinning) in this chain or a
+     * later one */
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         if (b->spun[mid].node < c->first)
@@ -178,8 +180,8 @@ static int intern_pool(struct slave_arcs *a, const uint32_t key[5],
     return 0;
 }
 
-/* Makes the pools. Sets of[LEVELS * sample + level] to the number of the
- * sample's pool at that level. */
+/* Makes the pools of similar arcs. Sets of[LEVELS * sample + level] to the
+ * number of the sample's pool at that level of similarity. */
 static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
                       uint32_t *of, struct ips_err *err)
 {
@@ -236,8 +238,8 @@ static int compare_exacts_by_node(const void *va, const void *vb)
     return 0;
 }
 
-/* Sorts the samples and the exact rows by node, unless they are sorted. Streams
- * come in any order, but the rows of one stream are in order. */
+/* Sorts the samples and the exact rows by node, unless they are sorted. Only
+ * the rows of one stream were added in order. */
 static void sort_rows(struct slave_arcs *a)
 {
     bool samples = true, exacts = true;

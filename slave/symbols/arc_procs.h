@@ -6,21 +6,21 @@
  * arc's weight.
  *
  * The first of these sources that exists decides how an arc of w ns is divided:
- *  - exact: its thread has entries and exits. Each procedure gets its own
- *    overlap with the arc; the rest was outside instrumented code and has no
- *    procedure.
+ *  - exact: the arc's thread has recorded entries and exits of procedures. Each
+ *    procedure gets its own overlap with the arc; the rest was outside
+ *    instrumented code and has no procedure.
  *  - own: the samples taken in the arc divide w in proportion to their weights.
  *    A sample counts only for the arc in which it was taken, although the CPU
  *    time that it represents may have begun in the arc before: neighbouring
  *    arcs may run different code, and one of them may not be on the path.
- *  - alike: an arc shorter than the sampling period mostly has no sample. Then
- *    the samples of similar arcs divide w: arcs of the same thread between the
- *    same two kinds of nodes on the same two channel ends; if none of these has
- *    a sample, of the same thread between such kinds of nodes on any ends; else
- *    of the same process. In a loop "receive, f, send, receive, g, send" f and
- *    g are distinguished, however short they are. Similar arcs that differ only
- *    in the program's data are not.
- *  - nobody: none of these sources exists, and w is `unsampled`.
+ *  - similar: an arc shorter than the sampling period mostly has no sample.
+ *    Then the samples of similar arcs divide w: arcs of the same thread between
+ *    the same two kinds of nodes on the same two channel ends; if none of these
+ *    has a sample, of the same thread between such kinds of nodes on any ends;
+ *    else of the same process. In a loop "receive, f, send, receive, g, send" f
+ *    and g are distinguished, however short they are. Similar arcs that differ
+ *    only in the program's data are not.
+ *  - no source: none of these exists, and w is `unsampled`.
  *
  * CPU burnt by spinning belongs to no arc (build.h, struct ips_spun), and a
  * sample taken there counts for none. Pure. Source: IPS-12, IPS-13; ALGORITHMS
@@ -36,12 +36,13 @@
 struct slave_arc_sample {
     uint32_t node, stack;
     uint64_t ns; /* weight of the sample, at least 1 */
-    /* thread's CPU since the start of the arc, without spinning */
+    /* thread's CPU time in ns from the start of the arc to the sample, without
+     * spinning */
     uint64_t cpu_ns;
     /* time of the sample on this machine's CLOCK_MONOTONIC_RAW */
     uint64_t t_ns;
 };
-struct slave_arc_exact { /* time of one procedure in one arc */
+struct slave_arc_exact { /* measured CPU time of one procedure in one arc */
     uint32_t node, code_location;
     /* the sum of `ns` over all exact rows of an arc is at most the arc's weight
      */
@@ -49,7 +50,7 @@ struct slave_arc_exact { /* time of one procedure in one arc */
 };
 struct slave_arc_pool { /* the samples of similar arcs */
     uint32_t key[5];
-    /* chain of one of the arcs; all of them are of one process */
+    /* chain of one of the pool's arcs; all its arcs are of one process */
     uint32_t chain;
     uint32_t first, count; /* samples of the pool, as a range of `pooled` */
     uint64_t ns;           /* sum of the samples' weights */
@@ -69,15 +70,17 @@ struct slave_arcs {
 
 /* ---- making: called by procs.c, stream by stream ---- */
 
-/* Position of a stream on its chain, set up by slave_arc_walk_begin. */
+/* Position of a walk along the arcs of one chain, while a stream's samples and
+ * calls are added; begins with slave_arc_walk_begin(). */
 struct slave_arc_walk {
     const struct ips_built *b;
     /* the current arc leads to `node`; `end`: index after the chain's last
      * node */
     uint32_t chain, node, end;
-    uint32_t spun; /* next entry of b->spun */
-    uint64_t came; /* CPU clock at the preceding node */
-    /* CPU clock at the arc's start, after its spinning, and at its end */
+    uint32_t spun; /* index of the next entry of b->spun to be passed */
+    uint64_t came; /* thread's CPU clock, in ns, at the preceding node */
+    /* thread's CPU clock, in ns, at the start of the current arc (after time
+     * spent spinning) and at its end */
     uint64_t begin_ns, end_ns;
 };
 void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
@@ -88,9 +91,9 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
 int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
                          uint64_t cpu, uint64_t t_ns, uint32_t stack,
                          uint64_t ns, struct ips_err *err) IPS_MUST_USE;
-/* Adds the CPU time between the clock readings `from` and `to` to the code
- * location `place`. *last: a cursor that the caller keeps for each location of
- * each chain; 0 at first. */
+/* Adds the CPU time between the readings `from` and `to` of the thread's CPU
+ * clock to the code location `place`. *last: index + 1 of the row used last for
+ * this location of this chain, which the caller keeps; 0 at first. */
 int slave_arc_add_exact_time(struct slave_arcs *a, struct slave_arc_walk *w,
                              uint64_t from, uint64_t to, uint32_t place,
                              uint32_t *last, struct ips_err *err) IPS_MUST_USE;
@@ -111,10 +114,12 @@ enum slave_arc_source {
 };
 struct slave_arc_source_range {
     enum slave_arc_source source;
-    /* for EXACT and OWN: the range of exact rows (may be empty) or samples */
+    /* for EXACT: range in slave_arcs.exacts (may be empty); for OWN: range in
+     * slave_arcs.samples */
     uint32_t first, count;
-    uint32_t pool; /* for ALIKE: the index of the pool */
-    uint64_t ns;   /* sum of the ns of the samples or exact rows in the range */
+    uint32_t pool; /* for SIMILAR: the index of the pool */
+    /* sum of the ns of the samples or exact rows in this range */
+    uint64_t ns;
 };
 /* Returns the source that decides how the CPU time of the arc to `node` of
  * `chain` is divided. `node` must not be the chain's first. O(log samples). */
@@ -156,7 +161,8 @@ struct slave_arc_part {
     uint32_t symbol; /* index of names.symbols; IPS_NONE: unsampled */
     uint64_t ns;
 };
-/* Procedures of each pool, for slave_arc_split_by_procedure. */
+/* CPU time by procedure of each pool of similar arcs, for
+ * slave_arc_split_by_procedure. */
 struct slave_arc_pool_profiles {
     uint32_t *first; /* [pools + 1] start of each pool's entries */
     struct slave_arc_part *entries;

@@ -99,8 +99,8 @@ static char *read_helper_output(int fd, size_t *len, bool *whole)
     return text;
 }
 
-/* Whether `text` is a symbol as symbols.h defines it. The helper reads
- * untrusted files, so its output is not trusted, either. */
+/* Returns true if `text` has the form of a symbol that symbols.h defines. The
+ * helper reads untrusted files, so its output is not trusted, either. */
 static bool is_well_formed_symbol(const char *text)
 {
     struct slave_symbol_frame f;
@@ -113,7 +113,8 @@ static bool is_well_formed_symbol(const char *text)
     return frames > 0;
 }
 
-/* Parses "! code why". The helper's text may be anything. */
+/* Parses "! code why". The helper is not trusted, so the text may be
+ * anything. */
 static void parse_failure_reason(const char *text, struct ips_err *why)
 {
     int code = 0, at = 0;
@@ -179,8 +180,8 @@ int slave_symbols_ask_helper(const char *helper,
     bool whole = false;
     if (strchr(ask->path, '\n') || strchr(ask->debug_root, '\n') ||
         ask->count > ASK_MAX_ADDRESSES)
-        /* the request's format cannot express this, so the names stay unknown
-         */
+        /* the format of the request cannot express such a path or so many
+         * addresses: the names stay unknown */
         return 0;
     FILE *f = write_symbol_request(ask, err);
     int rc =
@@ -202,8 +203,8 @@ int slave_symbols_ask_helper(const char *helper,
 
 /* ---- the helper ---- */
 
-/* Only root's helper changes its user: any other runs as the slave's user
- * anyway. */
+/* Does nothing unless the helper runs as root: only root can change its
+ * user. */
 static int become_user(uint32_t uid, struct ips_err *err)
 {
     if (geteuid() != 0 || uid == 0)
@@ -275,7 +276,8 @@ int slave_symbols_main(FILE *in, FILE *out)
         .addresses = addresses,
         .count = count};
     int rc = become_user((uint32_t)strtoul(uid, NULL, 10), &err);
-    /* Set PR_SET_PDEATHSIG again, because changing the user has cleared it. */
+    /* Ask the kernel again to kill this process when the slave ends, because
+     * changing the user has cleared that setting. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (rc == 0)
         rc = slave_symbols_read_elf_file(&ask, write_symbol_answer, out, &err);

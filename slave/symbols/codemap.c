@@ -29,7 +29,8 @@ struct code_span {
     uint32_t image, module, order;
 };
 
-struct code_memo { /* cache entry: the last lookup with this hash */
+/* cache entry of ips_codemap_locate(): the last lookup with this hash */
+struct code_memo {
     uint64_t address, from_ns, to_ns;
     uint32_t image, location;
     bool used;
@@ -439,7 +440,8 @@ int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
     if (s)
         key = (struct ips_code_location){s->module, at - s->bias};
     int rc = intern_location(m, key, place, err);
-    /* Only an image's own span says how long this lookup stays valid. */
+    /* Cache the result only if the image's own span covers the time: only then
+     * is it known how long the result stays valid. */
     if (rc == 0 && s && s->image == image && s->from_ns <= t_ns)
         *memo = (struct code_memo){.address = at,
                                    .from_ns = s->from_ns,

@@ -1,8 +1,8 @@
 /*
- * Finds the code that was at an address of a program image at a given time. (A
- * process has a new image after each fork and exec.) The map has the modules of
- * every image of a run over time, and numbers the code locations (module,
- * address in its file). Pure.
+ * Finds the code (module and address in its file) that was mapped at an address
+ * of a program image at a given time. (A process has a new image after each
+ * fork and exec.) The map has the modules of every image of a run over time,
+ * and numbers the code locations (module, address in its file). Pure.
  *
  * Rules:
  *  - an image's modules are those of its MODULE records, from the record's time
@@ -29,7 +29,7 @@ struct ips_code_module {
     uint8_t build_id_bytes; /* length of the build id; 0: none */
     /* the module is IPS's own code, loaded into the program */
     bool recording;
-    /* user whose records name the file; see symbols.h */
+    /* id of the user whose process mapped the module; see symbols.h */
     uint32_t uid;
     uint64_t loaded_ns; /* time of its last loading, on CLOCK_MONOTONIC_RAW */
 };
@@ -55,7 +55,8 @@ struct ips_codemap {
     struct code_memo *memo;
 };
 
-/* Makes the map from the MODULE and START records. O(records). */
+/* Makes the map from the records MODULE (a library was loaded or unloaded) and
+ * START (a thread's first record). O(records). */
 int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
                      struct ips_err *err) IPS_MUST_USE;
 void ips_codemap_release(struct ips_codemap *m);
@@ -71,7 +72,7 @@ int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
                        uint64_t t_ns, bool ret, uint32_t *place,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* Whether the code location is in IPS's own code. */
+/* Returns true if the code location is in IPS's own code. */
 static inline bool ips_code_belongs_to_ips(const struct ips_codemap *m,
                                            uint32_t place)
 {

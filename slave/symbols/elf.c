@@ -21,15 +21,17 @@
 #define TEXT_MAX 65536u
 
 struct symbol {
-    /* `size` of a symbol without a size: bytes up to its section's end */
+    /* `size`: bytes; if the ELF symbol has none, the bytes up to the end of its
+     * section */
     uint64_t start, size;
     const char *name;
-    /* if several symbols have the address, the greatest rank is used */
+    /* of several symbols at one address, the one with the greatest rank is
+     * used */
     uint8_t rank;
     bool open; /* the symbol has no size: it ends where the next one starts */
 };
 
-struct range { /* code range of a compilation unit */
+struct range { /* one address range of a compilation unit's code */
     uint64_t start, end;
     Dwarf_Die die;
 };
@@ -302,8 +304,8 @@ static int compare_ranges_by_start(const void *va, const void *vb)
     return a->end < b->end ? 1 : a->end > b->end ? -1 : 0;
 }
 
-/* Loads the code ranges of all units from the units themselves, because not
- * every file has .debug_aranges. */
+/* Loads the address ranges of all compilation units. Reads the units
+ * themselves, because not every file has .debug_aranges. */
 static void load_unit_ranges(struct reader *r, Dwarf *dwarf)
 {
     Dwarf_CU *cu = NULL;
@@ -359,8 +361,9 @@ static const char *linkage_name(Dwarf_Die *die)
                : NULL;
 }
 
-/* Replaces the DIE of an instance, inlined or not, by that of its declaration.
- * Returns false if the chain of references cannot be followed. */
+/* Replaces the debug entry (DIE) of a procedure's instance, inlined or not, by
+ * that of its declaration. Returns false if a reference is invalid or there are
+ * too many of them. */
 static bool follow_to_declaration(Dwarf_Die *die)
 {
     for (int i = 0; i < 4; i++) {
@@ -391,8 +394,8 @@ static bool is_cplusplus(Dwarf_Die *unit)
     }
 }
 
-/* Appends one enclosing scope to a qualified name. Returns true if the scope is
- * a lambda. */
+/* Appends the name of one enclosing scope to the qualified name in `out`.
+ * Returns true if the scope is the class of a lambda. */
 static bool append_scope_name(Dwarf_Die *scope, char *out, size_t size)
 {
     const char *name = dwarf_diename(scope), *linkage;
@@ -470,9 +473,9 @@ static void find_inline_call_site(Dwarf_Die *unit, Dwarf_Die *die,
         *file = dwarf_filesrc(files, n, NULL, NULL);
 }
 
-/* Finds the innermost scope below `die` that contains `at`; returns false if
- * there is none. Unlike libdw, also finds procedures within types within
- * procedures. */
+/* Finds the innermost scope below `die` that contains the address `at`; returns
+ * false if there is none. Unlike libdw, also finds procedures within types
+ * within procedures. */
 static bool find_innermost_scope(Dwarf_Die *die, uint64_t at, unsigned depth,
                                  Dwarf_Die *out)
 {

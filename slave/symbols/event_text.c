@@ -49,7 +49,9 @@ void slave_channel_record_text(char *out, size_t len,
     case IPS_CHAN_USER:
         snprintf(out, len, "user %016llx", (unsigned long long)c->name_hash);
         break;
-    default: /* the kind comes from a file: a newer version may define more */
+    /* the kind comes from a file, so a newer version of IPS may have written
+     * it */
+    default:
         snprintf(out, len, "channel kind %u", c->kind);
     }
 }

@@ -11,9 +11,11 @@
  * "pipe 13:771". */
 void slave_channel_record_text(char *out, size_t len,
                                const struct ips_rec_chan *c);
-const char *slave_op_text(uint16_t op); /* name of an enum ips_op */
-/* name of an enum ips_lost_cause */
+/* name of an operation, a value of enum ips_op */
+const char *slave_op_text(uint16_t op);
+/* name of a cause of lost events, a value of enum ips_lost_cause */
 const char *slave_lost_cause_text(uint32_t cause);
-const char *slave_sync_kind(uint32_t kind); /* name of an enum ips_sync */
+/* name of a kind of lock etc., a value of enum ips_sync */
+const char *slave_sync_kind(uint32_t kind);
 
 #endif

@@ -189,7 +189,8 @@ static bool open_debug_file_if_match(const struct symbol_file *o,
     }
     if (!same)
         symbol_file_close(debug);
-    else if (why) /* an earlier candidate may have been too large */
+    /* clear the reason of an earlier candidate that was too large */
+    else if (why)
         *why = (struct ips_err){0};
     return same;
 }

@@ -14,7 +14,8 @@
 
 #include "slave/symbols/symbols.h"
 
-struct symbol_file { /* if it is not open, fd is -1 and elf is NULL */
+/* an opened ELF file; not open: fd is -1 and elf is NULL */
+struct symbol_file {
     int fd;
     Elf *elf;
     Dwarf *dwarf;

@@ -11,21 +11,23 @@
 /* maximum depth of nested calls; deeper ones are not timed */
 #define DEPTH_MAX 100000u
 
-struct active_call { /* a call of a procedure that has not returned yet */
+/* a recorded call that has not returned yet; `exact`: its row in p->exact */
+struct active_call {
     uint32_t exact;
     uint64_t enter_cpu;
 };
 
 struct entered_procedure {
-    uint32_t active; /* how often the procedure is in `calls` */
-    uint32_t arc;    /* cursor for slave_arc_add_exact_time */
+    /* number of calls of the procedure in procs_builder.calls (recursion) */
+    uint32_t active;
+    uint32_t arc; /* `*last` for slave_arc_add_exact_time() */
 };
 
 struct procs_builder {
     struct ips_procs *p;
     const struct ips_built *b;
     struct ips_err *err;
-    /* lookup table of the chains, from slave_sort_chains_by_thread */
+    /* the chains sorted by thread, from slave_sort_chains_by_thread */
     const uint32_t *index;
     struct slave_intern stack_index, sampled_index, exact_index;
     B_ARRAY(struct active_call) calls;
@@ -35,14 +37,16 @@ struct procs_builder {
     /* State of the current stream: */
     const struct ips_stream_in *in;
     uint32_t image, chain;
-    bool begun;        /* an earlier CPU clock reading is known */
-    uint64_t cpu;      /* CPU clock at the last sample or at START */
-    uint64_t exact_ns; /* CPU of this thread that was attributed to calls */
-    /* reading of the CPU clock up to which entries and exits have attributed
-     * the CPU time */
+    bool begun; /* `cpu` is known */
+    /* thread's CPU clock, in ns, at the last sample or at its START record */
+    uint64_t cpu;
+    /* CPU time of this thread that was attributed to recorded calls so far */
+    uint64_t exact_ns;
+    /* CPU clock, in ns, at the last entry or exit: the CPU time before it is
+     * attributed to calls */
     uint64_t last_cpu;
-    /* readings of the CPU clock when the sampling timers started, and at the
-     * end */
+    /* CPU clock, in ns, when the sampling timers started, and at the thread's
+     * last sample, END or EXEC record */
     uint64_t timers_cpu, end_cpu;
     bool timers;
 };
@@ -230,7 +234,8 @@ static int add_sample_record(struct procs_builder *m, const uint8_t *data,
 
 /* ---- entries and exits ---- */
 
-/* Attributes the time since the last entry or exit to the innermost call. */
+/* Attributes the CPU time since the last entry or exit to the innermost active
+ * call. */
 static int charge_time_to_innermost_call(struct procs_builder *m, uint64_t cpu)
 {
     uint64_t from = m->last_cpu, passed = ips_sub_sat(cpu, from);
@@ -246,8 +251,8 @@ static int charge_time_to_innermost_call(struct procs_builder *m, uint64_t cpu)
                                     m->err);
 }
 
-/* Leaves the innermost call, and adds its time to the procedure's total unless
- * an outer call of the same procedure is still active. */
+/* Ends the innermost active call, and adds its time to the procedure's total
+ * unless an outer call of the same procedure is still active (recursion). */
 static void leave_procedure(struct procs_builder *m)
 {
     const struct active_call *c = &m->calls.v[--m->calls.n];
@@ -339,8 +344,8 @@ static bool may_have_procedure_entries(const struct ips_stream_in *in)
            b_may_have_type(in, IPS_REC_EXIT_SHORT);
 }
 
-/* Whether the stream may have samples, entries or counts. Without them its
- * START and END do not matter. */
+/* Returns false if the stream certainly has no samples, entries or counts. Then
+ * its START and END do not matter, either. */
 static bool may_have_profile_records(const struct ips_stream_in *in)
 {
     return may_have_procedure_entries(in) ||
@@ -348,8 +353,8 @@ static bool may_have_profile_records(const struct ips_stream_in *in)
            b_may_have_type(in, IPS_REC_COUNT);
 }
 
-/* Whether the thread has entries: then samples would count the same CPU
- * twice. */
+/* Returns true if the stream has entries or exits. Then the thread's samples
+ * are not used, because they would count the same CPU time twice. */
 static bool has_procedure_entries(const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
@@ -378,9 +383,9 @@ static int add_profile_records_of_stream(struct procs_builder *m)
             struct ips_rec_start r;
             memcpy(&r, data, sizeof(r));
             m->cpu = m->last_cpu = ips_max_u64(m->cpu, r.cpu);
-            /* With --on-full=ring START is kept, but records after it may be
-             * overwritten: then the CPU time up to the first sample says
-             * nothing about its weight. */
+            /* With --on-full=ring, records between START and the first sample
+             * may be overwritten: then the CPU time between these two does not
+             * give the weight of the sample. */
             m->begun = !m->in->lost[IPS_LOST_OVERWRITTEN];
         } else if (type == IPS_REC_SAMPLE) {
             rc = add_sample_record(m, data, len, t);
@@ -419,11 +424,10 @@ static int add_profile_records_of_stream(struct procs_builder *m)
 static void compute_unsampled_time(const struct procs_builder *m)
 {
     const struct ips_procs *p = m->p;
-    /* longest sampling period of a thread; also used for threads without
-     * samples */
+    /* longest mean sampling period of a thread, in ns; used for all threads */
     uint64_t period = 0;
-    /* whether the records say when timers started; those of older agents do not
-     */
+    /* true: the records say when the sampling timers started (those of older
+     * agents do not) */
     bool timers = false;
     for (uint32_t i = 0; i < p->thread_count; i++) {
         const struct ips_thread_cost *t = &p->threads[i];

@@ -44,13 +44,13 @@ struct ips_stack {
 struct ips_sampled { /* samples of one thread in one call stack */
     uint32_t chain, stack;
     uint64_t ns, samples;
-    /* sum of the squared weights, ns^2; late samples count IPS_LATE_SQUARES
-     * times */
+    /* sum of the squared weights of the samples, in ns^2; the square of a late
+     * sample counts IPS_LATE_SQUARES times */
     double squares;
 };
-/* All late samples (IPS_REC_F_LATE) may find the program at the same place. So
- * the confidence interval is as wide as if there were only a quarter as many
- * late samples. */
+/* Late samples (IPS_REC_F_LATE) are not independent: all may find the program
+ * at the same place. So the confidence interval is as wide as if there were
+ * only a quarter as many late samples. */
 #define IPS_LATE_SQUARES 4.0
 struct ips_exact { /* calls of one thread to one procedure */
     uint32_t chain, code_location;
@@ -60,13 +60,16 @@ struct ips_exact { /* calls of one thread to one procedure */
     uint64_t counted_from_ns;
     bool timed; /* self_ns and total_ns were measured */
 };
-struct ips_thread_cost { /* costs of one thread; one row for each chain */
+/* CPU time of one thread; there is one row for each chain */
+struct ips_thread_cost {
     uint64_t samples, sampled_ns, unsampled_ns;
-    uint64_t asked_ns; /* sum of the sampling periods that were requested */
+    /* sum over the samples of the sampling period that was requested, in ns */
+    uint64_t asked_ns;
     /* all CPU of the thread, including time spent spinning */
     uint64_t cpu_ns;
-    uint64_t timed_ns; /* CPU of the thread while its timers existed */
-    bool timers;       /* a record says when the thread's timers started */
+    /* CPU time of the thread while its sampling timers existed */
+    uint64_t timed_ns;
+    bool timers; /* a record says when the thread's timers started */
     bool exact;
 };
 
@@ -82,13 +85,15 @@ struct ips_procs {
     uint32_t exact_count, exact_capacity;
     struct ips_thread_cost *threads;
     uint32_t thread_count;
-    struct slave_arcs arcs; /* the costs above, assigned to arcs of the graph */
-    /* true: these are the costs of a window only, but cpu_ns of `threads`
-     * covers the whole run */
+    /* the same CPU time, assigned to the arcs of the graph */
+    struct slave_arcs arcs;
+    /* true: all this is the CPU time of a window only, except cpu_ns of
+     * `threads`, which covers the whole run */
     bool of_window;
 };
 
-/* Makes the costs; `b` is the graph built from `in`. O(records). */
+/* Makes the CPU time by code of the run whose records are `in`; `b` is the
+ * graph built from `in`. O(records). */
 int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
                    struct ips_procs *out, struct ips_err *err) IPS_MUST_USE;
 void ips_procs_release(struct ips_procs *p);

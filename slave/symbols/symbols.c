@@ -14,8 +14,8 @@
 #include "slave/drain/drain.h"
 #include "slave/store/store.h"
 
-/* After this many seconds slave_symbols_fill_names reads no further files; the
- * code in them stays without names. */
+/* After this many seconds slave_symbols_fill_names() does not begin to read
+ * another file; the code in the files left stays without names. */
 #define FILL_MAX_S 60
 /* If reading a file reached a limit, the file is not tried again for
  * LIMIT_AGAIN_S. Another failure (file missing, I/O error) may be temporary and
@@ -68,7 +68,7 @@ bool slave_symbol_parse_frame(const char **at, struct slave_symbol_frame *f)
 
 /* ---- locations of one module ---- */
 
-struct batch { /* code locations of one module that have no name yet */
+struct batch { /* the code locations of one module that have no name yet */
     uint32_t *location;
     uint64_t *address;
     struct slave_symbol *symbol;
@@ -84,10 +84,10 @@ static void batch_release(struct batch *b)
     free(b->symbol);
 }
 
-/* Makes the key of a module in the database: its build id; without one, run and
- * path, which are valid for this run only. Root's slave prefixes the user,
- * because names that one user's file gives for a build id must not be used for
- * others. */
+/* Makes the key under which the database stores a module's names: its build id;
+ * without one, run and path, which are valid for this run only. Root's slave
+ * prefixes the user, because names that one user's file gives for a build id
+ * must not be used for others. */
 static void make_module_key(const struct ips_code_module *m, const char *run,
                             char *out, size_t room)
 {
@@ -106,7 +106,9 @@ static void make_module_key(const struct ips_code_module *m, const char *run,
 struct slave_symbol_failure {
     char *key;      /* the module's key and its path */
     time_t retry_s; /* the file is not tried again before this time */
-    uint64_t why;   /* hash of the last error message */
+    /* hash of the last error message, so that the same one is not logged
+     * again */
+    uint64_t why;
 };
 
 void slave_symbol_failures_release(struct slave_symbol_failures *f)
@@ -126,7 +128,8 @@ find_failure(const struct slave_symbol_failures *f, const char *key)
     return NULL;
 }
 
-/* Adds an entry for a failure. NULL: out of memory. */
+/* Adds an entry for a file that could not be read. Returns NULL if out of
+ * memory. */
 static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
                                                 const char *key)
 {
@@ -180,9 +183,9 @@ static void log_and_remember_failure(struct slave_symbol_failures *f,
     old->retry_s = time(NULL) + wait_s;
 }
 
-/* In root's slave, returns the account of the time spent on the files of user
- * `uid` in this hour; begins it if needed. Returns NULL for root's own files,
- * and in the slave of any other user. */
+/* Returns the record of the time that root's slave has spent on the files of
+ * user `uid` in this hour; begins a new one if needed. Returns NULL for root's
+ * own files, and if this slave is not root's. */
 static struct slave_symbol_user *
 find_or_begin_time_account(struct slave_symbol_failures *f, uint32_t uid)
 {
@@ -325,7 +328,8 @@ static char *make_unnamed_symbol(const struct ips_code_module *m,
                                  uint64_t address)
 {
     char *text = NULL;
-    if (m && m->recording) /* one row for all of the agent's code */
+    /* all of the agent's code gets one name, so tables have one row for it */
+    if (m && m->recording)
         return strdup(IPS_RECORDING "\t\t0\t\t0\n");
     int n = m ? asprintf(&text, "%.512s+0x%" PRIx64 "\t\t0\t\t0\n",
                          ips_code_path_base_name(m->path), address)

@@ -42,8 +42,8 @@ struct slave_symbol_ask {
     size_t build_id_bytes; /* 0: no build id; then the file's age is checked */
     /* user with whose rights root's helper reads the file */
     uint32_t uid;
-    /* if there is no build id, a file modified after this time is not the one
-     * that was mapped; 0: do not check */
+    /* without a build id: a file modified after this time (ns since 1970) is
+     * not the one that was mapped; 0: do not check */
     uint64_t not_after_real_ns;
     const char *debug_root;
     const uint64_t *addresses; /* addresses in the file's symbol table */
@@ -55,11 +55,12 @@ enum slave_symbol_grade {
     SLAVE_SYMBOL_TABLE = 1,
     SLAVE_SYMBOL_DEBUG = 2, /* the name is from debug information */
 };
-/* Calls `put` for each address about which something is known, at most twice an
- * address; the second text is better. IPS_E_NOT_FOUND: no such file, or not the
- * one that was mapped; IPS_E_REFUSED: no permission to read it, or not a
- * regular file; IPS_E_LIMIT: too large. Returns 0 with `err` set to
- * IPS_E_INCOMPLETE if its debug file is too large to be read. */
+/* Reads the ELF file and calls `put` for each address about which something is
+ * known: at most twice for an address, and the second text is the better one.
+ * IPS_E_NOT_FOUND: no such file, or not the one that was mapped; IPS_E_REFUSED:
+ * no permission to read it, or not a regular file; IPS_E_LIMIT: too large.
+ * Returns 0 with `err` set to IPS_E_INCOMPLETE if its debug file is too large
+ * to be read. */
 int slave_symbols_read_elf_file(const struct slave_symbol_ask *ask,
                                 void (*put)(void *arg, size_t index,
                                             const char *text,
@@ -76,9 +77,9 @@ struct slave_symbol {
     char *text; /* lines of the symbol; NULL: unknown */
     enum slave_symbol_grade grade;
 };
-/* Asks the helper for the names of ask->addresses. Fills out[ask->count], which
- * must be zeroed. `helper` is the program to run. If the helper fails, the
- * addresses it had not answered stay empty; that is no error, and `why` (zeroed
+/* Runs the program `helper` to get the names of ask->addresses. Fills
+ * out[ask->count], which must be zeroed. If the helper fails, the addresses
+ * that it had not answered stay empty; that is no error, and `why` (zeroed
  * before) says what happened (IPS_E_LIMIT: it reached a limit). */
 int slave_symbols_ask_helper(const char *helper,
                              const struct slave_symbol_ask *ask,
@@ -116,7 +117,7 @@ struct slave_symbol_source {
     /* files that could not be read; NULL: remember none */
     struct slave_symbol_failures *failures;
     const char *run;
-    /* start time of the run, on both clocks */
+    /* start time of the run, on CLOCK_MONOTONIC_RAW and on CLOCK_REALTIME */
     uint64_t created_raw_ns, created_real_ns;
 };
 /* Finds names for the code locations that have none yet; may be called again

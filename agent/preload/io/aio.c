@@ -14,12 +14,12 @@
 #include "agent/preload/sample/sample.h"
 
 /* The channels of reads that were started and whose result the program has not
- * fetched yet. A read may use one of PROBES slots. If all of them are taken,
- * the new read replaces another one, which then leaves no record and counts as
- * lost. */
+ * fetched yet: a hash table. A read may use one of PROBES slots. If all of them
+ * are taken, the new read replaces another one, which then leaves no record and
+ * counts as lost. */
 #define REQUESTS 1024u
 #define PROBES 8u
-#define BEING_FILLED 1u /* not the address of an aiocb */
+#define BEING_FILLED 1u /* value of `at` while a thread fills the slot */
 static struct request {
     _Atomic uint64_t at;   /* address of the aiocb; 0: the slot is free */
     _Atomic uint64_t chan; /* channel id | generation of the process << 32 */
@@ -156,7 +156,7 @@ static void record_read(const struct aiocb *a, ssize_t r,
                       0);
 }
 
-/* --- beginning and ending requests ---------------------------------------- */
+/* --- starting requests and fetching results ------------------------------- */
 
 IPS_EXPORT int aio_read(struct aiocb *a)
 {
@@ -199,7 +199,7 @@ IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
                                   : REAL(aio_return)(plain);
 }
 
-/* --- waiting -------------------------------------------------------------- */
+/* --- waiting for requests ------------------------------------------------- */
 
 /* Returns why a poll of the request's descriptor would have returned (enum
  * ips_ready_why). */
@@ -274,7 +274,8 @@ static int call_lio_listio_and_record(lio_listio_fn *real, int mode,
     IPS_WAIT_MARK;
     struct ips_moment call = ips_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
-    /* not repeated after a sampling signal: that would start them again */
+    /* not repeated after a sampling signal: that would start all requests again
+     */
     int r = real(mode, list, n, event);
     int saved = errno;
     bool done = r == 0 || saved == EIO;

@@ -146,7 +146,7 @@ struct unix_diag_query {
         struct nlmsghdr head;
         char bytes[512];
     } answer;
-    uint64_t cpu_ns; /* what the query took */
+    uint64_t cpu_ns; /* CPU time of the query */
 };
 
 /* Sends the query of `arg` (struct unix_diag_query) to the kernel's socket
@@ -196,16 +196,16 @@ static uint64_t parse_unix_peer_inode(const struct unix_diag_query *d, long got)
     return 0;
 }
 
-/* Time that this image has spent in query_unix_peer_inode(), in stamps. The
+/* CPU time that this image has spent in query_unix_peer_inode(), in stamps. The
  * kernel looks at every Unix socket of the machine until it finds the inode, so
  * one query takes 50 us or, where there are thousands of sockets, milliseconds.
  */
 static _Atomic uint64_t diagnosed;
-static _Atomic uint64_t diagnosed_by; /* stamp of that image */
+static _Atomic uint64_t diagnosed_by; /* the image_stamp of that image */
 
-/* Whether the image may spend more time on queries: they may take a 32nd of its
- * time, and QUERY_FREE_MS. Without an answer the slave joins connections of one
- * name and pid in their order. */
+/* Whether this image may spend more time on queries: at most a 32nd of its
+ * elapsed time plus QUERY_FREE_MS. Without an answer the slave joins
+ * connections of one name and pid in their order. */
 #define QUERY_FREE_MS 2u
 #define QUERY_PART 32u
 static bool has_time_for_query(uint64_t now)
@@ -448,8 +448,8 @@ bool ips_read_fdinfo_number(int fd, const char *key, uint64_t *value)
 }
 
 /* Identifies a descriptor that has no file type (eventfd and the like) by its
- * name in /proc/self/fd. Since Linux 6.9 a pidfd has a file type and looks like
- * a regular file (looks_like_pidfd). */
+ * name in /proc/self/fd. Since Linux 6.9 a pidfd has the type of a regular file
+ * (looks_like_pidfd). */
 static uint64_t identify_anonymous_fd(int fd, uint64_t seen, mode_t type)
 {
     static const struct {
@@ -486,8 +486,8 @@ static uint64_t identify_anonymous_fd(int fd, uint64_t seen, mode_t type)
         fd, seen, S_ISREG(type) ? IPS_FD_FILE : IPS_FD_NONE, 0, 0);
 }
 
-/* Whether the descriptor may be a pidfd. Hardly any regular file looks like
- * one. */
+/* Whether a descriptor with this status may be a pidfd. Hardly any regular file
+ * looks like one. */
 static bool looks_like_pidfd(const struct stat *st)
 {
     return (st->st_mode & (S_IFMT | 07777)) == (S_IFREG | 0700) &&
@@ -623,7 +623,8 @@ void ips_chan_record_close_and_clear(int fd, uint64_t site)
     ips_fd_clear(fd);
 }
 
-/* The rest of a payload that is being hashed: from byte `at` of `iov[0]` on. */
+/* The rest of a datagram payload that is being hashed: from byte `at` of
+ * `iov[0]` on. */
 struct payload {
     const struct iovec *iov;
     size_t iovcnt, at;

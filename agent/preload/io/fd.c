@@ -27,7 +27,7 @@ static void identify_new_fd(int fd, const struct ips_chan_hint *hint)
     ips_chan_identify(fd, ips_fd_get(fd), hint);
 }
 
-/* --- closing -------------------------------------------------------------- */
+/* --- closing descriptors -------------------------------------------------- */
 
 /* True once the program has set SO_LINGER on any socket. The close of such a
  * socket waits until the other end has received all data. No other close waits.
@@ -120,8 +120,7 @@ IPS_EXPORT int shutdown(int fd, int how)
     return ips_shutdown_at(fd, how, IPS_SITE);
 }
 
-/* --- examining
- * -------------------------------------------------------------- */
+/* --- examining descriptors (fstat) ---------------------------------------- */
 
 /* Most programs call fstat after opening a file. Its result contains the type
  * of the descriptor, so the first read, or the close, need not ask the kernel
@@ -130,8 +129,8 @@ IPS_EXPORT int fstat(int fd, struct stat *st)
 {
     if (!ips_wrap_must_record())
         return REAL(fstat)(fd, st);
-    uint64_t word =
-        ips_fd_get(fd); /* read before fstat: see ips_fd_store_if_unchanged */
+    /* read before fstat, so that a change of `fd` in between is noticed */
+    uint64_t word = ips_fd_get(fd);
     int r = REAL(fstat)(fd, st);
     if (r == 0 && S_ISREG(st->st_mode) && ips_fd_must_be_identified(word) &&
         ips_fd_has_chunk(fd)) {
@@ -146,7 +145,7 @@ _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "fstat64");
 int fstat64(int, struct stat64 *)
     __attribute__((visibility("default"), alias("fstat")));
 
-/* --- copying -------------------------------------------------------------- */
+/* --- copying descriptors -------------------------------------------------- */
 
 /* Notes that `made`, if it is not negative, is now a copy of `fd`. Returns
  * `made`. */
@@ -247,7 +246,7 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
     return call_fcntl_and_record(REAL(fcntl64), fd, command, arg, IPS_SITE);
 }
 
-/* --- making --------------------------------------------------------------- */
+/* --- creating descriptors ------------------------------------------------- */
 
 static int identify_pipe_ends(int r, const int *fds)
 {
@@ -339,11 +338,11 @@ IPS_EXPORT int login_tty(int fd)
     return REAL(login_tty)(fd);
 }
 
-/* --- connecting ----------------------------------------------------------- */
+/* --- connecting and accepting --------------------------------------------- */
 
-/* Records that the socket now listens: writes a RELEASE record for its address.
- * Threads that repeated a connect to this address until it succeeded waited for
- * this call. */
+/* Records that the socket `fd` now listens: writes a RELEASE record for its
+ * address. Threads that repeated a connect to this address until it succeeded
+ * waited for this call. */
 static void record_listen(int fd, struct ips_moment call, uint64_t site)
 {
     struct ips_listen_name_of_socket at;
@@ -469,8 +468,8 @@ int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
     return r;
 }
 
-/* The call is a connect and a send. If it sent bytes, the connect is recorded
- * with length 0, and the send with all of the time. */
+/* Such a call is a connect and a send. If it sent bytes, the connect is
+ * recorded with duration 0, and the send with all of the time. */
 void ips_record_fastopen_send(int fd, ssize_t r, const struct sockaddr *to,
                               socklen_t len, struct ips_moment call,
                               uint64_t site)

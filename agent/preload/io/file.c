@@ -40,7 +40,7 @@
 
 static IPS_TLS struct anchor {
     uint64_t t, cpu;
-    long switches; /* how often the thread has given up the CPU so far */
+    long switches; /* voluntary context switches of the thread */
 } anchor;
 
 static bool get_thread_rusage(struct rusage *ru)
@@ -53,9 +53,10 @@ static uint64_t ns_to_coarse_stamps(uint64_t ns)
     return ips_wrap_blocked * (ns / 2000);
 }
 
-/* Sets the anchor at the start of a call. Page faults up to now happened before
- * the call and are recorded now, unless a signal handler makes this call within
- * another one. `depth`: the value of open_depth if no handler does. */
+/* Sets the anchor (readings of CPU time and context switches) at the start of a
+ * call. Page faults up to now happened before the call and are recorded now,
+ * unless a signal handler makes this call within another one. `depth`: the
+ * value of open_depth if no handler does. */
 static __attribute__((noinline)) void set_cpu_reading_anchor(uint32_t depth)
 {
     IPS_APART;
@@ -72,7 +73,7 @@ struct ips_moment ips_file_call_begin(bool exact)
 {
     uint64_t t = ips_core_stamp_now();
     if (exact || unlikely(t - anchor.t > ns_to_coarse_stamps(ANCHOR_NS))) {
-        /* an exact call is not in the list of open calls */
+        /* fsync and the like are not in the list of open calls */
         set_cpu_reading_anchor(exact ? 0 : 1);
         t = ips_core_stamp_now();
     }
@@ -88,8 +89,8 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
     struct rusage ru;
     if (!get_thread_rusage(&ru))
         return;
-    ips_page_faults_set_counts(
-        &ru); /* page faults within the call are part of it */
+    /* page faults within the call need no record: its wait contains them */
+    ips_page_faults_set_counts(&ru);
     bool gave_up = ru.ru_nvcsw != anchor.switches;
     anchor = (struct anchor){ips_core_stamp_now(), ret.cpu, ru.ru_nvcsw};
     /* If CPU time went backwards, the anchor is from before a fork, so it
@@ -104,8 +105,9 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
                       result < 0 ? err : 0, ips_site_resolve(site), 0);
 }
 
-/* Takes a sample if one is due. The CPU time in `call` is only an estimate: it
- * is first raised to the least value that is possible. */
+/* Takes a sample if one is due at the return of a file call. The CPU time in
+ * `call` is only an estimate: it is first raised to the least value that is
+ * possible. */
 static __attribute__((noinline, cold)) void
 take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
 {
@@ -135,11 +137,10 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
     errno = saved;
 }
 
-/* --- calls on files only
- * ------------------------------------------------------ */
+/* --- calls on files only -------------------------------------------------- */
 
-/* Starts the record of a call on a file. False: `fd` is not a file, so pread
- * and the like will fail. */
+/* Starts the record of a pread or similar call. False: `fd` is not a file, so
+ * the call will fail. */
 static inline bool begin_file_call(struct ips_io *io, int fd, uint64_t site)
 {
     return ips_io_begin(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;
@@ -227,8 +228,9 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
     return ips_copy_file_range_at(from, from_at, to, to_at, n, flags, IPS_SITE);
 }
 
-/* Body of a wrapper of a call that exists to wait for the disk: sets the
- * thread's anchor anew before the call. */
+/* Body of a wrapper of a call that exists to wait for the disk (fsync): takes
+ * the thread's readings of CPU time and context switches anew before the call.
+ */
 #define TO_DISK(type, place, real_call)                                        \
     do {                                                                       \
         if (!ips_wrap_must_record())                                           \
@@ -350,8 +352,8 @@ static void write_file_lock_release(enum ips_sync kind, int fd,
         ips_record_release(kind, &thing, call, 1, site);
 }
 
-/* Stores in the descriptor's word whether this process holds a lock that the
- * close of `fd` releases. */
+/* Stores in the descriptor's table word whether this process holds a lock that
+ * the close of `fd` releases. */
 static void set_file_lock_flag(enum ips_sync kind, int fd, bool held)
 {
     uint64_t bit =
@@ -384,10 +386,10 @@ void ips_record_file_locks_at_exit(void)
             ips_record_file_lock_release(fd);
 }
 
-/* Whether a request for a lock that returned `r` failed because the lock is
- * held. Wrappers first make each request without waiting. So they know whether
- * it waited, and need not guess that from the clock. (If one lock is converted
- * into another, the old one is released first either way.) */
+/* Whether a request for a file lock that returned `r` failed because the lock
+ * is held. Wrappers first make each request without waiting. So they know
+ * whether it waited, and need not guess that from the clock. (If one lock is
+ * converted into another, the old one is released first either way.) */
 static bool failed_because_locked(int r)
 {
     return r < 0 && (errno == EAGAIN || errno == EACCES);
@@ -489,8 +491,8 @@ static struct range range_of_fcntl_lock(int fd, const struct flock *lock)
     return (struct range){(uint64_t)start, (uint64_t)length};
 }
 
-/* Reads the caller's structure only after the kernel has read it, because the
- * address may be invalid. */
+/* Reads the struct flock at `arg` only after the kernel has read it, because
+ * the address may be invalid. */
 int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
                                    int command, void *arg, uint64_t site)
 {
@@ -576,9 +578,9 @@ bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
 
 /* --- pseudo terminals ----------------------------------------------------- */
 
-/* Names one direction of a pseudo terminal: the data that the side of `io`
- * writes or, with `reads`, that the other side writes. False: no process of the
- * run can have the other side. */
+/* Fills in the name that records have for one direction of a pseudo terminal:
+ * the data that the side of `io` writes or, with `reads`, that the other side
+ * writes. False: no process of the run can have the other side. */
 static bool fill_pty_direction_sync_object(const struct ips_io *io, bool reads,
                                            struct ips_sync_object *thing)
 {

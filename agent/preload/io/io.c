@@ -16,7 +16,8 @@
 #include <sys/eventfd.h>
 #include <sys/sendfile.h>
 
-/* Flags of receives that consume nothing, or not in the order of the stream. */
+/* Flags of receives that do not consume the stream's bytes in their order:
+ * peeks, urgent data, error messages. */
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 
 /* Receives on a datagram socket for a caller that did not ask for the sender.
@@ -113,7 +114,8 @@ IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
 }
 ssize_t __write(int, const void *, size_t) IPS_ALIAS(write);
 
-/* Returns the number of buffers to look at: 0 if the kernel refuses `count`. */
+/* Returns the number of buffers in an iovec that may be read: 0 if the kernel
+ * refuses `count`. */
 static size_t valid_iov_count(long count)
 {
     return count < 0 || count > 1024 ? 0 : (size_t)count;
@@ -369,7 +371,7 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
     return recvfrom(fd, buf, n, flags, from, len);
 }
 
-/* --- from descriptor to descriptor ---------------------------------------- */
+/* --- transfers from descriptor to descriptor ------------------------------ */
 
 /* Records bytes that one call received from one descriptor and sent to another.
  * `asked`: the number of bytes asked for. An error is recorded for the reading
@@ -393,7 +395,7 @@ ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site)
 {
     IPS_IO(in);
     IPS_IO(out);
-    /* A descriptor that is read at a position is not a channel. */
+    /* With an offset (`at`), `from` is a file and not a channel. */
     bool has_in = !at && ips_io_begin(&in, IPS_REC_RECV, from, site);
     bool has_out = ips_io_begin(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(sendfile)(to, from, at, n);
@@ -437,8 +439,9 @@ static bool is_pipe_empty(int pipe)
            bytes == 0;
 }
 
-/* A tee whose source was empty returned `r`. If it waited, records the wait as
- * a poll of the source, after which the send begins. */
+/* Records that a tee whose source pipe `from` was empty returned `r`. If it
+ * waited, records the wait as a poll of the source, after which the send
+ * begins. */
 static void record_tee_wait(struct ips_io *out, int from, ssize_t r)
 {
     int saved = errno;
@@ -452,7 +455,8 @@ static void record_tee_wait(struct ips_io *out, int from, ssize_t r)
     errno = saved;
 }
 
-/* tee leaves the bytes in the source pipe, so only a send is recorded. */
+/* tee copies bytes and leaves them in the source pipe, so only a send is
+ * recorded. */
 ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site)
 {
     IPS_IO(out);

@@ -10,10 +10,12 @@
 #define UDP_GRO 104
 #endif
 
-/* Flags of receives that consume nothing, or not in the stream's order. */
+/* Flags of receives that do not consume the stream's bytes in their order:
+ * peeks, urgent data, error messages. */
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 #define COPIES                                                                 \
-    64u /* most messages of a recvmmsg whose headers we copy to ask senders */
+    64u /* most messages of a recvmmsg whose headers are copied to ask for     \
+           senders */
 
 static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
 
@@ -22,9 +24,9 @@ static size_t valid_msg_iov_count(const struct msghdr *m)
     return m->msg_iovlen > 1024 ? 0 : m->msg_iovlen;
 }
 
-/* Clears the table's words of the descriptors that arrived in the message `m`
- * (SCM_RIGHTS): the words describe earlier descriptors with the same numbers.
- */
+/* Clears the words in our descriptor table of the descriptors that arrived in
+ * the message `m` (SCM_RIGHTS): the words describe earlier descriptors with the
+ * same numbers. */
 static void clear_received_descriptors(struct msghdr *m)
 {
     if (!m->msg_control || m->msg_controllen < sizeof(struct cmsghdr))
@@ -58,7 +60,8 @@ ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
-    if (r < 0) /* perhaps because `m` is invalid, so `m` is not read */
+    if (r < 0) /* the call may have failed because `m` is invalid, so `m` is not
+                  read */
         return ips_io_record_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (io.klass == IPS_FD_DGRAM && m->msg_control)
         io.segment = ips_segment_bytes_in_control(m, UDP_SEGMENT);
@@ -131,8 +134,8 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
     if (flags & NOT_DATA) {
         ssize_t r = REAL(recvmsg)(fd, m, flags);
         if (r >= 0)
-            clear_received_descriptors(
-                m); /* a peek receives descriptors, too */
+            /* a peek receives descriptors, too */
+            clear_received_descriptors(m);
         if ((flags & NOT_DATA) == MSG_OOB && r > 0)
             return ips_io_record_received(&io, IPS_OP_DATA, r, NULL, 0, NULL,
                                           0);
@@ -198,8 +201,9 @@ IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
     return ips_sendmmsg_at(fd, v, n, flags, IPS_SITE);
 }
 
-/* Writes one RECV record for each of the `r` messages. `room[i]`: space for the
- * sender's address of message `i`; NULL: any length is valid. */
+/* Writes a RECV record for each of the `r` messages. `room[i]`: bytes of space
+ * that message `i` had for its sender's address; NULL: no message had too
+ * little. */
 static void record_received_messages(const struct ips_io *io, struct mmsghdr *v,
                                      const socklen_t *room, int r)
 {
@@ -222,14 +226,14 @@ static void record_received_messages(const struct ips_io *io, struct mmsghdr *v,
 
 struct ips_mmsg_copies {
     struct sockaddr_storage from[COPIES];
-    socklen_t capacity[COPIES]; /* of each name */
+    socklen_t capacity[COPIES]; /* bytes of space for each sender's address */
     struct mmsghdr copy[COPIES];
 };
 
-/* Returns the thread's space for copies of headers, which is mapped at first
- * use: a small stack has no room for it. Only the outermost call of the thread
- * may use it; a call in a signal handler, which may have interrupted another
- * one, does without. NULL: not available. */
+/* Returns the thread's memory for copies of headers, mapped at first use: a
+ * small stack has no space for it. Only the outermost call of the thread may
+ * use it; a call in a signal handler, which may have interrupted another one,
+ * does without. NULL: not available. */
 static struct ips_mmsg_copies *mmsg_copies(const struct ips_io *io)
 {
     struct ips_extra *extra = io->mark == 0 ? ips_extra_get_or_map() : NULL;

@@ -1,7 +1,7 @@
 /*
  * Wrappers of calls that open a file by its path. The open of one end of a FIFO
- * waits for the open of the other end. fopen makes its open inside the C
- * library, where no wrapper sees it.
+ * waits for the open of the other end. fopen opens its file inside the C
+ * library, where the wrapper of open does not see it, so it has its own.
  *
  * Each open of a FIFO is a RELEASE for threads that wait in the open of the
  * other end (`object` is that end's enum ips_chan_side), and an ACQUIRE if it
@@ -41,8 +41,8 @@ static void record_fifo_open(int fd, struct ips_moment call, uint64_t site)
 }
 
 /* Records an open that returned `fd`, and returns `fd`. `stream`: the C library
- * opened it for a stream, which uses it at once by internal calls, so the
- * kernel is asked now what it is. */
+ * opened it for a stdio stream, which uses it at once by internal calls, so the
+ * kernel is asked now what kind of file it is. */
 static int record_open(int fd, bool stream, struct ips_moment call,
                        uint64_t site)
 {

@@ -30,9 +30,10 @@
 #include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
-/* ---- names --------------------------------------------------------------- */
+/* ---- hashes of names ----------------------------------------------------- */
 
-/* Returns the length of the part of the path before its last component. */
+/* Returns the length of the path (of `len` bytes) without its last component.
+ */
 static size_t length_of_directory(const char *path, size_t len)
 {
     while (len > 1 && path[len - 1] == '/')
@@ -42,8 +43,8 @@ static size_t length_of_directory(const char *path, size_t len)
     return len;
 }
 
-/* Returns the object of kind WATCH for the last component of a path of `len`
- * bytes. */
+/* Returns the object that WATCH records have for the last component of a path
+ * of `len` bytes. */
 static struct ips_sync_object sync_object_of_watched_file(const char *path,
                                                           size_t len)
 {
@@ -54,7 +55,8 @@ static struct ips_sync_object sync_object_of_watched_file(const char *path,
     return (struct ips_sync_object){0, name | 1, 0};
 }
 
-/* Returns a hash of the directory that has the name `path`; 0: not known. */
+/* Returns a hash of device and inode of the directory that contains the last
+ * component of `path`; 0: not known. */
 static uint64_t directory_id_of_path(int at, const char *path)
 {
     char directory[256];
@@ -70,9 +72,10 @@ static uint64_t directory_id_of_path(int at, const char *path)
     return ips_fnv1a(IPS_FNV_SEED, id, sizeof(id)) | 1;
 }
 
-/* ---- tests --------------------------------------------------------------- */
+/* ---- tests whether a file exists ----------------------------------------- */
 
-/* Returns a hash of the arguments; by words, because every test needs it. */
+/* Returns a hash of `at` and `path`. It hashes 8 bytes at a time, because every
+ * test for a file needs it. */
 static uint64_t path_key(int at, const char *path)
 {
     size_t len = strlen(path), done = 0;
@@ -110,8 +113,7 @@ static void record_file_found_after_tests(int at, const char *path,
         ips_call_moment(), site);
 }
 
-/* Returns the process whose directory in /proc the path is or leads through; 0:
- * none. */
+/* Returns the pid if the path is /proc/PID or below it; else 0. */
 static pid_t process_of_path(const char *path)
 {
     static const char proc[] = "/proc/";
@@ -124,7 +126,8 @@ static pid_t process_of_path(const char *path)
     return pid <= INT32_MAX && (*path == '/' || !*path) ? (pid_t)pid : 0;
 }
 
-/* Records that the name `path` is free, if the thread has waited for that. */
+/* If the thread has waited for this: records that no file has the name `path`
+ * any more. */
 static void record_name_free_after_tests(int at, const char *path, uint64_t key,
                                          struct ips_moment call, uint64_t site)
 {
@@ -226,8 +229,9 @@ int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
 /* ---- watched directories ------------------------------------------------- */
 
-/* Records that a call made at `call` created or removed the file at `path`:
- * writes a RELEASE record of kind WATCH. */
+/* Records for threads that watch the directory (inotify) that a call made at
+ * `call` created or removed the file at `path`: writes a RELEASE record of kind
+ * WATCH. */
 static void record_name_change_for_watchers(int at, const char *path,
                                             enum ips_name_change change,
                                             struct ips_moment call,
@@ -298,7 +302,8 @@ static int record_file_placed(int at, const char *path, int r,
     return r;
 }
 
-/* The same of a call that fails if there is a file at `path` already. */
+/* Like record_file_placed, for a call that fails if there is a file at `path`
+ * already: notes such a failed try, or that earlier tries have ended. */
 static int record_file_created(int at, const char *path, int r,
                                struct ips_moment call, uint64_t site)
 {

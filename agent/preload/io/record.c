@@ -33,7 +33,7 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint64_t ready)
 {
-    /* any other call may use the CPU before it sleeps */
+    /* calls of any other kind may use the CPU before they sleep */
     bool waits = op == IPS_OP_POLL || op == IPS_OP_SELECT ||
                  op == IPS_OP_EPOLL || op == IPS_OP_SLEEP ||
                  op == IPS_OP_SIGWAIT;
@@ -60,8 +60,9 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
     }
 }
 
-/* Whether a call that failed with EAGAIN returned without waiting. (It may have
- * been preempted. It may have waited if a timeout is set on the socket.) */
+/* Whether a call that failed with EAGAIN returned without waiting, even if it
+ * took long. (It may have been preempted. On a blocking socket it may have
+ * waited for a timeout.) */
 bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
                                 const struct ips_moment *ret)
 {
@@ -69,8 +70,8 @@ bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
            ips_sys3(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
 }
 
-/* Returns the IPS_BEGUN value of a call on `io`: it shows what the call may
- * wait for. */
+/* Returns the value (IPS_BEGUN) that notes a call on `io` while it is in
+ * progress: it shows what the call may wait for. */
 static uint64_t describe_call_in_progress(const struct ips_io *io,
                                           enum ips_rec_type type)
 {
@@ -269,7 +270,8 @@ record_received_rare_case(const struct ips_io *io, enum ips_op op,
     int err = result < 0 ? errno : 0;
     if (result == 0 && are_all_buffers_empty(iov, iovcnt))
         return result;
-    if (result >= 0) /* must come before QUEUE and DGRAM are written */
+    if (result >= 0) /* before QUEUE and DGRAM, because writing a record
+                        discards the run */
         ips_spin_end_run(&ips_me, &io->call);
     if (io->klass == IPS_FD_DGRAM && result >= 0 && !io->not_last &&
         unlikely(ips_core_control()->receive_stamps) && !ips_sys_quiet &&

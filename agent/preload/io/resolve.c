@@ -26,8 +26,8 @@ IPS_EXPORT int getaddrinfo(const char *name, const char *service,
     RESOLVE(int, REAL(getaddrinfo)(name, service, hints, out), r ? -1 : 0);
 }
 
-/* Threads of the C library resolve the names; only a wait of the caller is
- * recorded. */
+/* Threads of the C library resolve the names; only time in which this call
+ * itself waits is recorded. */
 IPS_EXPORT int getaddrinfo_a(int mode, struct gaicb *list[], int n,
                              struct sigevent *event)
 {

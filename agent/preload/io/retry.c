@@ -22,8 +22,9 @@ static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
     return extra->naps + (kind >= IPS_RETRY_PATH ? extra->joins : 0);
 }
 
-/* Between two tries a thread sleeps at most so often; more sleeps are work by
- * the clock. Commands that a shell runs count as sleeps. */
+/* Most sleeps between two tries of one series: a thread that sleeps more often
+ * in between does other, periodic work. Each command that a shell runs counts
+ * as a sleep. */
 #define NAPS_OF_TRY 16u
 
 static struct ips_retry_series *
@@ -36,7 +37,8 @@ find_series(struct ips_extra *extra, enum ips_retry_kind kind, uint64_t key)
     return NULL;
 }
 
-/* Sleeps are counted from the first failed try; earlier ones do not matter. */
+/* Notes a failed try in its series. Sleeps count from the first failed try on;
+ * earlier ones do not matter. */
 void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
                             const struct ips_moment *call)
 {
@@ -46,10 +48,12 @@ void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
     struct ips_retry_series *run = find_series(extra, kind, key);
     const uint32_t naps = count_sleeps_so_far(extra, kind);
     if (run && naps - run->naps > NAPS_OF_TRY)
-        run->count = 0; /* it did not wait all the time: a new series */
+        run->count = 0; /* too many sleeps: it did not wait all the time, so a
+                           new series starts */
     if (!run || !run->count) {
         uint32_t slot = extra->retry_next[kind] % IPS_RETRY_SERIES;
-        extra->retry_next[kind] = (uint8_t)(slot + 1); /* 0: none so far */
+        /* not 0, which means that there was no series so far */
+        extra->retry_next[kind] = (uint8_t)(slot + 1);
         run = run ? run : &extra->retry[kind][slot];
         run->key = key;
         run->first = call->t;
@@ -72,8 +76,8 @@ bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
         return false;
     *run = *found;
     found->count = 0;
-    /* A thread that finds a file or process, and later finds it gone, need not
-     * have waited for that: only who looked again after a sleep did. */
+    /* A thread that finds a file or process, and later finds it gone, has
+     * waited for that only if it tested again after a sleep. */
     const uint32_t naps = count_sleeps_so_far(extra, kind) - run->naps;
     return naps <= NAPS_OF_TRY &&
            (run->spaced > 0 || (kind < IPS_RETRY_GONE && naps > 0));

@@ -56,8 +56,8 @@ void ips_note_segment_options(int fd)
         note_udp_option(UDP_GRO);
 }
 
-/* Whether the close of a socket with this SO_LINGER waits until its data is
- * sent. */
+/* Whether the close of a socket with this value of SO_LINGER waits until its
+ * data is sent. */
 static bool does_linger_wait_at_close(const void *value, socklen_t len)
 {
     struct linger l = {0, 0};
@@ -112,7 +112,8 @@ uint32_t ips_segment_bytes_in_control(const struct msghdr *m, int type)
                 memcpy(&half, at + CMSG_LEN(0), sizeof(half));
                 value = half;
             }
-            /* 0: one datagram, whatever the socket's option is */
+            /* value 0: the call moved one datagram, whatever the socket's
+             * option is */
             return value > 0 ? (uint32_t)value : UINT32_MAX;
         }
         if (bytes >= left)

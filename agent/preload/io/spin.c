@@ -26,7 +26,8 @@
 
 __thread struct ips_spin ips_spin;
 
-/* Whether an attempt made at `call` continues the run. */
+/* Whether an attempt made at `call` continues the run of failed attempts. If
+ * so, updates the CPU time that later gaps may use. */
 static bool try_continue_run(const struct ips_moment *call)
 {
     struct ips_spin *spin = &ips_spin;

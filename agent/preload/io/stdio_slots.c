@@ -21,7 +21,8 @@ static close_slot *proc_close;
 static _Atomic(void *)
     proc_table; /* popen's jump table, once we replaced its slots */
 
-/* Calls the C library's function, as REAL does. */
+/* Calls a function of the C library; like REAL, stops the exact sampling timer
+ * before. */
 #define IN_LIBC(name)                                                          \
     (ips_sample_pause_timer((uint64_t)(uintptr_t)(name)), (name))
 
@@ -32,10 +33,10 @@ static struct popen_streams {
     uint64_t seq;
 } popened[POPENED] IPS_TABLE;
 
-/* Returns the program's call site; 0: not recorded. It is looked up before the
- * call only for a descriptor of class STREAM, each of whose calls leaves a
- * record, because the first lookup takes a third of the cost of a start. For
- * others returns IPS_SITE_LATER. */
+/* Returns the call site of the program's stdio call on `fd`; 0: not recorded.
+ * It is looked up before the call only for a descriptor of class STREAM, each
+ * of whose calls leaves a record, because the first lookup takes a third of the
+ * cost of a start. For others returns IPS_SITE_LATER. */
 static uint64_t call_site_behind_stdio(int fd)
 {
     if (!ips_wrap_must_record())
@@ -77,9 +78,10 @@ static ssize_t stdio_write_hook(FILE *f, const void *buf, ssize_t n)
     return r;
 }
 
-/* A stream without a buffer was never used, and its call site is not looked up.
- * Small programs close their standard streams at the end, used or not, and the
- * first lookup of a call site takes 30 us, a third of the cost of a start. */
+/* A stdio stream without a buffer was never used, and its call site is not
+ * looked up. Small programs close their standard streams at the end, used or
+ * not, and the first lookup of a call site takes 30 us, a third of the cost of
+ * a start. */
 static int stdio_close_hook(FILE *f)
 {
     if (ips_wrap_must_record())

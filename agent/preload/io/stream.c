@@ -3,8 +3,8 @@
 
 #include "agent/record/cpu_gone.h"
 
-/* Writes the record in full, which also sets a CPU baseline for the next short
- * records. */
+/* Writes the full record of a call, which also sets a CPU baseline for the next
+ * short records. */
 static inline __attribute__((always_inline)) ssize_t
 write_full_record(struct ips_thread *me, const struct ips_io *io,
                   enum ips_rec_type type, ssize_t result,
@@ -101,10 +101,10 @@ ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
     return result;
 }
 
-/* Records the first failed attempt in a row. A loop that receives until nothing
- * is left, and then waits, makes one such attempt in each iteration. Writes the
- * same as record_received_rare_case. False: it is not such an attempt, and
- * nothing was written. */
+/* Records a receive that failed with EAGAIN, the first of its run. A loop that
+ * receives until nothing is left, and then waits, makes one such attempt in
+ * each iteration. Writes the same as record_received_rare_case. False: it is
+ * not such an attempt, and nothing was written. */
 static inline __attribute__((always_inline)) bool
 record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
 {

@@ -120,8 +120,8 @@ ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
 ssize_t ips_stream_record_empty_receive(const struct ips_io *io, ssize_t result,
                                         const struct iovec *iov, size_t iovcnt);
 
-/* Declares `seldom_`, the struct ips_io for a rare case: that of a receive
- * itself, or a copy of that of a send (see above). */
+/* Declares `seldom_`, the struct ips_io that is passed to a rare case: a
+ * receive's own, or a copy of a send's, whose own must stay in registers. */
 #define IPS_DECLARE_RARE_CASE_IO(io, type)                                     \
     const struct ips_io copy_ = *(io);                                         \
     const struct ips_io *seldom_ = (type) == IPS_REC_RECV ? (io) : &copy_
@@ -149,12 +149,13 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
         IPS_DECLARE_RARE_CASE_IO(io, type);
         return ips_stream_record_in_full(seldom_, type, result, t);
     }
-    /* counted before the space is reserved (xadd): see
+    /* count the open record before the xadd that reserves its space: see
      * ips_segment_abandon_and_unmap */
     me->recs_open++;
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
-    /* A short record is valid only if no other CPU mark and no other baseline
-     * was set since the call started. */
+    /* A short record takes its CPU time from the baseline: it is valid only if
+     * no other CPU mark and no other baseline was set since the call started.
+     */
     if (unlikely(!ips_short_record_fits(me, at, bytes) ||
                  line->t != io->baseline_t || line->era != me->era)) {
         IPS_DECLARE_RARE_CASE_IO(io, type);

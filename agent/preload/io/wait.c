@@ -41,7 +41,8 @@ static inline uint64_t pack_ready_fd(int fd, uint32_t why)
         likely(known) ? (uint32_t)word : identify_ready_descriptor(fd), why);
 }
 
-/* poll's and epoll's events have the same bits. */
+/* Converts events of poll or epoll (the bits are the same) to bits of enum
+ * ips_ready_why. */
 static inline uint32_t ready_bits_of_events(uint32_t events)
 {
     _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT &&
@@ -77,9 +78,9 @@ static bool is_in_fd_set(const fd_set *set, unsigned fd)
     return set && (unsigned long)words[fd / bits] >> fd % bits & 1;
 }
 
-/* The kernel lowers n to the size of its table of descriptors, so the sets may
- * be shorter than `n`. Therefore nothing is read after the first descriptor
- * that is ready. */
+/* `n` may exceed the length of the sets, because the kernel lowers it to the
+ * size of its table of descriptors. Therefore nothing is read after the first
+ * descriptor that is ready. */
 static uint64_t pack_first_ready_of_select(int n, const fd_set *rd,
                                            const fd_set *wr, const fd_set *ex,
                                            int r)
@@ -164,7 +165,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     return r;
 }
 
-/* --- the calls ------------------------------------------------------------ */
+/* --- wrappers of the calls that wait -------------------------------------- */
 
 /* Body of a wrapper that waits: writes a BLOCK record if the call blocked or
  * returned more than 0. `real_call`: the real call; `ready`: an expression that
@@ -249,7 +250,8 @@ const struct timespec *ips_timeout_left(const struct timespec *asked,
 
 #define LEFT_MS ms = ips_timeout_left_ms(asked, &call)
 #define LEFT_TS ts = ips_timeout_left(asked, &call, &room)
-/* The kernel wrote the remaining time to *left: waits for that. */
+/* The kernel stored the remaining time in *left: the repeated call waits for
+ * that. */
 #define LEFT_REST (room = *left, ts = &room)
 
 IPS_EXPORT IPS_HOT int poll(struct pollfd *fds, nfds_t n, int ms)
@@ -349,9 +351,9 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
                                      r == 0 && is_zero_timeout(asked));
 }
 
-/* Makes a sleep() that continues after a sampling signal of ours. The remaining
- * time is computed from the clock, because sleep() returns whole seconds only.
- */
+/* Makes a sleep() that continues after a sampling signal of ours interrupted
+ * it. The remaining time is computed from the clock, because sleep() returns
+ * whole seconds only. */
 static unsigned sleep_through_samples(unsigned seconds)
 {
     const struct timespec asked = {(time_t)seconds, 0};
@@ -394,9 +396,9 @@ IPS_EXPORT int nanosleep(const struct timespec *ts, struct timespec *left)
 int __nanosleep(const struct timespec *, struct timespec *)
     IPS_ALIAS(nanosleep);
 
-/* Like WAIT, for calls that return `number`, an error number, or something that
- * stands for it, instead of -1 and errno; the record has -1 and the error
- * number. */
+/* Like WAIT, for calls that do not set errno. `number`: an expression for the
+ * error number that the result `r` means (0: success). The record has the
+ * result -1 and that number. */
 #define WAIT_NUMBER(op, real_call, number, again)                              \
     do {                                                                       \
         if (!ips_wrap_must_record())                                           \

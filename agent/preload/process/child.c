@@ -80,8 +80,8 @@ static void record_failed_wait(struct ips_moment call, pid_t child,
     errno = saved;
 }
 
-/* Whether the child stopped and the caller asked for stops. Stops that only a
- * debugger sees do not count. */
+/* Whether the child was stopped by a job control signal and the caller asked
+ * for stops. Stops by other signals do not count: only a debugger sees them. */
 static bool is_reported_stop(int status, int options)
 {
     int sig = WSTOPSIG(status);

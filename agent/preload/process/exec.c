@@ -18,7 +18,7 @@
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
 static const char var_names[VARS][13] = {
     "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
-/* our variables as "NAME=value", stored at our start; NULL: unknown */
+/* our IPS_ variables as "NAME=value", stored at our start; NULL: unknown */
 static char *var_texts[VARS];
 /* storage for copies of our variables, because programs overwrite their
  * environment */
@@ -42,7 +42,8 @@ struct texts_used {
     size_t short_, long_;
 };
 
-/* Stores "NAME=" and its value, and returns the copy. NULL: no space. */
+/* Copies `name` ("NAME=") and `value` into static storage, and returns the
+ * copy. NULL: no space. */
 static char *copy_variable_to_static_storage(struct texts_used *used,
                                              const char *name,
                                              const char *value)
@@ -80,8 +81,7 @@ void ips_env_init(void)
     library_name = library_name ? library_name + 1 : library;
 }
 
-/* --- a new image under a seccomp filter must not load us
- * ---------------------- */
+/* --- under a seccomp filter a new image must not load us ------------------ */
 
 static bool is_ld_preload_entry(const char *entry)
 {
@@ -228,7 +228,7 @@ void ips_env_free(struct ips_env *env)
         ips_sys_munmap((uint64_t)(uintptr_t)env->map, env->bytes);
 }
 
-/* --- records -------------------------------------------------------------- */
+/* --- UNSEEN and EXEC records ---------------------------------------------- */
 
 static void set_target_traced(struct ips_target *t)
 {
@@ -361,7 +361,7 @@ IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
          REAL(execveat)(dir, path, argv, env.envp, flags));
 }
 
-/* --- lists ---------------------------------------------------------------- */
+/* --- exec functions with an argument list --------------------------------- */
 
 /* Returns the number of arguments in `ap`, including the NULL that ends them.
  */

@@ -9,8 +9,8 @@
 #include "agent/preload/stdio_slots.h"
 #include "agent/record/sys.h"
 
-/* Facts about the parent that the child's stream needs. They are collected
- * before the fork. */
+/* Facts about the parent, collected before the fork, that the child writes at
+ * the start of its stream of records. */
 struct parent_identity {
     uint64_t seq, image;
     uint32_t ppid, ptid;
@@ -28,7 +28,8 @@ static void start_child_stream(const struct parent_identity *from)
     /* after a fork in a signal handler: the calls under way are the parent's */
     ips_me.open_depth = 0;
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
-    if (ips_me.extra) /* its tries so far were the parent's */
+    /* the series of failed tries are the parent's */
+    if (ips_me.extra)
         memset(ips_me.extra->retry, 0, sizeof(ips_me.extra->retry));
     ips_wrap_identify_standard_fds();
     ips_thread_store_own_tid();
@@ -37,11 +38,11 @@ static void start_child_stream(const struct parent_identity *from)
 }
 
 /* State of a fork that this thread makes. For forks inside the C library,
- * `extra->fork` of the thread has the rest. If `extra` cannot be allocated,
- * their FORK record is lost. */
+ * `extra->fork` of the thread (agent/record/extra.h) has the rest. If `extra`
+ * cannot be allocated, their FORK record is lost. */
 static IPS_TLS struct {
     bool wrapped; /* our wrapper of fork() records the parent's side */
-    /* `from` and extra->fork.call belong to the fork under way */
+    /* `from` and extra->fork.call are those of the fork in progress */
     bool prepared;
     struct parent_identity from;
 } forking;
@@ -118,8 +119,8 @@ IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
 IPS_EXPORT pid_t fork(void)
 {
     bool on = ips_wrap_must_record();
-    register_fork_handlers(); /* in a vfork child, too: a process that it forks
-                         is not a vfork child */
+    /* in a vfork child, too: a process that it forks is not a vfork child */
+    register_fork_handlers();
     if (!on)
         return REAL(fork)();
     struct ips_moment call = ips_call_moment();
@@ -444,7 +445,7 @@ static unsigned count_command_substitutions(const char *s)
         else if (*s == '`' && strchr(rest, '`'))
             n++, s = strchr(rest, '`');
         else if (*s == '$' && rest[0] == '(' && rest[1] == '(')
-            s += 2; /* arithmetic */
+            s += 2; /* $((: arithmetic, needs no shell */
         else if (*s == '$' && *rest == '(')
             n++, s = skip_command_substitution(rest + 1);
         if (!*s)
@@ -501,7 +502,7 @@ IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
     return r;
 }
 
-/* --- the C library's own forks -------------------------------------------- */
+/* --- calls in which the C library forks ----------------------------------- */
 
 /* Records the close of descriptors 0, 1 and 2 after the C library has replaced
  * them without calling our wrappers. */
@@ -518,8 +519,8 @@ static void record_standard_fds_closed(uint64_t site)
     errno = saved;
 }
 
-/* Stores the call site of a call that forks inside the C library; 0: that call
- * is over. */
+/* Stores the call site of a call in which the C library forks; 0: the call is
+ * over. */
 static void set_fork_site(uint64_t site)
 {
     struct ips_extra *extra =

@@ -18,8 +18,9 @@
 #include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
-/* Returns the stack pointer that the jump restores; frames below it are
- * abandoned. In jmp_buf the C library stores it scrambled, in a fixed way. */
+/* Returns the stack pointer that the jump restores; the calls whose frames are
+ * below it are abandoned. The C library stores it in jmp_buf mangled by the
+ * pointer guard. */
 static uint64_t jump_stack_pointer(const struct __jmp_buf_tag *env)
 {
 #if defined(__x86_64__)
@@ -54,9 +55,8 @@ static bool is_in_address_range(struct range r, uint64_t at)
     return at >= r.from && at < r.to;
 }
 
-/* Whether the abandoned call was only waiting: its result is unknown, but it
- * moved nothing. Of nested calls only the outermost has details
- * (ips_current_call). */
+/* Whether the abandoned call was only waiting, so that it certainly moved no
+ * bytes. */
 static bool was_only_waiting(const struct ips_open_call *open)
 {
     return open->recs & (IPS_OPEN_WAIT | IPS_OPEN_IDLE);
@@ -108,7 +108,7 @@ static void close_and_count_abandoned_calls(const struct __jmp_buf_tag *env)
         if (!left)
             break;
         if (ips_me.recs_open > (uint32_t)open->recs)
-            /* the reader counts the unfinished record as torn */
+            /* the call's record was begun: the reader counts it as torn */
             ips_me.recs_open = (uint32_t)open->recs;
         else if (!was_only_waiting(open))
             count++;

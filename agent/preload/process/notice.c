@@ -64,9 +64,9 @@ static uint64_t queue_of_signal(int sig)
     return number == SEVERAL ? 0 : number;
 }
 
-/* Returns the value of ips_pack_ready_events for the descriptor that caused a
- * SIGIO without F_SETSIG: the only descriptor with O_ASYNC, if it still has
- * that flag and is ready; else 0. */
+/* Returns ips_pack_ready_events of the descriptor that caused a SIGIO that does
+ * not name it (no F_SETSIG): the process's only descriptor with O_ASYNC, if it
+ * still has that flag and is ready; else 0. */
 static uint64_t poll_and_pack_ready_async_fd(void)
 {
     uint32_t async = atomic_load(&async_fd);

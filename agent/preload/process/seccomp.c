@@ -81,7 +81,7 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
             what == IPS_FORBIDS_CALLS
                 ? "seccomp filter: new channels, long runs, CPU time"
                 : "strict seccomp, or no time stamp counter: everything");
-    /* returning from the sampling signal is a system call, too */
+    /* no more sampling signals: a signal handler returns by a system call */
     ips_sample_stop_for_good();
     if (what == IPS_FORBIDS_ALL) {
         ips_core.wrap_state = IPS_WRAP_OFF;
@@ -92,8 +92,8 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
     return before;
 }
 
-/* A complete stop (IPS_FORBIDS_ALL) is not undone even if the call failed: the
- * program has shown that it wants no such calls. */
+/* Recording that was ended (IPS_FORBIDS_ALL) is not resumed even if the call
+ * failed: the program has shown that it wants to forbid such calls. */
 void ips_undo_prepare_for_forbidden_calls(enum ips_forbids what, bool before)
 {
     if (what != IPS_FORBIDS_CALLS || before)
@@ -104,8 +104,8 @@ void ips_undo_prepare_for_forbidden_calls(enum ips_forbids what, bool before)
         ips_core_set_syscalls_forbidden(false);
 }
 
-/* After chroot the files of the pool may be unreachable, so the one that is not
- * mapped yet is mapped before it. */
+/* After chroot the pool's files may be unreachable. So the run's control file
+ * with the shared counters, which may not be mapped yet, is mapped before. */
 IPS_EXPORT int chroot(const char *path)
 {
     if (ips_wrap_must_record() && !ips_me.in_vfork)

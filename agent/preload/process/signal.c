@@ -33,7 +33,7 @@
 
 typedef void handler_fn(int, siginfo_t *, void *);
 
-/* --- stubs ---------------------------------------------------------------- */
+/* --- stubs for signal handlers -------------------------------------------- */
 
 #define STUBS 128u
 /* The key of each stub: handler << 1 | plain, where plain is 1 if the program
@@ -199,8 +199,8 @@ static void note_resethand_flags(int sig, const struct sigaction *act)
         atomic_fetch_or(&plain_resets, bit);
 }
 
-/* Translates *old, the action that the kernel had, to the one that the program
- * had set. */
+/* Translates *old, the action that the kernel returned, to the action that the
+ * program had set. */
 static void translate_old_action(int sig, struct sigaction *old)
 {
     uint64_t key = find_stub_key(old->sa_sigaction);
@@ -262,9 +262,9 @@ static bool must_wrap_handler(int sig, __sighandler_t handler)
            is_handler_function((const void *)(uintptr_t)handler);
 }
 
-/* Sets a handler for signal, sysv_signal and sigset, which cannot ask for
- * siginfo. Uses sigaction, as libc does. Returns the old handler, or SIG_ERR.
- */
+/* Sets a handler on behalf of signal, sysv_signal or sigset, which cannot ask
+ * for siginfo. Uses sigaction, as libc does. Returns the old handler, or
+ * SIG_ERR. */
 static __sighandler_t set_handler_by_sigaction(int sig, __sighandler_t handler,
                                                int flags, bool masked)
 {
@@ -328,7 +328,7 @@ IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
     return sigismember(&old, sig) ? SIG_HOLD : r;
 }
 
-/* --- records -------------------------------------------------------------- */
+/* --- KILL and SIGNAL records ---------------------------------------------- */
 
 static void record_signal(enum ips_rec_type type, enum ips_signal_how how,
                           int sig, int code, int32_t pid, int32_t tid,
@@ -354,7 +354,8 @@ static void record_signal(enum ips_rec_type type, enum ips_signal_how how,
         ips_module_record_once(site);
 }
 
-/* Whether si_pid (and for some codes si_value) is valid. */
+/* Whether the si_pid of a signal with this si_code is its sender, or the child
+ * of a SIGCHLD. */
 static bool has_valid_sender_pid(int sig, int code)
 {
     return code == SI_USER || code == SI_TKILL || code == SI_QUEUE ||
@@ -381,9 +382,10 @@ static void record_signal_sent(enum ips_signal_how how, int sig, int32_t pid,
     record_signal(IPS_REC_KILL, how, sig, 0, pid, tid, value, at, site);
 }
 
-/* --- sending -------------------------------------------------------------- */
+/* --- calls that send signals ---------------------------------------------- */
 
-/* Calls kill(pid, 0), which only tests whether the process exists. */
+/* Calls kill(pid, 0), which only tests whether the process exists, and notes
+ * the result. */
 static int test_process_and_note(pid_t pid, uint64_t site)
 {
     struct ips_moment call = ips_call_moment();
@@ -448,8 +450,8 @@ IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
     return ips_wrap_must_record(), REAL(pthread_kill)(thread, sig);
 }
 
-/* Unlike the new version, the old one returns ESRCH for a thread that has
- * ended. */
+/* Unlike the new version of pthread_kill, the old one returns ESRCH for a
+ * thread that has ended. */
 IPS_OLD(int, pthread_kill, (pthread_t thread, int sig), (thread, sig),
         record_signal_sent_to_thread(thread, sig, IPS_SITE))
 
@@ -489,7 +491,7 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
     return REAL(pidfd_send_signal)(fd, sig, info, flags);
 }
 
-/* --- by system call ------------------------------------------------------- */
+/* --- signal calls made by syscall() --------------------------------------- */
 
 /* Replaces our stub by the program's handler in `old`, the old action that a
  * raw system call returned. The kernel's structure starts with handler and
@@ -510,8 +512,8 @@ static void replace_stub_in_old_kernel_action(void *old)
     memcpy(old, &act, sizeof(act));
 }
 
-/* Follows no pointer of the caller, except to the old action that the kernel
- * just wrote. */
+/* Reads no memory of the caller, except the old action that the kernel just
+ * wrote. */
 bool ips_handle_signal_syscall(long *r, long n, const long args[6],
                                uint64_t site)
 {

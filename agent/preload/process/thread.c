@@ -10,7 +10,7 @@
 #include "agent/preload/sample/sample.h"
 #include "agent/record/sys.h"
 
-/* --- arguments on their way to the new thread ----------------------------- */
+/* --- passing arguments to a new thread ------------------------------------ */
 
 struct start {
     _Atomic uint32_t claimed;
@@ -23,7 +23,7 @@ struct start {
     void *arg;
     uint64_t stack; /* stack size in bytes */
 };
-/* most threads that can be between creation and start at one time */
+/* largest number of threads that can be created but not yet started */
 #define STARTS 1024u
 static struct start starts[STARTS] IPS_TABLE;
 static _Atomic uint32_t next_start;
@@ -41,7 +41,8 @@ static struct start *claim_thread_start_slot(void)
         if (atomic_compare_exchange_strong(&s->claimed, &none, 1))
             return s;
     }
-    return NULL; /* the new thread then starts its stream at its first record */
+    return NULL; /* none free: the new thread's stream of records starts at its
+                    first record */
 }
 
 static void free_thread_start_slot(struct start *s)
@@ -53,13 +54,14 @@ static bool clear_own_entry_and_get_cancelled(void);
 static void clear_own_cancelled_mark(void);
 static void store_own_fork_seq(uint64_t seq);
 
-/* The destructor of `end_key`. Destructors run in rounds. Ours asks for another
- * round until the last one, so that the calls of other destructors are still
- * recorded for this thread. */
+/* The destructor of the thread-specific value `end_key`. The C library calls
+ * all destructors up to PTHREAD_DESTRUCTOR_ITERATIONS times. Ours asks to be
+ * called again until the last time, so that calls in other destructors are
+ * still recorded for this thread. */
 static void at_thread_end(void *round)
 {
     uintptr_t n = (uintptr_t)round;
-    /* the call in which the thread was cancelled */
+    /* records the wait in which the thread was cancelled, if it was */
     ips_record_abandoned_call();
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
@@ -74,7 +76,8 @@ static void at_thread_end(void *round)
 }
 
 /* Runs when the first thread is created. The creating thread (nearly always the
- * main thread) may end by pthread_exit, too, so it also gets the destructor. */
+ * main thread) may end by pthread_exit, too, so the destructor is set for it as
+ * well. */
 static void register_thread_end_once(void)
 {
     static _Atomic bool begun;
@@ -101,7 +104,8 @@ static struct start begin_thread_stream(void *p)
         pthread_setspecific(end_key, (void *)1);
     store_own_fork_seq(copy.seq);
     ips_thread_store_own_tid();
-    /* a thread's start is covered by a measured probe cost */
+    /* the measured probe cost of a thread contains its start, so the overhead
+     * counted so far is dropped */
     ips_reset_overhead_counts();
     return copy;
 }
@@ -120,11 +124,11 @@ static int run_c11_thread(void *p)
     return s.fn.c11(s.arg);
 }
 
-/* --- which FORK a thread came from ---------------------------------------- */
+/* --- map from thread handles to FORK numbers ------------------------------ */
 
-/* `known` is a hash table with open addressing, by thread handle. A later
- * thread gets the same handle only after the earlier one was joined or, if
- * detached, has ended; its entry is then overwritten. */
+/* `known` maps thread handles to FORK numbers: a hash table with open
+ * addressing. A later thread gets the same handle only after the earlier one
+ * was joined or, if detached, has ended; its entry is then overwritten. */
 #define KNOWN 8192u
 #define PROBES 64u
 static struct known_threads {
@@ -167,7 +171,7 @@ void ips_thread_store_own_tid(void)
         atomic_store(&k->tid, ips_sys_gettid());
 }
 
-/* Returns the value that `cancelled` has if the thread that has the entry now
+/* Returns the value that k->cancelled has if the present thread of the entry
  * was cancelled. */
 static uint32_t expected_cancel_mark(const struct known_threads *k)
 {
@@ -216,11 +220,11 @@ uint32_t ips_thread_tid(pthread_t thread)
     return k ? atomic_load(&k->tid) : 0;
 }
 
-/* --- create --------------------------------------------------------------- */
+/* --- creating threads ----------------------------------------------------- */
 
-/* Records the creation of a thread (FORK), and stores `seq` under its handle
- * `thread`, or frees `s` if the call failed. `err` is 0 on success, for
- * pthread_create and thrd_create (thrd_success) alike. */
+/* Records the creation of a thread as FORK number `seq`, and stores that number
+ * under the thread's handle, or frees `s` if the call failed. `err` is 0 on
+ * success, for pthread_create and thrd_create (thrd_success) alike. */
 static void record_thread_creation(uint64_t thread, int err, uint64_t seq,
                                    struct ips_moment call, struct start *s,
                                    uint64_t site)
@@ -289,10 +293,10 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     return err;
 }
 
-/* --- join ----------------------------------------------------------------- */
+/* --- joining threads ------------------------------------------------------ */
 
-/* Body of a wrapper of a join. The handle is looked up before the real join,
- * because afterwards a new thread may have the same handle. */
+/* Body of a wrapper of a thread join. The thread's handle is looked up before
+ * the real join, because afterwards a new thread may have the same handle. */
 #define JOIN(real_call)                                                        \
     do {                                                                       \
         if (!ips_wrap_must_record())                                           \

@@ -9,9 +9,9 @@
 #include "agent/unwind/modules.h"
 
 /* Whether an alternate signal stack is too small for our handler: if a signal
- * frame does not fit, the kernel ends the program. The frame takes less than 4
- * KiB with AVX-512 (SVE: see AT_MINSIGSTKSZ), and more if the program asked for
- * AMX. */
+ * frame does not fit, the kernel ends the program. A frame takes less than 4
+ * KiB with AVX-512. On arm64, and if the program may use AMX, its size is
+ * AT_MINSIGSTKSZ. */
 static bool is_alternate_stack_too_small(const stack_t *ss)
 {
     size_t frame = 4096;

@@ -17,36 +17,38 @@
 /* A shorter time would expire while the exact timer is being set. */
 #define LEAST_NS 5000u
 /* TAKES_MOST_NS: measured times for setting a timer are limited to this. If the
- * moment is no further ahead, no timer is set at the return of a call: the
- * moment would nearly always come while the timer is being set, and the next
- * return can tell whether it was before or in the next call.
- * LEARNT_NS: the step by which signal_ns is corrected. */
+ * sampling moment is no further ahead, no timer is set at the return of a call:
+ * the moment would nearly always come while the timer is being set, and the
+ * next return can tell whether it was before or in the next call. LEARNT_NS:
+ * the step by which signal_ns is corrected. */
 #define LEARNT_NS 100
 #define TAKES_MOST_NS 10000u
 /* Upper limit of the difference between our CPU clock and the kernel's, plus
  * the delay of a tick. */
 #define SLACK_NS 100000u
-/* If less time than this is examined, the thread is in a loop of calls. */
+/* If the returns of calls are examined for less time than this before a
+ * sampling moment, the thread counts as being in a loop of calls. */
 #define LOOP_NS 500000u
 #define NEAR_LEAST_NS 30000u
-#define NEAR_MOST 9u /* ns_examined_before_moment() is then 15 ms */
-/* After so many returns near a moment, the time examined is halved. */
+#define NEAR_MOST 9u /* ns_examined_before_moment() is then at most 15 ms */
+/* After so many returns of calls near sampling moments, the time before a
+ * moment in which returns are examined is halved. */
 #define RETURNS_NEAR 64u
-/* If fewer returns of calls than this were examined in a period, each may set
- * the exact timer (BUDGET). */
+/* If fewer returns of calls than this were examined before a sampling moment,
+ * the timer may be set BUDGET times for the next moment. */
 #define RETURNS_FEW 8u
-/* how often the exact timer may be set for one moment */
+/* how often returns of calls may set the exact timer for one sampling moment */
 #define BUDGET 4u
-/* most attempts at a postponed moment; after that the sample is late */
+/* most attempts at a postponed sampling moment; then the sample is late */
 #define TRIES 24u
 
-/* Kept small for the reason given in agent/record/thread.h. */
+/* Kept small because static TLS is scarce (agent/record/thread.h). */
 static IPS_TLS struct {
     /* the moment of the next sample, in the thread's CPU time (ns) */
     uint64_t at;
     uint32_t back; /* low half of the CPU time at the newest return of a call */
-    /* if the moment is postponed: it is this many ns after the return of a
-     * call; 0: not postponed */
+    /* if the sampling moment is postponed: it is this many ns after the return
+     * of a call; 0: not postponed */
     uint32_t offset;
     /* stack pointer / 16 of the call that a handler interrupted; 0: none */
     uint32_t nested;
@@ -55,9 +57,11 @@ static IPS_TLS struct {
     int32_t real;
     int16_t watch, exact; /* ids of the two kernel timers; -1: none */
     uint8_t near;         /* exponent used in ns_examined_before_moment() */
-    /* if the moment is postponed: returns to let pass; failed attempts */
+    /* if the moment is postponed: returns of calls to skip; attempts that
+     * failed */
     uint8_t skip, tries;
-    /* how often the exact timer was set for this moment; the limit of that */
+    /* for this moment: how often returns set the exact timer; the limit of that
+     */
     uint8_t arms, budget;
     uint8_t returns; /* returns of calls examined for this moment */
     /* back_known: `back` is valid. postponed_timer_set: the exact timer is set
@@ -67,8 +71,8 @@ static IPS_TLS struct {
 } pace;
 
 static uint64_t tick_ns, period_ns;
-/* An exact timer once interrupted a sleep in a call that we do not wrap: exact
- * timers are no longer set in this process. */
+/* True once an exact timer has interrupted a sleep in a call that we do not
+ * wrap: exact timers are no longer set in this process. */
 static _Atomic bool sleeps_unseen;
 
 struct kernel_sigevent {
@@ -81,8 +85,7 @@ struct kernel_itimer {
     int64_t interval_s, interval_ns, value_s, value_ns;
 };
 
-/* --- helpers
- * ---------------------------------------------------------------- */
+/* --- clocks and timers ---------------------------------------------------- */
 
 static uint64_t random_below(uint64_t n)
 {
@@ -101,7 +104,8 @@ static uint64_t ns_to_stamps(uint64_t ns)
                : ns;
 }
 
-/* Returns how long (ns) before the moment the watch must expire at least. */
+/* Returns the least time (ns) before a sampling moment at which the watch timer
+ * must expire. */
 static uint64_t watch_lead_ns(void)
 {
     return tick_ns + SLACK_NS;
@@ -213,18 +217,18 @@ static bool may_set_exact_timer(void)
            !atomic_load_explicit(&sleeps_unseen, memory_order_relaxed);
 }
 
-/* --- moments -------------------------------------------------------------- */
+/* --- choosing the moment of a sample -------------------------------------- */
 
-/* Returns how long (ns) before the moment returns of calls are examined: the
- * more returns there are, the shorter. */
+/* Returns for how long (ns) before a sampling moment the returns of calls are
+ * examined. The more returns there are, the shorter. */
 static uint64_t ns_examined_before_moment(void)
 {
     return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,
                        ips_max_u64(period_ns, watch_lead_ns()));
 }
 
-/* Draws the moment of the next sample: at random in the next period, or, if
- * that moment is not after `cpu`, in a later one. */
+/* Draws the moment of the next sample at random: in the next sampling period
+ * or, if that moment is not after the CPU time `cpu`, in a later one. */
 static void draw_moment(uint64_t cpu)
 {
     do
@@ -236,8 +240,8 @@ static void draw_moment(uint64_t cpu)
     pace.arms = pace.returns = 0;
 }
 
-/* Decides from which stamp on returns of calls are examined. The CPU clock
- * showed `cpu` at the stamp `t`. */
+/* Decides from which stamp on the returns of calls are examined. The thread's
+ * CPU clock showed `cpu` at the stamp `t`. */
 static void plan_return_checks(uint64_t cpu, uint64_t t)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
@@ -254,7 +258,7 @@ static void plan_return_checks(uint64_t cpu, uint64_t t)
 }
 
 /* Sets the watch (the timer on CPU time, pace.h) to expire in the last tick
- * before the moment, then in each tick until a sample is taken. */
+ * before the sampling moment, then in each tick until a sample is taken. */
 static void set_watch_timer(uint64_t cpu)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
@@ -264,8 +268,8 @@ static void set_watch_timer(uint64_t cpu)
     set_kernel_timer(pace.watch, ns, tick_ns);
 }
 
-/* To be called after a sample: draws the next moment and sets the timers.
- * `runs`: the thread continues in the program, not in a wrapper. */
+/* To be called after a sample: draws the moment of the next one and sets the
+ * timers. `runs`: the thread continues in the program, not in a wrapper. */
 static void draw_moment_and_set_timers(uint64_t cpu, bool runs)
 {
     draw_moment(cpu);
@@ -277,7 +281,7 @@ static void draw_moment_and_set_timers(uint64_t cpu, bool runs)
     plan_return_checks(cpu, ips_core_stamp_now());
 }
 
-/* --- signals -------------------------------------------------------------- */
+/* --- timer signals -------------------------------------------------------- */
 
 static uint64_t context_stack_pointer(const ucontext_t *uc)
 {
@@ -288,8 +292,8 @@ static uint64_t context_stack_pointer(const ucontext_t *uc)
 #endif
 }
 
-/* Whether the signal of the exact timer ended a system call. `off`: the thread
- * was off the CPU. */
+/* Whether the signal of the exact timer ended a system call that the thread was
+ * in at `uc`. `off`: the thread was off the CPU. */
 static bool did_signal_end_syscall(const ucontext_t *uc, bool off)
 {
 #if defined(__x86_64__)
@@ -348,9 +352,9 @@ static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
     }
 }
 
-/* The moment passed some ns after the newest return of a call: postpones it to
- * the same time after a later return. False: not possible, for example because
- * the newest return is unknown. */
+/* The sampling moment passed some ns after the newest return of a call:
+ * postpones it to the same time after a later return. False: not possible, for
+ * example because the newest return is unknown. */
 static bool postpone_moment(void)
 {
     uint32_t since = (uint32_t)pace.at - pace.back;
@@ -369,7 +373,8 @@ static void on_watch_timer(const ucontext_t *uc, uint64_t cpu,
     if (is_exact_timer_set()) {
         if (cpu < pace.at + tick_ns)
             return;
-        /* the C library's handler took the timer's signal (sample.h) */
+        /* the timer's signal never reached our handler: the C library's took it
+         * (sample.h) */
         stop_exact_timer();
     }
     if (cpu < pace.at) {
@@ -407,7 +412,7 @@ void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
         on_watch_timer(uc, cpu, in_call);
 }
 
-/* --- calls ---------------------------------------------------------------- */
+/* --- returns of wrapped calls --------------------------------------------- */
 
 void ips_sample_stop_exact_timer(uint64_t real)
 {
@@ -444,8 +449,8 @@ static void write_sample_of_call(bool late)
     ips_sample_write_at_return(real, late);
 }
 
-/* Handles the return of a call while a moment is postponed. True: the caller
- * must set the exact timer. */
+/* Examines the return of a call while a sampling moment is postponed. True: the
+ * caller must set the exact timer. */
 static bool handle_return_while_postponed(const struct ips_moment *call)
 {
     if (!pace.postponed_timer_set) {
@@ -467,9 +472,8 @@ static bool handle_return_while_postponed(const struct ips_moment *call)
     return false;
 }
 
-/* Handles a moment that passed without a sample: takes the sample now, or
- * postpones the moment. `call`: the call that is returning; `cpu`: the CPU time
- * now. */
+/* Takes the sample of a moment that has passed, or postpones the moment.
+ * `call`: the call that is returning; `cpu`: the CPU time now. */
 static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
 {
     if (call->cpu <= pace.at) {
@@ -478,7 +482,8 @@ static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
     } else if (!postpone_moment()) {
         bool loop = ns_examined_before_moment() < LOOP_NS;
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
-        if (loop) { /* draw a moment soon: all iterations of a loop are alike */
+        if (loop) { /* the next moment may be soon: all iterations of a loop are
+                       alike */
             pace.at = cpu + random_below(ns_examined_before_moment());
             return;
         }
@@ -488,8 +493,8 @@ static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
     set_watch_timer(cpu);
 }
 
-/* Handles the return of a call near the moment, or while a moment is postponed.
- */
+/* Examines the return of a call near the sampling moment, or while the moment
+ * is postponed: takes a sample, or sets the exact timer. */
 static void handle_return_near_moment(const struct ips_moment *call,
                                       uint64_t cpu, uint64_t t)
 {
@@ -518,7 +523,8 @@ static void handle_return_near_moment(const struct ips_moment *call,
     pace.back_known = true;
     plan_return_checks(cpu, t);
     pace.postponed_timer_set = off;
-    if (set && !off) /* still busy: the moment is not to be met in here */
+    /* still busy: a signal in this function must not take a sample */
+    if (set && !off)
         set_exact_timer(left);
     pace.busy = false;
     if (set && off)
@@ -537,8 +543,7 @@ void ips_sample_check_return_slow(const struct ips_moment *call,
     errno = saved;
 }
 
-/* --- start and end of a thread
- * ------------------------------------------------ */
+/* --- start and end of a thread -------------------------------------------- */
 
 void ips_pace_init(void)
 {
@@ -582,7 +587,8 @@ void ips_pace_delete_timers(void)
 {
     if (!pace.on)
         return;
-    pace.on = false; /* a pending signal sees this and returns */
+    pace.on =
+        false; /* the handler of a pending timer signal sees this and returns */
     ips_me.sample_watch = 0;
     ips_me.sample_off = 0;
     ips_sys3(SYS_timer_delete, pace.watch, 0, 0);

@@ -56,9 +56,10 @@ void ips_pace_init(void);
 void ips_pace_create_timers(void);
 void ips_pace_delete_timers(void);
 
-/* Handles the signal of the timer `cookie` (IPS_PACE_WATCH or IPS_PACE_EXACT),
- * which interrupted the thread at `uc`. `in_call` must return whether `uc` is
- * in a wrapper, or in a function that a wrapper called. */
+/* Takes a sample or sets a timer again, at the signal of the timer `cookie`
+ * (IPS_PACE_WATCH or IPS_PACE_EXACT), which interrupted the thread at `uc`.
+ * `in_call` must return whether `uc` is in a wrapper, or in a function that a
+ * wrapper called. */
 void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
                         bool (*in_call)(const ucontext_t *uc));
 

@@ -22,18 +22,18 @@
 enum mode {
     COUNTED,  /* COUNT records: calls are counted */
     RECORDED, /* ENTER and EXIT records for each call */
-    LEAVING,  /* counted from now on, but calls with an ENTER are still open */
+    LEAVING,  /* counted now, but calls with an ENTER have not returned yet */
 };
 
 struct slot {
-    uint64_t counted;   /* `procedure` if COUNTED, else 0 */
-    uint64_t recorded;  /* `procedure` if RECORDED, else 0 */
+    uint64_t counted;  /* copy of `procedure` if its mode is COUNTED, else 0 */
+    uint64_t recorded; /* copy of `procedure` if its mode is RECORDED, else 0 */
     uint64_t procedure; /* address of the procedure; 0: the slot is free */
-    uint64_t calls;     /* calls counted so far */
+    uint64_t calls;     /* calls without an ENTER so far */
     uint64_t written;   /* calls that are in COUNT records so far */
     uint64_t pairs;     /* calls with an ENTER so far */
     uint32_t open;      /* calls with an ENTER but no EXIT yet */
-    /* LEAVING: counted calls inside the open ones that have not returned */
+    /* in mode LEAVING: depth of counted calls inside calls with an ENTER */
     uint32_t counted_depth;
     enum mode mode;
     uint32_t pad;
@@ -42,13 +42,13 @@ _Static_assert(sizeof(struct slot) == 64, "a shift finds a slot");
 
 struct table {
     struct table *next;
-    _Atomic uint32_t claimed; /* belongs to a running thread */
-    _Atomic uint32_t busy;    /* slots are being moved or written out */
+    _Atomic uint32_t claimed; /* 1: belongs to a running thread */
+    _Atomic uint32_t busy; /* 1: a thread adds slots or writes COUNT records */
     uint32_t tid;
     uint32_t used, capacity, shift;
     struct slot *slots;
-    /* sum of the `pairs` of all slots, without the last ones of each slot (at
-     * most 63) */
+    /* sum of the `pairs` of all slots; the newest pairs of each slot (at most
+     * 63) are not added yet */
     uint64_t pairs;
     uint64_t flushed; /* stamp of the last COUNT records */
 };
@@ -87,7 +87,7 @@ static inline uint32_t home_slot_index(uint64_t procedure, uint32_t shift)
     return (uint32_t)(procedure * 0x9e3779b97f4a7c15ull >> shift);
 }
 
-/* --- tables --------------------------------------------------------------- */
+/* --- tables of counters --------------------------------------------------- */
 
 static struct slot *find_procedure_slot(const struct table *t,
                                         uint64_t procedure)
@@ -210,7 +210,7 @@ out:
     return s;
 }
 
-/* --- COUNT ---------------------------------------------------------------- */
+/* --- COUNT records -------------------------------------------------------- */
 
 static bool write_count_record(const struct table *t, uint64_t procedure,
                                uint64_t calls, uint64_t stamp)
@@ -264,8 +264,7 @@ void ips_procs_flush_if_old(uint64_t t)
         flush_table(here.table);
 }
 
-/* --- start and end of threads and images
- * --------------------------------------- */
+/* --- start and end of threads and images ---------------------------------- */
 
 static void clear_table(struct table *t)
 {
@@ -333,14 +332,14 @@ void ips_procs_end(void)
     flush_table(t);
     here.slots = NULL;
     here.table = NULL;
-    /* If busy, another thread is writing this table; it then stays claimed and
-     * is not reused. */
+    /* If busy, another thread is writing this table's COUNT records; the table
+     * then stays claimed and is not reused. */
     if (atomic_compare_exchange_strong(&t->busy, &no, 1))
         clear_table(t);
     ips_sys_restore_signals(signals);
 }
 
-/* --- the hooks ------------------------------------------------------------ */
+/* --- hooks that the compiler calls ---------------------------------------- */
 
 /* A signal handler moved the table after the hook found `s`: adds the calls
  * that were counted in the old slot since then to the new one. */
@@ -372,7 +371,8 @@ COLD void stop_recording_if_over_budget(struct slot *s)
                s->pairs * HOT_SHARE >= t->pairs;
     if (!alone && !all)
         return;
-    s->mode = LEAVING; /* the call that is being entered is open */
+    /* not COUNTED yet: the call being entered needs an EXIT */
+    s->mode = LEAVING;
     s->recorded = 0;
     (void)write_count_record(t, s->procedure, 0, m.t);
 }
@@ -387,7 +387,8 @@ COLD void note_enter_in_moved_table(uint64_t procedure)
         stop_recording_if_over_budget(s);
 }
 
-/* Counts the ENTER that was written. Must be the last action of a hook. */
+/* Counts an ENTER that was written for a call of the procedure. Must be the
+ * last action of a hook. */
 static inline void note_enter(struct slot *s, const struct slot *slots)
 {
     if (unlikely(here.slots != slots)) {
@@ -498,7 +499,8 @@ static inline void record_enter_fast(uint64_t procedure)
         enter_procedure(procedure, left);
 }
 
-/* Fast path: counts at once if the procedure is in its home slot. */
+/* Fast path: if the procedure is only counted, and is in the slot that its hash
+ * selects, counts the call at once. */
 void __cyg_profile_func_enter(void *procedure, void *site)
 {
     (void)site;
@@ -526,7 +528,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
     if (likely(slots != NULL)) {
         s = &slots[home_slot_index((uint64_t)procedure, here.shift)];
         if (s->counted == (uint64_t)procedure)
-            return; /* a counted procedure has no open ENTER */
+            return; /* no call of a counted procedure needs an EXIT */
         s = find_slot_if_recorded(slots, (uint64_t)procedure);
     }
     uint64_t left = IPS_SHORT_NOT;

@@ -39,8 +39,9 @@
 
 #include "agent/pool/format.h"
 
-/* To be called at the start of a stream (`kind`: of an image, a fork child or a
- * thread) and before the stream's end, both with all signals blocked. */
+/* To be called at the start of a thread's stream of records (`kind`: of an
+ * image, a fork child or a thread) and before the stream's end, both with all
+ * signals blocked. */
 void ips_procs_begin(enum ips_start_kind kind);
 void ips_procs_end(void);
 /* To be called at a sample, with all signals blocked: writes this thread's

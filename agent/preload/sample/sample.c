@@ -31,7 +31,7 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
-/* Kept small for the reason given in agent/record/thread.h. */
+/* Kept small because static TLS is scarce (agent/record/thread.h). */
 static IPS_TLS struct {
     uint64_t low; /* lower end of the thread's stack; 0: unknown or too small */
 } sampling;
@@ -96,11 +96,12 @@ static bool is_in_this_library(uint64_t pc)
            pc < (uint64_t)(uintptr_t)_etext;
 }
 
-#define LIBC_FRAMES 16u /* most frames that are examined */
+#define LIBC_FRAMES                                                            \
+    16u /* most stack frames examined to find a caller outside libc */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
-/* Whether `pc` is in the C library. No address is, as long as the constructor
- * has not found the library's functions. */
+/* Whether `pc` is in the C library. Always false until our constructor has
+ * found that library's functions. */
 static bool is_in_libc(uint64_t pc)
 {
     /* address range of the C library; 0: not looked up yet */
@@ -123,7 +124,7 @@ static bool is_in_libc(uint64_t pc)
     return pc >= atomic_load_explicit(&low, memory_order_relaxed) && pc < end;
 }
 
-/* --- a sample ------------------------------------------------------------- */
+/* --- taking a sample ------------------------------------------------------ */
 
 static bool is_address_readable(uint64_t at)
 {
@@ -144,11 +145,11 @@ bool ips_sample_is_stack_in_use(const void *at, size_t bytes)
            bytes <= end - first;
 }
 
-/* Whether the current stack is large enough to write a sample. `alternate`
- * NULL: not called in a signal handler. A record that needs a new segment takes
- * 4 KB of stack, which a coroutine's stack may not have. There a sample is
- * written only if it fits the present segment, or if the segment can be
- * extended, which takes little stack. */
+/* Whether the current stack is large enough to write a sample. `alternate`: the
+ * alternate signal stack; NULL: not called in a signal handler. A record that
+ * needs a new segment takes 4 KB of stack, which the stack of a coroutine may
+ * not have. On such a stack a sample is written only if it fits the present
+ * segment, or if that can be extended, which takes little stack. */
 static bool can_write_sample_here(const stack_t *alternate)
 {
     struct ips_stream *s = &ips_me.stream;
@@ -273,7 +274,8 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     uint32_t flags = late ? IPS_REC_F_LATE : 0;
     if (n && is_in_spin_loop(frames[0]))
         flags |= IPS_REC_F_SPINS;
-    /* a call in progress may have slept */
+    /* outside of calls only: a sleep within a call may not be due to page
+     * faults */
     if (ips_me.open_depth == 0 && !is_in_wrapper(uc))
         ips_page_faults_write_if_any(t, cpu);
     ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
@@ -345,12 +347,12 @@ static void on_sampling_signal(int sig, siginfo_t *info, void *context)
         ips_pace_on_signal((uint32_t)cookie, uc, is_in_wrapper);
 }
 
-/* --- the handler's installation ------------------------------------------- */
+/* --- installing the signal handler ---------------------------------------- */
 
 #if defined(__x86_64__)
 #define SA_RESTORER_ 0x04000000ul
-/* The return from the signal handler. Debuggers recognise a signal frame by
- * exactly these bytes. */
+/* The code to which our signal handler returns (rt_sigreturn). Debuggers
+ * recognise a signal frame by exactly these bytes. */
 void ips_sample_return(void) IPS_HIDDEN;
 __asm__(".text\n"
         ".p2align 4\n"
@@ -401,9 +403,9 @@ static uint64_t main_stack_low(void)
     return end > MAIN_STACK ? end - MAIN_STACK : end;
 }
 
-/* Called at the start of a stream, with all signals blocked: starts the
- * sampling of its thread. At the start of an image, prepares the process first.
- */
+/* Called at the start of a thread's stream of records, with all signals
+ * blocked: starts the sampling of the thread. At the start of an image,
+ * prepares the process first. */
 static void on_stream_begin(enum ips_start_kind kind)
 {
     if (kind == IPS_START_IMAGE)
@@ -423,7 +425,7 @@ static void on_stream_begin(enum ips_start_kind kind)
         ips_modules_record_at_image_start();
     }
     ips_procs_begin(kind);
-    /* in a fork child these are the parent's stacks */
+    /* in a fork child these describe STACK records of the parent */
     if (ips_me.extra)
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
     /* the creating thread may not have reinstalled the handler yet */
@@ -454,7 +456,8 @@ void ips_sample_reinstall_handler(void)
 void ips_sample_note_own_stack_size(uint64_t bytes)
 {
     uint64_t top = (uint64_t)(uintptr_t)__builtin_thread_pointer();
-    /* The control block and static TLS are at the top of the stack. */
+    /* The thread pointer is below the top of the stack, at the control block:
+     * 16 KiB is a safe margin. */
     sampling.low = bytes >= SMALL_STACK ? top - bytes + 16384 : 0;
 }
 
@@ -469,10 +472,10 @@ void ips_sample_stop_for_good(void)
     ips_pace_delete_timers();
 }
 
-/* --- stacks of waits ------------------------------------------------------ */
+/* --- call stacks of waits ------------------------------------------------- */
 
-/* Writes a STACK record of the calling thread at time `t`, without the frames
- * inside `site`; 0: inside this library. */
+/* Writes a STACK record of the calling thread with the stamp `t`. Leaves out
+ * the frames inside the call from `site`; 0: those in this library. */
 static void write_stack_record(uint64_t t, uint64_t site, uint64_t sp)
 {
     uint64_t frames[IPS_FRAMES_MAX + 8];
@@ -512,8 +515,7 @@ void ips_stack_write_current(uint64_t t, uint64_t site, uint64_t sp)
     ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_STACK));
 }
 
-/* --- call sites outside the C library
- * ------------------------------------------- */
+/* --- call sites outside the C library ------------------------------------- */
 
 uint64_t ips_call_site_outside_libc(void)
 {

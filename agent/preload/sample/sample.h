@@ -73,21 +73,24 @@
 #include "agent/record/stream.h"
 #include "agent/unwind/unwind.h"
 
-/* The C library's SIGSETXID, which its headers do not name. */
+/* The signal of our sampling timers: the C library's SIGSETXID, which its
+ * headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
 
 /* Registers the functions that agent/record/core.c calls at the start and end
- * of each stream. To be called before ips_core_init. */
+ * of each thread's stream of records. To be called before ips_core_init. */
 void ips_sample_register_stream_hooks(void);
 
-/* Installs our handler again after the first pthread_create. */
+/* Installs our signal handler again, because the first pthread_create installs
+ * the C library's. */
 void ips_sample_reinstall_handler(void);
 
 /* Stores the size of the calling thread's stack in bytes. Called first in a new
  * thread. */
 void ips_sample_note_own_stack_size(uint64_t bytes);
 
-/* Adds our signal to the mask of a handler or, if not `add`, removes it. */
+/* Adds the sampling signal to the signal mask of a handler or, if not `add`,
+ * removes it. */
 static inline void ips_sample_set_signal_in_mask(sigset_t *set, bool add)
 {
     uint64_t mask, bit = (uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1);
@@ -109,7 +112,7 @@ void ips_sample_stop_own_thread(void);
  * the system calls that timers need. */
 void ips_sample_stop_for_good(void);
 
-/* --- calls that are never restarted --------------------------------------- */
+/* --- calls that the kernel never restarts --------------------------------- */
 
 /* IPS_ONLY_SAMPLE_INTERRUPTED: whether only a sample interrupted the call that
  * failed with EINTR: no handler of the program ran (`handlers`: handlers_run
@@ -136,7 +139,7 @@ void ips_sample_stop_for_good(void);
         adjust;                                                                \
     }
 
-/* --- stacks of waits ------------------------------------------------------ */
+/* --- call stacks of waits ------------------------------------------------- */
 
 static inline struct ips_stack_recent_slot *
 ips_stack_recent_slot(struct ips_extra *extra, uint64_t site)

@@ -34,15 +34,16 @@ struct ips_sync_real ips_sync_real;
  * loaded later are left out, since they may be unloaded. */
 #define LIBRARIES 256u
 static const struct link_map *libraries[LIBRARIES] IPS_TABLE;
-/* The first libraries, on a page that every process uses anyway. */
+/* The first FEW entries of that list, on a page that every process uses anyway.
+ */
 #define FEW 16u
 static const struct link_map *few_libraries[FEW];
 static inline const struct link_map **library_list_entry(unsigned i)
 {
     return i < FEW ? &few_libraries[i] : &libraries[i - FEW];
 }
-/* The symbol tables of the first libraries. The C library is nearly always one
- * of them. */
+/* The symbol tables of the first libraries of the list. The C library is nearly
+ * always one of them. */
 #define KNOWN 3u
 static struct ips_module known_modules[KNOWN];
 static unsigned library_count;
@@ -171,7 +172,7 @@ static bool append_to_library_list(const struct link_map *l,
     return true;
 }
 
-/* Lists the libraries. True: a library of the program uses names of our
+/* Fills the list of libraries. True: a library of the program uses names of our
  * wrappers for its own functions. */
 static bool list_libraries_and_find_foreign(void)
 {
@@ -325,10 +326,10 @@ uint64_t ips_find_protected_end(const void *at)
     return end;
 }
 
-/* --- the tables -------------------------------------------------------- */
+/* --- tables of real functions --------------------------------------------- */
 
-/* Called in place of a real function that no library after ours has. Only a
- * program that got our wrapper from dlsym can do so. */
+/* Stands in for a real function that no library after ours has. Only a program
+ * that got our wrapper from dlsym can cause its call. */
 static long fail_with_enosys(void)
 {
     errno = ENOSYS;
@@ -339,8 +340,8 @@ static int return_enosys(void)
     return ENOSYS;
 }
 
-/* All names in one array, and the offset of each name: pointers would need
- * relocations. */
+/* The names of all real functions in one struct of arrays, and the offset of
+ * each name: pointers would need relocations. */
 static const struct names {
 #define X(type, name, parameters) char n_##name[sizeof(#name)];
 #include "agent/preload/real.def"
@@ -396,16 +397,18 @@ void *ips_find_and_store_real_of_stub(uint32_t index)
     return found;
 }
 
-/* Fills all slots with stubs; without a complete list of libraries, then with
- * the real functions. A failed dlsym calls the program's malloc, which may lock
- * a mutex and so call a stub; the lookup of that stub's name succeeds. */
+/* Stores a stub for each real function. If the list of libraries is incomplete,
+ * then finds all real functions at once. A failed dlsym calls the program's
+ * malloc, which may lock a mutex and so call a stub; the lookup of that stub's
+ * name succeeds. */
 void ips_install_real_function_stubs(void)
 {
     extern const char ips_stubs[] IPS_HIDDEN;
     if (ips_real.read)
         return;
     force_relocation_hook();
-    /* `read` is first in the table, so it is stored last */
+    /* `read` is the first entry and stored last: it shows that all are filled
+     */
     for (uint32_t i = NAMES; i-- > 0;)
         __atomic_store_n(slot_of_real_function(i),
                          (void *)(uintptr_t)(ips_stubs + 8 * i),

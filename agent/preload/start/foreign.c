@@ -32,17 +32,17 @@
 
 static struct foreign_name {
     const char *name;
-    /* version of the library's definition; NULL: matches any reference */
+    /* symbol version of its definition; NULL: matches any reference */
     const char *version;
-    /* no earlier library defines the name: matches a reference without a
-     * version */
+    /* no earlier library defines the name, so that a reference without a
+     * version binds to this one */
     bool first;
     uint32_t symbol; /* index of the name in our symbol table */
     uint64_t ours, theirs;
 } given[GIVEN] IPS_TABLE;
 static uint32_t given_count;
-/* passed_on: the first name whose function may pass its calls on to the C
- * library's function; passed_by: the library that defines it */
+/* passed_on: the first noted name whose function may pass its calls on to the C
+ * library's function; passed_by: file of the library that defines it */
 static const char *passed_on, *passed_by;
 static uint32_t passed_names;
 
@@ -92,7 +92,7 @@ static uint32_t symbol_version_index(const struct ips_module *m,
     return m->versions ? m->versions[symbol] & 0x7fff : 0;
 }
 
-/* --- whose library it is ------------------------------------------------ */
+/* --- kinds of libraries --------------------------------------------------- */
 
 bool ips_module_is_libc(const struct ips_module *m)
 {
@@ -154,13 +154,13 @@ static bool is_sanitizer_runtime(const struct ips_module *m, const char *name)
     return ips_module_find_symbol(m, text, ips_symbol_hash(text)) != NULL;
 }
 
-/* --- references ----------------------------------------------------------- */
+/* --- references to symbols ------------------------------------------------ */
 
 struct object {
     const struct link_map *l;
     struct ips_module m;
     const Elf64_Verneed *needed;
-    /* relocations of data, relocations of calls */
+    /* [0]: relocations of data; [1]: of calls. `bytes`: their sizes */
     const Elf64_Rela *relocations[2];
     uint64_t bytes[2];
 };
@@ -173,7 +173,7 @@ static bool read_object_relocations(const struct link_map *l, struct object *o)
         uint64_t value = d->d_un.d_val;
         const void *at =
             (const void *)(uintptr_t)ips_module_dynamic_address(l, value);
-        /* some relocations are in its code */
+        /* such a library has relocations in its code: it is left alone */
         if (d->d_tag == DT_TEXTREL)
             return false;
         if (d->d_tag == DT_RELA)
@@ -190,8 +190,8 @@ static bool read_object_relocations(const struct link_map *l, struct object *o)
     return ips_module_read_tables(l, &o->m) && l->l_ld != ips_dynamic;
 }
 
-/* Returns the version of this symbol that `o` asks for; NULL: no particular
- * one. */
+/* Returns the symbol version that object `o` asks for in its reference
+ * `symbol`; NULL: no particular one. */
 static const char *requested_symbol_version(const struct object *o,
                                             uint32_t symbol)
 {
@@ -208,8 +208,8 @@ static bool has_symbol_name(const struct object *o, uint32_t symbol,
     return strcmp(o->m.names + o->m.symbols[symbol].st_name, name) == 0;
 }
 
-/* Whether `o` refers to `name` in this version. Only the symbols before those
- * in the hash table are searched, because references (undefined symbols) are
+/* Whether `o` refers to `name` in this version. Searches only the symbols
+ * before those in the hash table, because references (undefined symbols) are
  * there. */
 static bool refers_to_version(const struct object *o, const char *name,
                               const char *version)
@@ -236,7 +236,7 @@ static bool is_version_referenced(const char *name, const char *version)
     return false;
 }
 
-/* --- finding such names --------------------------------------------------- */
+/* --- finding names of wrappers in libraries ------------------------------- */
 
 /* Whether the name was noted already for another library, or for the same
  * version of our symbol. */
@@ -292,9 +292,9 @@ void ips_report_foreign_names(void)
     ips_report_unrecorded_activity(text);
 }
 
-/* Notes `name` if the library `l` defines it and is a library of the program;
- * then sets *foreign. Returns false if `l` is not a library of the program, so
- * that none of its names matters. */
+/* Notes `name` if the library `l` defines it and is one of the program; then
+ * sets *foreign. Returns false if `l` is not one of the program (preloaded, or
+ * a sanitizer), so that none of its names matters. */
 static bool note_foreign_name(const struct link_map *l,
                               const struct ips_module *m, const char *name,
                               uint32_t symbol, bool *foreign)
@@ -339,10 +339,10 @@ static uint32_t count_own_symbols(const struct ips_module *own,
     return i + (last != 0);
 }
 
-/* Each start of a program does this for each of its libraries. So the hashes of
- * our names are first looked up in the library's Bloom filter; few names are
- * left to be compared. The hashes come from our own hash table, which does not
- * store their lowest bit. */
+/* This must be cheap: each start of a program does it for each of its
+ * libraries. So the hashes of our names are first looked up in the library's
+ * Bloom filter; few names are left to be compared. The hashes come from our own
+ * hash table, which does not store their lowest bit. */
 bool ips_note_foreign_names(const struct link_map *l,
                             const struct ips_module *m)
 {
@@ -370,7 +370,7 @@ bool ips_note_foreign_names(const struct link_map *l,
     return foreign;
 }
 
-/* --- giving them up ------------------------------------------------------- */
+/* --- giving the names up -------------------------------------------------- */
 
 /* Returns the page size, found without the C library, which may not be bound
  * yet: mprotect of 0 bytes fails only if the address is not the start of a
@@ -393,7 +393,8 @@ static bool set_page_protection(uint64_t from, uint64_t to, int how)
     return ips_sys3(SYS_mprotect, (long)from, (long)(to - from), how) == 0;
 }
 
-/* Whether the loader would have bound this reference to `g` without us. */
+/* Whether the loader would have bound this reference to the definition `g` if
+ * our library were not there. */
 static bool refers_to_foreign_name(const struct object *o, uint32_t symbol,
                                    const struct foreign_name *g)
 {
@@ -443,7 +444,8 @@ static void rebind_reference(const struct object *o, const Elf64_Rela *r)
                 o, at, given[i].theirs + (uint64_t)r->r_addend);
 }
 
-/* Makes the names undefined: the loader skips a symbol whose value is 0. */
+/* Makes the noted names undefined in our symbol table: the loader skips a
+ * symbol whose value is 0. */
 static bool undefine_given_up_symbols(void)
 {
     const struct link_map *l = own_link_map();

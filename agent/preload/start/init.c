@@ -42,11 +42,11 @@ static void identify_listed_descriptor(const struct entry *e, int list)
 }
 
 /* Whether the kernel's descriptor table for this process has space for at most
- * `upto` descriptors. The table has 64 at least, and after fork it is as small
- * as the open descriptors allow. select ignores descriptors beyond the table
- * and fails for closed ones within it. If the table is larger and all its
- * descriptors are open, select clears the set instead, which its last word
- * shows. */
+ * `upto` descriptors. (It has space for 64 at least, and after a fork it is as
+ * small as the open descriptors allow.) select ignores descriptors beyond the
+ * table and fails for closed ones within it. If the table is larger and all its
+ * descriptors are open, select clears the set instead, which the set's last
+ * word shows. */
 static bool is_fd_table_at_most(int upto)
 {
     enum { LARGE = 1024 };
@@ -138,7 +138,7 @@ IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
     return REAL(__cxa_at_quick_exit)(function, library);
 }
 
-/* The part of the start's CPU time (ns) that a CALLS record has reported. */
+/* CPU time (ns) of this image's start that a CALLS record has reported. */
 static uint32_t begun_ns;
 
 void ips_report_start_cost(uint64_t from)
@@ -189,7 +189,8 @@ void ips_wrap_init(void)
     ips_wrap_identify_standard_fds();
     identify_inherited_fds();
     ips_report_foreign_names();
-    /* valgrind has descriptors of its own in the process's table. */
+    /* valgrind keeps descriptors of its own in the process's table, so work
+     * with a table of our own is impossible */
     ips_own_table_on = !ips_in_valgrind();
     ips_report_start_cost(from);
     errno = saved;

@@ -101,7 +101,8 @@ static bool call_transfer_wrapper(long *r, long n, const long args[6],
                                CAST_ARGUMENT(struct sockaddr *, e),
                                CAST_ARGUMENT(socklen_t *, f), site);
         return true;
-    case SYS_preadv2: /* like preadv; then an unused word and the flags */
+    case SYS_preadv2: /* the arguments of preadv, then an unused word and the
+                         flags */
         *r = ips_preadv2_with_site(fd, CAST_ARGUMENT(struct iovec *, b), (int)c,
                                    d, (int)f, site);
         return true;
@@ -311,9 +312,9 @@ static bool call_descriptor_wrapper(long *r, long n, const long args[6],
     }
 }
 
-/* Makes a system call that sets up the interface `what`, which bypasses all
- * wrappers. If it succeeds, writes an UNSEEN record, so that the certificate
- * reports it. Returns the result. */
+/* Makes a system call that sets up an I/O interface (named `what`) whose use no
+ * wrapper sees. If it succeeds, writes an UNSEEN record, so that the
+ * certificate reports it. Returns the result. */
 static long call_setup_and_report_unrecorded(long n, const long args[6],
                                              const char *what)
 {
@@ -326,9 +327,10 @@ static long call_setup_and_report_unrecorded(long n, const long args[6],
     return r;
 }
 
-/* Handles system call `n` if it is about processes, or sets up an interface
- * that leaves no records. True: the call was made, *r is its result. False: it
- * is another call, or the caller must still make it (exit and exit_group). */
+/* Makes and records system call `n` if it is about processes, or sets up an
+ * interface that leaves no records. True: the call was made, *r is its result.
+ * False: it is another call, or the caller must still make it (exit and
+ * exit_group). */
 static bool call_process_wrapper(long *r, long n, const long args[6],
                                  uint64_t site)
 {
@@ -424,7 +426,8 @@ long ips_syscall_set_errno(long result)
     return -1;
 }
 
-/* Called by `syscall` in preload/start/entry.S for all other calls. */
+/* Called by `syscall` in preload/start/entry.S for every system call that it
+ * does not make itself. */
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
     long r = 0;

@@ -26,8 +26,8 @@ static bool cond_has_waiters(const pthread_cond_t *c)
 struct wait {
     const pthread_cond_t *c;
     const pthread_mutex_t *m;
-    /* whether the condition [0] and the mutex [1] are process-shared; read
-     * before the call, because the condition may be destroyed after it */
+    /* whether the condition (index 0) and the mutex (1) are process-shared;
+     * read before the call, because the condition may be destroyed after it */
     bool shared[2];
     struct ips_moment call;
     uint64_t site;

@@ -31,7 +31,7 @@
 
 /* type of a System V object, in the upper half of `ino` */
 enum { OF_SEM = 1, OF_QUEUE = 2 };
-/* in `object`, for a wait until the semaphore is 0 */
+/* in the `object` of an ACQUIRE: the thread waited until the semaphore was 0 */
 #define FOR_ZERO (1ull << 32)
 
 static struct ips_sync_object sync_object_of_system_v_ipc(uint64_t what, int id,
@@ -67,8 +67,8 @@ static const struct timespec at_once = {0, 0};
 struct wait {
     struct ips_moment call, ret;
     int before;   /* errno before the call */
-    bool on;      /* the call is recorded */
-    bool refused; /* the try without waiting failed */
+    bool on;      /* the call is to be recorded */
+    bool refused; /* may wait: no try without waiting, or it failed */
     bool blocked;
 };
 
@@ -83,8 +83,8 @@ static inline struct wait begin_ipc_wait(void)
     return w;
 }
 
-/* Whether the wrapper tries without waiting first. False if the caller gave a
- * timeout: the kernel must check it before it examines the object. False if a
+/* Whether the wrapper makes a try without waiting first. Not if the caller gave
+ * a timeout: the kernel must check that before it examines the object. Not if a
  * seccomp filter may kill the program for a call that it did not make itself.
  */
 static inline bool must_try_nonblocking_first(struct wait *w,
@@ -95,9 +95,9 @@ static inline bool must_try_nonblocking_first(struct wait *w,
     return tries;
 }
 
-/* To be called after the try without waiting: stores whether it `failed`
- * because nothing was available (errno `would_wait`). True: the real call must
- * be made. */
+/* To be called after the try without waiting: notes whether it failed because
+ * nothing was available (`failed` with errno `would_wait`). True: the real call
+ * must be made. */
 static inline bool must_call_after_try(struct wait *w, bool failed,
                                        int would_wait)
 {
@@ -121,8 +121,8 @@ static bool may_have_waited(int err)
            err == EIDRM;
 }
 
-/* Records a call that asked for a unit of `thing` and returned; `err` 0: it got
- * the unit. */
+/* Records a call that asked for a unit of the semaphore (or a message of the
+ * queue) `thing`; `err` 0: it got the unit. */
 static void record_unit_wait(const struct wait *w,
                              const struct ips_sync_object *thing, int err,
                              uint64_t site)
@@ -145,7 +145,8 @@ static void record_units_released(struct ips_moment at,
 /* --- semaphores ---------------------------------------------------------- */
 
 /* Records a semop that returned with the error number `err` (0: success). One
- * call may take units and post others. If it waited, it posts at its end. */
+ * call may take units of some semaphores and post others. If it waited, it
+ * posts at its end. */
 static void record_semop(const struct wait *w, int id, const struct sembuf *ops,
                          size_t n, int err, uint64_t site)
 {
@@ -211,8 +212,8 @@ IPS_EXPORT int semtimedop(int id, struct sembuf *ops, size_t n,
 
 /* --- message queues ------------------------------------------------------ */
 
-/* Records a call that sent a message (`put`) or received one, and returned with
- * `err`. */
+/* Records a call that sent a message (`put`) or received one, with the error
+ * number `err` (0: success). */
 static void record_message(struct wait *w,
                            const struct ips_sync_object *message,
                            const struct ips_sync_object *room, bool put,
@@ -383,7 +384,7 @@ IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
     return r;
 }
 
-/* The C library closes the descriptor without calling close(). */
+/* The C library's mq_close closes the descriptor without calling close(). */
 IPS_EXPORT int mq_close(mqd_t q)
 {
     if (ips_wrap_must_record())

@@ -3,12 +3,12 @@
 
 #include <sys/single_threaded.h>
 
-/* Bits of the C library's __kind. */
+/* Bits of __kind in the C library's pthread_mutex_t. */
 #define KIND_TYPE 3
 #define KIND_ROBUST 16
 #define KIND_INHERIT 32
 #define KIND_PROTECT 64
-/* in __lock of a robust mutex: thread id of the holder */
+/* bits of __lock in a robust mutex: thread id of the holder */
 #define OWNER_TID 0x3fffffff
 
 bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m)
@@ -61,8 +61,8 @@ static inline bool is_robust(const pthread_mutex_t *m)
     return ips_sync_known.mutex &&
            __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
 }
-/* Returns the thread id of the holder of a robust mutex; 0 if nobody holds it,
- * if the mutex is not robust, or if the layout of mutexes is unknown. */
+/* Returns the thread id of the holder of a robust mutex; 0 if it is free, if
+ * the mutex is not robust, or if the layout of mutexes is unknown. */
 static int robust_mutex_holder_tid(const pthread_mutex_t *m)
 {
     return is_robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
@@ -133,7 +133,8 @@ record_free_mutex_lock(const pthread_mutex_t *m)
     return record_uncontended_mutex_lock(m, 0);
 }
 
-/* The slow path: the mutex is held, or robust. */
+/* The slow path of pthread_mutex_lock: the mutex is robust or held, or must not
+ * be tried. */
 static __attribute__((noinline)) int lock_mutex_slow(pthread_mutex_t *m,
                                                      uint64_t site)
 {
@@ -225,7 +226,7 @@ static __attribute__((noinline)) int unlock_mutex_slow(pthread_mutex_t *m,
 }
 
 /* Whether certainly no thread waits for the mutex: a fast test for the common
- * kinds of mutex, without --locks=all. False: unknown; call
+ * kinds of mutex. False: unknown, or --locks=all; call
  * ips_mutex_check_waiters_and_clear_mark. */
 static inline bool has_certainly_no_waiter(const pthread_mutex_t *m)
 {
@@ -244,7 +245,7 @@ IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
     return unlock_mutex_slow(m, IPS_SITE);
 }
 
-/* --- C11: the same object ------------------------------------------------- */
+/* --- C11 mutexes (the same object) ---------------------------------------- */
 
 static pthread_mutex_t *mtx_to_pthread_mutex(mtx_t *m)
 {

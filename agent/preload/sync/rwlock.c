@@ -1,12 +1,13 @@
 /* Wrappers of read-write locks. */
 #include "agent/preload/sync.h"
 
-/* Bits of the C library's __readers, below the count of readers. */
+/* Bits of __readers in the C library's pthread_rwlock_t, below the count of
+ * readers. */
 #define WRITING 1u
 #define WRITER 2u
 #define READERS_WAIT 4u
 #define READER_SHIFT 3
-/* in __writers: a flag, not part of the count of waiting writers */
+/* bit of __writers: not part of the count of waiting writers */
 #define WRITER_HANDS_OVER (1u << 31)
 /* Bit of a futex word: threads may sleep on it. */
 #define FUTEX_USED 2u
@@ -39,9 +40,9 @@ static bool rwlock_check_waiters_and_clear_mark(const pthread_rwlock_t *l)
 }
 
 /* Whether the lock seems to be held so that a lock of `kind` must wait
- * (must_wait_for_rwlock in preload/sync/mutex.c gives the reason for this
- * test). WRITING together with WRITER excludes readers; readers also exclude
- * writers. */
+ * (is_mutex_held in preload/sync/mutex.c gives the reason for this test).
+ * WRITING together with WRITER excludes readers; readers also exclude writers.
+ */
 static inline bool must_wait_for_rwlock(const pthread_rwlock_t *l,
                                         enum ips_sync kind)
 {

@@ -26,7 +26,7 @@ static bool is_sem_shared(const sem_t *s)
 }
 
 /* Whether the semaphore's value seems to be 0. If so, the real call is made at
- * once, for the reason given at is_held in preload/sync/mutex.c. */
+ * once, for the reason given at is_mutex_held in preload/sync/mutex.c. */
 static inline bool is_sem_zero(const sem_t *s)
 {
     const uint64_t *word = (const uint64_t *)(const void *)s;
@@ -133,7 +133,7 @@ IPS_EXPORT int sem_post(sem_t *s)
 
 /* --- barriers ------------------------------------------------------------- */
 
-/* Every arrival is recorded: the last one of a round releases the others. */
+/* Records every arrival at the barrier: the last one releases the others. */
 IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
     if (unlikely(!ips_sync_must_record()))
@@ -153,13 +153,14 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
     return r;
 }
 
-/* --- once ----------------------------------------------------------------- */
+/* --- pthread_once --------------------------------------------------------- */
 
 /* Bit in the control word of pthread_once: the function has run. */
 #define ONCE_DONE 2
 
-/* The real call runs `run_once_function` in place of the program's function, so
- * `ran` shows whether this thread ran it. A nested once has its own struct. */
+/* The real pthread_once runs `run_once_function` in place of the program's
+ * function, so `ran` shows whether this thread ran it. A nested call of
+ * pthread_once has its own struct. */
 struct once {
     void (*fn)(void);
     bool ran;

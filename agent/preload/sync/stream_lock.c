@@ -73,7 +73,8 @@ static bool may_be_held_by_another(const FILE *f)
                 (void *)pthread_self());
 }
 
-/* Whether this thread, which holds the lock, has taken it only once. */
+/* Whether this thread, which holds the stream's lock, has taken it only once.
+ */
 static bool is_held_once(const FILE *f)
 {
     return layout != KNOWN || stream_lock_of_file(f)->count == first_count;
@@ -91,10 +92,10 @@ static void record_uncontended_stream_lock(const FILE *f)
         ips_record_uncontended_acquire_now(IPS_SYNC_MUTEX, f->_lock, false);
 }
 
-/* The next two are fast tests for the usual case. take_stream_lock_if_free
- * takes the lock if it is free, and returns whether it did. Another thread may
- * take the lock after the test, so that the try fails; the call then waits and
- * is recorded. */
+/* The next two functions are fast tests for the usual case.
+ * take_stream_lock_if_free takes the lock if it is free, and returns whether it
+ * did. If another thread takes it between test and try, the try fails; the
+ * caller then waits and records that. */
 static inline bool take_stream_lock_if_free(FILE *f)
 {
     return layout == KNOWN && !ips_sync_all && ips_sync_attempts &&
@@ -147,8 +148,8 @@ void _IO_flockfile(FILE *) IPS_ALIAS(flockfile);
 
 IPS_EXPORT int ftrylockfile(FILE *f)
 {
-    bool on = is_stream_lock_recorded(
-        f); /* must come first: it also finds the real function */
+    /* must come first: it also finds the real function */
+    bool on = is_stream_lock_recorded(f);
     int r = SREAL(ftrylockfile)(f);
     if (!on)
         return r;

@@ -16,7 +16,7 @@ IPS_TLS const volatile void *ips_try_at;
 _Atomic uint64_t ips_tried[IPS_TRIED] IPS_TABLE;
 _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 
-/* --- layouts -------------------------------------------------------------- */
+/* --- layouts of the C library's objects ----------------------------------- */
 
 /* Each of the next functions checks the layout of one type of object: if any
  * word is unexpected, the layout counts as unknown. Each object is destroyed
@@ -110,9 +110,10 @@ static void check_barrier_layout(void)
         good && word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
 }
 
-/* Checks the layouts, at the first call of a wrapper, which may be in a signal
- * handler (sem_post). False: nothing can be recorded now. Two threads
- * at once do no harm: both store the same values, ips_sync_ready last. */
+/* Checks the layouts of the C library's objects at the first call of a wrapper,
+ * which may be in a signal handler (sem_post). False: nothing can be recorded
+ * now. Two threads at once do no harm: both store the same values,
+ * ips_sync_ready last. */
 bool ips_sync_check_layouts(void)
 {
     ips_install_real_function_stubs();
@@ -143,7 +144,8 @@ bool ips_sync_check_layouts(void)
  * something else at the page. */
 struct map_entry {
     _Atomic uint32_t turn;
-    /* `offset`: of the page in the mapped file */
+    /* until: stamp at which the entry expires; offset: that of the page in the
+     * mapped file */
     _Atomic uint64_t page, until, dev, ino, offset;
 };
 #define PLACES 64u
@@ -245,9 +247,9 @@ struct mapping_search {
 };
 
 /* Reads /proc/self/maps up to the line for the address in `arg` (struct
- * finding). Returns 1 if there is such a line, 0 if not, or a negative error
- * number. The buffer is small, because a signal handler's stack may be small;
- * only the start of each line must fit. */
+ * mapping_search). Returns 1 if there is such a line, 0 if not, or a negative
+ * error number. The buffer is small, because a signal handler's stack may be
+ * small; only the start of each line must fit. */
 static long read_maps_for_address(void *arg)
 {
     struct map_line *m = ((struct mapping_search *)arg)->m;
@@ -302,7 +304,7 @@ void ips_name_shared_object(const volatile void *at,
     out->object = t.object + in_page;
 }
 
-/* --- records -------------------------------------------------------------- */
+/* --- ACQUIRE and RELEASE records ------------------------------------------ */
 
 static void write_sync_record(enum ips_rec_type type, enum ips_sync kind,
                               const struct ips_sync_object *thing,
@@ -407,19 +409,19 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
     }
 }
 
-/* --- spinning ------------------------------------------------------------- */
+/* --- repeated tries (spinning) -------------------------------------------- */
 
-/* Returns, in stamps, the CPU time that a thread may use between two tries of
- * one wait: 100 us, which is 50 times IPS_BLOCKED_NS. Time off the CPU between
- * tries counts as waiting. */
+/* Returns the most CPU time, in stamps, that a thread may use between two tries
+ * of one wait: 100 us, which is 50 times IPS_BLOCKED_NS. Time off the CPU
+ * between tries counts as waiting. */
 static uint64_t max_gap_between_tries(void)
 {
     return ips_wrap_blocked * 50;
 }
 
-/* Whether a try now belongs to the same loop as the last one. The CPU clock is
- * read only if too much time has elapsed since the last try. Between the first
- * and the last try, the thread is assumed to have run all the time. */
+/* Whether a try at the stamp `now` belongs to the same loop as the last try.
+ * Reads the CPU clock only if too much time has elapsed since. Between the
+ * first and the last try, the thread is assumed to have run all the time. */
 static bool is_same_try_loop(const struct ips_trylock_series *t, uint64_t now)
 {
     if (now - t->last <= max_gap_between_tries())
@@ -429,9 +431,9 @@ static bool is_same_try_loop(const struct ips_trylock_series *t, uint64_t now)
            ips_wrap_stamps_to_ns(max_gap_between_tries());
 }
 
-/* Clears the mark of `slot`, and returns whether it was recent. A thread that
- * goes on trying sets the mark again, so each failed try costs a releasing
- * thread at most one record. */
+/* Clears the mark of a failed try in the hash slot `slot`, and returns whether
+ * the mark was recent. A thread that goes on trying sets it again, so each
+ * failed try costs a releasing thread at most one record. */
 bool ips_test_and_clear_tried_mark_slow(uint32_t slot)
 {
     uint64_t last =

@@ -37,7 +37,7 @@ static int init_end_state(struct b_incremental *k, uint32_t i)
 
 /* Returns how many of the receives from reads.v[open] on are unmatched and
  * pending, as counts that are not added to those of the build. Also sets
- * x->waits. */
+ * x->waits to the first receive whose send may still come. */
 static struct ips_build_counts count_open_receives(struct b_incremental *k,
                                                    uint32_t to)
 {
@@ -207,8 +207,9 @@ static void move_border_back_to_window(struct b_incremental *k, uint32_t c)
         return;
     for (uint32_t i = 0; i < x->windows.n; i++) {
         uint32_t node = x->windows.v[i].node;
-        /* If the chain goes on, a window without a node does not count: a later
-         * node may still be before the first reading of that window. */
+        /* If the chain may get more records, a window without a node does not
+         * count: a later node may still be before the first reading of that
+         * window. */
         if (node > best && node <= x->limit && (!x->goes_on || node < end))
             best = node;
     }
@@ -318,7 +319,7 @@ static void find_borders(struct b_incremental *k)
 
 /* Whether the nodes after the border can be made again from the saved columns.
  * They cannot if an operation there is on an end that is `shut`, or if an arc
- * comes from the END of a chain that goes on. */
+ * comes from the END of a chain that may get more records. */
 static bool can_nodes_after_border_be_remade(const struct b_incremental *k,
                                              uint32_t c)
 {
@@ -398,8 +399,8 @@ static void finalize_sends(struct b_incremental *k, uint32_t end)
     }
 }
 
-/* Returns a time, ns: every send of `end` that is not final, or still to come,
- * begins at this time or later. */
+/* Returns a lower bound, ns, of the times at which sends of `end` begin that
+ * are not final or still to come. */
 static uint64_t earliest_open_send_ns(const struct b_incremental *k,
                                       uint32_t end)
 {

@@ -310,7 +310,8 @@ static int scan_chain(struct b_incremental *k, uint32_t c,
     s->fresh = s->delay_count - readings;
     k->built.procs[p].events += s->events - events;
     b->procs[p].last_ns = ips_max_u64(b->procs[p].last_ns, s->last_ns);
-    /* 2 more: one for END, which is in both capacities, and one spare number */
+    /* 2 more: one for END, which both capacities include, so that the
+     * difference lacks it, and one spare number */
     uint64_t need = s->node_capacity - room + 2;
     x->need = (uint32_t)ips_min_u64(need, UINT32_MAX);
     b->broken |= !k->tables && x->nodes + need > x->space;

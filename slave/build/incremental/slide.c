@@ -268,9 +268,9 @@ void g_free_columns(struct b_incremental *k)
 #undef CLEAR
 }
 
-/* Makes `k` use the columns of `to`, which are in the spare set; the set before
- * becomes the spare one. The first time there is none: the columns that the
- * build allocated one by one are freed. */
+/* Makes `k` use the columns of `to`, which are in the spare set; the previous
+ * set becomes the spare one. The first time there is no previous set: the
+ * columns that the build allocated one by one are freed. */
 static void switch_to_new_columns(struct b_incremental *k,
                                   const struct b_incremental *to)
 {

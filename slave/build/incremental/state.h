@@ -28,8 +28,9 @@ struct g_chain {
     /* more records may come; false: no more records can come, and the chain has
      * its END */
     bool goes_on;
-    uint32_t space; /* node numbers reserved */
-    uint32_t nodes; /* nodes made; without END while goes_on is true */
+    uint32_t space; /* number of node numbers reserved for the chain */
+    uint32_t nodes; /* number of nodes made; END is not counted while goes_on is
+                       true */
     uint32_t had;   /* number of nodes of the chain before this call */
     /* upper limit of the nodes that the new records need, with END */
     uint32_t need;
@@ -38,7 +39,8 @@ struct g_chain {
     uint64_t bytes;     /* total length of the chunks before the current one */
     uint64_t off_ns, probe_ps;
     struct g_raw raw;
-    /* windows of the run delay that began after the border */
+    /* windows (times between two readings of the run delay) that began after
+     * the border */
     B_ARRAY(struct b_delay_span) windows;
     /* nodes with lower numbers than this are old enough to be final */
     uint32_t old;
@@ -73,7 +75,8 @@ struct g_end {
     /* the receives on this end; those before reads.v[open] are final */
     B_ARRAY(struct b_read) reads;
     uint32_t open;
-    /* the first receive whose send is not known yet; reads.n: there is none */
+    /* index of the first receive whose send is not known yet; reads.n: there is
+     * none */
     uint32_t waits;
     /* the matching state, from g_match_open_sends_and_receives(), before the
      * first receive that is not old enough to be final */
@@ -91,7 +94,8 @@ struct g_end {
     struct g_send_position first;
     uint64_t first_sent, room_ns;
     uint32_t seen;    /* reads.n at the start of this call */
-    uint64_t ext_pos; /* position after all receives from other machines */
+    uint64_t ext_pos; /* position after all receives, if the peer may be on
+                         another machine */
 };
 
 /* A send that did not wait for space but was preempted: `slept` ns are not
@@ -101,9 +105,9 @@ struct g_preempted_send {
     uint64_t slept;
 };
 
-#define G_BENT_MOST (1u << 22) /* limit; damaged records may exceed it */
-/* Node `node` got the time of node `by`, which depends on it: it is final only
- * if `by` is. */
+#define G_BENT_MOST (1u << 22) /* limit, for damaged records */
+/* The time of node `node` was lowered to that of node `by`, which depends on
+ * it. So `node` can be final only if `by` is. */
 struct g_bent {
     uint32_t node, by;
 };
@@ -150,7 +154,8 @@ struct b_incremental {
     B_ARRAY(struct g_preempted_send) roomless;
     B_ARRAY(struct g_bent) bent;
     uint32_t fork_count, event_count, dgram_count, hold_count, ext_count;
-    uint32_t unended_count; /* number of entries before chains got their END */
+    uint32_t unended_count; /* number of entries of b.unended before chains got
+                               their END */
 };
 
 /* Returns the send at *at, and moves *at to the next block if it is at the end

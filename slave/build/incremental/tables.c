@@ -1,6 +1,6 @@
 /* Faster versions of passes for a build of tables alone
  * (build/incremental/grow.h): they do not compute columns that only a graph
- * needs. */
+ * needs. Also decides which records an incremental build can add. */
 #include "slave/build/incremental/state.h"
 #include "slave/build/match.h"
 

@@ -26,7 +26,8 @@ static void count_sends_of_slot(struct maker *m, struct b_plain_slot *x)
     x->put = x->messages;
 }
 
-/* Moves the slot's flow forward to the send of the slot's last receive. */
+/* Moves the matching state of the slot's end (x->flow) to the send of the
+ * slot's last receive. */
 static void advance_match_cursor_to_slot(struct b_plain_slot *x)
 {
     struct match_cursor *f = x->flow;

@@ -4,7 +4,7 @@
 /* The values that the scan collects from plain records. */
 struct plain_scan_sums {
     uint64_t first_ns, last_ns, first_cpu, last_cpu;
-    uint64_t before; /* latest return so far */
+    uint64_t before; /* latest return of a call so far, ns */
     uint64_t n, sends, one_node;
     uint8_t *used;
     uint32_t used_top;
@@ -14,7 +14,8 @@ struct plain_scan_sums {
  * clock. The order of stamps is that of their times in ns, so only the results
  * are converted to ns. */
 struct stamped {
-    uint64_t first, last; /* earliest call; latest return */
+    /* stamps of the earliest call and of the latest return */
+    uint64_t first, last;
     uint64_t last_cpu, n, sends, one_node;
     uint32_t used_top;
 };
