@@ -67,7 +67,7 @@ static bool keep_mapping_for_reuse(const struct mapping *m)
 /* Returns the index of the reusable mapping that fits best: the smallest that
  * has `bytes` to twice as many bytes; else the largest that has at least half
  * as many. Returns reusable_count if none fits. */
-static size_t best_reusable(size_t bytes)
+static size_t find_best_reusable_mapping(size_t bytes)
 {
     size_t best = all.reusable_count, has = 0;
     for (size_t i = all.reusable_count; i > 0 && has != bytes; i--) {
@@ -88,7 +88,7 @@ static size_t best_reusable(size_t bytes)
  * needed in full again. Returns NULL if no mapping can be reused. */
 static char *reuse_mapping(size_t bytes)
 {
-    size_t i = best_reusable(bytes);
+    size_t i = find_best_reusable_mapping(bytes);
     if (i == all.reusable_count)
         return NULL;
     struct mapping m = all.reusable[i];

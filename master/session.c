@@ -95,15 +95,16 @@ static void client_admit(struct master *m, struct ips_peer *peer)
 
 /* ---- slaves ----------------------------------------------------------- */
 
-static void slave_lost(struct master *m, struct slave *s, const char *why)
+static void mark_slave_lost_and_notify_queries(struct master *m,
+                                               struct slave *s, const char *why)
 {
     ips_log_info("machine %s: slave disconnected: %s", s->machine, why);
     roster_mark_disconnected(s);
     query_on_slave_gone(m, s, why);
 }
 
-static void on_report(struct master *m, struct slave *s,
-                      const Ips__Report *report)
+static void store_slave_report(struct master *m, struct slave *s,
+                               const Ips__Report *report)
 {
     struct ips_err err = {0};
     roster_store_report(s, report, master_now_ns());
@@ -122,7 +123,7 @@ static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
         return;
     switch (env->body_case) {
     case IPS__ENVELOPE__BODY_REPORT:
-        on_report(m, s, env->report);
+        store_slave_report(m, s, env->report);
         return;
     case IPS__ENVELOPE__BODY_REPLY:
         s->seen_ns = master_now_ns();
@@ -138,7 +139,7 @@ static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
     case _IPS__ENVELOPE__BODY__CASE_IS_INT_SIZE:
         break;
     }
-    slave_lost(m, s, "sent what no slave sends");
+    mark_slave_lost_and_notify_queries(m, s, "sent what no slave sends");
     dismiss_peer(peer, "a slave only reports and answers");
 }
 
@@ -147,7 +148,7 @@ static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
     struct master *m = arg;
     struct slave *s = roster_find_by_peer(&m->roster, peer);
     if (s)
-        slave_lost(m, s, why);
+        mark_slave_lost_and_notify_queries(m, s, why);
 }
 
 static void on_slave_drain(struct ips_peer *peer, void *arg)
@@ -167,7 +168,7 @@ static void drop_stale_connection(struct master *m, const char *machine)
     if (!old || !ips_peer_other_side_closed(old))
         return;
     ips_peer_free(old);
-    slave_lost(m, s, "closed by the other side");
+    mark_slave_lost_and_notify_queries(m, s, "closed by the other side");
 }
 
 static void slave_admit(struct master *m, struct ips_peer *peer,

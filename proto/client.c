@@ -37,7 +37,7 @@ static uint64_t now_ms(void)
     return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static uint64_t deadline_of(unsigned timeout_ms)
+static uint64_t compute_deadline_ms(unsigned timeout_ms)
 {
     return timeout_ms ? now_ms() + timeout_ms : 0;
 }
@@ -284,7 +284,7 @@ static int receive_envelope(struct ips_client *c, uint64_t deadline,
 int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
                     Ips__Envelope **out, struct ips_err *err)
 {
-    return receive_envelope(c, deadline_of(timeout_ms), out, err);
+    return receive_envelope(c, compute_deadline_ms(timeout_ms), out, err);
 }
 
 /* Returns 0 if the other side is a master by its Hello and its certificate,
@@ -343,7 +343,7 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
 {
     struct ips_address to;
     struct ips_client *c = NULL;
-    const uint64_t deadline = deadline_of(timeout_ms);
+    const uint64_t deadline = compute_deadline_ms(timeout_ms);
     int fd = -1;
     int rc = ips_address_parse(address, &to, err);
     if (rc < 0)

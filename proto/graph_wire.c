@@ -188,8 +188,8 @@ static bool reserve_array(void *slot, uint32_t cap, size_t item)
 /* Returns the capacity, in items, that arrays of `count` items need for `more`
  * items; 0 if that exceeds `max`. The caller stores the capacity once all
  * parallel arrays are enlarged. */
-static uint32_t next_capacity(uint32_t count, size_t more, uint32_t cap,
-                              uint32_t max)
+static uint32_t compute_array_capacity(uint32_t count, size_t more,
+                                       uint32_t cap, uint32_t max)
 {
     if (more > max || count > max - (uint32_t)more)
         return 0;
@@ -235,7 +235,8 @@ static int append_chain_arrays(struct ips_wire_receiver *t,
     if (m->n_chain_process != n || m->n_chain_pid != n || m->n_chain_tid != n ||
         m->n_chain_thread != n)
         return set_unequal_lengths_error("chains", err);
-    uint32_t cap = next_capacity(g->chain_count, n, t->chain_cap, t->max_nodes);
+    uint32_t cap =
+        compute_array_capacity(g->chain_count, n, t->chain_cap, t->max_nodes);
     if (cap == 0)
         return set_too_many_items_error(t, "chains", err);
     if (cap != t->chain_cap) {
@@ -301,7 +302,8 @@ static int append_node_arrays(struct ips_wire_receiver *t,
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
         !note_or_check_optional_arrays(t, m, n))
         return set_unequal_lengths_error("nodes", err);
-    uint32_t cap = next_capacity(g->node_count, n, t->node_cap, t->max_nodes);
+    uint32_t cap =
+        compute_array_capacity(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)
         return set_too_many_items_error(t, "nodes", err);
     /* The first piece with nodes decides which optional arrays exist, so the
@@ -350,7 +352,8 @@ static int append_remote_receives(struct ips_wire_receiver *t,
     size_t n = m->n_in_node;
     if (m->n_in_end != n || m->n_in_pos != n)
         return set_unequal_lengths_error("remote receives", err);
-    uint32_t cap = next_capacity(g->in_count, n, t->in_cap, t->max_nodes);
+    uint32_t cap =
+        compute_array_capacity(g->in_count, n, t->in_cap, t->max_nodes);
     if (cap == 0)
         return set_too_many_items_error(t, "remote receives", err);
     if (cap != t->in_cap) {
@@ -377,7 +380,8 @@ static int append_remote_sends(struct ips_wire_receiver *t,
     if (m->n_out_end != n || m->n_out_pos != n || m->n_out_len != n ||
         m->n_out_ns != (t->timed ? n : 0))
         return set_unequal_lengths_error("remote sends", err);
-    uint32_t cap = next_capacity(g->out_count, n, t->out_cap, t->max_nodes);
+    uint32_t cap =
+        compute_array_capacity(g->out_count, n, t->out_cap, t->max_nodes);
     if (cap == 0)
         return set_too_many_items_error(t, "remote sends", err);
     if (cap != t->out_cap || g->out_count == 0) {

@@ -65,10 +65,11 @@ static struct moment task_moment_from_stamp(const struct ips_task *task,
 /* Computes the stamps of a call and its return: both as the program passed
  * them, or both read from the clocks. If the program passed only one, it is
  * used for both. */
-static void task_moments_of_call(const struct ips_task *task,
-                                 const struct ips_stamp *call,
-                                 const struct ips_stamp *ret,
-                                 struct moment *m_call, struct moment *m_ret)
+static void take_call_and_return_moments(const struct ips_task *task,
+                                         const struct ips_stamp *call,
+                                         const struct ips_stamp *ret,
+                                         struct moment *m_call,
+                                         struct moment *m_ret)
 {
     *m_call = task_moment_from_stamp(task, call ? call : ret);
     *m_ret =
@@ -272,7 +273,7 @@ static void record_task_recv(struct ips_task *task, const char *channel,
     if (!channel || !may_record(task))
         return;
     struct moment m_call, m_ret;
-    task_moments_of_call(task, call, ret, &m_call, &m_ret);
+    take_call_and_return_moments(task, call, ret, &m_call, &m_ret);
     record_transfer(task, IPS_REC_RECV, channel, bytes, &m_call, &m_ret);
 }
 
@@ -283,7 +284,7 @@ static void record_task_join(struct ips_task *task, struct ips_task *child,
     if (!child || !may_record(task))
         return;
     struct moment m_call, m_ret;
-    task_moments_of_call(task, call, ret, &m_call, &m_ret);
+    take_call_and_return_moments(task, call, ret, &m_call, &m_ret);
     struct ips_rec_join *rec =
         begin_task_record(task, IPS_REC_JOIN, sizeof(*rec), &m_call);
     if (!rec)

@@ -302,7 +302,7 @@ static int record_start_and_exec(char **command, const char *command_line,
         ips_rec_publish(rec);
     }
     int status = report_exec_failure(command[0], error);
-    ips_core_process_end(IPS_END_EXIT, status);
+    ips_core_record_process_end(IPS_END_EXIT, status);
     return status;
 }
 

@@ -84,7 +84,7 @@ static void read_counter_and_clock(uint64_t *at_counter, uint64_t *at_ns)
  * uses (kernel/time: clocks_calc_mult_shift for up to 600 s). The kernel's
  * factor has about 23 bits, so CLOCK_MONOTONIC_RAW runs up to 70 ns a second
  * off the rate of `khz`. */
-static uint64_t kernel_mult_of_khz(uint64_t khz)
+static uint64_t compute_kernel_mult(uint64_t khz)
 {
     uint64_t mult = 0;
     uint32_t bits = 32, shift = 32;
@@ -101,7 +101,7 @@ static uint64_t kernel_mult_of_khz(uint64_t khz)
 
 /* Returns the ns per count, times 2^32, from `counts` in `ns`; 0 if that is
  * implausible. */
-static uint64_t rate_from_measurement(uint64_t counts, uint64_t ns)
+static uint64_t compute_counter_mult(uint64_t counts, uint64_t ns)
 {
 #if defined(__aarch64__)
     /* Use the rate that the firmware states; the measurement only confirms it.
@@ -114,7 +114,7 @@ static uint64_t rate_from_measurement(uint64_t counts, uint64_t ns)
 #else
     /* The kernel keeps the rate in whole kHz. */
     uint64_t khz = (uint64_t)(((ips_u128)counts * 1000000 + ns / 2) / ns);
-    return khz < 1000 ? 0 : kernel_mult_of_khz(khz);
+    return khz < 1000 ? 0 : compute_kernel_mult(khz);
 #endif
 }
 
@@ -129,7 +129,7 @@ static bool calibrate_clock(struct ips_clock *clock)
     read_counter_and_clock(&c1, &n1);
     if (c1 <= c0 || n1 <= n0)
         return false;
-    uint64_t mult = rate_from_measurement(c1 - c0, n1 - n0);
+    uint64_t mult = compute_counter_mult(c1 - c0, n1 - n0);
     if (mult == 0)
         return false;
     *clock = (struct ips_clock){IPS_CLOCK_TSC, 0, c0, n0, mult};

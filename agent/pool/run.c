@@ -81,7 +81,7 @@ static int read_test_clock_option(struct ips_control *c, struct ips_err *err)
 }
 
 /* Returns the bytes that all runs of the pool use. */
-static uint64_t pool_bytes_in_use(const char *root)
+static uint64_t sum_pool_bytes_in_use(const char *root)
 {
     DIR *dir = opendir(root);
     struct dirent *e;
@@ -110,7 +110,7 @@ static int compute_quota(const struct ips_run_options *opt, const char *dir,
     struct statvfs fs;
     if (statvfs(dir, &fs) < 0)
         return ips_err_errno(err, "%s", dir);
-    uint64_t used = pool_bytes_in_use(opt->pool_root);
+    uint64_t used = sum_pool_bytes_in_use(opt->pool_root);
     uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
     *bytes = ips_sub_sat(ips_add_sat(free_bytes, used) / 4, used);
     if (opt->quota_bytes && opt->quota_bytes < *bytes)

@@ -333,14 +333,14 @@ struct ips_io {
     uint32_t segment;
 };
 
-static inline void ips_io_close(const struct ips_io *io)
+static inline void ips_io_end_call(const struct ips_io *io)
 {
     ips_note_call_end(&ips_me, io->mark);
 }
 /* Declares a struct ips_io for ips_io_begin; the end of its scope closes the
  * call. */
 #define IPS_IO(io)                                                             \
-    struct ips_io io __attribute__((cleanup(ips_io_close)));                   \
+    struct ips_io io __attribute__((cleanup(ips_io_end_call)));                \
     io.mark = ips_me.open_depth
 
 bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
@@ -687,8 +687,8 @@ void ips_record_signal_taken(enum ips_signal_how how, int sig, int code,
                              int32_t pid, uint64_t value, struct ips_moment at);
 /* Records system call `n` of syscall() if it sends a signal; makes it if it
  * sets a handler. True: the call was made, *r is its result. */
-bool ips_handle_signal_syscall(long *r, long n, const long args[6],
-                               uint64_t site);
+bool ips_record_or_make_signal_syscall(long *r, long n, const long args[6],
+                                       uint64_t site);
 
 /* Called by preload/start/entry.S. */
 void ips_vfork_before(uint64_t site);

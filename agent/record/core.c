@@ -44,7 +44,7 @@ static __attribute__((noinline)) uint64_t apply_test_clock(uint64_t stamp)
            (uint64_t)(int64_t)(add * ((ips_i128)1 << 32) / (ips_i128)mult);
 }
 
-static inline uint64_t raw_stamp(void)
+static inline uint64_t read_raw_stamp(void)
 {
 #if IPS_HAVE_COUNTER
     if (likely(ips_core.clock_kind == IPS_CLOCK_TSC))
@@ -55,7 +55,7 @@ static inline uint64_t raw_stamp(void)
 
 uint64_t ips_core_stamp_now(void)
 {
-    uint64_t stamp = raw_stamp();
+    uint64_t stamp = read_raw_stamp();
     return unlikely(ips_core.test_clock) ? apply_test_clock(stamp) : stamp;
 }
 
@@ -350,7 +350,8 @@ static long open_control_with_own_fd_table(void *arg)
 
 /* Reads the run's control file into *c. Returns a shared mapping of the file,
  * or NULL. */
-static struct ips_control *control_open(const char *dir, struct ips_control *c)
+static struct ips_control *read_and_map_control(const char *dir,
+                                                struct ips_control *c)
 {
     struct control_opening o = {dir, c, NULL};
     (void)ips_run_with_own_fd_table(open_control_with_own_fd_table, &o);
@@ -362,7 +363,7 @@ struct ips_control *ips_core_map_counters(void)
     struct ips_control *mapped, *none = NULL, unused;
     if (!ips_core.share_later)
         return ips_core.shared;
-    mapped = control_open(ips_core.dir, &unused);
+    mapped = read_and_map_control(ips_core.dir, &unused);
     /* If two threads map the file at once, the first mapping is kept. */
     if (mapped &&
         !atomic_compare_exchange_strong(&ips_core.shared, &none, mapped))
@@ -397,7 +398,7 @@ void *ips_core_memory_wiped_on_fork(void)
 /* The first call attaches this process to the run that its environment names.
  * Every call returns whether the process is attached. `to_begin`: the caller
  * starts a stream next. */
-static bool attach_run(bool to_begin)
+static bool attach_process_to_run(bool to_begin)
 {
     static bool tried;
     if (tried || ips_me.in_vfork)
@@ -410,7 +411,7 @@ static bool attach_run(bool to_begin)
     if (to_begin &&
         ips_spare_segment_take(2 * ips_core.pid + 1, c, &ips_core.spare))
         ips_core.share_later = true;
-    else if (!(ips_core.shared = control_open(ips_core.dir, c)))
+    else if (!(ips_core.shared = read_and_map_control(ips_core.dir, c)))
         return false;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
     /* After a failure, look for space again after one millisecond. */
@@ -430,7 +431,7 @@ static bool attach_run(bool to_begin)
 
 bool ips_core_attach(void)
 {
-    return attach_run(false);
+    return attach_process_to_run(false);
 }
 
 /* The library's own ELF header, defined by the linker. */
@@ -453,7 +454,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
         return ips_core.control != NULL;
     if (ips_in_valgrind())
         exclude_variables_from_valgrind();
-    if (!attach_run(true))
+    if (!attach_process_to_run(true))
         return false;
     uint64_t signals = ips_sys_block_signals();
     ips_core.main_stream = true;
@@ -558,8 +559,8 @@ static bool become_child_if_forked(void)
     return true;
 }
 
-void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
-                         uint64_t parent_image)
+void ips_core_become_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
+                                uint64_t parent_image)
 {
     if (!ips_core.control)
         return;
@@ -576,7 +577,7 @@ void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
 
 /* --- threads and the end ------------------------------------------- */
 
-void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
+void ips_core_begin_thread_stream(uint64_t fork_seq, uint32_t ptid)
 {
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
@@ -619,7 +620,7 @@ static void write_end_record(enum ips_end_kind kind, int status)
     ips_rec_publish(rec);
 }
 
-void ips_core_thread_end(void)
+void ips_core_end_thread_stream(void)
 {
     struct ips_stream *s = &ips_me.stream;
     if (ips_me.in_vfork)
@@ -634,7 +635,7 @@ void ips_core_thread_end(void)
     ips_extra_free();
 }
 
-void ips_core_process_end(enum ips_end_kind kind, int status)
+void ips_core_record_process_end(enum ips_end_kind kind, int status)
 {
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
@@ -647,6 +648,6 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
         ips_threads_add(s->tid);
     }
     ips_threads_record_cpu(s->tid);
-    ips_threads_record_silent();
+    ips_threads_write_silent_streams();
     write_end_record(kind, status);
 }

@@ -57,25 +57,25 @@ void ips_rec_publish(void *rec);
 void ips_core_count_lost(enum ips_lost_cause cause, uint64_t count);
 
 /* Fork. ips_core_prepare_fork_and_get_seq returns the fork_seq for FORK. The
- * child must first call ips_core_fork_child, which drops the parent's segments
- * and starts the child's own stream with START (IPS_START_FORK, cpu 0). If a
- * child does not, the core notices the fork at the next record, by a
+ * child must first call ips_core_become_fork_child, which drops the parent's
+ * segments and starts the child's own stream with START (IPS_START_FORK, cpu
+ * 0). If a child does not, the core notices the fork at the next record, by a
  * MADV_WIPEONFORK page.
  */
 uint64_t ips_core_prepare_fork_and_get_seq(void);
-void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
-                         uint64_t parent_image);
+void ips_core_become_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
+                                uint64_t parent_image);
 uint64_t ips_core_image_stamp(void);
 
-/* Threads: a new thread calls ips_core_thread_start. At its end it calls
- * ips_core_thread_end, which writes END (IPS_END_THREAD) and closes its
+/* Threads: a new thread calls ips_core_begin_thread_stream. At its end it calls
+ * ips_core_end_thread_stream, which writes END (IPS_END_THREAD) and closes its
  * segments. */
-void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid);
-void ips_core_thread_end(void);
+void ips_core_begin_thread_stream(uint64_t fork_seq, uint32_t ptid);
+void ips_core_end_thread_stream(void);
 
 /* Process end: writes END of `kind` in the calling thread and THREADCPU for
  * every other known thread. More records may follow (stdio's flush at exit). */
-void ips_core_process_end(enum ips_end_kind kind, int status);
+void ips_core_record_process_end(enum ips_end_kind kind, int status);
 
 /* Quiet mode. Call with true if the program is about to forbid itself system
  * calls (seccomp): the agent makes none from now on (agent/record/sys.h). First

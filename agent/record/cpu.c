@@ -121,7 +121,8 @@ static void set_baseline_by_reading(const struct clock_reading *r,
 
 /* Returns the CPU time at stamp `t` by the slot's baseline; for `t` before t0
  * it is less than cpu0. */
-static uint64_t cpu_by_baseline(const struct ips_cpu_slot *s, uint64_t t)
+static uint64_t compute_cpu_from_baseline(const struct ips_cpu_slot *s,
+                                          uint64_t t)
 {
     return t >= s->t0 ? s->cpu0 + ips_stamps_to_ns(t - s->t0)
                       : ips_sub_sat(s->cpu0, ips_stamps_to_ns(s->t0 - t));
@@ -168,7 +169,7 @@ static void start_guess_window(struct clock_reading *r, uint64_t t, int64_t off)
 struct cpu_baseline {
     uint64_t t0, cpu0;
 };
-static struct cpu_baseline newest_baseline(void)
+static struct cpu_baseline get_newest_baseline(void)
 {
     struct cpu_baseline line;
     uint32_t taken;
@@ -208,17 +209,17 @@ static uint64_t expected_cpu_at_reading(const struct cpu_baseline *l,
     return (int64_t)(is - last) < 0 ? last : ips_min_u64(is, most);
 }
 
-static struct ips_moment make_moment(uint64_t t, uint64_t cpu, uint64_t mark,
-                                     uint32_t taken)
+static struct ips_moment report_moment(uint64_t t, uint64_t cpu, uint64_t mark,
+                                       uint32_t taken)
 {
     ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, mark, taken};
 }
 /* CPU times are not computed from a moment without a mark: it is no baseline.
  */
-static struct ips_moment make_moment_without_mark(uint64_t t, uint64_t cpu)
+static struct ips_moment report_moment_without_mark(uint64_t t, uint64_t cpu)
 {
-    return make_moment(t, cpu, IPS_MARK_NOT, 0);
+    return report_moment(t, cpu, IPS_MARK_NOT, 0);
 }
 
 /* Quiet mode, in which the clock cannot be read (agent/record/sys.h): a call of
@@ -226,15 +227,15 @@ static struct ips_moment make_moment_without_mark(uint64_t t, uint64_t cpu)
 static struct ips_moment moment_without_syscalls(uint64_t t)
 {
     uint64_t cpu = ips_max_u64(ips_cpu_now_without_syscalls(), ips_me.cpu_last);
-    return make_moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
+    return report_moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 static struct ips_moment
 return_moment_without_syscalls(const struct ips_moment *call, uint64_t t)
 {
     uint64_t took = ips_stamps_to_ns(t - call->t);
     uint64_t cpu = call->cpu + (took < IPS_BLOCKED_NS ? took : 0);
-    return make_moment(t, ips_set_cpu_without_syscalls(cpu),
-                       ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
+    return report_moment(t, ips_set_cpu_without_syscalls(cpu),
+                         ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 
 static struct ips_moment moment_reading_clock(bool of_call)
@@ -246,10 +247,10 @@ static struct ips_moment moment_reading_clock(bool of_call)
         write_page_faults_if_off_core(ips_me.cpu.read_t, last, t, cpu);
     write_records_due(t, cpu);
     ips_me.cpu.read_t = t;
-    return make_moment(t, cpu, ips_core_stamp_now(), 0);
+    return report_moment(t, cpu, ips_core_stamp_now(), 0);
 }
 
-static struct ips_moment moment_setting_mark(bool of_call)
+static struct ips_moment take_moment_and_set_mark(bool of_call)
 {
     uint32_t taken = ips_me.cpu_next;
     struct ips_cpu_slot *s = ips_cpu_own_slot_at_mark(*ips_cpu_mark_address());
@@ -258,10 +259,10 @@ static struct ips_moment moment_setting_mark(bool of_call)
         ips_barrier();
         uint64_t t = ips_core_stamp_now();
         if ((int64_t)(t - t0) < 0 && mark_is_valid(s, taken))
-            return make_moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
-                               taken);
+            return report_moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
+                                 taken);
     }
-    struct cpu_baseline line = newest_baseline();
+    struct cpu_baseline line = get_newest_baseline();
     struct clock_reading r = set_mark_and_read_cpu_clock();
     uint64_t last = ips_me.cpu_last; /* a signal handler may have changed it */
     bool stood = s && r.slot;
@@ -281,11 +282,12 @@ static struct ips_moment moment_setting_mark(bool of_call)
     /* The new mark is already gone: a handler has read the clock, or the thread
      * was switched out. */
     if (!r.slot || !mark_is_valid(r.slot, r.mark_number))
-        return make_moment_without_mark(t, ips_max_u64(r.cpu, last));
-    uint64_t cpu = ips_max_u64(cpu_by_baseline(r.slot, t), r.slot->cpu0);
+        return report_moment_without_mark(t, ips_max_u64(r.cpu, last));
+    uint64_t cpu =
+        ips_max_u64(compute_cpu_from_baseline(r.slot, t), r.slot->cpu0);
     uint64_t held = t < r.slot->t0 ? IPS_MARK_NOT : 0;
-    return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held,
-                       r.mark_number);
+    return report_moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held,
+                         r.mark_number);
 }
 
 /* Returns the current moment by reading the clock, most often after a switch
@@ -304,7 +306,7 @@ moment_slow(bool of_call)
     }
     const struct ips_agent_work apart = ips_agent_work_begin();
     uint64_t before = ips_me.cpu.read_cpu;
-    struct ips_moment m = ips_core.cpu_marks ? moment_setting_mark(of_call)
+    struct ips_moment m = ips_core.cpu_marks ? take_moment_and_set_mark(of_call)
                                              : moment_reading_clock(of_call);
     if (ips_sub_sat(m.cpu, before) < IPS_GUESS_NS)
         ips_agent_work_end(&apart, 0);
@@ -330,7 +332,7 @@ return_moment_without_marks(const struct ips_moment *call, uint64_t t)
                          : read_thread_cpu_ns();
     ips_me.cpu.read_t = t;
     ips_me.cpu.guess.switches += !brief;
-    return make_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
+    return report_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
 /* The mark in the rseq area survived the call, but its baseline is below the
@@ -341,13 +343,13 @@ return_moment_above_baseline(const struct ips_moment *call, uint64_t t,
                              struct ips_cpu_slot *s)
 {
     uint64_t cpu = call->cpu + ips_stamps_to_ns(t - call->t);
-    uint64_t clock = cpu_by_baseline(s, t);
+    uint64_t clock = compute_cpu_from_baseline(s, t);
     if (cpu > clock)
         ips_set_cpu_mark_baseline(&ips_me, s, call->mark_number,
                                   t + stamps_of_ns(cpu - clock), cpu);
-    return make_moment(t, ips_max_u64(cpu, clock),
-                       (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
-                       call->mark_number);
+    return report_moment(t, ips_max_u64(cpu, clock),
+                         (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
+                         call->mark_number);
 }
 
 struct ips_moment
@@ -385,8 +387,8 @@ ips_moment_of_return_by_cpu_clock(const struct ips_moment *call, uint64_t t)
     set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)
-        return make_moment_without_mark(t, cpu);
-    return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
+        return report_moment_without_mark(t, cpu);
+    return report_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
 }
 
 /* The mark in the rseq area survived a long call: reads the clock to learn how
@@ -408,8 +410,8 @@ return_moment_of_long_call(const struct ips_moment *call, uint64_t t)
     set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)
-        return make_moment_without_mark(t, cpu);
-    return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
+        return report_moment_without_mark(t, cpu);
+    return report_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
 }
 
 __attribute__((cold)) struct ips_moment
@@ -434,8 +436,8 @@ ips_moment_of_return_slow(const struct ips_moment *call, uint64_t t)
     /* There is a newer mark: a signal handler read the clock during the call.
      */
     uint64_t most = call->cpu + ips_stamps_to_ns(t - call->t);
-    uint64_t cpu = ips_max_u64(cpu_by_baseline(s, t), call->cpu);
-    return make_moment_without_mark(t, ips_min_u64(cpu, most));
+    uint64_t cpu = ips_max_u64(compute_cpu_from_baseline(s, t), call->cpu);
+    return report_moment_without_mark(t, ips_min_u64(cpu, most));
 }
 
 __attribute__((hot)) struct ips_moment
@@ -452,7 +454,7 @@ uint64_t ips_cpu_read_clock_ns(void)
         return read_thread_cpu_ns();
     if (ips_sys_quiet)
         return moment_without_syscalls(ips_core_stamp_now()).cpu;
-    struct cpu_baseline line = newest_baseline();
+    struct cpu_baseline line = get_newest_baseline();
     bool stood = ips_cpu_own_slot_at_mark(*ips_cpu_mark_address()) != NULL;
     struct clock_reading r = set_mark_and_read_cpu_clock();
     uint64_t last = ips_me.cpu_last;

@@ -324,7 +324,7 @@ static bool replace_by_interpreter(char *head, size_t have)
  * program that starts others mostly starts the same ones. The verdict stays
  * true while the file and the caller's ids are the same. The cache is per
  * thread, since a vfork child shares the state of its parent's thread. */
-static struct ips_traced_file traced_cache_key(const struct stat *st)
+static struct ips_traced_file make_traced_cache_key(const struct stat *st)
 {
     return (struct ips_traced_file){.dev = st->st_dev,
                                     .ino = st->st_ino,
@@ -528,7 +528,7 @@ inspect_by_descriptor(struct inspection *l, int dir, const char *path)
 static bool inspect_file(struct ips_target *t, int dir, const char *path,
                          struct stat *st, const char *library)
 {
-    struct ips_traced_file is = traced_cache_key(st);
+    struct ips_traced_file is = make_traced_cache_key(st);
     if (is_in_traced_cache(&is)) {
         check_target_library_and_set_path(t, path, library, true);
         return true;

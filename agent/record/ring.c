@@ -68,7 +68,7 @@ static struct ips_ring *get_or_map_ring(struct ips_stream *s)
     return s->ring;
 }
 
-static uint32_t total_segments(const struct ips_stream *s)
+static uint32_t count_ring_segments(const struct ips_stream *s)
 {
     const struct ips_ring *r = s->ring;
     return r->old_count + r->spare_count + (r->digest.base != 0) +
@@ -398,9 +398,9 @@ int ips_ring_change_to_next(struct ips_stream *s)
         return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     int rc = ips_encode_lost_cause(IPS_LOST_QUOTA);
     uint32_t most = max_ring_segments();
-    if (total_segments(s) < most - 2)
+    if (count_ring_segments(s) < most - 2)
         rc = ips_segment_make(s, &next);
-    else if (r->spare_count == 0 && total_segments(s) < most &&
+    else if (r->spare_count == 0 && count_ring_segments(s) < most &&
              ips_segment_make(s, &spare) == 0) {
         /* Write a header, so that the slave knows the stream that owns the
          * file. */
@@ -410,7 +410,7 @@ int ips_ring_change_to_next(struct ips_stream *s)
         clear_segment(&spare);
         r->spare[r->spare_count++] = spare;
     }
-    if (rc < 0 && total_segments(s) < 2)
+    if (rc < 0 && count_ring_segments(s) < 2)
         return rc; /* a ring needs at least two segments */
     if (s->seg.base) {
         ips_segment_close(s);

@@ -82,7 +82,8 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
 }
 
 /* Writes the path POOL/RUN/PID.TID.STAMP.seg into `out`. */
-static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
+static void format_segment_path(char *out, const struct ips_stream *s,
+                                uint64_t stamp)
 {
     size_t n = strlen(ips_core.dir);
     memcpy(out, ips_core.dir, n);
@@ -212,7 +213,7 @@ static int make_segment(const struct ips_stream *s, struct ips_segment_map *out)
         return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     int fd;
     for (int tries = 0;; tries++, stamp++) {
-        segment_path(path, s, stamp);
+        format_segment_path(path, s, stamp);
         fd = ips_sys_open(
             path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd != -EEXIST || tries == 16)

@@ -30,7 +30,7 @@ static void spare_path(char *out, uint32_t id)
 }
 
 /* Returns the size of the spare segment; 0: it is not trustworthy. */
-static uint64_t trusted_spare_bytes(int fd)
+static uint64_t get_trusted_spare_size(int fd)
 {
     struct stat st;
     return ips_sys_fstat(fd, &st) == 0 && st.st_mode == (S_IFREG | 0600) &&
@@ -70,7 +70,7 @@ bool ips_spare_segment_take(uint32_t id, struct ips_control *copy,
     not_ours = fd == -EACCES;
     if (fd < 0)
         return false;
-    uint64_t bytes = trusted_spare_bytes(fd);
+    uint64_t bytes = get_trusted_spare_size(fd);
     uint64_t base = bytes ? ips_sys_mmap(0, bytes + IPS_GAP_BYTES,
                                          PROT_READ | PROT_WRITE, MAP_SHARED, fd)
                           : (uint64_t)-1;

@@ -262,7 +262,7 @@ void ips_threads_reset(void); /* call it in a fork child */
 void ips_threads_record_cpu(uint32_t except);
 /* At the end of the process: writes a stream with START and END for every
  * living thread that never recorded anything. */
-void ips_threads_record_silent(void);
+void ips_threads_write_silent_streams(void);
 
 /* Writes the digits of `value` in base 10 or 16, without a NUL; returns their
  * end. */

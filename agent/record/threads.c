@@ -216,7 +216,7 @@ static long list_silent_threads(void *arg)
     return 0;
 }
 
-void ips_threads_record_silent(void)
+void ips_threads_write_silent_streams(void)
 {
     struct stat st;
     struct silent_thread_list l = {.count = 0};

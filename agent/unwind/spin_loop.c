@@ -425,7 +425,7 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
 
 /* Is the instruction a jump back? Sets *back to the number of instructions that
  * it goes back. */
-static bool jumps_back(uint32_t insn, uint32_t *back)
+static bool decode_backward_jump(uint32_t insn, uint32_t *back)
 {
     uint32_t field, bits;
     if ((insn & 0xfc000000u) == 0x14000000u) { /* b */
@@ -466,7 +466,7 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
         const uint32_t insn = load_instruction(code, next);
         if ((insn & 0xfc000000u) == 0x94000000u) /* bl */
             return false;
-        if (!jumps_back(insn, &back) || back * (size_t)4 > next)
+        if (!decode_backward_jump(insn, &back) || back * (size_t)4 > next)
             continue;
         const size_t first = next - back * (size_t)4;
         if (first > at)

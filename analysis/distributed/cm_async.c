@@ -110,7 +110,7 @@ static int alloc_all(struct ips_cm_async *a, struct ips_err *err)
     return 0;
 }
 
-static void fill_successors(struct ips_cm_async *a)
+static void index_local_cross_successors(struct ips_cm_async *a)
 {
     const struct ips_graph *g = a->g;
     for (uint32_t c = 0; c < g->chain_count; c++)
@@ -175,7 +175,7 @@ int ips_cm_async_new(const struct ips_cm_links *links,
         ips_cm_async_free(a);
         return rc;
     }
-    fill_successors(a);
+    index_local_cross_successors(a);
     *out = a;
     return 0;
 }

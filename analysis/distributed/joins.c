@@ -159,8 +159,10 @@ static int write_chains_with_joins(struct maker *m, struct ips_err *err)
     return 0;
 }
 
-static uint8_t *put_source(const struct maker *m, uint32_t node,
-                           struct ips_joins_last *last, uint8_t *at)
+static uint8_t *write_source_of_remote_send(const struct maker *m,
+                                            uint32_t node,
+                                            struct ips_joins_last *last,
+                                            uint8_t *at)
 {
     if (m->e.crossed[node] & JOINED) {
         at = ips_varint_put(
@@ -194,7 +196,7 @@ static int write_remote_sends(const struct maker *m, const struct ips_graph *g,
         last.end = o->end;
         last.pos = o->pos;
         if (m)
-            at = put_source(m, o->node, &last, at);
+            at = write_source_of_remote_send(m, o->node, &last, at);
         if (flags & IPS_JOINS_NS)
             at = ips_varint_put(at, g->out_ns[k]);
         if (flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS)) {
@@ -253,8 +255,9 @@ static uint32_t find_best_folded_end(const struct maker *m)
 
 /* Writes the candidates for the END of the path; if b is NULL only counts them.
  */
-static int put_end_candidates(const struct maker *m, struct ips_joins_bytes *b,
-                              uint32_t *count, struct ips_err *err)
+static int write_or_count_end_candidates(const struct maker *m,
+                                         struct ips_joins_bytes *b,
+                                         uint32_t *count, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     uint32_t folded = find_best_folded_end(m);
@@ -304,7 +307,7 @@ static uint32_t count_channel_ends(const struct ips_graph *g)
     return ends;
 }
 
-static int put_head(struct maker *m, struct ips_err *err)
+static int write_joins_head(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     struct ips_joins_bytes *b = &m->out->head;
@@ -317,7 +320,7 @@ static int put_head(struct maker *m, struct ips_err *err)
                                .joins = m->joins,
                                .ins = g->in_count,
                                .outs = g->out_count};
-    int rc = put_end_candidates(m, NULL, &h.candidates, err);
+    int rc = write_or_count_end_candidates(m, NULL, &h.candidates, err);
     if (rc == 0)
         rc = put_counts(b, &h, err);
     if (rc == 0)
@@ -327,7 +330,7 @@ static int put_head(struct maker *m, struct ips_err *err)
     if (rc == 0)
         rc = write_remote_receives(g, h.flags, h.ends, b, err);
     if (rc == 0)
-        rc = put_end_candidates(m, b, &h.candidates, err);
+        rc = write_or_count_end_candidates(m, b, &h.candidates, err);
     return rc;
 }
 
@@ -399,7 +402,7 @@ static int write_join_arcs(struct maker *m, uint32_t c, uint32_t *in,
 
 /* ---- the whole encoding ------------------------------------------------- */
 
-static int make_all(struct maker *m, struct ips_err *err)
+static int compute_and_write_joins(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     int rc =
@@ -424,7 +427,7 @@ static int make_all(struct maker *m, struct ips_err *err)
         number = m->last[c] + 1;
     }
     if (rc == 0)
-        rc = put_head(m, err);
+        rc = write_joins_head(m, err);
     return rc;
 }
 
@@ -445,7 +448,7 @@ int ips_joins_make(const struct ips_graph *full,
     if (!m.reached || !m.last || !m.bytes || !m.join)
         rc = no_memory(err);
     if (rc == 0)
-        rc = make_all(&m, err);
+        rc = compute_and_write_joins(&m, err);
     out->count = m.joins;
     out->arc_count = m.arcs_made;
     free(m.reached);

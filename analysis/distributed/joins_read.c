@@ -159,9 +159,9 @@ static int read_chains(struct ips_joins_reader *r, uint32_t part,
     return 0;
 }
 
-static bool read_source(struct ips_joins_reader *r,
-                        struct ips_joined_machine *p, uint32_t k,
-                        struct ips_joins_last *last)
+static bool read_source_of_remote_send(struct ips_joins_reader *r,
+                                       struct ips_joined_machine *p, uint32_t k,
+                                       struct ips_joins_last *last)
 {
     struct ips_joined *j = r->j;
     bool bad = false;
@@ -192,7 +192,7 @@ static bool read_remote_send(struct ips_joins_reader *r,
     for (; on > 0 && last->end < p->head.ends; on--)
         p->out_end[++last->end] = k - p->out;
     bad = bad || last->end >= p->head.ends;
-    if (!r->moments && !read_source(r, p, k, last))
+    if (!r->moments && !read_source_of_remote_send(r, p, k, last))
         return false;
     if (r->outs.xlen)
         r->outs.xlen[k] = p->head.flags & IPS_JOINS_NS

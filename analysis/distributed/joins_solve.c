@@ -187,7 +187,7 @@ static inline void raise_join_value_if_greater(struct solver *s,
  * chains than the hardware prefetcher can follow. The function must be inlined:
  * otherwise the compiler sees no effect in it and removes the calls. */
 static inline __attribute__((always_inline)) void
-prefetch_next(const struct solver *s, const struct chain *c)
+prefetch_next_turn_of_chain(const struct solver *s, const struct chain *c)
 {
     const struct ips_joined *j = s->j;
     __builtin_prefetch(c->at + AHEAD * 8);
@@ -205,7 +205,7 @@ static void solve_chain(struct solver *s, uint32_t number)
     struct chain *c = &s->chain[number];
     const struct ips_joined_machine *p = &s->j->machine[c->machine];
     uint64_t d = 0;
-    prefetch_next(s, c);
+    prefetch_next_turn_of_chain(s, c);
     if (c->waits != IPS_NO_NODE) {
         raise_join_value_if_greater(s, c, s->j->d[c->waits] - 1, c->add, c->far,
                                     c->waits_won);

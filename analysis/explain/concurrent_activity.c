@@ -83,8 +83,8 @@ static int append_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
     return 0;
 }
 
-static bool ended_by_same_role(const struct ips_concurrent_ask *ask,
-                               uint32_t chain, uint32_t i)
+static bool is_wait_ended_by_same_role(const struct ips_concurrent_ask *ask,
+                                       uint32_t chain, uint32_t i)
 {
     uint32_t x = ask->g->xpred[i];
     return x == IPS_NO_NODE ||
@@ -102,14 +102,15 @@ static enum state wait_state_at_node(const struct ips_concurrent_ask *ask,
         return OUTSIDE;
     case IPS_X_DATA:
     case IPS_X_ROOM:
-        return ended_by_same_role(ask, chain, i) ? WAIT_PEER : WAIT_ASKED;
+        return is_wait_ended_by_same_role(ask, chain, i) ? WAIT_PEER
+                                                         : WAIT_ASKED;
     case IPS_X_LIFETIME:
         return WAIT_OTHER;
     case IPS_X_SIGNAL: /* a wait for the notification of new work counts as
                           OUTSIDE */
-        return lock                                ? WAIT_LOCK
-               : ended_by_same_role(ask, chain, i) ? WAIT_OTHER
-                                                   : OUTSIDE;
+        return lock                                        ? WAIT_LOCK
+               : is_wait_ended_by_same_role(ask, chain, i) ? WAIT_OTHER
+                                                           : OUTSIDE;
     case IPS_X_RESOURCE:
         return lock ? WAIT_LOCK : WAIT_OTHER;
     }
@@ -267,7 +268,8 @@ static void update_busy_count(struct sweep *s, uint32_t c, bool now)
     }
 }
 
-static uint32_t *role_list(struct sweep *s, uint32_t role, enum state state)
+static uint32_t *waiting_list_of_role(struct sweep *s, uint32_t role,
+                                      enum state state)
 {
     return state == WAIT_ASKED ? &s->asked_head[role] : &s->role_head[role];
 }
@@ -297,12 +299,12 @@ static int apply_change(struct sweep *s, const struct change *to)
     s->role_there[r] -= now == GONE;
     if (was >= WAIT_LOCK) {
         list_remove(&s->head[was], s->by_state, c);
-        list_remove(role_list(s, r, was), s->alike, c);
+        list_remove(waiting_list_of_role(s, r, was), s->alike, c);
         s->role_waits[r] -= was != WAIT_ASKED;
     }
     if (now >= WAIT_LOCK) {
         list_add(&s->head[now], s->by_state, c);
-        list_add(role_list(s, r, now), s->alike, c);
+        list_add(waiting_list_of_role(s, r, now), s->alike, c);
         s->role_waits[r] += now != WAIT_ASKED;
     }
     return now == GONE ? record_ended_thread(s, c, to->t) : 0;
@@ -399,7 +401,8 @@ static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
     return gone ? s->ended[r].last : NO_CHAIN;
 }
 
-static struct moment classify_core_use_during(const struct sweep *s, uint32_t c)
+static struct moment classify_current_core_use(const struct sweep *s,
+                                               uint32_t c)
 {
     struct moment m = {.of = -1, .waiter = NO_CHAIN};
     uint32_t waits = s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] +
@@ -454,8 +457,8 @@ struct share {
     struct wait wait; /* what `waiter` waits for */
 };
 
-static int append_shares_of_piece(struct sweep *s, const struct piece *p,
-                                  struct share share[IPS_BESIDE_CLASSES])
+static int append_class_shares_of_arc(struct sweep *s, const struct piece *p,
+                                      struct share share[IPS_BESIDE_CLASSES])
 {
     struct ips_concurrent_activity *out = s->out;
     for (int k = 0; k < IPS_BESIDE_CLASSES; k++) {
@@ -498,7 +501,7 @@ static int classify_path_arc(struct sweep *s, const struct piece *p)
         if (s->next < s->changes)
             until = ips_min_u64(until, s->change[s->next].t);
         uint64_t ns = until - now;
-        const struct moment m = classify_core_use_during(s, p->chain);
+        const struct moment m = classify_current_core_use(s, p->chain);
         if (m.of >= 0) {
             struct share *h = &share[m.of];
             h->ns += ns;
@@ -515,7 +518,7 @@ static int classify_path_arc(struct sweep *s, const struct piece *p)
         s->out->oversubscription[p->chain] += crowd;
         now = until;
     }
-    return append_shares_of_piece(s, p, share);
+    return append_class_shares_of_arc(s, p, share);
 }
 
 /* ---- the work of each chain ---- */

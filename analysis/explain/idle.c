@@ -138,12 +138,12 @@ static bool next_span(const struct sweep *s, struct span_iterator *t)
 
 /* ---- adding up all chains ----------------------------------------------- */
 
-static uint64_t rate_of(uint64_t ns, uint64_t length)
+static uint64_t compute_rate_q32(uint64_t ns, uint64_t length)
 {
     return (uint64_t)(((ips_u128)ns << 32) / length);
 }
 
-/* Returns the remainder that rate_of() rounds away, in 2^-32 ns. */
+/* Returns the remainder that compute_rate_q32() rounds away, in 2^-32 ns. */
 static uint64_t remainder_of_rate(uint64_t ns, uint64_t length)
 {
     return (uint64_t)(((ips_u128)ns << 32) % length);
@@ -158,9 +158,9 @@ static void enter_span(struct sweep *s, const struct span *x)
         s->waiting[x->cause]++;
         s->all_waiting++;
     } else {
-        s->cpu_rate += rate_of(x->cpu, length);
-        s->delay_rate += rate_of(x->delay, length);
-        s->off_rate += rate_of(length - x->cpu - x->delay, length);
+        s->cpu_rate += compute_rate_q32(x->cpu, length);
+        s->delay_rate += compute_rate_q32(x->delay, length);
+        s->off_rate += compute_rate_q32(length - x->cpu - x->delay, length);
     }
 }
 
@@ -177,9 +177,9 @@ static void leave_span(struct sweep *s, const struct span *x)
         return;
     }
     uint64_t off = length - x->cpu - x->delay;
-    s->cpu_rate -= rate_of(x->cpu, length);
-    s->delay_rate -= rate_of(x->delay, length);
-    s->off_rate -= rate_of(off, length);
+    s->cpu_rate -= compute_rate_q32(x->cpu, length);
+    s->delay_rate -= compute_rate_q32(x->delay, length);
+    s->off_rate -= compute_rate_q32(off, length);
     if (x->from < s->from || x->to > s->to)
         return;
     s->cpu_rest += remainder_of_rate(x->cpu, length);
@@ -196,7 +196,7 @@ static uint64_t accrue_ns(uint64_t per, uint64_t length, uint64_t *left)
     return (uint64_t)(sum >> 32);
 }
 
-static uint64_t take_at_most(uint64_t *room, uint64_t ns)
+static uint64_t deduct_at_most_ns(uint64_t *room, uint64_t ns)
 {
     uint64_t got = ips_min_u64(*room, ns);
     *room -= got;
@@ -227,14 +227,14 @@ static void account_core_time_between(struct sweep *s, uint64_t a, uint64_t b)
         return;
     uint64_t length = b - a, room = s->cores * length;
     s->backlog += accrue_ns(s->cpu_rate, length, &s->cpu_rest);
-    uint64_t running = take_at_most(&room, s->backlog);
+    uint64_t running = deduct_at_most_ns(&room, s->backlog);
     s->backlog -= running;
     o->running += running;
-    o->spun += take_at_most(&room, s->spinners * length);
-    o->others +=
-        take_at_most(&room, accrue_ns(s->delay_rate, length, &s->delay_rest));
+    o->spun += deduct_at_most_ns(&room, s->spinners * length);
+    o->others += deduct_at_most_ns(
+        &room, accrue_ns(s->delay_rate, length, &s->delay_rest));
     o->unknown +=
-        take_at_most(&room, accrue_ns(s->off_rate, length, &s->off_rest));
+        deduct_at_most_ns(&room, accrue_ns(s->off_rate, length, &s->off_rest));
     if (s->begun == 0)
         o->before += room;
     else if (s->left == 0)

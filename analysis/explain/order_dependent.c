@@ -86,7 +86,7 @@ static int reserve_one(struct order_search *l, void **array, uint32_t count,
     return 0;
 }
 
-static int add_question(struct order_search *l, struct question q)
+static int add_order_question(struct order_search *l, struct question q)
 {
     void *array = l->question;
     int rc = reserve_one(l, &array, l->question_count, &l->question_capacity,
@@ -140,7 +140,7 @@ static int add_question_of_pair(struct order_search *l,
 {
     if (a->sender == b->sender || a->channel == b->channel)
         return 0;
-    return add_question(
+    return add_order_question(
         l, (struct question){.first = a->node,
                              .then = b->sent,
                              .node = b->node,
@@ -195,7 +195,7 @@ static int add_questions_of_channels(struct order_search *l)
         if (a->channel != b->channel || (uint32_t)a->channel == UINT32_MAX)
             continue;
         if (a->chain != b->chain)
-            rc = add_question(
+            rc = add_order_question(
                 l,
                 (struct question){.first = a->node,
                                   .then = b->node,
@@ -203,7 +203,7 @@ static int add_questions_of_channels(struct order_search *l)
                                   .concerned = {a->chain, b->chain, b->chain},
                                   .pattern = IPS_ORDER_READERS});
         if (rc == 0 && a->sender != b->sender)
-            rc = add_question(
+            rc = add_order_question(
                 l,
                 (struct question){.first = a->sent,
                                   .then = b->sent,
@@ -263,7 +263,7 @@ static int add_questions_of_children(struct order_search *l)
                 node_that_started_chain(g, before) >
                     node_that_started_chain(g, child) &&
                 (!g->t_ns || g->t_ns[before_end] <= g->t_ns[end]))
-                rc = add_question(
+                rc = add_order_question(
                     l, (struct question){.first = before_end,
                                          .then = end,
                                          .node = i,
@@ -315,7 +315,7 @@ static void mark_pattern_of_question(struct order_search *l,
         mark_chain(l, q->pattern, q->concerned[k]);
 }
 
-static int answer_all_questions(struct order_search *l)
+static int answer_all_order_questions(struct order_search *l)
 {
     static const struct ips_scenario scenario = {.order_dependent_off = true,
                                                  .external = IPS_EXTERNAL_ALL};
@@ -415,7 +415,7 @@ int ips_find_order_dependence(const struct ips_order_ask *ask,
     if (rc == 0)
         rc = add_questions_of_children(&l);
     if (rc == 0)
-        rc = answer_all_questions(&l);
+        rc = answer_all_order_questions(&l);
     if (rc == 0)
         count_patterns_without_questions(&l);
     for (uint32_t i = 0; rc == 0 && i < g->node_count; i++)

@@ -94,7 +94,7 @@ static uint64_t cost_of_segment(const struct work *w, uint32_t from,
                                       the difference negative */
 }
 
-static void solve_cuts(struct work *w)
+static void find_cheapest_cuts(struct work *w)
 {
     w->best[0] = 0;
     for (uint32_t to = 1; to <= w->n; to++) {
@@ -225,7 +225,7 @@ int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
         return rc;
     if (bins > 0) {
         fill_prefix_counts_below_levels(&w, series, count);
-        solve_cuts(&w);
+        find_cheapest_cuts(&w);
         read_back_cheapest_cut(&w, out);
         merge_similar_phases(&w, series, count, out);
     }

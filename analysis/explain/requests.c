@@ -330,9 +330,10 @@ struct step {
 /* Sets *s to the step over one arc back from *node. *node becomes the node
  * before the arc, or IPS_NO_NODE after the step before a chain's first node.
  * False: the arrival is reached. */
-static bool step_back(const struct ips_graph *g, const struct ips_est *est,
-                      const struct ips_request *r, uint32_t *node,
-                      struct step *s)
+static bool step_back_along_request(const struct ips_graph *g,
+                                    const struct ips_est *est,
+                                    const struct ips_request *r, uint32_t *node,
+                                    struct step *s)
 {
     uint32_t i = *node;
     if (i == IPS_NO_NODE || est->est[i] <= r->arrived_ns)
@@ -353,8 +354,8 @@ static bool step_back(const struct ips_graph *g, const struct ips_est *est,
 /* Adds the time of a step to the parts of r's time: for the request's own
  * thread (`own`) to own, queued and untaken, for another thread to queued
  * and elsewhere. */
-static void account_step(struct finding *f, struct ips_request *r,
-                         const struct step *s, bool own)
+static void add_step_to_request_time(struct finding *f, struct ips_request *r,
+                                     const struct step *s, bool own)
 {
     uint64_t from = s->from, to = s->to;
     if (own && to > r->accepted_ns) {
@@ -389,15 +390,16 @@ static void account_request_time(struct finding *f, struct ips_request *r)
     uint32_t other = ips_chain_of(f->g, r->last), node = r->last;
     struct step s;
     if (make_step_after_last_node(f->g, f->est, r, &s))
-        account_step(f, r, &s, true);
-    while (step_back(f->g, f->est, r, &node, &s)) {
+        add_step_to_request_time(f, r, &s, true);
+    while (step_back_along_request(f->g, f->est, r, &node, &s)) {
         uint8_t x = f->g->xkind[s.node];
         if (s.crossed && (x == IPS_X_EXTERNAL || x == IPS_X_IDLE))
             r->external += s.to - s.from;
         else if (s.crossed)
             r->message += s.to - s.from;
         else
-            account_step(f, r, &s, s.chain == one || s.chain == other);
+            add_step_to_request_time(f, r, &s,
+                                     s.chain == one || s.chain == other);
     }
 }
 
@@ -428,7 +430,7 @@ void ips_request_walk_back(const struct ips_graph *g, const struct ips_est *est,
     struct step s;
     if (make_step_after_last_node(g, est, r, &s))
         report_step(g, est, &s, r->last + 1, to, arg);
-    while (step_back(g, est, r, &node, &s)) {
+    while (step_back_along_request(g, est, r, &node, &s)) {
         if (s.crossed || s.node != g->chains[s.chain].first)
             report_step(g, est, &s, s.node, to, arg);
     }
@@ -442,7 +444,7 @@ void ips_request_add_ns_by_chain(const struct ips_graph *g,
     struct step s;
     if (make_step_after_last_node(g, est, r, &s))
         ns[s.chain] += s.to - s.from;
-    while (step_back(g, est, r, &node, &s)) {
+    while (step_back_along_request(g, est, r, &node, &s)) {
         if (!s.crossed)
             ns[s.chain] += s.to - s.from;
     }

@@ -13,7 +13,8 @@
  * the median of ns - beta * bytes.
  *
  * A map assigns a curve to every channel end, and so to every message of a
- * graph. ips_graph_view() converts bytes to ns with it (analysis/graph/view.h).
+ * graph. ips_graph_make_view() converts bytes to ns with it
+ * (analysis/graph/view.h).
  *
  * Pure.
  * Source: DPM-3, DRO-2; ALGORITHMS 1.

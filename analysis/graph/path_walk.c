@@ -46,7 +46,7 @@ int ips_path_append_segment(struct ips_path *p,
     return append_segment(p, seg, err);
 }
 
-static enum ips_segment_kind cross_kind(uint8_t xkind)
+static enum ips_segment_kind segment_kind_of_cross_arc(uint8_t xkind)
 {
     return xkind == IPS_X_EXTERNAL || xkind == IPS_X_IDLE ? IPS_SEG_EXTERNAL
                                                           : IPS_SEG_MESSAGE;
@@ -99,9 +99,9 @@ static int walk_back(const struct ips_graph *g, const struct ips_est *e,
             break;
         }
         rc = seen(arg,
-                  &(struct ips_path_segment){cross_kind(g->xkind[i]),
-                                             g->xkind[i], chain, x, i,
-                                             e->est[i] - e->est[x]},
+                  &(struct ips_path_segment){
+                      segment_kind_of_cross_arc(g->xkind[i]), g->xkind[i],
+                      chain, x, i, e->est[i] - e->est[x]},
                   err);
         i = x;
     }

@@ -251,9 +251,9 @@ static int make_view(const struct ips_graph *g,
     return rc;
 }
 
-int ips_graph_view(const struct ips_graph *g,
-                   const struct ips_scenario *scenario, struct ips_view *out,
-                   struct ips_err *err)
+int ips_graph_make_view(const struct ips_graph *g,
+                        const struct ips_scenario *scenario,
+                        struct ips_view *out, struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     int rc = 0;

@@ -51,9 +51,9 @@ struct ips_view {
 /* Makes the view of `g` for a scenario. IPS_E_USAGE if the scenario needs
  * times, `probe` or `unended` and the graph has none, and for `wall` with
  * probe_off or `unended`. O(nodes), but O(1) for a plain `cpu`. */
-int ips_graph_view(const struct ips_graph *g,
-                   const struct ips_scenario *scenario, struct ips_view *out,
-                   struct ips_err *err) IPS_MUST_USE;
+int ips_graph_make_view(const struct ips_graph *g,
+                        const struct ips_scenario *scenario,
+                        struct ips_view *out, struct ips_err *err) IPS_MUST_USE;
 /* Makes a view of a graph that is already a view of the scenario's weighting
  * (for example merged from views): applies only probe_off and `unended`. */
 int ips_graph_apply_probe_and_unended(const struct ips_graph *g,

@@ -280,7 +280,8 @@ void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t)
     rp_schedule_chain(r, r->chains + b, from->come_t);
 }
 
-static bool is_before(const struct rp_queues *s, uint32_t a, uint32_t b)
+static bool is_result_taken_before(const struct rp_queues *s, uint32_t a,
+                                   uint32_t b)
 {
     uint32_t v = s->holder[a], w = s->holder[b];
     if (s->come_t[a] != s->come_t[b])
@@ -299,7 +300,7 @@ void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now)
         &s->queue[s->is->worker[s->is->block[b].worker].queue];
     uint32_t *link = &to->first;
     s->come_t[b] = now;
-    while (*link != NONE && is_before(s, *link, b))
+    while (*link != NONE && is_result_taken_before(s, *link, b))
         link = &s->next[*link];
     r->queue_due += to->waits && to->first == NONE;
     s->next[b] = *link;

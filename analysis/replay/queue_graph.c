@@ -106,7 +106,7 @@ static void list_pieces_of_workers(struct making *m)
     }
 }
 
-static void put_lock_queue_worker(struct making *m, uint32_t w)
+static void append_lock_queue_worker(struct making *m, uint32_t w)
 {
     const struct ips_lock_queues *p = &m->q->lock_queues;
     const struct ips_lock_queue_worker *is = &p->worker[w];
@@ -126,7 +126,7 @@ static void append_reordered_chain(struct making *m, uint32_t c)
     to->first = m->next;
     m->after = from->first;
     if (m->works[c]) {
-        put_lock_queue_worker(m, m->works[c] - 1);
+        append_lock_queue_worker(m, m->works[c] - 1);
     } else if (m->role[c] == 0) {
         append_nodes(m, from->first, from->first + from->count);
     } else if (m->role[c] & 1) {

@@ -408,7 +408,7 @@ static int init_machines_and_precision(struct rp *r, struct ips_err *err)
 }
 
 /* Sets every chain's machine and first move. */
-static void set_chains(struct rp *r)
+static void init_chain_machines_and_moves(struct rp *r)
 {
     const struct ips_graph *g = r->g;
     const struct ips_replay_ask *ask = r->ask;
@@ -454,7 +454,8 @@ static int check_no_chain_stalled(const struct rp *r, struct ips_err *err)
         r->chains, named, count > STALL_NAMED ? ", ..." : "");
 }
 
-static void fill_answer(struct rp *r, const struct ips_scenario *scenario)
+static void fill_replay_results(struct rp *r,
+                                const struct ips_scenario *scenario)
 {
     const struct ips_graph *g = r->g;
     struct ips_replay *out = r->out;
@@ -528,7 +529,7 @@ static int attempt_replay(const struct ips_graph *g,
     if (rc == 0)
         rc = init_machines_and_precision(&r, err);
     if (rc == 0) {
-        set_chains(&r);
+        init_chain_machines_and_moves(&r);
         if (ask->queues)
             rp_queues_init_state(&r);
         rp_cores_start_first_turns(&r);
@@ -536,7 +537,7 @@ static int attempt_replay(const struct ips_graph *g,
         rc = r.no_memory ? no_memory(g, err) : check_no_chain_stalled(&r, err);
     }
     if (rc == 0)
-        fill_answer(&r, scenario);
+        fill_replay_results(&r, scenario);
     else
         ips_replay_release(out);
     if (rc == IPS_E_STALLED)

@@ -335,7 +335,7 @@ RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
         wake_waiting_chains(r, waiting, now);
 }
 
-RP_HOT void run_until_work(struct rp *r, uint32_t c, uint64_t now)
+RP_HOT void run_chain_until_work_or_wait(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     for (;;) {
@@ -360,7 +360,7 @@ void rp_continue_chain(struct rp *r, uint32_t c, uint64_t now)
     if (cur->pos != cur->first)
         cur->blocked_ns += rp_internal_time_to_ns(r, now) -
                            rp_internal_time_to_ns(r, cur->done_t);
-    run_until_work(r, c, now);
+    run_chain_until_work_or_wait(r, c, now);
 }
 
 void rp_continue_ready_chains(struct rp *r, uint64_t now)
@@ -387,7 +387,7 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
         rp_finish_transfer(r, c,
                            now); /* for a medium, c is the receiving node */
     else if (handle_work_done(r, c, now))
-        run_until_work(r, c, now);
+        run_chain_until_work_or_wait(r, c, now);
     rp_continue_ready_chains(r, now);
     r->busy = NOWHERE;
     remove_completed_entry(r, m, now);

@@ -20,9 +20,10 @@ static void release_tables(struct tables *t)
     free(t->medium);
 }
 
-static int make_tables(const struct ips_graph *g,
-                       const struct ips_shared_medium_ask *ask,
-                       struct tables *t, struct ips_err *err)
+static int
+make_machine_and_medium_tables(const struct ips_graph *g,
+                               const struct ips_shared_medium_ask *ask,
+                               struct tables *t, struct ips_err *err)
 {
     size_t n = ask->machine_count, pairs = n * n;
     t->machine = calloc(n + 1, sizeof(*t->machine));
@@ -103,7 +104,7 @@ int ips_compute_shared_medium_path(struct ips_graph *g,
     struct ips_cross_arc_weighting arcs;
     memset(out, 0, sizeof(*out));
     ips_cross_arc_weighting_init(&arcs, scenario);
-    int rc = make_tables(g, ask, &t, err);
+    int rc = make_machine_and_medium_tables(g, ask, &t, err);
     if (rc == 0 && ask->least_ns)
         subtract_least_ns(g, &arcs, ask);
     const struct ips_replay_ask replay = {.machine_count = ask->machine_count,

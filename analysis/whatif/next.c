@@ -55,7 +55,7 @@ struct search {
     bool full, none_emitted;
 };
 
-static bool spend_bytes(struct search *s, uint64_t bytes)
+static bool charge_bytes_to_limit(struct search *s, uint64_t bytes)
 {
     s->bytes += bytes;
     if (s->bytes > s->limit)
@@ -67,7 +67,7 @@ static bool spend_bytes(struct search *s, uint64_t bytes)
 
 static bool reserve_map(struct search *s, struct ips_idmap *m)
 {
-    if (!spend_bytes(s, ips_idmap_bytes_to_reserve(m)))
+    if (!charge_bytes_to_limit(s, ips_idmap_bytes_to_reserve(m)))
         return false;
     if (!ips_idmap_reserve(m))
         s->full = true;
@@ -105,7 +105,7 @@ static uint32_t prepend_label_to_group(struct search *s, uint32_t rest,
     if (s->group_count == s->group_cap) {
         uint64_t cap = s->group_cap * 2 + 64;
         struct group *more =
-            spend_bytes(s, (cap - s->group_cap) * sizeof(*more))
+            charge_bytes_to_limit(s, (cap - s->group_cap) * sizeof(*more))
                 ? realloc(s->group, cap * sizeof(*more))
                 : NULL;
         if (!more) {
@@ -190,7 +190,7 @@ static bool reserve_branches(struct search *s, struct branch **list,
                              uint64_t *cap)
 {
     uint64_t more_cap = *cap * 2 + 64;
-    if (!spend_bytes(s, (more_cap - *cap) * sizeof(**list)))
+    if (!charge_bytes_to_limit(s, (more_cap - *cap) * sizeof(**list)))
         return false;
     struct branch *more = realloc(*list, more_cap * sizeof(*more));
     if (!more) {
@@ -274,9 +274,9 @@ static bool takes_cross_arc(const struct search *s, uint32_t node,
     return in->cross && (s->e->crossed[node] || !in->chain);
 }
 
-static struct branch branch_off(const struct search *s, uint32_t node,
-                                const struct arcs_in *in, bool cross,
-                                uint64_t suffix)
+static struct branch make_branch_at_node(const struct search *s, uint32_t node,
+                                         const struct arcs_in *in, bool cross,
+                                         uint64_t suffix)
 {
     struct branch b = {.at = node};
     b.node = cross ? s->g->xpred[node] : node - 1;
@@ -318,7 +318,8 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
         if (in.chain && in.cross) {
             if (grouped && !add_met_node(s, v, *group))
                 return false;
-            struct branch other = branch_off(s, v, &in, !cross, suffix);
+            struct branch other =
+                make_branch_at_node(s, v, &in, !cross, suffix);
             other.parent = self;
             other.group = *group;
             heap_push(s, &other);
@@ -336,8 +337,9 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
 
 /* ---- writing the paths found -------------------------------------------- */
 
-static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
-                    uint32_t chain, bool cross, struct ips_err *err)
+static int append_arc_to_path(const struct search *s, struct ips_path *p,
+                              uint32_t node, uint32_t chain, bool cross,
+                              struct ips_err *err)
 {
     const struct ips_graph *g = s->g;
     struct ips_path_segment *last = p->count ? &p->seg[p->count - 1] : NULL;
@@ -391,7 +393,7 @@ static int expand_path(const struct search *s, uint32_t self,
             cross = !cross;
             done++;
         }
-        rc = push_arc(s, &to->path, v, chain, cross, err);
+        rc = append_arc_to_path(s, &to->path, v, chain, cross, err);
         v = cross ? s->g->xpred[v] : v - 1;
         if (cross)
             chain = ips_chain_of(s->g, v);

@@ -4,8 +4,8 @@
 
 #include "common/types.h"
 
-static void add_slack(struct ips_slack *s, uint64_t slack, uint64_t ns,
-                      uint64_t near_ns)
+static void add_slack_to_feature(struct ips_slack *s, uint64_t slack,
+                                 uint64_t ns, uint64_t near_ns)
 {
     s->least = ips_min_u64(s->least, slack);
     s->total_ns = ips_add_sat(s->total_ns, ns);
@@ -23,13 +23,13 @@ static void add_arc_slack(const struct ips_graph *g,
     const struct ips_arc_share *p =
         ips_feature_shares_of_chain_arc(f, node, &count);
     for (uint64_t k = 0; k < count; k++) {
-        add_slack(&out[p[k].feature], slack, p[k].ns, near_ns);
+        add_slack_to_feature(&out[p[k].feature], slack, p[k].ns, near_ns);
         rest -= p[k].ns;
     }
     /* An arc without weight can be delayed too: it counts for its chain's
      * feature. */
     if (f->chain[chain] != IPS_NO_FEATURE && (rest || count == 0))
-        add_slack(&out[f->chain[chain]], slack, rest, near_ns);
+        add_slack_to_feature(&out[f->chain[chain]], slack, rest, near_ns);
 }
 
 int ips_compute_slacks(const struct ips_graph *g,
@@ -54,7 +54,7 @@ int ips_compute_slacks(const struct ips_graph *g,
                 continue;
             slack = ips_slack_of_cross_arc(g, scenario, e, tail, i);
             if (slack != IPS_NO_SLACK)
-                add_slack(
+                add_slack_to_feature(
                     &out[f->cross[i]], slack,
                     ips_feature_ns_of_cross_arc(
                         f, i, ips_cross_arc_weight(g, i, scenario, &present)),

@@ -87,7 +87,7 @@ static uint8_t apply_cross_arc_where_it_wins(const struct pass *p, uint32_t i,
     return (uint8_t)won;
 }
 
-static void run_pass(struct pass *p)
+static void compute_paths_of_all_scenarios(struct pass *p)
 {
     const struct ips_graph *g = p->b->g;
     const struct ips_computation_order *order = p->b->order;
@@ -238,7 +238,7 @@ static int run_changes_in_one_pass(struct pass *p,
         rc = add_edits_to_scenario(p, set, &change[which[set]], err);
     if (rc < 0)
         return rc;
-    run_pass(p);
+    compute_paths_of_all_scenarios(p);
     for (int l = 0; l < count; l++)
         read_result_of_scenario(p, l, &out[which[l]]);
     for (int l = 0; l < count; l++)

@@ -261,8 +261,8 @@ static bool reaches_observed_distance(double x, double seen)
     return x >= seen * (1 - 1e-9);
 }
 
-static void compare_permutation(const struct diff *d, const unsigned *set,
-                                struct permutation_test *c)
+static void add_permutation_to_counts(const struct diff *d, const unsigned *set,
+                                      struct permutation_test *c)
 {
     double most = 0;
     for (size_t i = 0; i < d->count; i++) {
@@ -282,15 +282,15 @@ static uint64_t test_permutations(const struct diff *d, unsigned *set,
              n = count_assignments(d->runs, d->first);
     if (n <= WAYS_ALL) {
         do
-            compare_permutation(d, set, c);
+            add_permutation_to_counts(d, set, c);
         while (advance_to_next_combination(set, d->first, d->runs));
         return n;
     }
     /* the sides as the user gave them are one of the ways */
-    compare_permutation(d, set, c);
+    add_permutation_to_counts(d, set, c);
     for (n = 1; n <= WAYS_DRAWN; n++) {
         draw_random_set(set, d->first, d->runs, &seed);
-        compare_permutation(d, set, c);
+        add_permutation_to_counts(d, set, c);
     }
     return n;
 }

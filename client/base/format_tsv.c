@@ -3,7 +3,7 @@
 
 #include "client/base/out.h"
 
-static void tsv_text(FILE *f, const char *text)
+static void write_tsv_text(FILE *f, const char *text)
 {
     for (; text && *text; text++) {
         switch (*text) {
@@ -31,7 +31,7 @@ void ipsq_tsv_write_cell(FILE *f, enum ipsq_kind kind,
     switch (kind) {
     case IPSQ_TEXT:
     case IPSQ_FIGURE:
-        tsv_text(f, cell->text);
+        write_tsv_text(f, cell->text);
         return;
     case IPSQ_COUNT:
     case IPSQ_NS:
@@ -57,13 +57,13 @@ void ipsq_tsv_write_cell(FILE *f, enum ipsq_kind kind,
         else if (cell->value.type == 'r' && isfinite(cell->value.r))
             fprintf(f, "%.17g", cell->value.r);
         else if (cell->value.type == 't')
-            tsv_text(f, cell->value.text);
+            write_tsv_text(f, cell->value.text);
         return;
     case IPSQ_LIST:
         for (size_t i = 0; i < cell->list.count; i++) {
             if (i)
                 fputc(',', f);
-            tsv_text(f, cell->list.item[i]);
+            write_tsv_text(f, cell->list.item[i]);
         }
         return;
     }

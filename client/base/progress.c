@@ -28,7 +28,7 @@ static size_t put_text(char *line, size_t at, const char *text)
     return at + len;
 }
 
-static void on_tick(int signal)
+static void write_progress_line_on_timer(int signal)
 {
     int saved = errno;
     char line[NOTE_BYTES + 40], digits[12] = "";
@@ -65,7 +65,7 @@ void ipsq_progress_begin(void)
     if (!isatty(STDERR_FILENO) || (term && strcmp(term, "dumb") == 0))
         return;
     memset(&act, 0, sizeof(act));
-    act.sa_handler = on_tick;
+    act.sa_handler = write_progress_line_on_timer;
     act.sa_flags = SA_RESTART;
     sigaction(SIGALRM, &act, NULL);
     set_timer(500000);

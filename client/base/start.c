@@ -9,8 +9,8 @@
 
 /* Stores the path STATE/NAME.log. A path that is too long is truncated, and
  * then the daemon has no log. */
-static void log_path(char out[IPS_PATH_BYTES], const char *state,
-                     const char *name)
+static void make_log_path(char out[IPS_PATH_BYTES], const char *state,
+                          const char *name)
 {
     snprintf(out, IPS_PATH_BYTES, "%.480s/%s.log", state, name);
 }
@@ -43,7 +43,7 @@ int ipsq_start_master(const char *state, struct ips_err *err)
     if (rc < 0)
         return rc;
     char *argv[] = {program, word[0], word[1], dir, word[2], at, NULL};
-    log_path(log, dir, "master");
+    make_log_path(log, dir, "master");
     return ips_daemon_start(argv, log, err);
 }
 
@@ -77,6 +77,6 @@ int ipsq_start_slave(const char *state, struct ips_err *err)
     ips_default_machine_name(machine, sizeof(machine));
     char *argv[] = {program, word[0], word[1], pool, word[2], dir,
                     word[3], machine, word[4], at,   NULL};
-    log_path(log, dir, "slave");
+    make_log_path(log, dir, "slave");
     return ips_daemon_start(argv, log, err);
 }

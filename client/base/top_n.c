@@ -120,8 +120,8 @@ static const char *text_of_cell(const struct ipsq_table *t, size_t column,
 
 /* Stores the number of each row's machine in *out. The machines are numbered in
  * the order in which they first appear. */
-static int find_machines_of_rows(const struct ipsq_table *t, size_t **out,
-                                 struct ips_err *err)
+static int number_machines_of_rows(const struct ipsq_table *t, size_t **out,
+                                   struct ips_err *err)
 {
     size_t column = t->column_count, groups = 0;
     for (size_t c = t->column_count; c-- > 0;)
@@ -201,7 +201,7 @@ int ipsq_sort_and_keep_top(struct ipsq_table *t, const struct ipsq_options *o,
         rc = ipsq_find_column(&columns, sort + order.back, &order.column, err);
     }
     if (rc == 0 && o->per_machine)
-        rc = find_machines_of_rows(t, &order.group, err);
+        rc = number_machines_of_rows(t, &order.group, err);
     if (rc < 0 || t->row_count == 0 || (!order.sorts && !order.group)) {
         free(order.group);
         return rc;

@@ -86,7 +86,7 @@ static void put_slacks(struct ipsq_out *out, const Ips__WhatifAnswer *a,
 
 /* Lists the objects on a path in `text`, such as "/m1/a.3, /m1/b.7", truncated
  * to WHO_BYTES. */
-static const char *processes_text(const Ips__NextPath *p, char *text)
+static const char *list_objects_on_path(const Ips__NextPath *p, char *text)
 {
     size_t at = 0;
     *text = '\0';
@@ -117,7 +117,8 @@ static void put_next_paths(struct ipsq_out *out, const Ips__WhatifAnswer *a)
         *cell++ = ipsq_count_cell(p->any);
         *cell++ = ipsq_list_cell(p->objects, p->n_objects);
         if (table)
-            *cell++ = ipsq_text_cell(processes_text(p, texts + i * WHO_BYTES));
+            *cell++ =
+                ipsq_text_cell(list_objects_on_path(p, texts + i * WHO_BYTES));
     }
     ipsq_out_table(out, &t, "the longest paths, by who is on them");
     ipsq_table_release(&t);

@@ -29,14 +29,14 @@ struct why_merged_findings {
 
 /* Adds a finding of run number `run`; runs come in ascending order. A finding
  * made twice in one run counts once, with its greater gain. */
-int why_set_merge_finding(struct why_merged_findings *w, unsigned run,
-                          const char *kind, const char *object,
-                          const char *procedure, const char *says, double share,
-                          struct ips_err *err) IPS_MUST_USE;
+int why_merge_finding(struct why_merged_findings *w, unsigned run,
+                      const char *kind, const char *object,
+                      const char *procedure, const char *says, double share,
+                      struct ips_err *err) IPS_MUST_USE;
 /* Sorts the findings by their mean gain over all runs, greatest first; a run
  * without the finding counts as 0. */
-void why_set_sort(struct why_merged_findings *w);
-void why_set_release(struct why_merged_findings *w);
+void why_sort_merged_findings(struct why_merged_findings *w);
+void why_release_merged_findings(struct why_merged_findings *w);
 /* Computes the median, least and greatest gain in the runs that have the
  * finding. */
 void why_compute_gains(const struct why_merged_finding *x, double *median,

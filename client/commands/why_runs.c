@@ -94,8 +94,8 @@ static int ask_and_add_findings(struct whole *w, unsigned i,
     snprintf(t->sure, sizeof(t->sure), "%s", a->sure);
     for (size_t k = 0; rc == 0 && k < a->n_findings; k++) {
         const Ips__WhyRow *r = a->findings[k];
-        rc = why_set_merge_finding(&w->set, i, r->kind, r->object, r->procedure,
-                                   r->says, (double)r->gain_ppm / 1e6, err);
+        rc = why_merge_finding(&w->set, i, r->kind, r->object, r->procedure,
+                               r->says, (double)r->gain_ppm / 1e6, err);
     }
     return rc;
 }
@@ -205,10 +205,10 @@ int why_answer_several_runs(const struct ipsq_options *o,
         complete = complete && w->run[i].complete;
     }
     if (rc == 0) {
-        why_set_sort(&w->set);
+        why_sort_merged_findings(&w->set);
         rc = print_why_runs(o, w, err);
     }
-    why_set_release(&w->set);
+    why_release_merged_findings(&w->set);
     free(w);
     return rc < 0 ? rc : complete ? IPSQ_OK : IPSQ_INCOMPLETE;
 }

@@ -63,10 +63,10 @@ static struct why_merged_finding *append_finding(struct why_merged_findings *w,
     return x->kind && x->who && x->procedure && x->text ? x : NULL;
 }
 
-int why_set_merge_finding(struct why_merged_findings *w, unsigned run,
-                          const char *kind, const char *object,
-                          const char *procedure, const char *says, double share,
-                          struct ips_err *err)
+int why_merge_finding(struct why_merged_findings *w, unsigned run,
+                      const char *kind, const char *object,
+                      const char *procedure, const char *says, double share,
+                      struct ips_err *err)
 {
     char who[1024];
     diff_strip_process_ids(object ? object : "", who, sizeof(who));
@@ -117,7 +117,7 @@ static int compare_findings_by_gain(const void *a, const void *b)
     return c ? c : strcmp(x->procedure, y->procedure);
 }
 
-void why_set_sort(struct why_merged_findings *w)
+void why_sort_merged_findings(struct why_merged_findings *w)
 {
     if (w->count)
         qsort(w->seen, w->count, sizeof(*w->seen), compare_findings_by_gain);
@@ -140,7 +140,7 @@ void why_compute_gains(const struct why_merged_finding *x, double *median,
     *median = diff_median(v, x->runs);
 }
 
-void why_set_release(struct why_merged_findings *w)
+void why_release_merged_findings(struct why_merged_findings *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         free(w->seen[i].kind);

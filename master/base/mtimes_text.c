@@ -60,7 +60,8 @@ static int read_pair(struct reader *r, char *words, struct ips_err *err)
     memset(p, 0, sizeof(*p));
     if (!date)
         return set_syntax_error(r, err, "a pair with too few words", form);
-    if (!roster_name_ok(from) || !roster_name_ok(to))
+    if (!roster_is_valid_machine_name(from) ||
+        !roster_is_valid_machine_name(to))
         return set_syntax_error(r, err, "not a valid machine name", form);
     while (p->over < 2 && strcmp(over, mtime_transport_name(p->over)) != 0)
         p->over++;
@@ -152,7 +153,7 @@ static int read_wake(struct reader *r, char *words, struct ips_err *err)
                                "2400 2026-11-22T07:30:00Z`";
     struct mtime_wake w = {.ns = IPS_UNMEASURED};
     char *save, *machine = strtok_r(words, " \t", &save);
-    if (!machine || !roster_name_ok(machine))
+    if (!machine || !roster_is_valid_machine_name(machine))
         return set_syntax_error(r, err, "not a valid machine name", form);
     bool fine = read_optional_number(&save, &w.ns) && w.ns <= IPS_CURVE_MAX_NS;
     char *date = strtok_r(NULL, " \t", &save);

@@ -16,7 +16,7 @@ void roster_release(struct roster *r)
     r->count = 0;
 }
 
-bool roster_name_ok(const char *text)
+bool roster_is_valid_machine_name(const char *text)
 {
     size_t len = strlen(text);
     if (len == 0 || len >= ROSTER_NAME_BYTES)
@@ -47,7 +47,7 @@ struct slave *roster_find_by_peer(const struct roster *r,
     return NULL;
 }
 
-bool roster_alive(const struct slave *s, uint64_t now_ns)
+bool roster_is_slave_alive(const struct slave *s, uint64_t now_ns)
 {
     return s->peer && ips_sub_sat(now_ns, s->seen_ns) <= ROSTER_MISSING_NS;
 }
@@ -81,14 +81,14 @@ int roster_admit(struct roster *r, const Ips__Hello *hello,
                  struct slave **out, struct ips_err *err)
 {
     *old = NULL;
-    if (!roster_name_ok(hello->machine))
+    if (!roster_is_valid_machine_name(hello->machine))
         return ips_err_set(
             err, IPS_E_REFUSED,
             "\"%.80s\" is not a valid machine name: 1 to %d printable "
             "characters without space and '/' (--machine NAME)",
             hello->machine, ROSTER_NAME_BYTES - 1);
     struct slave *s = roster_find(r, hello->machine);
-    if (s && roster_alive(s, now_ns))
+    if (s && roster_is_slave_alive(s, now_ns))
         return ips_err_set(
             err, IPS_E_REFUSED,
             "machine name %s is in use by a slave connected from %s: give "

@@ -72,10 +72,10 @@ void roster_mark_disconnected(struct slave *s);
 
 /* Whether the slave is connected and sent something within the last
  * ROSTER_MISSING_NS. */
-bool roster_alive(const struct slave *s, uint64_t now_ns);
+bool roster_is_slave_alive(const struct slave *s, uint64_t now_ns);
 
 /* Whether `text` can be a machine name: not empty, printable, without '/' and
  * spaces, and short enough. */
-bool roster_name_ok(const char *text);
+bool roster_is_valid_machine_name(const char *text);
 
 #endif

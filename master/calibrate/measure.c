@@ -93,7 +93,7 @@ static void report_progress(struct query *q, uint64_t bytes)
     out.of = c->job_count * c->length_count;
     reply.answer_case = IPS__REPLY__ANSWER_CALIBRATE;
     reply.calibrate = &out;
-    query_send(q, &reply);
+    query_send_partial_reply(q, &reply);
 }
 
 /* ---- measuring the pairs ------------------------------------------------ */
@@ -303,7 +303,7 @@ static void ask_to_measure_trips(struct query *q, char **addresses,
     request.ask_case = IPS__REQUEST__ASK_TRIP;
     request.trip = &ask;
     query_open_round(q, handle_trip_reply, on_pair_measured);
-    query_ask(q, j->from, &request, true);
+    query_send_request_to_slave(q, j->from, &request, true);
 }
 
 static int handle_echo_reply(struct query *q, struct machine_share *p,
@@ -374,7 +374,7 @@ static void measure_next_pair(struct query *q)
     request.echo = &ask;
     j->to->own = NULL;
     query_open_round(q, handle_echo_reply, on_echo_started);
-    query_ask(q, j->to, &request, true);
+    query_send_request_to_slave(q, j->to, &request, true);
     query_close_round(q);
 }
 
@@ -435,7 +435,7 @@ static void check_next_machine(struct query *q)
     request.ask_case = IPS__REQUEST__ASK_READY;
     request.ready = &ask;
     query_open_round(q, handle_idle_and_wake_reply, on_machine_checked);
-    query_ask(q, c->machine[c->machine_at], &request, true);
+    query_send_request_to_slave(q, c->machine[c->machine_at], &request, true);
     query_close_round(q);
 }
 
@@ -532,7 +532,7 @@ void calibrate_measure(struct query *q)
     int rc = c ? check_and_read_calibrate_ask(q->request->calibrate, c, &err)
                : ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
-        rc = machine_shares_make_all(q, &err);
+        rc = machine_shares_list_connected_machines(q, &err);
     if (rc == 0)
         rc = plan_pairs(q, &err);
     /* load the table first, because a damaged file must not be overwritten */

@@ -388,7 +388,7 @@ static void send_segments(struct query *q, uint64_t count)
         answer.segments = list;
         reply.answer_case = IPS__REPLY__ANSWER_PATH;
         reply.path = &answer;
-        query_send(q, &reply);
+        query_send_partial_reply(q, &reply);
         d->sent += count;
     } else {
         struct ips_err err = {0};

@@ -242,7 +242,7 @@ static void send_arc_profile_request(struct query *q, struct machine_share *p,
     }
     request.ask_case = IPS__REQUEST__ASK_PORTIONS;
     request.portions = &what;
-    query_ask(q, p, &request, true);
+    query_send_request_to_slave(q, p, &request, true);
     p->window = ENGINE_WINDOW;
 }
 

@@ -214,7 +214,7 @@ static void compute_clock_alignment(struct query *q)
     free(parts);
 }
 
-static void on_aligned(struct query *q)
+static void continue_with_aligned_clocks(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     engine_release_graphs(q);
@@ -224,10 +224,11 @@ static void on_aligned(struct query *q)
         d->after_clocks(q);
 }
 
-static void on_moments_received(struct query *q)
+static void submit_clock_alignment(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, compute_clock_alignment, on_aligned, &err) < 0)
+    if (query_submit_work(q, compute_clock_alignment,
+                          continue_with_aligned_clocks, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -238,5 +239,5 @@ void clocks_align(struct query *q, uint32_t root,
     struct ips_scenario cpu = {.mtime = {.scale_num = 1, .scale_den = 1}};
     d->origin_machine = root;
     d->after_clocks = after;
-    engine_fetch_joins(q, &cpu, true, on_moments_received);
+    engine_fetch_joins(q, &cpu, true, submit_clock_alignment);
 }

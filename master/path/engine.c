@@ -154,7 +154,7 @@ void engine_fetch_subgraphs(struct query *q, bool detail,
         request.ask_case = IPS__REQUEST__ASK_SUBGRAPH;
         request.subgraph = &ask;
         prepare_subgraph_buffers(p, detail);
-        query_ask(q, p, &request, true);
+        query_send_request_to_slave(q, p, &request, true);
         p->window = ENGINE_WINDOW;
     }
     query_close_round(q);
@@ -204,7 +204,7 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
         request.ask_case = IPS__REQUEST__ASK_REDUCE;
         request.reduce = &ask;
         free_machine_graph(engine_machine_of(p));
-        query_ask(q, p, &request, true);
+        query_send_request_to_slave(q, p, &request, true);
     }
     query_close_round(q);
 }
@@ -308,7 +308,7 @@ bool engine_make_graphs(struct query *q)
     return true;
 }
 
-bool engine_merge(struct query *q)
+bool engine_merge_graphs(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     uint32_t n = q->gather.count;
@@ -455,7 +455,7 @@ void engine_handle_failure(struct query *q)
          * restarts without the machine. */
         struct machine_share *p = d->blame;
         d->blame = NULL;
-        query_machine_failed(q, p, &d->err);
+        query_mark_machine_failed(q, p, &d->err);
         query_close_round(q);
         return;
     }

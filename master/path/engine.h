@@ -249,11 +249,12 @@ void engine_fetch_subgraphs(struct query *q, bool detail,
                             void (*after)(struct query *q));
 
 /* In the worker: engine_make_graphs turns the arrays received from all machines
- * into checked graphs; engine_merge merges these into d->merged. If they return
- * false, d->err has the reason, and d->blame the machine whose data was wrong.
+ * into checked graphs; engine_merge_graphs merges these into d->merged. If they
+ * return false, d->err has the reason, and d->blame the machine whose data was
+ * wrong.
  */
 bool engine_make_graphs(struct query *q);
-bool engine_merge(struct query *q);
+bool engine_merge_graphs(struct query *q);
 /* Releases the machines' graphs and receive buffers, and what was computed from
  * them: d->merged, d->node_base, d->est, d->joined and d->visit. */
 void engine_release_graphs(struct query *q);

@@ -121,7 +121,7 @@ static void compute_all_scenarios(struct query *q)
             return;
         }
     }
-    if (!engine_merge(q))
+    if (!engine_merge_graphs(q))
         return;
     for (int id = SCENARIO_MAIN; id < SCENARIOS; id++) {
         if (d->scenarios[id].wanted && !solve_scenario(q, (enum scenario_id)id))
@@ -129,7 +129,7 @@ static void compute_all_scenarios(struct query *q)
     }
 }
 
-static void on_solved(struct query *q)
+static void start_answer_or_handle_failure(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     engine_release_graphs(q);
@@ -139,17 +139,18 @@ static void on_solved(struct query *q)
         path_start_answer(q);
 }
 
-static void on_fetched(struct query *q)
+static void submit_scenario_computation(struct query *q)
 {
     struct ips_err err = {0};
     engine_mark_or_count_traffic(q, false);
     path_data_of(q)->cost.rounds = 1;
-    if (query_submit_work(q, compute_all_scenarios, on_solved, &err) < 0)
+    if (query_submit_work(q, compute_all_scenarios,
+                          start_answer_or_handle_failure, &err) < 0)
         query_fail(q, &err);
 }
 
 void engine_start_central(struct query *q)
 {
     engine_mark_or_count_traffic(q, true);
-    engine_fetch_subgraphs(q, false, on_fetched);
+    engine_fetch_subgraphs(q, false, submit_scenario_computation);
 }

@@ -161,8 +161,8 @@ static void add_engine_cost(struct path_data *d, const Ips__CmAnswer *a)
     d->cost.rounds = ips_max_u64(d->cost.rounds, a->passes);
 }
 
-static int handle_finished_answer(struct query *q, struct machine_share *p,
-                                  const Ips__CmAnswer *a, struct ips_err *err)
+static int handle_latest_end_answer(struct query *q, struct machine_share *p,
+                                    const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct cm_run *r = cm_run_of(q);
     struct engine_machine *e = engine_machine_of(p);
@@ -342,7 +342,7 @@ static int handle_blame_answer(struct query *q, const struct machine_share *p,
         return ips_err_set(err, IPS_E_PROTOCOL, "blames nobody");
     ips_err_set(&why, IPS_E_PROTOCOL, "sent to machine %s: %s", p->machine,
                 a->stalled);
-    query_machine_failed(q, q->gather.active[a->part], &why);
+    query_mark_machine_failed(q, q->gather.active[a->part], &why);
     return 0;
 }
 
@@ -363,7 +363,7 @@ static int handle_cm_reply(struct query *q, struct machine_share *p,
     case IPS__CM_ANSWER__KIND__TOLD:
         return handle_counts_answer(q, p, a, err);
     case IPS__CM_ANSWER__KIND__FINISHED:
-        return handle_finished_answer(q, p, a, err);
+        return handle_latest_end_answer(q, p, a, err);
     case IPS__CM_ANSWER__KIND__WALKED:
         return cm_handle_walk_answer(q, p, a, err);
     case IPS__CM_ANSWER__KIND__BLAMED:
@@ -403,7 +403,7 @@ static void open_computation_on_slaves(struct query *q, char **machines,
             path_data_of(q)->scenarios[SCENARIO_MAIN].scenario.calibrated;
         request.ask_case = IPS__REQUEST__ASK_CM;
         request.cm = &ask;
-        query_ask(q, p, &request, true);
+        query_send_request_to_slave(q, p, &request, true);
     }
 }
 

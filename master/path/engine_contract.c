@@ -340,7 +340,7 @@ static void send_expand_columns(struct query *q, struct machine_share *p,
     ask.sums = wants_only_sums(path_data_of(q));
     request.ask_case = IPS__REQUEST__ASK_EXPAND;
     request.expand = &ask;
-    query_ask(q, p, &request, first);
+    query_send_request_to_slave(q, p, &request, first);
     c->n = 0;
 }
 
@@ -462,7 +462,7 @@ static int send_finish_request(struct query *q, struct machine_share *p,
         ask.more = done < total;
         request.ask_case = IPS__REQUEST__ASK_FINISH;
         request.finish = &ask;
-        query_ask(q, p, &request, first);
+        query_send_request_to_slave(q, p, &request, first);
         first = false;
     } while (done < total);
     free(bytes);

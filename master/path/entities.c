@@ -220,8 +220,9 @@ static int assign_procedure_numbers(struct entities_builder *m,
     return ok ? 0 : set_entities_no_memory_error(err);
 }
 
-static int fill_arc_shares(struct entities_builder *m, uint32_t p, uint64_t *at,
-                           uint32_t *node, struct ips_err *err)
+static int add_arc_shares_of_machine(struct entities_builder *m, uint32_t p,
+                                     uint64_t *at, uint32_t *node,
+                                     struct ips_err *err)
 {
     struct entities *t = m->t;
     const struct machine_entities *part = &t->machine[p];
@@ -277,7 +278,7 @@ static int add_procedure_features(struct entities_builder *m, uint32_t *blame,
         return set_entities_no_memory_error(err);
     int rc = assign_procedure_numbers(m, err);
     for (uint32_t p = 0; p < t->machine_count && rc == 0; p++) {
-        rc = fill_arc_shares(m, p, &at, &node, err);
+        rc = add_arc_shares_of_machine(m, p, &at, &node, err);
         if (rc == IPS_E_PROTOCOL)
             *blame = p;
     }

@@ -121,7 +121,8 @@ static int make_window_shares(struct query *q, const struct path_piece *cut,
 
 /* ---- rows of procedures ---- */
 
-static int make_procedure_rows(struct path_profile *pp, struct ips_err *err)
+static int merge_procedure_rows_of_machines(struct path_profile *pp,
+                                            struct ips_err *err)
 {
     for (int side = 0; side < PROFILE_SIDES; side++)
         for (int list = 0; list < PROFILE_LISTS; list++) {
@@ -397,7 +398,7 @@ int path_profile_make(struct query *q, struct ips_err *err)
     if (rc == 0 && pp->windowed)
         rc = make_window_shares(q, cut, err);
     if (rc == 0)
-        rc = make_procedure_rows(pp, err);
+        rc = merge_procedure_rows_of_machines(pp, err);
     for (int side = 0; rc == 0 && ask->sequences && side < PROFILE_SIDES;
          side++)
         rc = make_sequences(q, (enum profile_side)side, cut, err);

@@ -60,7 +60,7 @@ static void send_profile_rows(struct query *q, enum profile_side side,
     }
     reply.answer_case = IPS__REPLY__ANSWER_PATH;
     reply.path = &answer;
-    query_send(q, &reply);
+    query_send_partial_reply(q, &reply);
 }
 
 bool path_profile_send_more(struct query *q)

@@ -304,7 +304,7 @@ static void send_nodes(struct query *q, uint32_t count, bool last)
         if (last)
             query_answer(q, &reply);
         else
-            query_send(q, &reply);
+            query_send_partial_reply(q, &reply);
     } else {
         struct ips_err err = {0};
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
@@ -348,22 +348,23 @@ static void merge_graphs_and_choose_nodes(struct query *q)
 {
     struct graph_data *d = graph_data_of(q);
     struct ips_scenario scenario = d->path.scenarios[SCENARIO_MAIN].scenario;
-    if (!engine_make_graphs(q) || !engine_merge(q) || choose_nodes(q) < 0 ||
-        !d->path.merged.at)
+    if (!engine_make_graphs(q) || !engine_merge_graphs(q) ||
+        choose_nodes(q) < 0 || !d->path.merged.at)
         return;
     scenario.weighting = IPS_WEIGH_SCHED;
-    int rc =
-        ips_graph_view(&d->path.merged, &scenario, &d->sched, &d->path.err);
+    int rc = ips_graph_make_view(&d->path.merged, &scenario, &d->sched,
+                                 &d->path.err);
     if (rc < 0 || q->gather.count > 1)
         return; /* with several clocks, wall is not available here */
     scenario.weighting = IPS_WEIGH_WALL;
     scenario.clock = engine_machine_of(q->gather.active[0])->clock;
-    rc = ips_graph_view(&d->path.merged, &scenario, &d->wall, &d->path.err);
+    rc =
+        ips_graph_make_view(&d->path.merged, &scenario, &d->wall, &d->path.err);
     if (rc < 0)
         d->path.err.code = rc;
 }
 
-static void on_merged(struct query *q)
+static void start_streaming_or_handle_failure(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->err.code)
@@ -379,8 +380,8 @@ static void on_fetched(struct query *q)
     if (!make_channel_names(q) || !make_machine_windows(q))
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
-        rc = query_submit_work(q, merge_graphs_and_choose_nodes, on_merged,
-                               &err);
+        rc = query_submit_work(q, merge_graphs_and_choose_nodes,
+                               start_streaming_or_handle_failure, &err);
     if (rc < 0)
         query_fail(q, &err);
 }

@@ -163,7 +163,7 @@ static void ask_series(struct query *q, uint32_t bins, uint32_t tops,
         ask.tops = tops;
         request.ask_case = IPS__REQUEST__ASK_SERIES;
         request.series = &ask;
-        query_ask(q, p, &request, true);
+        query_send_request_to_slave(q, p, &request, true);
     }
     query_close_round(q);
 }

@@ -222,7 +222,7 @@ static void ask_profile_of_machine(struct query *q, struct machine_share *p,
         ask.more = !ask.whole && f->asked < f->count;
         request.ask_case = IPS__REQUEST__ASK_PROFILE;
         request.profile = &ask;
-        query_ask(q, p, &request, at == 0);
+        query_send_request_to_slave(q, p, &request, at == 0);
         if (!ask.more)
             return;
     } while (p->slave && !query_is_slave_backlogged(p));
@@ -247,7 +247,7 @@ static void compute_profile(struct query *q)
         d->err.code = 0;
 }
 
-static void on_computed(struct query *q)
+static void continue_with_computed_profile(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->err.code)
@@ -270,7 +270,8 @@ static void start_next_profile_round(struct query *q)
     struct ips_err err = {0};
     struct profile_round r = current_profile_round(q, &rounds);
     if (path_profile_of(q)->round == rounds) {
-        if (query_submit_work(q, compute_profile, on_computed, &err) < 0)
+        if (query_submit_work(q, compute_profile,
+                              continue_with_computed_profile, &err) < 0)
             query_fail(q, &err);
         return;
     }

@@ -261,7 +261,7 @@ static int send_split_request(struct query *q, struct machine_share *p,
         ask.more = at < d->piece_count;
         request.ask_case = IPS__REQUEST__ASK_SPLIT;
         request.split = &ask;
-        query_ask(q, p, &request, first);
+        query_send_request_to_slave(q, p, &request, first);
         first = false;
     }
     free(from);
@@ -323,8 +323,8 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
         const struct machine_share *p = q->gather.active[i];
         struct ips_scenario scenario = d->scenarios[SCENARIO_MAIN].scenario;
         scenario.clock = engine_machine_of(p)->clock;
-        rc = ips_graph_view(&engine_machine_of(p)->g, &scenario, &view[i],
-                            &d->err);
+        rc = ips_graph_make_view(&engine_machine_of(p)->g, &scenario, &view[i],
+                                 &d->err);
         /* A view in `wall` has no run delays. Set them, because without them
          * the merged graph would have no node times. */
         if (scenario.weighting == IPS_WEIGH_WALL)

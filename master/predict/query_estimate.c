@@ -127,7 +127,7 @@ static void solve_estimate(struct query *q)
     struct estimate *e = estimate_data_of(q);
     struct path_data *d = &e->path;
     uint32_t ppm = q->request->estimate->system_ppm;
-    if (!engine_make_graphs(q) || !engine_merge(q))
+    if (!engine_make_graphs(q) || !engine_merge_graphs(q))
         return;
     struct ips_scenario scenario = weighting_scenario_with_merged_goal(
         q, &d->scenarios[SCENARIO_MAIN].scenario);
@@ -204,7 +204,7 @@ static void answer_estimate(struct query *q)
     arena_release(&a);
 }
 
-static void on_solved(struct query *q)
+static void send_estimate_or_error(struct query *q)
 {
     engine_release_graphs(q);
     if (path_data_of(q)->err.code)
@@ -215,10 +215,10 @@ static void on_solved(struct query *q)
 
 /* ---- gathering the data -------------------------------------------------- */
 
-static void on_fetched(struct query *q)
+static void start_computing_estimate(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, solve_estimate, on_solved, &err) < 0)
+    if (query_submit_work(q, solve_estimate, send_estimate_or_error, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -248,7 +248,7 @@ static int fill_empty_message_times(struct query *q, struct ips_err *err)
     return 0;
 }
 
-static void on_gathered(struct query *q)
+static void set_goal_and_fetch_graphs(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
@@ -268,7 +268,7 @@ static void on_gathered(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        engine_fetch_subgraphs(q, false, on_fetched);
+        engine_fetch_subgraphs(q, false, start_computing_estimate);
 }
 
 static void start_estimate(struct query *q)
@@ -292,7 +292,7 @@ static void start_estimate(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, on_gathered);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, set_goal_and_fetch_graphs);
 }
 
 static void release_estimate(struct query *q)

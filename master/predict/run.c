@@ -180,7 +180,7 @@ static int make_machines_and_threads(struct query *q,
             p->machine,
             (uint32_t)ips_min_u64(p->sync->cores, IPS_REPLAY_CORES_MAX),
             p->sync->delay_ns, p->sync->load_samples,
-            ips_sub_sat(p->sync->load_milli, machine_share_own_load(p))};
+            ips_sub_sat(p->sync->load_milli, machine_share_run_load_milli(p))};
     }
     for (uint32_t c = 0; c < s->g->chain_count; c++, chain++) {
         const struct ips_chain *of = &s->g->chains[c];

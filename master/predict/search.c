@@ -251,7 +251,7 @@ void predict_send_search_progress(struct query *q)
         return;
     reply.answer_case = IPS__REPLY__ANSWER_PREDICT_PROGRESS;
     reply.predict_progress = &at;
-    query_send(q, &reply);
+    query_send_partial_reply(q, &reply);
 }
 
 /* ---- the answer ------------------------------------------------------- */

@@ -115,7 +115,7 @@ static bool all_machines_connected(const struct master *m,
     uint64_t now = master_now_ns();
     for (uint32_t i = 0; i < a->machine_count; i++) {
         const struct slave *s = roster_find(&m->roster, a->machine[i]);
-        if (!s || !s->peer || !roster_alive(s, now))
+        if (!s || !s->peer || !roster_is_slave_alive(s, now))
             return false;
     }
     return true;
@@ -154,7 +154,7 @@ static bool send_cached_replies(struct query *q, const struct cached_answer *a)
             mark_from_cache(q, r);
             query_answer(q, r);
         } else {
-            query_send(q, r);
+            query_send_partial_reply(q, r);
         }
         ips__reply__free_unpacked(r, NULL);
     }

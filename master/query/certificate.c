@@ -220,7 +220,7 @@ static void add_load(struct arena *a, struct certificate *c,
     ips__machine_load__init(row);
     row->machine = arena_printf(a, "%s", p->machine);
     row->milli = s->load_milli;
-    row->own_milli = machine_share_own_load(p);
+    row->own_milli = machine_share_run_load_milli(p);
     row->samples = s->load_samples;
     c->msg.loads[c->msg.n_loads++] = row;
 }

@@ -188,7 +188,7 @@ static int send_peers_to_slave(struct query *q, struct machine_share *p,
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_PEERS;
         request.peers = &ask;
-        query_ask(q, p, &request, first);
+        query_send_request_to_slave(q, p, &request, first);
         first = false;
     }
 out:
@@ -324,7 +324,7 @@ static void ask_ends(struct query *q)
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_ENDS;
         request.ends = &ask;
-        query_ask(q, q->gather.active[i], &request, true);
+        query_send_request_to_slave(q, q->gather.active[i], &request, true);
     }
     query_close_round(q);
 }
@@ -435,7 +435,7 @@ static void ask_table(struct query *q)
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_TABLE;
         request.table = &ask;
-        query_ask(q, q->gather.active[i], &request, true);
+        query_send_request_to_slave(q, q->gather.active[i], &request, true);
     }
     query_close_round(q);
 }
@@ -545,7 +545,7 @@ void gather_start(struct query *q, unsigned want,
         request.ask_case = IPS__REQUEST__ASK_SYNC;
         request.sync = &ask;
         if (q->machines[i].state == MACHINE_ACTIVE)
-            query_ask(q, &q->machines[i], &request, true);
+            query_send_request_to_slave(q, &q->machines[i], &request, true);
     }
     query_close_round(q);
 }

@@ -149,7 +149,7 @@ static void add_expected_machine(const struct catalogue_row *row, void *arg)
         p->expected = true;
 }
 
-int machine_shares_make(struct query *q, struct ips_err *err)
+int machine_shares_list_run_machines(struct query *q, struct ips_err *err)
 {
     machine_shares_release(q);
     if (!needs_run(q))
@@ -161,7 +161,7 @@ int machine_shares_make(struct query *q, struct ips_err *err)
     uint64_t now = master_now_ns();
     for (struct slave *s = q->m->roster.first; s; s = s->next) {
         struct machine_share *p = find_share_of_machine(q, s->machine);
-        if (!p && roster_alive(s, now))
+        if (!p && roster_is_slave_alive(s, now))
             p = find_or_add_share(q, s->machine);
         if (p && s->peer)
             p->slave = s;
@@ -180,7 +180,7 @@ int machine_shares_make(struct query *q, struct ips_err *err)
     return 0;
 }
 
-int machine_shares_make_all(struct query *q, struct ips_err *err)
+int machine_shares_list_connected_machines(struct query *q, struct ips_err *err)
 {
     machine_shares_release(q);
     for (struct slave *s = q->m->roster.first; s; s = s->next) {
@@ -244,7 +244,7 @@ const char *machine_share_process_name(const struct machine_share *p,
     return "?";
 }
 
-uint64_t machine_share_own_load(const struct machine_share *p)
+uint64_t machine_share_run_load_milli(const struct machine_share *p)
 {
     const Ips__SyncAnswer *s = p->sync;
     uint64_t elapsed = ips_sub_sat(s->last_ns, s->first_ns);

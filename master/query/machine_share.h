@@ -15,10 +15,12 @@ int machine_shares_choose_run(struct query *q,
                               struct ips_err *err) IPS_MUST_USE;
 /* Replaces q->machines by the machines that had the run, and those of connected
  * slaves that might have it. */
-int machine_shares_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
+int machine_shares_list_run_machines(struct query *q,
+                                     struct ips_err *err) IPS_MUST_USE;
 /* Sets q->machines to the machines of all connected slaves, whichever runs they
  * have. */
-int machine_shares_make_all(struct query *q, struct ips_err *err) IPS_MUST_USE;
+int machine_shares_list_connected_machines(struct query *q,
+                                           struct ips_err *err) IPS_MUST_USE;
 void machine_shares_release(struct query *q);
 
 /* Appends `n` rows to a growing array of pointers; `table` is the address of
@@ -43,7 +45,7 @@ bool machine_share_same_program(const char *process, const char *other);
 
 /* Average number of the run's threads that ran or waited for a CPU on this
  * machine, from its first event to its last, in thousandths. */
-uint64_t machine_share_own_load(const struct machine_share *p);
+uint64_t machine_share_run_load_milli(const struct machine_share *p);
 
 /* Whether `object` (a pattern, common/object.h) can match the machine, or
  * something on it. */

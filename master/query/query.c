@@ -92,7 +92,7 @@ static void query_end(struct query *q)
 
 /* ---- sending answers -------------------------------------------------- */
 
-void query_send(struct query *q, Ips__Reply *reply)
+void query_send_partial_reply(struct query *q, Ips__Reply *reply)
 {
     reply->id = q->id;
     answer_cache_record_reply(q, reply);
@@ -105,7 +105,7 @@ void query_answer(struct query *q, Ips__Reply *reply)
     if (q->over)
         return;
     reply->last = true;
-    query_send(q, reply);
+    query_send_partial_reply(q, reply);
     query_end(q);
 }
 
@@ -177,7 +177,7 @@ static void query_restart(struct query *q)
         q->kind->release(q);
     q->data = NULL;
     q->in_graph = false;
-    if (machine_shares_make(q, &err) < 0)
+    if (machine_shares_list_run_machines(q, &err) < 0)
         query_fail(q, &err);
     else
         q->kind->start(q);
@@ -211,8 +211,8 @@ bool query_is_slave_backlogged(const struct machine_share *p)
            ips_peer_backlog(p->slave->peer) >= QUERY_HIGH_BYTES;
 }
 
-void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
-               bool first)
+void query_send_request_to_slave(struct query *q, struct machine_share *p,
+                                 Ips__Request *request, bool first)
 {
     if (!p->slave || !p->slave->peer || (first && q->restart_needed)) {
         q->restart_needed = true;
@@ -221,7 +221,7 @@ void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
     if (first) {
         p->ask_id = ++q->m->next_ask;
         p->asked_ns = p->heard_ns = master_now_ns();
-        p->was_silent = !roster_alive(p->slave, p->asked_ns);
+        p->was_silent = !roster_is_slave_alive(p->slave, p->asked_ns);
         p->reply_count = 0;
         p->window = 0;
         q->waiting++;
@@ -252,8 +252,8 @@ bool query_exclude(struct query *q, const char *machine, const char *why)
     return true;
 }
 
-void query_machine_failed(struct query *q, struct machine_share *p,
-                          const struct ips_err *why)
+void query_mark_machine_failed(struct query *q, struct machine_share *p,
+                               const struct ips_err *why)
 {
     if (p->ask_id) {
         /* the slave may have received a part of a long request */
@@ -317,7 +317,7 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
     if (rc == 0)
         rc = q->take_reply(q, p, reply, &err);
     if (rc < 0) {
-        query_machine_failed(q, p, &err);
+        query_mark_machine_failed(q, p, &err);
     } else if (reply->last && p->ask_id == ask) {
         p->ask_id = 0;
         q->waiting--;
@@ -341,7 +341,7 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
                 continue;
             ips_err_set(&err, IPS_E_UNREACHABLE, "the slave disconnected: %s",
                         why);
-            query_machine_failed(q, p, &err);
+            query_mark_machine_failed(q, p, &err);
             if (q->waiting == 0)
                 restart_or_call_after_round(q);
             break; /* restart_or_call_after_round() may have replaced
@@ -405,7 +405,7 @@ void query_tick(struct master *m)
             if (p->ask_id && paused)
                 p->heard_ns = now;
             if (p->ask_id && has_timed_out(m, p, now, &err)) {
-                query_machine_failed(q, p, &err);
+                query_mark_machine_failed(q, p, &err);
                 failed = true;
             }
         }
@@ -447,7 +447,7 @@ static void query_begin(struct query *q)
     }
     if (answer_cache_answer_query(q))
         return;
-    if (machine_shares_make(q, &err) < 0)
+    if (machine_shares_list_run_machines(q, &err) < 0)
         query_fail(q, &err);
     else
         q->kind->start(q);

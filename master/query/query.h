@@ -244,8 +244,8 @@ void query_open_round(struct query *q,
 /* Sends a request to the slave of `p`, after setting its id and run. A long
  * request is sent in several pieces with the same id; all but the last have
  * `more` set. Pass first = false for all but the first. */
-void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
-               bool first);
+void query_send_request_to_slave(struct query *q, struct machine_share *p,
+                                 Ips__Request *request, bool first);
 /* Whether so much is unsent to the slave of `p` that the rest of a long request
  * has to wait for query.ask_more. */
 bool query_is_slave_backlogged(const struct machine_share *p);
@@ -269,8 +269,8 @@ void query_widen_reply_window(struct query *q, struct machine_share *p);
 
 /* Marks the machine `p` as failed, without failing the question. If this
  * happens after the first round, the question restarts. */
-void query_machine_failed(struct query *q, struct machine_share *p,
-                          const struct ips_err *why);
+void query_mark_machine_failed(struct query *q, struct machine_share *p,
+                               const struct ips_err *why);
 
 /* Excludes the machine, for the reason `why`, from the next restart onwards.
  * Returns false if there is no memory. */
@@ -289,7 +289,7 @@ void query_window_of(const struct query *q, const struct machine_share *p,
  * window. */
 bool query_wants_windowed_tables(const struct query *q);
 /* Sends a reply that is not the last. */
-void query_send(struct query *q, Ips__Reply *reply);
+void query_send_partial_reply(struct query *q, Ips__Reply *reply);
 /* From now on `pump` is called until query_answer or query_fail; other
  * questions may use the run. */
 void query_start_streaming(struct query *q);

@@ -20,7 +20,7 @@ static void fail_no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-static void on_solved(struct query *q)
+static void send_requests_answer_or_error(struct query *q)
 {
     if (path_data_of(q)->err.code)
         engine_handle_failure(q);
@@ -31,7 +31,8 @@ static void on_solved(struct query *q)
 static void start_solving_requests(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, requests_solve, on_solved, &err) < 0)
+    if (query_submit_work(q, requests_solve, send_requests_answer_or_error,
+                          &err) < 0)
         query_fail(q, &err);
 }
 
@@ -62,7 +63,7 @@ static void convert_window_and_fetch_graphs(struct query *q)
     engine_fetch_subgraphs(q, true, on_request_graphs_fetched);
 }
 
-static void on_gathered(struct query *q)
+static void find_services_and_align_clocks(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     struct ips_err err = {0};
@@ -118,7 +119,7 @@ static void start_requests(struct query *q)
         query_fail(q, &err);
     else
         gather_start(q, GATHER_TABLE | GATHER_PEERS | GATHER_WAITS,
-                     on_gathered);
+                     find_services_and_align_clocks);
 }
 
 static void release_requests(struct query *q)

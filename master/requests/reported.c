@@ -188,7 +188,7 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_BRACKETS;
         request.brackets = &ask;
-        query_ask(q, p, &request, true);
+        query_send_request_to_slave(q, p, &request, true);
         p->window = ENGINE_WINDOW;
     }
     query_close_round(q);

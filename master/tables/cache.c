@@ -48,7 +48,7 @@ static bool all_machines_connected(const struct master *m,
     uint64_t now = master_now_ns();
     for (uint32_t i = 0; i < k->count; i++) {
         const struct slave *s = roster_find(&m->roster, k->machines[i].machine);
-        if (!s || !s->peer || !roster_alive(s, now))
+        if (!s || !s->peer || !roster_is_slave_alive(s, now))
             return false;
     }
     return true;

@@ -46,7 +46,7 @@ static int relay_events_reply(struct query *q, struct machine_share *p,
         Ips__Reply onward = IPS__REPLY__INIT;
         onward.answer_case = IPS__REPLY__ANSWER_EVENTS;
         onward.events = reply->events;
-        query_send(q, &onward);
+        query_send_partial_reply(q, &onward);
     }
     r->waiting = !reply->last && query_is_client_backlogged(q);
     if (!reply->last && !r->waiting)
@@ -87,7 +87,7 @@ static void ask_events_of_machine(struct query *q, struct machine_share *p,
     request.ask_case = IPS__REQUEST__ASK_EVENTS;
     request.events = &ask;
     query_open_round(q, relay_events_reply, on_machine_relayed);
-    query_ask(q, p, &request, true);
+    query_send_request_to_slave(q, p, &request, true);
     p->window = EVENTS_WINDOW;
     query_close_round(q);
 }

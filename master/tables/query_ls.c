@@ -35,7 +35,7 @@ static void send_object_rows(struct query *q, struct arena *a,
         answer.rows += ROWS_A_REPLY;
         reply.answer_case = IPS__REPLY__ANSWER_LS;
         reply.ls = &piece;
-        query_send(q, &reply);
+        query_send_partial_reply(q, &reply);
     }
     Ips__Reply reply = IPS__REPLY__INIT;
     reply.answer_case = IPS__REPLY__ANSWER_LS;

@@ -42,7 +42,7 @@ static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
         rest.n_rows -= ROWS_A_REPLY;
         reply.answer_case = IPS__REPLY__ANSWER_METRICS;
         reply.metrics = &piece;
-        query_send(q, &reply);
+        query_send_partial_reply(q, &reply);
     }
     Ips__Reply reply = IPS__REPLY__INIT;
     reply.answer_case = IPS__REPLY__ANSWER_METRICS;

@@ -109,7 +109,7 @@ static void send_procedure_rows(struct query *q, struct arena *arena,
         answer.n_rows -= ROWS_A_REPLY;
         reply.answer_case = IPS__REPLY__ANSWER_PROCEDURES;
         reply.procedures = &piece;
-        query_send(q, &reply);
+        query_send_partial_reply(q, &reply);
     }
     Ips__Reply reply = IPS__REPLY__INIT;
     reply.answer_case = IPS__REPLY__ANSWER_PROCEDURES;
@@ -261,10 +261,10 @@ static void ask_procedures_of_machine(struct query *q, struct machine_share *p)
     ask.generation = p->sync->generation;
     request.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     request.procedures = &ask;
-    query_ask(q, p, &request, true);
+    query_send_request_to_slave(q, p, &request, true);
 }
 
-static void on_gathered(struct query *q)
+static void ask_all_machines_for_procedures(struct query *q)
 {
     query_open_round(q, handle_procedures_reply, on_procedures_received);
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -299,7 +299,7 @@ static void start_procs(struct query *q)
     }
     ips__procedure_totals__init(&a->totals);
     q->data = a;
-    table_cache_or_gather(q, GATHER_TABLE, on_gathered);
+    table_cache_or_gather(q, GATHER_TABLE, ask_all_machines_for_procedures);
 }
 
 const struct query_kind query_procedures = {.name = "procedures",

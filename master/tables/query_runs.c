@@ -132,7 +132,7 @@ static void runs_start(struct query *q)
         answer_runs(q);
         return;
     }
-    if (machine_shares_make_all(q, &err) < 0) {
+    if (machine_shares_list_connected_machines(q, &err) < 0) {
         query_fail(q, &err);
         return;
     }
@@ -142,7 +142,7 @@ static void runs_start(struct query *q)
         Ips__LookAsk look = IPS__LOOK_ASK__INIT;
         request.ask_case = IPS__REQUEST__ASK_LOOK;
         request.look = &look;
-        query_ask(q, &q->machines[i], &request, true);
+        query_send_request_to_slave(q, &q->machines[i], &request, true);
     }
     query_close_round(q);
 }

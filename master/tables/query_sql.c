@@ -101,7 +101,7 @@ static void send_rows_of_machine(struct query *q, const struct machine_share *p)
         piece.certificate = NULL;
         reply.answer_case = IPS__REPLY__ANSWER_SQL;
         reply.sql = &piece;
-        query_send(q, &reply);
+        query_send_partial_reply(q, &reply);
     }
 }
 
@@ -137,7 +137,7 @@ static void send_sql_answer(struct query *q)
     arena_release(&arena);
 }
 
-static void on_gathered(struct query *q)
+static void ask_all_machines_for_sql_rows(struct query *q)
 {
     const Ips__SqlAsk *asked = q->request->sql;
     Ips__SqlAsk ask = IPS__SQL_ASK__INIT;
@@ -161,7 +161,7 @@ static void on_gathered(struct query *q)
             fail_no_memory(q);
             return;
         }
-        query_ask(q, p, &request, true);
+        query_send_request_to_slave(q, p, &request, true);
     }
     query_close_round(q);
 }
@@ -175,7 +175,7 @@ static void start_sql(struct query *q)
         query_fail(q, &err);
         return;
     }
-    table_cache_or_gather(q, 0, on_gathered);
+    table_cache_or_gather(q, 0, ask_all_machines_for_sql_rows);
 }
 
 static void release_sql(struct query *q)

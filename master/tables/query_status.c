@@ -9,7 +9,7 @@ static void fill_row(struct slave *s, uint64_t now, Ips__SlaveRow *row)
     ips__slave_row__init(row);
     row->machine = ips_unconst_text(s->machine);
     row->version = ips_unconst_text(s->version);
-    row->connected = roster_alive(s, now);
+    row->connected = roster_is_slave_alive(s, now);
     row->last_seen_ns = ips_sub_sat(now, s->seen_ns);
     row->runs = s->runs;
     row->pool_used_bytes = s->pool_used_bytes;

@@ -255,7 +255,7 @@ static void send_groups(const struct filling *f, size_t shown)
         reply.waits = &piece;
         if (f->a->failed)
             break;
-        query_send(f->q, &reply);
+        query_send_partial_reply(f->q, &reply);
     }
 }
 

@@ -269,7 +269,7 @@ static void compute_waits(struct query *q)
                     sent);
         return;
     }
-    if (!engine_merge(q))
+    if (!engine_merge_graphs(q))
         return;
     int rc = waits_place_on_graph(q, &d->w, err);
     if (rc == 0)
@@ -282,7 +282,7 @@ static void compute_waits(struct query *q)
         err->code = rc;
 }
 
-static void on_computed(struct query *q)
+static void send_waits_answer_or_error(struct query *q)
 {
     if (path_data_of(q)->err.code)
         engine_handle_failure(q);
@@ -301,12 +301,13 @@ static void start_computing_waits(struct query *q)
         waits += w->machine[i].count;
     int rc = path_check_master_memory(q, waits * WAITS_ROW_BYTES, &err);
     if (rc == 0)
-        rc = query_submit_work(q, compute_waits, on_computed, &err);
+        rc = query_submit_work(q, compute_waits, send_waits_answer_or_error,
+                               &err);
     if (rc < 0)
         query_fail(q, &err);
 }
 
-static void on_fetched(struct query *q)
+static void fetch_waits_and_arc_profiles(struct query *q)
 {
     waits_fetch(q, &waits_data_of(q)->w, start_computing_waits);
 }
@@ -315,10 +316,10 @@ static void on_clocks_of_waits_aligned(struct query *q)
 {
     waits_data_of(q)->path.scenarios[SCENARIO_MAIN].scenario.weighting =
         IPS_WEIGH_CPU;
-    engine_fetch_subgraphs(q, true, on_fetched);
+    engine_fetch_subgraphs(q, true, fetch_waits_and_arc_profiles);
 }
 
-static void on_gathered(struct query *q)
+static void check_memory_and_align_waits_clocks(struct query *q)
 {
     struct waits_data *d = waits_data_of(q);
     struct ips_err err = {0};
@@ -348,7 +349,7 @@ static void start_waits(struct query *q)
         query_fail(q, &err);
     else
         gather_start(q, GATHER_TABLE | GATHER_PEERS | GATHER_WAITS,
-                     on_gathered);
+                     check_memory_and_align_waits_clocks);
 }
 
 static void release_waits(struct query *q)

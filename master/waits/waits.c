@@ -272,7 +272,7 @@ void waits_fetch(struct query *q, struct waits *w,
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_WAIT_ROWS;
         request.wait_rows = &ask;
-        query_ask(q, p, &request, true);
+        query_send_request_to_slave(q, p, &request, true);
         p->window = ENGINE_WINDOW;
     }
     query_close_round(q);

@@ -8,8 +8,8 @@
  *  - weighting_align_clocks with SCENARIO_MAIN's weighting `wall`;
  *  - with SCENARIO_MAIN's weighting `cpu`: engine_fetch_subgraphs with detail,
  *    then waits_fetch (WaitRowsAsk and PortionsAsk to every part);
- *  - in the worker engine_make_graphs, engine_merge, waits_place_on_graph, and
- *    waits_make_groups as often as needed;
+ *  - in the worker engine_make_graphs, engine_merge_graphs,
+ * waits_place_on_graph, and waits_make_groups as often as needed;
  *  - waits_release in any case.
  *
  * Memory: WAITS_NODE_BYTES per node, WAITS_ROW_BYTES per wait, plus the arc

@@ -100,7 +100,7 @@ static void free_arc_profiles(struct query *q)
 
 /* ---- rounds of requests ------------------------------------------------- */
 
-static void on_solved(struct query *q)
+static void send_whatif_answer_or_error(struct query *q)
 {
     if (path_data_of(q)->err.code)
         engine_handle_failure(q);
@@ -116,7 +116,8 @@ static void start_solving_whatif(struct query *q)
         portions += whatif_data_of(q)->arc_profile[i].count;
     int rc = path_check_master_memory(q, portions * WHATIF_PORTION_BYTES, &err);
     if (rc == 0)
-        rc = query_submit_work(q, whatif_data_of(q)->solve, on_solved, &err);
+        rc = query_submit_work(q, whatif_data_of(q)->solve,
+                               send_whatif_answer_or_error, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
@@ -157,7 +158,7 @@ static void set_window_and_fetch_graphs(struct query *q)
     engine_fetch_subgraphs(q, d->raw, d->waits ? ask_waits : ask_arc_profile);
 }
 
-static void on_gathered(struct query *q)
+static void set_goal_and_align_clocks(struct query *q)
 {
     struct whatif_data *d = whatif_data_of(q);
     struct ips_err err = {0};
@@ -194,7 +195,7 @@ void whatif_check_ask_and_gather(struct query *q)
     else
         gather_start(
             q, GATHER_TABLE | GATHER_PEERS | (d->waits ? GATHER_WAITS : 0u),
-            on_gathered);
+            set_goal_and_align_clocks);
 }
 
 static void start_whatif(struct query *q)

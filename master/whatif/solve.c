@@ -37,7 +37,7 @@ static int merge_graph_and_find_path(struct whatif_solving *s)
     }
     if (s->d->raw && weighting_merge_views(q, s->d->weighting) < 0)
         return s->err->code;
-    if (!s->d->raw && !engine_merge(q))
+    if (!s->d->raw && !engine_merge_graphs(q))
         return s->err->code;
     s->scenario = weighting_scenario_with_merged_goal(
         q, &d->scenarios[SCENARIO_MAIN].scenario);
@@ -203,7 +203,7 @@ static void sum_features_of_edit(const struct whatif_solving *s,
 
 /* Computes the gain of each edit alone, and last the gain of all edits
  * together. */
-static int solve_edits(struct whatif_solving *s)
+static int compute_gains_of_edits(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
     size_t n = s->ask->n_edits, total = 0;
@@ -447,7 +447,7 @@ void whatif_solve(struct query *q)
     struct whatif_solving s;
     int rc = whatif_prepare_graph_and_shares(q, &s);
     if (rc == 0 && s.ask->n_edits)
-        rc = solve_edits(&s);
+        rc = compute_gains_of_edits(&s);
     if (rc == 0 && s.ask->rank)
         rc = rank_entities(&s);
     if (rc == 0 && s.ask->slack)

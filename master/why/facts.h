@@ -177,10 +177,10 @@ static inline uint64_t why_cpu_regardless_of_window(const struct why_solving *y,
 {
     return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
 }
-/* why/path.c: why_remove_run_delays_from_graph() fills the columns above and
+/* why/path.c: why_make_quiet_graph_and_path_sums() fills the columns above and
  * the sums of the wall path, then replaces the merged graph by the quiet one;
  * why_evaluate_messages() evaluates the messages on the quiet path. */
-int why_remove_run_delays_from_graph(struct whatif_solving *s) IPS_MUST_USE;
+int why_make_quiet_graph_and_path_sums(struct whatif_solving *s) IPS_MUST_USE;
 /* why/roles.c: why_find_roles() sets role, worker and serves;
  * why_mark_waits_within_role() turns waits for a thread of the same role into
  * waits for a lock; why_find_sequential_children() looks at the moments in

@@ -178,7 +178,7 @@ static void make_graph_without_run_delays(struct why_solving *y,
     y->s.scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
 }
 
-int why_remove_run_delays_from_graph(struct whatif_solving *s)
+int why_make_quiet_graph_and_path_sums(struct whatif_solving *s)
 {
     struct why_solving *y = (struct why_solving *)s;
     struct ips_graph *g = &y->d->w.path.merged;

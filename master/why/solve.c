@@ -22,7 +22,7 @@ static int allocate_votes_of_features(struct why_solving *y)
     y->procedures = y->d->w.t.procedure_count;
     for (int k = 0; k < WHY_FEATURES; k++) {
         struct why_votes *v = &y->votes[k];
-        if (!v->process) /* why_remove_run_delays_from_graph() has allocated
+        if (!v->process) /* why_make_quiet_graph_and_path_sums() has allocated
                             that of WHY_F_DELAY */
             v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
         v->waiter = calloc((size_t)y->processes + 1, sizeof(*v->waiter));
@@ -394,8 +394,9 @@ static uint64_t vote_for_waiters(struct why_solving *y, enum why_feature of,
 
 /* Sets a->other to the process that waits longest while process `busy` works,
  * so that both names belong to the same waits. */
-static int set_waiter(struct why_solving *y, enum why_feature of, uint32_t busy,
-                      struct why_amount *a)
+static int set_longest_waiting_process(struct why_solving *y,
+                                       enum why_feature of, uint32_t busy,
+                                       struct why_amount *a)
 {
     struct why_ballot ballot = {0};
     uint64_t space = 0, all = vote_for_waiters(y, of, busy, false);
@@ -443,7 +444,7 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
     uint32_t busy = y->processes ? why_index_of_most_votes(y->votes[of].process,
                                                            y->processes)
                                  : 0;
-    int rc = y->processes ? set_waiter(y, of, busy, a) : 0;
+    int rc = y->processes ? set_longest_waiting_process(y, of, busy, a) : 0;
     return rc < 0 ? rc
                   : why_compute_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }
@@ -585,7 +586,7 @@ static void release_solving(struct why_solving *y)
 void why_compute_facts(struct query *q)
 {
     struct why_solving y = {.d = why_data_of(q)};
-    y.d->w.remake = why_remove_run_delays_from_graph;
+    y.d->w.remake = why_make_quiet_graph_and_path_sums;
     y.d->facts.t_max_cpu_ns = y.d->facts.t_max_sched_ns = UINT64_MAX;
     int rc = whatif_prepare_graph_and_shares(q, &y.s);
     if (rc == 0)

@@ -46,7 +46,7 @@ int why_compute_other_weightings(struct why_solving *y)
     ips_est_release(&est);
     scenario.weighting = IPS_WEIGH_SCHED;
     if (rc == 0)
-        rc = ips_graph_view(&g, &scenario, &sched, y->s.err);
+        rc = ips_graph_make_view(&g, &scenario, &sched, y->s.err);
     if (rc == 0)
         rc = ips_longest_path(&sched.g, &scenario, NULL, &est, y->s.err);
     y->d->facts.t_max_sched_ns = est.t_max;

@@ -24,7 +24,7 @@ static inline void slave_intern_release(struct slave_intern *t)
     *t = (struct slave_intern){0};
 }
 
-static inline bool slave_intern_double(struct slave_intern *t)
+static inline bool slave_intern_double_capacity(struct slave_intern *t)
 {
     uint32_t room = t->capacity ? t->capacity * 2 : 256;
     if (room > UINT32_MAX / 4)
@@ -58,7 +58,7 @@ slave_intern_find_or_add(struct slave_intern *t, uint64_t hash,
                          const void *arg, bool *fresh)
 {
     *fresh = false;
-    if (t->count >= t->capacity / 2 && !slave_intern_double(t))
+    if (t->count >= t->capacity / 2 && !slave_intern_double_capacity(t))
         return UINT32_MAX;
     uint32_t at = (uint32_t)hash & (t->capacity - 1);
     for (; t->slot[at]; at = (at + 1) & (t->capacity - 1)) {

@@ -54,7 +54,7 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_find_child_tries(b);
     if (rc == 0)
-        b_exclude_naps_before_own_part(b);
+        b_exclude_naps_before_own_trigger(b);
     if (rc == 0)
         rc = b_make_nodes(b);
     if (rc == 0)

@@ -133,7 +133,7 @@ static void end_round(struct loop *y, struct round *r, uint64_t t_ret)
 /* Whether the last child of `r` shows that the loop before goes on: it runs the
  * same command after a nap, and no command that is not of the loop came before.
  */
-static bool runs_on(struct loop *y, const struct round *r)
+static bool does_loop_continue(struct loop *y, const struct round *r)
 {
     const uint64_t command = r->child[r->children - 1].command;
     bool of_loop = false;
@@ -185,7 +185,7 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
             continue;
         }
         add_child(b, &r, i);
-        if (runs_on(&y, &r))
+        if (does_loop_continue(&y, &r))
             b->child_tries.n--; /* the loop did not end: it is periodic work */
         if (compare_with_last_round(&y, &r, r.children - 1) != OTHER_RESULT)
             continue;
@@ -331,9 +331,9 @@ int b_find_child_tries(struct build *b)
 
 /* Returns the loop of `stream` that was under way from `from` to `to`; or NULL.
  */
-static const struct b_child_tries *find_loop_around(const struct build *b,
-                                                    uint32_t stream,
-                                                    uint64_t from, uint64_t to)
+static const struct b_child_tries *
+find_loop_covering_time(const struct build *b, uint32_t stream, uint64_t from,
+                        uint64_t to)
 {
     uint32_t low = 0, high = b->child_tries.n;
     while (low < high) {
@@ -357,11 +357,13 @@ bool b_count_nap_between_child_tries(struct maker *m, const struct interval *v)
     const struct b_child_tries *y = NULL;
     if (!b->child_tries.n)
         return false;
-    y = find_loop_around(b, (uint32_t)(m->s - b->streams), v->t, v->t_ret);
+    y = find_loop_covering_time(b, (uint32_t)(m->s - b->streams), v->t,
+                                v->t_ret);
     const struct b_proc *p = &b->procs[m->proc];
     if (!y && p->join != IPS_NONE && p->fork != IPS_NONE) {
         const struct b_join *j = &b->joins.v[p->join];
-        y = find_loop_around(b, j->stream, b->forks.v[p->fork].t, j->t_ret);
+        y = find_loop_covering_time(b, j->stream, b->forks.v[p->fork].t,
+                                    j->t_ret);
     }
     if (!y)
         return false;

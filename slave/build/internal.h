@@ -385,7 +385,8 @@ int b_collect_channel_uses(struct build *b, uint32_t stream) IPS_MUST_USE;
 int b_init_early_match(struct build *b) IPS_MUST_USE; /* before pass `node` */
 /* Returns the sends that the receives of chain `c` at end `to` are matched with
  * while their nodes are made; NULL if pass `match` has to match them. */
-struct match_cursor *b_early_cursor(struct build *b, uint32_t to, uint32_t c);
+struct match_cursor *b_get_early_match_cursor(struct build *b, uint32_t to,
+                                              uint32_t c);
 /* From now on, receives at end `to` are left to pass `match`. */
 void b_stop_early_match(struct build *b, uint32_t to);
 
@@ -400,8 +401,8 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_awaited_files(struct build *b) IPS_MUST_USE; /* before `node` */
 void b_make_awaited_file_arcs(struct build *b);
-int b_find_child_tries(struct build *b) IPS_MUST_USE; /* child_tries.c */
-void b_exclude_naps_before_own_part(struct build *b); /* own_part.c */
+int b_find_child_tries(struct build *b) IPS_MUST_USE;    /* child_tries.c */
+void b_exclude_naps_before_own_trigger(struct build *b); /* own_part.c */
 void b_make_child_try_arcs(struct build *b);
 void b_set_retried_join(struct build *b, const struct b_stream *s, uint64_t t);
 int b_scan_retry_acquire(struct build *b, const struct b_stream *s,

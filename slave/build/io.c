@@ -387,7 +387,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     return add_empty_receive(m, &r, &v, node, slept);
 }
 
-int b_on_recvcall(struct maker *m, const uint8_t *p)
+int b_count_failed_receive_wait(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
@@ -479,7 +479,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
             w->pending = false;
             v->cpu = ips_min_u64(v->cpu, w->cpu);
             v->blocked_ns = ips_add_sat(v->blocked_ns, w->blocked_ns);
-            b_on_polled_signal(m, v, y);
+            b_make_polled_signal_node(m, v, y);
             return 0;
         }
         if (v->blocked)
@@ -516,7 +516,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         m->b->out->counts.idle++;
         b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if ((y = b_pop_polled_signal(m, r))) {
-        b_on_polled_signal(m, v, y);
+        b_make_polled_signal_node(m, v, y);
     } else if (r->ready == IPS_READY_TIMERFD) {
         b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
@@ -635,7 +635,7 @@ static struct b_sync *pop_polled_sync(struct maker *m,
     return s;
 }
 
-int b_on_block(struct maker *m, const uint8_t *p)
+int b_make_wait_nodes(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
@@ -665,7 +665,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
     case IPS_OP_DISK:
         return on_disk(m, &v);
     case IPS_OP_SPIN:
-        b_on_spin(m, &v);
+        b_store_pending_spin(m, &v);
         return 0;
     case IPS_OP_EVENTFD:
     case IPS_OP_TIMERFD:

@@ -105,8 +105,8 @@ static bool is_lock_row_before(const struct ips_lock_row *x,
 /* Moves *row to the position of `last`, the chain's previous row, if it would
  * be before: rows of a chain stay in the order of its records, even if their
  * stamps are wrong. */
-static void keep_row_order(const struct ips_lock_row *last,
-                           struct ips_lock_row *row)
+static void move_row_after_previous(const struct ips_lock_row *last,
+                                    struct ips_lock_row *row)
 {
     row->t = ips_max_u64(row->t, last->t);
     if (!is_lock_row_before(row, last))
@@ -128,14 +128,14 @@ static int append_lock_row(struct locks *l, uint64_t t, uint32_t node,
     if (rc < 0)
         return rc;
     if (units && o->lock_count > l->chain_begin)
-        keep_row_order(&o->lock[o->lock_count - 1], &row);
+        move_row_after_previous(&o->lock[o->lock_count - 1], &row);
     o->lock[o->lock_count++] = row;
     return 0;
 }
 
 /* Adds the row of `s` at the record's position within an arc of its chain. */
-static int put_row_within_arc(struct locks *l, const struct b_sync *s,
-                              uint32_t units)
+static int append_lock_row_within_arc(struct locks *l, const struct b_sync *s,
+                                      uint32_t units)
 {
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain_of_sync(l->b, s)];
@@ -187,13 +187,13 @@ static bool has_node_timed_by_lock(const struct locks *l,
 /* Adds the row of `s`: at its node or within an arc. After a wait for a
  * condition, or for an owner that died, the thread asks for the lock when that
  * wait is over. */
-static int put_record_row(struct locks *l, const struct b_sync *s,
-                          uint32_t units)
+static int append_lock_row_of_record(struct locks *l, const struct b_sync *s,
+                                     uint32_t units)
 {
     if (has_node_timed_by_lock(l, s))
         return append_lock_row(l, time_of_acquire_or_release(s), s->node,
                                IPS_LOCK_AT_NODE, s->release, units);
-    return put_row_within_arc(l, s, units);
+    return append_lock_row_within_arc(l, s, units);
 }
 
 static int compare_release_times(const void *va, const void *vb)
@@ -258,7 +258,7 @@ static int add_holder_rows_of_chain(struct locks *l, const uint32_t *order,
             continue;
         }
         if (had) {
-            rc = put_record_row(l, had, 1);
+            rc = append_lock_row_of_record(l, had, 1);
         } else if (s->used) {
             uint64_t asked = ips_min_u64(l->asked[order[k]], s->t);
             rc = append_estimated_hold_start(
@@ -266,7 +266,7 @@ static int add_holder_rows_of_chain(struct locks *l, const uint32_t *order,
                 asked);
         }
         if (rc == 0 && (had || s->used))
-            rc = put_record_row(l, s, 1);
+            rc = append_lock_row_of_record(l, s, 1);
         had = NULL;
     }
     return rc;
@@ -364,7 +364,7 @@ static int add_all_semaphore_rows(struct locks *l, const uint32_t *order,
         if (!s->release &&
             (!b_has_obtained_lock(s) || s->polled || s->notified))
             continue;
-        rc = put_record_row(l, s, units);
+        rc = append_lock_row_of_record(l, s, units);
     }
     return rc;
 }
@@ -442,13 +442,13 @@ static int append_lock_row_after_previous(struct locks *l, uint64_t t,
                            gives, units);
 }
 
-static int put_rwlock_rows(struct locks *l, const struct b_sync *s,
-                           uint32_t readers)
+static int append_rwlock_rows(struct locks *l, const struct b_sync *s,
+                              uint32_t readers)
 {
     uint32_t count = is_read_lock(s) ? 1 : readers;
     uint64_t t = time_of_acquire_or_release(s);
     l->lock_number = s->release ? UNITS : GATE;
-    int rc = put_record_row(l, s, s->release ? readers : 1);
+    int rc = append_lock_row_of_record(l, s, s->release ? readers : 1);
     l->lock_number = UNITS;
     for (uint32_t i = s->release; i < count && rc == 0; i++)
         rc = append_lock_row_after_previous(l, t, s->release, readers);
@@ -483,7 +483,7 @@ static int add_rwlock_rows_of_chain(struct locks *l, const uint32_t *order,
                 continue;
             has[kind]++;
         }
-        rc = put_rwlock_rows(l, s, readers);
+        rc = append_rwlock_rows(l, s, readers);
     }
     return rc;
 }

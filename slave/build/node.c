@@ -234,8 +234,8 @@ struct b_signal_taken *b_pop_polled_signal(struct maker *m,
     return y;
 }
 
-void b_on_polled_signal(struct maker *m, const struct interval *v,
-                        struct b_signal_taken *y)
+void b_make_polled_signal_node(struct maker *m, const struct interval *v,
+                               struct b_signal_taken *y)
 {
     struct build *b = m->b;
     b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
@@ -378,10 +378,10 @@ static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
         rc = b_on_recv(m, p);
         break;
     case IPS_REC_RECVCALL:
-        rc = b_on_recvcall(m, p);
+        rc = b_count_failed_receive_wait(m, p);
         break;
     case IPS_REC_BLOCK:
-        rc = b_on_block(m, p);
+        rc = b_make_wait_nodes(m, p);
         break;
     case IPS_REC_CLOSE:
         rc = on_close(m, p);
@@ -404,7 +404,7 @@ static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
                      call */
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
-        rc = b_on_sync(m, p);
+        rc = b_make_sync_nodes(m, p);
         break;
     case IPS_REC_ACQUIRE_SHORT:
     case IPS_REC_RELEASE_SHORT:

@@ -278,16 +278,16 @@ int b_add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
  * SEND, RECV, RECVCALL or BLOCK. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+int b_count_failed_receive_wait(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+int b_make_wait_nodes(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 /* build/node.c: if `r` is a poll of a signalfd that no read followed, returns
  * its entry of takings[] and advances m->next_taking past the entry; else
- * returns NULL. b_on_polled_signal() counts the poll's wait, and makes its node
- * if the cause is known. */
+ * returns NULL. b_make_polled_signal_node() counts the poll's wait, and makes
+ * its node if the cause is known. */
 struct b_signal_taken *b_pop_polled_signal(struct maker *m,
                                            const struct ips_rec_io *r);
-void b_on_polled_signal(struct maker *m, const struct interval *v,
-                        struct b_signal_taken *y);
+void b_make_polled_signal_node(struct maker *m, const struct interval *v,
+                               struct b_signal_taken *y);
 /* build/poll.c: makes the node of signal `y`, which the kernel sent because a
  * channel was ready, and returns it. The node is at coordinate `coord`; the
  * thread slept for `slept` ns. IPS_NO_NODE: the signal names no end of a
@@ -342,14 +342,15 @@ bool b_count_if_nap(struct maker *m, const struct interval *v);
 #define B_TURNS 8u
 /* Returns the process whose event let the last try of `y` succeed; IPS_NONE:
  * not known, or the tries are receives. */
-uint32_t b_process_of_cause(const struct build *b, const struct b_retry *y);
+uint32_t b_find_process_of_cause(const struct build *b,
+                                 const struct b_retry *y);
 /* build/child_tries.c: like b_count_if_nap(), for a nap between tries that
  * children make. */
 bool b_count_nap_between_child_tries(struct maker *m, const struct interval *v);
 
 /* Functions of build/spin.c. */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
-void b_on_spin(struct maker *m, const struct interval *v);
+void b_store_pending_spin(struct maker *m, const struct interval *v);
 /* Returns and counts the spinning that ended with the success `v`; sets v->cpu
  * to the CPU time at the first attempt. */
 struct spin b_pop_spin_before(struct maker *m, struct interval *v);
@@ -373,7 +374,7 @@ enum ips_wait_cause b_get_wait_cause_of_op(uint32_t op);
 enum ips_wait_cause b_get_wait_cause_of_sync(uint32_t kind);
 
 /* Functions of build/sync_node.c. */
-int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+int b_make_sync_nodes(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_on_short_sync(struct maker *m, const uint8_t *p);
 int b_on_event_wait(struct maker *m, struct b_sync *s,
                     struct interval *v) IPS_MUST_USE;

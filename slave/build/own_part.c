@@ -35,7 +35,8 @@ static bool descends_from(const struct build *b, uint32_t proc, uint32_t of)
     return false;
 }
 
-static bool has_end(const struct build *b, uint32_t proc, uint32_t end)
+static bool does_process_have_end(const struct build *b, uint32_t proc,
+                                  uint32_t end)
 {
     const struct b_proc *p = &b->procs[proc];
     for (uint32_t k = 0; k < p->image_count && end != IPS_NONE; k++) {
@@ -58,10 +59,12 @@ static bool does_channel_lead_to(struct try_walk *x, uint32_t id, uint32_t proc)
     const struct b_chan *c = b_find_chan(b, b->streams[x->stream].image, id);
     x->asked_id = id;
     x->asked_proc = proc;
-    x->leads = c && ((c->end_send != IPS_NONE &&
-                      has_end(b, proc, b->out->ends[c->end_send].peer_end)) ||
-                     (c->end_recv != IPS_NONE &&
-                      has_end(b, proc, b->out->ends[c->end_recv].peer_end)));
+    x->leads =
+        c &&
+        ((c->end_send != IPS_NONE &&
+          does_process_have_end(b, proc, b->out->ends[c->end_send].peer_end)) ||
+         (c->end_recv != IPS_NONE &&
+          does_process_have_end(b, proc, b->out->ends[c->end_recv].peer_end)));
     return x->leads;
 }
 
@@ -79,13 +82,13 @@ static bool may_kill_reach(const struct build *b, const struct b_kill *k,
 /* Whether a record of the thread may be what triggered the success of the tries
  * `y`. `fork`, `kill`: the entry of a FORK or KILL record, else NULL; `id`:
  * channel of a SEND or CLOSE. */
-static bool has_part_in_success(struct try_walk *x, const struct b_retry *y,
-                                uint32_t type, uint32_t id,
-                                const struct b_fork *fork,
-                                const struct b_kill *kill)
+static bool may_record_trigger_success(struct try_walk *x,
+                                       const struct b_retry *y, uint32_t type,
+                                       uint32_t id, const struct b_fork *fork,
+                                       const struct b_kill *kill)
 {
     const struct build *b = x->b;
-    uint32_t cause = b_process_of_cause(b, y);
+    uint32_t cause = b_find_process_of_cause(b, y);
     if (type == IPS_REC_SEND && y->chan == id)
         return !y->asked; /* the receive that succeeded answers the thread's
                              first send */
@@ -121,7 +124,7 @@ static void apply_record(struct try_walk *x, uint32_t type, const uint8_t *p)
     for (uint32_t i = x->first; i < x->end && i < x->first + B_TURNS; i++) {
         struct b_retry *y = &b->retries.v[i];
         if (!y->whole && y->from <= t && t < y->to &&
-            has_part_in_success(x, y, type, h.a, fork, kill)) {
+            may_record_trigger_success(x, y, type, h.a, fork, kill)) {
             y->from = t;
             y->asked |= type == IPS_REC_SEND;
         }
@@ -148,7 +151,7 @@ static void apply_release(struct build *b, uint32_t stream, uint64_t t,
     }
     for (uint32_t i = low; i < end && i < low + B_TURNS; i++) {
         struct b_retry *y = &b->retries.v[i];
-        uint32_t cause = b_process_of_cause(b, y);
+        uint32_t cause = b_find_process_of_cause(b, y);
         if (!y->whole && cause != IPS_NONE && y->from <= t && t < y->to &&
             (acquirer == cause ||
              (acquirer != own && descends_from(b, cause, acquirer))))
@@ -180,7 +183,7 @@ static void apply_all_releases(struct build *b)
     }
 }
 
-void b_exclude_naps_before_own_part(struct build *b)
+void b_exclude_naps_before_own_trigger(struct build *b)
 {
     if (b->retries.n == 0)
         return;

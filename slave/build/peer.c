@@ -37,8 +37,9 @@ static int compare_peer_entries(const void *va, const void *vb)
  * network namespaces, a peer could belong to any of them: then marks them
  * uncertain and returns true. They are joined neither here nor with an end on
  * another machine. */
-static bool mark_if_several_netns(struct build *b, const struct entry *v,
-                                  uint32_t n)
+static bool mark_ends_uncertain_if_several_netns(struct build *b,
+                                                 const struct entry *v,
+                                                 uint32_t n)
 {
     uint32_t others = 0;
     for (uint32_t i = 0; i + 1 < n && !others; i++)
@@ -64,7 +65,7 @@ static void join_peer_entries(struct build *b, struct entry *v, uint32_t n,
             head = tail = i;
         struct entry e = v[i];
         if (tail > head && v[head].side != e.side &&
-            mark_if_several_netns(b, v + head, tail - head)) {
+            mark_ends_uncertain_if_several_netns(b, v + head, tail - head)) {
             b->ends[e.end].uncertain = true;
             b->out->counts.ambiguous++;
         } else if (tail > head && v[head].side != e.side)

@@ -453,7 +453,7 @@ static bool has_recorded_cause(const struct build *b, const struct b_retry *y)
     return c && c->end_recv != IPS_NONE && b->ends[c->end_recv].local;
 }
 
-uint32_t b_process_of_cause(const struct build *b, const struct b_retry *y)
+uint32_t b_find_process_of_cause(const struct build *b, const struct b_retry *y)
 {
     uint32_t stream;
     if (y->join != IPS_NONE)
@@ -489,7 +489,7 @@ static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
     }
     const struct b_retry *y = &b->retries.v[low];
     return low < b->retries.n && y->stream == j->stream && y->from <= begun &&
-           has_recorded_cause(b, y) && b_process_of_cause(b, y) != proc;
+           has_recorded_cause(b, y) && b_find_process_of_cause(b, y) != proc;
 }
 
 static bool count_nap_of_retry(struct maker *m, const struct interval *v)
@@ -558,8 +558,9 @@ static bool is_end_awaited(const struct build *b, uint32_t chain)
  * matter what ended such naps. Records up to this long (ns) after the naps do
  * not count as work. */
 #define NOTHING_AFTER_NS 1000000u
-static bool is_last_and_in_vain(const struct build *b, const struct b_stream *s,
-                                const struct b_nap_run *y)
+static bool is_nap_run_without_effect(const struct build *b,
+                                      const struct b_stream *s,
+                                      const struct b_nap_run *y)
 {
     return s->next == IPS_NONE &&
            s->last_ns <= ips_add_sat(y->to, NOTHING_AFTER_NS) &&
@@ -584,7 +585,7 @@ static bool advance_to_nap_run(struct maker *m, const struct interval *v)
                                     stream,
                                     true,
                                     shares_memory(b, m->s),
-                                    is_last_and_in_vain(b, m->s, y)};
+                                    is_nap_run_without_effect(b, m->s, y)};
         return y->from <= v->t && y->shared;
     }
 }

@@ -155,7 +155,8 @@ static int collect_sends_and_moments(struct shared_stream *k)
 
 /* ---- matching what is certain ---- */
 
-static void leave_unmatched(struct shared_stream *k, const struct b_read *r)
+static void mark_receive_unmatched(struct shared_stream *k,
+                                   const struct b_read *r)
 {
     struct build *b = k->b;
     clear_send_of_receive(b, r->node);
@@ -194,7 +195,7 @@ static void match_receives_in_range(struct shared_stream *k, uint32_t r,
                 sent = ips_add_sat(sent, k->send[s].op->len);
         if (s >= s_end || k->send[s].op->t > one->t_ret ||
             was_woken_by_next_send(k, one, s)) {
-            leave_unmatched(k, one);
+            mark_receive_unmatched(k, one);
             continue;
         }
         struct match_cursor f = {.send = k->send[s]};
@@ -245,7 +246,7 @@ static void match_up_to_empty_moment(struct shared_stream *k,
         return;
     else
         for (uint32_t i = p->read; i < r; i++)
-            leave_unmatched(k, &k->read[i]);
+            mark_receive_unmatched(k, &k->read[i]);
     *p = (struct position){r, s};
 }
 
@@ -267,7 +268,7 @@ int b_match_shared(struct build *b, uint32_t to)
     if (rc == 0 && k.reads)
         match_up_to_empty_moment(&k, &p, k.read[k.reads - 1].t_ret);
     for (; rc == 0 && p.read < k.reads; p.read++)
-        leave_unmatched(&k, &k.read[p.read]);
+        mark_receive_unmatched(&k, &k.read[p.read]);
     ips_free_large(k.send);
     ips_free_large(k.empty.v);
     return rc;

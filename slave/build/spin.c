@@ -21,7 +21,7 @@ int b_add_spin(struct maker *m, uint32_t node, uint64_t ns)
     return 0;
 }
 
-void b_on_spin(struct maker *m, const struct interval *v)
+void b_store_pending_spin(struct maker *m, const struct interval *v)
 {
     m->spin = (struct spin){.ended = v->t_ret,
                             .elapsed_ns = v->t_ret - v->t,

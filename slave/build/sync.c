@@ -88,7 +88,7 @@ int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y)
 /* Whether `object` is only a part of the file or directory (dev, ino).
  * RECORD_LOCK: a range of bytes; an unlock may cover other bytes than the lock
  * for which a thread waits. WATCH: a name in the directory; 0: not known. */
-static bool has_parts(const struct b_sync *s)
+static bool is_file_range_or_dir_entry(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_RECORD_LOCK || s->kind == IPS_SYNC_WATCH;
 }
@@ -101,7 +101,8 @@ static int compare_objects_to_match(const struct b_sync *x,
     CMP3(x->image, y->image);
     CMP3(x->dev, y->dev);
     CMP3(x->ino, y->ino);
-    CMP3(has_parts(x) ? 0 : x->object, has_parts(y) ? 0 : y->object);
+    CMP3(is_file_range_or_dir_entry(x) ? 0 : x->object,
+         is_file_range_or_dir_entry(y) ? 0 : y->object);
     CMP3(lock_class_of_kind(x->kind), lock_class_of_kind(y->kind));
     return 0;
 }
@@ -109,7 +110,8 @@ static int compare_objects_to_match(const struct b_sync *x,
 /* Whether the release `x` and the acquire `y` of one file or directory are
  * about the same part of it: overlapping bytes, or the same name. A thread that
  * tries until a name is free waits only for releases that free the name. */
-static bool share_part(const struct b_sync *x, const struct b_sync *y)
+static bool concerns_same_range_or_entry(const struct b_sync *x,
+                                         const struct b_sync *y)
 {
     if (x->kind == IPS_SYNC_WATCH)
         return (!x->object || !y->object || x->object == y->object) &&
@@ -184,7 +186,8 @@ static bool overlaps_adjacent_release(const struct object *o, uint32_t at,
         const struct b_sync *x = &v[o->release[k]];
         uint32_t c = chain_of_sync(o->b, x);
         if (k != at && c != chain_of_sync(o->b, r) && c != acquirer &&
-            share_part(x, a) && x->t < r->t_ret && r->t < x->t_ret)
+            concerns_same_range_or_entry(x, a) && x->t < r->t_ret &&
+            r->t < x->t_ret)
             return true;
     }
     return false;
@@ -221,7 +224,7 @@ static uint32_t find_release_that_ended_wait(const struct object *o,
         const struct b_sync *r = &v[o->release[--low]];
         if (r->t < earliest)
             break;
-        if (!share_part(r, a)) {
+        if (!concerns_same_range_or_entry(r, a)) {
             others++;
             continue;
         }

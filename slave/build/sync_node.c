@@ -118,7 +118,7 @@ static void count_blocked_release(struct maker *m, const struct ips_rec_sync *r,
         b_record_wait(m, IPS_WAIT_TERMINAL, v->blocked_ns);
 }
 
-int b_on_sync(struct maker *m, const uint8_t *p)
+int b_make_sync_nodes(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_sync r;
     struct build *b = m->b;

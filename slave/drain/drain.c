@@ -215,7 +215,7 @@ static int ingest_run(struct slave_drain *d, struct slave_run *run,
     if (run->want_sync || run->scan_now ||
         (run->churns && now_ns >= run->list_ns))
         (void)slave_watch_scan_run_directory(d, run, now_ns);
-    slave_spare_segments_turn(d, run, now_ns);
+    slave_spare_segments_convert_and_refill(d, run, now_ns);
     if (run->want_sync)
         slave_run_refresh_control(run);
     uint64_t before = d->moved_bytes;
@@ -438,7 +438,7 @@ static void reclaim_segments_and_close_runs(struct slave_drain *d,
             d->version++;
         finish_commit_of_run(d, r);
         for (struct slave_segment *s = r->segments; s; s = s->next)
-            slave_ingest_poll_finished_segment(d, r, s, now_ns);
+            slave_ingest_reclaim_committed_segment(d, r, s, now_ns);
         slave_run_free_dead_processes(d, r, now_ns);
         d->more_to_close = slave_now_ns() - begun_ns >= TURN_CLOSES_NS;
         if (!d->more_to_close)

@@ -409,10 +409,11 @@ void slave_spare_segments_reopen_existing(struct slave_drain *d,
 /* Does nothing before slave_spare_segments_next_ns(). Turns the spare segments
  * that processes have taken into ordinary ones, and makes new spare segments;
  * removes all of them if no process took one for 30 s. */
-void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
-                               uint64_t now_ns);
-/* Returns the monotonic time at which slave_spare_segments_turn() next has
- * work; UINT64_MAX: never. */
+void slave_spare_segments_convert_and_refill(struct slave_drain *d,
+                                             struct slave_run *run,
+                                             uint64_t now_ns);
+/* Returns the monotonic time at which slave_spare_segments_convert_and_refill()
+ * next has work; UINT64_MAX: never. */
 uint64_t slave_spare_segments_next_ns(const struct slave_run *run);
 /* Removes all spare segments that no process has taken and turns the others
  * into ordinary segments. Returns how many had been taken. */
@@ -469,9 +470,9 @@ void slave_run_flush_byte_counts_to_control(const struct slave_drain *d,
 /* drain/reclaim.c: hands a committed segment back to its writer, or removes it.
  * If the writer has used a segment again that was handed back, starts to read
  * it anew. */
-void slave_ingest_poll_finished_segment(struct slave_drain *d,
-                                        struct slave_run *run,
-                                        struct slave_segment *seg,
-                                        uint64_t now_ns);
+void slave_ingest_reclaim_committed_segment(struct slave_drain *d,
+                                            struct slave_run *run,
+                                            struct slave_segment *seg,
+                                            uint64_t now_ns);
 
 #endif

@@ -28,7 +28,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 
 /* Installs the SIGBUS handler if it is not installed. Called for each new
  * mapping, because a library may have replaced the handler since. */
-static bool catch_sigbus(void)
+static bool install_sigbus_handler(void)
 {
     struct sigaction now;
     const struct sigaction a = {.sa_sigaction = on_sigbus,
@@ -47,7 +47,7 @@ bool slave_guarded_open(struct slave_guarded_mapping *v, int fd, size_t len)
 {
     void *p = MAP_FAILED;
     *v = (struct slave_guarded_mapping){0};
-    if (len == 0 || !catch_sigbus())
+    if (len == 0 || !install_sigbus_handler())
         return false;
     if (atomic_fetch_add(&views, 1) < SLAVE_VIEWS_MAX)
         p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -154,10 +154,10 @@ static void reuse_or_remove_drained_segment(struct slave_drain *d,
     }
 }
 
-void slave_ingest_poll_finished_segment(struct slave_drain *d,
-                                        struct slave_run *run,
-                                        struct slave_segment *seg,
-                                        uint64_t now_ns)
+void slave_ingest_reclaim_committed_segment(struct slave_drain *d,
+                                            struct slave_run *run,
+                                            struct slave_segment *seg,
+                                            uint64_t now_ns)
 {
     if (seg->state == SLAVE_SEG_READING && seg->row.done && !seg->dirty)
         slave_segment_set_state(seg, SLAVE_SEG_DONE, "all of it committed");

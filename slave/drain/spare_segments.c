@@ -172,8 +172,9 @@ static unsigned convert_taken_spare_segments(struct slave_drain *d,
     return taken;
 }
 
-void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
-                               uint64_t now_ns)
+void slave_spare_segments_convert_and_refill(struct slave_drain *d,
+                                             struct slave_run *run,
+                                             uint64_t now_ns)
 {
     if (!run->spare_segments && run->appeared < BEGIN_FILES)
         return;

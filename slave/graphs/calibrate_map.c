@@ -102,10 +102,10 @@ int slave_graph_make_scenario_view(const struct slave_graph *g,
                            "bring");
     }
     if (!scenario->unended)
-        return ips_graph_view(&g->b.g, scenario, out, err);
+        return ips_graph_make_view(&g->b.g, scenario, out, err);
     struct ips_graph with = g->b.g;
     with.unended = ips_make_ns_without_waker_by_node(&g->b, err);
-    int rc = with.unended ? ips_graph_view(&with, scenario, out, err)
+    int rc = with.unended ? ips_graph_make_view(&with, scenario, out, err)
                           : IPS_E_NO_MEMORY;
     ips_free_large(with.unended);
     out->g.unended = NULL;

@@ -309,9 +309,10 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
     *in = (struct slave_input){0};
     atomic_store_explicit(&gs->permille, 0, memory_order_relaxed);
     in->streams = calloc((size_t)s->stream_count + 1, sizeof(*in->streams));
-    int rc = in->streams ? slave_records_get(&gs->records, s, &gs->permille,
-                                             &in->records, err)
-                         : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    int rc = in->streams
+                 ? slave_records_get_or_unpack(&gs->records, s, &gs->permille,
+                                               &in->records, err)
+                 : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         struct ips_stream_in *to = &in->streams[i];

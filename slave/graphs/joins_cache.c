@@ -39,10 +39,11 @@ static int make_joins(struct slave_graph *g,
     return rc;
 }
 
-int slave_joins_get_cached(struct slave_graph *g,
-                           const struct ips_scenario *scenario,
-                           struct ips_joins *own, const struct ips_joins **out,
-                           bool *used, struct ips_err *err)
+int slave_joins_get_or_compute(struct slave_graph *g,
+                               const struct ips_scenario *scenario,
+                               struct ips_joins *own,
+                               const struct ips_joins **out, bool *used,
+                               struct ips_err *err)
 {
     struct slave_joins_cached *k = &g->joins;
     const struct slave_scenario_words of =

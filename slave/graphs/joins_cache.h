@@ -44,11 +44,13 @@ struct slave_graph;
 /* Gets the joins of `g` for this scenario. Sets *out to the cached joins, which
  * it makes first if needed. If they cannot be cached, makes them in *own and
  * sets *out to `own`. If *used is set, call slave_joins_end_use afterwards. */
-int slave_joins_get_cached(struct slave_graph *g,
-                           const struct ips_scenario *scenario,
-                           struct ips_joins *own, const struct ips_joins **out,
-                           bool *used, struct ips_err *err) IPS_MUST_USE;
-/* Call when the job no longer needs the joins from slave_joins_get_cached(). */
+int slave_joins_get_or_compute(struct slave_graph *g,
+                               const struct ips_scenario *scenario,
+                               struct ips_joins *own,
+                               const struct ips_joins **out, bool *used,
+                               struct ips_err *err) IPS_MUST_USE;
+/* Call when the job no longer needs the joins from
+ * slave_joins_get_or_compute(). */
 void slave_joins_end_use(struct slave_joins_cached *k);
 
 #endif

@@ -224,8 +224,9 @@ int slave_live_tables_store(struct slave_graphs *gs, struct ips_err *err)
         return 0;
     if (!slave_graphs_open_store(gs, err))
         return err->code;
-    int rc = slave_store_put_irt_tables(gs->store, f->run_id, f->key,
-                                        ips_tables(f->tables), err);
+    int rc =
+        slave_store_put_irt_tables(gs->store, f->run_id, f->key,
+                                   ips_get_incremental_tables(f->tables), err);
     uint64_t now = now_ns(), rest = (now - t) * SLAVE_LIVE_TABLES_STORE_SHARE;
     f->store_due_ns = now + ips_max_u64(rest, SLAVE_LIVE_TABLES_STORE_NS);
     if (rc == 0)

@@ -108,8 +108,8 @@ static const char *skip_leading_word(const char *text, const char *word)
     return text + n + strspn(text + n, " ");
 }
 
-static int handle_mark_text(struct spans_builder *m, const char *text,
-                            uint64_t t)
+static int begin_or_end_span_at_mark(struct spans_builder *m, const char *text,
+                                     uint64_t t)
 {
     const char *rest = skip_leading_word(text, "begin");
     enum edge edge = rest ? BEGIN : NEXT;
@@ -152,8 +152,8 @@ static int add_spans_of_stream(struct spans_builder *m,
             bytes = sizeof(text) - 1;
         memcpy(text, data + sizeof(r), bytes);
         text[bytes] = '\0';
-        rc = handle_mark_text(m, text,
-                              b_stamp_to_ns(&in->head.clock, r.h.word, r.h.t));
+        rc = begin_or_end_span_at_mark(
+            m, text, b_stamp_to_ns(&in->head.clock, r.h.word, r.h.t));
     }
     return rc;
 }

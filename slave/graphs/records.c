@@ -248,9 +248,10 @@ static int take_cached_records_and_extend(struct slave_records **list,
     return 0;
 }
 
-int slave_records_get(struct slave_records **list,
-                      const struct slave_snapshot *s, atomic_uint *permille,
-                      struct slave_records **out, struct ips_err *err)
+int slave_records_get_or_unpack(struct slave_records **list,
+                                const struct slave_snapshot *s,
+                                atomic_uint *permille,
+                                struct slave_records **out, struct ips_err *err)
 {
     int own = s->archive_fd < 0 ? slave_archive_open_for_reading(s->dir) : -1;
     int fd = s->archive_fd < 0 ? own : s->archive_fd;

@@ -52,17 +52,18 @@ struct slave_records {
 /* Gets at least all records of the snapshot: removes the run's entry from *list
  * and unpacks the new records into it, or unpacks all of them for this use
  * only. *permille shows the progress, up to B_BUILT_READ. */
-int slave_records_get(struct slave_records **list,
-                      const struct slave_snapshot *s, atomic_uint *permille,
-                      struct slave_records **out,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_records_get_or_unpack(struct slave_records **list,
+                                const struct slave_snapshot *s,
+                                atomic_uint *permille,
+                                struct slave_records **out,
+                                struct ips_err *err) IPS_MUST_USE;
 /* Sets *out to the frames of a stream that are in the first `bytes` of the
  * archive, and returns their number. */
 uint32_t slave_records_get_chunks(const struct slave_records *r,
                                   uint32_t stream, uint64_t bytes,
                                   const struct ips_chunk **out);
-/* Ends the use of records from slave_records_get: puts them into *list if they
- * are shared and memory is not short, else frees them. */
+/* Ends the use of records from slave_records_get_or_unpack: puts them into
+ * *list if they are shared and memory is not short, else frees them. */
 void slave_records_end_use(struct slave_records **list,
                            struct slave_records *r);
 /* Drops the records kept for that run; NULL: for all runs. */

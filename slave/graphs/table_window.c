@@ -61,9 +61,11 @@ static uint64_t cpu_ns_in_window(const struct ips_built *b,
     return sum + ns_within_window(w, left, last, ips_max_u64(last, t->end_ns));
 }
 
-static void add_waits(const struct ips_built *b, const struct window *w,
-                      const struct ips_wait_row *waits, uint32_t count,
-                      struct slave_window_thread *threads)
+static void add_wait_times_in_window(const struct ips_built *b,
+                                     const struct window *w,
+                                     const struct ips_wait_row *waits,
+                                     uint32_t count,
+                                     struct slave_window_thread *threads)
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct ips_wait_row *r = &waits[i];
@@ -115,7 +117,7 @@ int slave_table_window_make(const struct ips_built *b,
                                               &r->start_ns, &r->end_ns);
         r->cpu_ns = cpu_ns_in_window(b, &w, i);
     }
-    add_waits(b, &w, waits, wait_count, out->threads);
+    add_wait_times_in_window(b, &w, waits, wait_count, out->threads);
     make_window_processes(b, &w, last, out);
     return 0;
 }

@@ -162,7 +162,8 @@ static int set_site_of_release(struct waits_builder *k,
              : 0;
 }
 
-static int make_sites(struct waits_builder *k, const struct ips_graph *g)
+static int make_sites_of_all_waits(struct waits_builder *k,
+                                   const struct ips_graph *g)
 {
     struct slave_waits *w = k->w;
     uint32_t unknown, paged;
@@ -225,7 +226,7 @@ int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
                  ? ips_codemap_make(&in->in, &w->map, err)
                  : IPS_E_NO_MEMORY;
     if (rc == 0)
-        rc = make_sites(&k, &g->b.g);
+        rc = make_sites_of_all_waits(&k, &g->b.g);
     if (rc == 0)
         rc = slave_graph_find_symbol_names(gs, g, &w->map, &w->names, err);
     ips_free_large(k.of_stack);

@@ -123,8 +123,10 @@ static void divide_among_exact_rows(struct slave_arc_sum *s,
     }
 }
 
-static void add_arc(struct slave_arc_sum *s, struct slave_arc_source_range v,
-                    uint32_t node, uint64_t ns, struct slave_window window)
+static void add_arc_time_by_source(struct slave_arc_sum *s,
+                                   struct slave_arc_source_range v,
+                                   uint32_t node, uint64_t ns,
+                                   struct slave_window window)
 {
     if (ns == 0)
         return;
@@ -145,7 +147,7 @@ uint64_t slave_arc_sum_add_arc(struct slave_arc_sum *s, uint32_t chain,
     struct slave_arc_source_range v =
         slave_arc_find_source(a, &s->b->g, chain, node);
     uint64_t ns = cpu_of_arc_in_window(a, &s->b->g, &v, node, window);
-    add_arc(s, v, node, ns, window);
+    add_arc_time_by_source(s, v, node, ns, window);
     return ns;
 }
 
@@ -153,7 +155,7 @@ void slave_arc_sum_add_given_ns(struct slave_arc_sum *s, uint32_t chain,
                                 uint32_t node, uint64_t ns,
                                 struct slave_window window)
 {
-    add_arc(
+    add_arc_time_by_source(
         s,
         slave_arc_find_source(&s->profile_cache->p.arcs, &s->b->g, chain, node),
         node, ns, window);

@@ -22,7 +22,7 @@ int slave_arc_clip_init(struct slave_arc_clip *c, const struct slave_arcs *arcs,
             c->axis.to_ns = to_ns;
             c->local.to_ns = ips_clock_unmap_ns(&scenario->clock, to_ns);
         }
-        return ips_graph_view(&b->g, scenario, &c->view, err);
+        return ips_graph_make_view(&b->g, scenario, &c->view, err);
     }
     if (from_ns)
         c->local.from_ns = ips_add_sat(b->first_ns, from_ns);
@@ -90,9 +90,9 @@ uint64_t slave_arc_clip_chain_arc_ns(const struct slave_arc_clip *c,
                : ips_add_sat(ns, slave_arc_clip_run_delay_ns(c, node));
 }
 
-void slave_arc_clip_get_node_offsets(const struct slave_arc_clip *c,
-                                     uint32_t node, uint64_t *past,
-                                     uint64_t *since)
+void slave_arc_clip_get_ns_after_window_edges(const struct slave_arc_clip *c,
+                                              uint32_t node, uint64_t *past,
+                                              uint64_t *since)
 {
     uint64_t end = time_of_node(c, node);
     *past = ips_sub_sat(end, c->axis.to_ns);
@@ -105,7 +105,7 @@ uint64_t slave_arc_clip_cross_arc_ns(const struct slave_arc_clip *c,
                                      uint32_t node, uint64_t ns)
 {
     uint64_t past, since;
-    slave_arc_clip_get_node_offsets(c, node, &past, &since);
+    slave_arc_clip_get_ns_after_window_edges(c, node, &past, &since);
     return ips_sub_sat(ns, past) - ips_sub_sat(ns, since);
 }
 

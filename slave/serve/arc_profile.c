@@ -220,7 +220,7 @@ static void add_windowed_arc_shares(struct slave_graph_ask *j)
 static void add_node_window_offsets(struct arc_profile *p)
 {
     uint64_t past, since;
-    slave_arc_clip_get_node_offsets(&p->cut, p->node, &past, &since);
+    slave_arc_clip_get_ns_after_window_edges(&p->cut, p->node, &past, &since);
     if (since == 0 || p->rc < 0)
         return;
     p->rc = B_MORE(p->window_node, p->err);

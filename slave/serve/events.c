@@ -404,7 +404,7 @@ static void add_sync_row(struct events_job *j, const struct stream_entry *p,
                          const struct ips_rec_sync *s, const char *type,
                          bool ret, uint64_t t_ns)
 {
-    const char *name = slave_sync_kind(s->h.a);
+    const char *name = slave_sync_kind_text(s->h.a);
     struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
     if (!r)
         return;
@@ -431,7 +431,7 @@ static void add_uncontended_lock_row(struct events_job *j,
                                      const struct ips_rec_lock *l,
                                      const char *type, uint64_t t_ns)
 {
-    const char *name = slave_sync_kind(l->h.a);
+    const char *name = slave_sync_kind_text(l->h.a);
     struct event_row *r = add_row(j, p, type, t_ns, l->cpu);
     if (!r)
         return;

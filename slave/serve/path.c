@@ -134,8 +134,9 @@ static int get_or_make_joins(struct slave_graph_ask *j,
     if (ask->detail)
         return ips_joins_encode_send_receive_times(&j->graph->b.g, &j->joins,
                                                    &j->job.err);
-    return slave_joins_get_cached(j->graph, &scenario, &j->joins,
-                                  &j->reduced_joins, &j->shared, &j->job.err);
+    return slave_joins_get_or_compute(j->graph, &scenario, &j->joins,
+                                      &j->reduced_joins, &j->shared,
+                                      &j->job.err);
 }
 
 void slave_answer_reduce_request(struct slave_job *job, struct slave_graphs *gs)

@@ -64,8 +64,9 @@ static int add_segment_to_sum(const struct sums_walk *a, uint32_t before,
     return 0;
 }
 
-static int on_path_segment(void *arg, const struct ips_path_segment *seg,
-                           struct ips_err *err)
+static int add_later_segment_and_remember(void *arg,
+                                          const struct ips_path_segment *seg,
+                                          struct ips_err *err)
 {
     struct sums_walk *a = arg;
     int rc = a->has_later ? add_segment_to_sum(a, seg->chain, err) : 0;
@@ -79,8 +80,8 @@ int slave_path_sums_add_path(struct slave_path_sums *s,
                              uint32_t from, uint32_t to, struct ips_err *err)
 {
     struct sums_walk a = {.s = s};
-    int rc =
-        ips_path_for_each_segment(g, e, from, to, on_path_segment, &a, err);
+    int rc = ips_path_for_each_segment(g, e, from, to,
+                                       add_later_segment_and_remember, &a, err);
     if (rc < 0 || !a.has_later)
         return rc;
     return add_segment_to_sum(

@@ -91,7 +91,8 @@ static void sum_calls_of_rows(struct proc_answer *p, bool by_line)
     }
 }
 
-static int begin_procs(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int prepare_procedure_table(struct slave_graph_ask *j,
+                                   struct slave_graphs *gs)
 {
     const Ips__ProceduresAsk *ask = slave_graph_get_request(j)->procedures;
     enum slave_proc_by by =
@@ -193,7 +194,7 @@ void slave_answer_procedures_request(struct slave_job *job,
     int rc = slave_graph_use_generation(
         j, gs, slave_graph_get_request(j)->procedures->generation);
     if (rc == 0 && !j->procs)
-        rc = begin_procs(j, gs);
+        rc = prepare_procedure_table(j, gs);
     ips__procedures_answer__init(a);
     if (rc == 0)
         rc = slave_procs_fill_page(j, &a->rows, &a->n_rows);

@@ -285,8 +285,9 @@ static int compute_profile(struct slave_graph_ask *j,
         &j->procs->t, &j->job.err);
 }
 
-static int begin_profile(struct slave_graph_ask *j, struct slave_graphs *gs,
-                         const Ips__ProfileAsk *ask)
+static int compute_and_store_profile(struct slave_graph_ask *j,
+                                     struct slave_graphs *gs,
+                                     const Ips__ProfileAsk *ask)
 {
     const struct ips_built *b = &j->graph->b;
     const struct ips_scenario scenario = slave_scenario_from_wire(ask->lane);
@@ -409,7 +410,7 @@ void slave_answer_profile_request(struct slave_job *job,
     Ips__ProfileAnswer *a = &j->answer.profile;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->procs)
-        rc = begin_profile(j, gs, ask);
+        rc = compute_and_store_profile(j, gs, ask);
     ips__profile_answer__init(a);
     if (rc == 0)
         rc = fill_profile_page(j, a);

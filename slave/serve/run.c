@@ -43,8 +43,8 @@ static bool is_run_open(const struct slave_run *r)
 
 /* Returns the reason why the run's records cannot be archived now; NULL: they
  * can be. */
-static const char *archive_trouble(const struct slave_drain *d,
-                                   const struct slave_run *r)
+static const char *get_archive_failure_reason(const struct slave_drain *d,
+                                              const struct slave_run *r)
 {
     if (r->unopened[0])
         return r->unopened;
@@ -56,7 +56,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
 {
     Ips__RunState *st = &out->state;
     ips__run_state__init(st);
-    const char *trouble = archive_trouble(d, r);
+    const char *trouble = get_archive_failure_reason(d, r);
     if (!r->in_pool && !r->row.closed)
         st->trouble = gone;
     if (trouble) {
@@ -143,7 +143,7 @@ void slave_serve_send_report(struct slave_serve *v)
     bool all = now >= v->next_full_report_ns;
     for (struct slave_run *r = d->runs; r && rc == 0; r = r->next) {
         /* skip a run that has no committed data and was never reported */
-        if (!r->row.id && !r->reported && !archive_trouble(d, r))
+        if (!r->row.id && !r->reported && !get_archive_failure_reason(d, r))
             continue;
         report.known_runs++;
         rc = add_state_if_changed(v, r, all, &report.runs, &report.n_runs,
@@ -469,7 +469,8 @@ void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q)
     }
     struct slave_run *run = slave_drain_find_run(&s->drain, q->run);
     if (!run || !run->row.id) {
-        const char *why = run ? archive_trouble(&s->drain, run) : NULL;
+        const char *why =
+            run ? get_archive_failure_reason(&s->drain, run) : NULL;
         ips_err_set(&err, IPS_E_NOT_FOUND, "%s%s",
                     why ? "cannot archive: " : "unknown run", why ? why : "");
         slave_serve_send_error(v, q->id, err.code, q->run, err.msg);

@@ -180,7 +180,8 @@ static int add_top_rows_to_answer(struct slave_graph_ask *j,
     return rc;
 }
 
-static void fill_answer(const struct series_answer *a, Ips__SeriesAnswer *out)
+static void fill_series_answer(const struct series_answer *a,
+                               Ips__SeriesAnswer *out)
 {
     size_t n = a->s.bins;
     out->n_cpu_ns = out->n_messages = out->n_bytes = out->n_wait_ns = n;
@@ -211,7 +212,7 @@ void slave_answer_series_request(struct slave_job *job, struct slave_graphs *gs)
         slave_job_fail(job);
         return;
     }
-    fill_answer(j->series, out);
+    fill_series_answer(j->series, out);
     job->reply.answer_case = IPS__REPLY__ANSWER_SERIES;
     job->reply.series = out;
     job->finished = true;

@@ -129,7 +129,8 @@ static void run_drain_turn_with_pool_scan(struct slave_serve *v)
     (void)slave_drain_turn(&v->s->drain, slave_now_ns());
 }
 
-static void handle_look_request(struct slave_serve *v, const Ips__Request *q)
+static void scan_pool_and_send_report(struct slave_serve *v,
+                                      const Ips__Request *q)
 {
     Ips__Reply reply = IPS__REPLY__INIT;
     run_drain_turn_with_pool_scan(v);
@@ -143,11 +144,11 @@ static void handle_look_request(struct slave_serve *v, const Ips__Request *q)
         ips_send_reply(v->peer, &reply);
 }
 
-static void on_request(struct slave_serve *v, const Ips__Request *q)
+static void dispatch_request(struct slave_serve *v, const Ips__Request *q)
 {
     v->s->busy_ns = slave_now_ns();
     if (q->ask_case == IPS__REQUEST__ASK_LOOK) {
-        handle_look_request(v, q);
+        scan_pool_and_send_report(v, q);
         return;
     }
     if (q->ask_case == IPS__REQUEST__ASK_MORE) {
@@ -188,7 +189,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
         slave_serve_send_report(v);
         break;
     case IPS__ENVELOPE__BODY_REQUEST:
-        on_request(v, env->request);
+        dispatch_request(v, env->request);
         break;
     case IPS__ENVELOPE__BODY_CM:
         slave_cm_on_master_message(v, env->cm);
@@ -203,7 +204,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
     }
 }
 
-static void on_master_lost(struct slave_serve *v)
+static void cancel_jobs_and_sync_requests(struct slave_serve *v)
 {
     v->peer = NULL;
     v->ready = false;
@@ -228,7 +229,7 @@ static void on_master_close(struct ips_peer *peer, const char *why, void *arg)
     struct slave_serve *v = arg;
     (void)peer;
     bool was = v->ready;
-    on_master_lost(v);
+    cancel_jobs_and_sync_requests(v);
     if (was)
         ips_log_info("master %s: %s", v->s->opt.master, why);
     else if (!v->complained)
@@ -330,7 +331,7 @@ void slave_serve_close(struct slave *s)
         return;
     if (v->peer)
         ips_peer_free(v->peer);
-    on_master_lost(v);
+    cancel_jobs_and_sync_requests(v);
     slave_cm_close(v);
     if (v->precompute &&
         /* the worker frees the job, so only unpin its run */

@@ -468,8 +468,8 @@ static void report_sql_helper_death(struct slave_graph_ask *j,
 
 /* Reads more of the helper's output. Returns 1: a frame is complete; 0: not
  * yet; IPS_E_NOT_FOUND: the output has ended, or is invalid. */
-static int read_frame(struct sql_ask *a, struct sql_frame *head,
-                      struct ips_err *err)
+static int read_helper_frame(struct sql_ask *a, struct sql_frame *head,
+                             struct ips_err *err)
 {
     for (;;) {
         size_t want = sizeof(*head);
@@ -538,7 +538,7 @@ static int read_sql_rows_from_helper(struct slave_graph_ask *j,
     int rc;
     do {
         j->job.silent = false;
-        rc = read_frame(a, &head, &j->job.err);
+        rc = read_helper_frame(a, &head, &j->job.err);
         if (rc == IPS_E_NOT_FOUND) {
             report_sql_helper_death(j, gs);
             rc = 0;

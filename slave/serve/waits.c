@@ -69,7 +69,8 @@ static int set_out_of_memory_error(struct slave_graph_ask *j)
     return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
 }
 
-static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int prepare_wait_rows_answer(struct slave_graph_ask *j,
+                                    struct slave_graphs *gs)
 {
     int rc = slave_graph_make_waits(gs, j->graph, &j->job.err);
     if (rc < 0)
@@ -276,7 +277,7 @@ void slave_answer_wait_rows_request(struct slave_job *job,
     int rc = slave_graph_use_generation(
         j, gs, slave_graph_get_request(j)->wait_rows->generation);
     if (rc == 0 && !j->wait_rows)
-        rc = begin_waits(j, gs);
+        rc = prepare_wait_rows_answer(j, gs);
     ips__wait_rows_answer__init(a);
     if (rc == 0 && j->wait_rows->sent_sites < j->graph->waits->site_count)
         rc = fill_call_sites_page(j, a);

@@ -240,7 +240,7 @@ static int compare_exacts_by_node(const void *va, const void *vb)
 
 /* Sorts the samples and the exact rows by node, unless they are sorted. Only
  * the rows of one stream were added in order. */
-static void sort_rows(struct slave_arcs *a)
+static void sort_samples_and_exact_rows(struct slave_arcs *a)
 {
     bool samples = true, exacts = true;
     for (uint32_t i = 1; i < a->sample_count; i++)
@@ -263,7 +263,7 @@ int slave_arcs_make_pools(struct slave_arcs *a, const struct ips_built *b,
     int rc = 0;
     if (a->sample_count >= UINT32_MAX / LEVELS)
         return ips_err_set(err, IPS_E_LIMIT, "%u samples", a->sample_count);
-    sort_rows(a);
+    sort_samples_and_exact_rows(a);
     uint32_t *of = b_calloc((size_t)a->sample_count * LEVELS, sizeof(*of), err);
     a->pooled =
         b_calloc((size_t)a->sample_count * LEVELS, sizeof(*a->pooled), err);

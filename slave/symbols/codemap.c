@@ -282,7 +282,7 @@ static int compare_spans_by_start(const void *a, const void *b)
 
 /* Ends each span where its start address is unloaded or loaded again. Sets the
  * range of spans of each image. */
-static void end_module_spans(struct ips_codemap *m)
+static void set_span_ends_and_image_ranges(struct ips_codemap *m)
 {
     for (uint32_t i = 0; i + 1 < m->span_count; i++) {
         struct code_span *s = &m->spans[i], *next = &m->spans[i + 1];
@@ -311,7 +311,7 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
         if (out->span_count)
             qsort(out->spans, out->span_count, sizeof(*out->spans),
                   compare_spans_by_start);
-        end_module_spans(out);
+        set_span_ends_and_image_ranges(out);
         out->memo = b_calloc(MEMO_SLOTS, sizeof(*out->memo), err);
         rc = out->memo ? 0 : IPS_E_NO_MEMORY;
     }

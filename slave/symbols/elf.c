@@ -234,7 +234,7 @@ static void append_text_number(struct text *t, int n, char end)
 
 /* Appends a name without the suffixes that compilers give to parts of a
  * procedure: "f" for "f.constprop.0" and "f.cold". */
-static void put_name_without_suffixes(struct text *t, const char *name)
+static void append_name_without_suffixes(struct text *t, const char *name)
 {
     static const char *const parts[] = {".cold",  ".part.",     ".constprop.",
                                         ".isra.", ".lto_priv.", ".llvm.",
@@ -257,7 +257,7 @@ static void append_demangled_name(struct text *t, const char *name)
     if (plain)
         append_text_field(t, plain, '\t');
     else
-        put_name_without_suffixes(t, name ? name : "");
+        append_name_without_suffixes(t, name ? name : "");
     free(plain);
 }
 

@@ -80,7 +80,7 @@ const char *slave_lost_cause_text(uint32_t cause)
     }
 }
 
-const char *slave_sync_kind(uint32_t kind)
+const char *slave_sync_kind_text(uint32_t kind)
 {
     static const char *const names[] = {
 #define X(name, number, text) [number] = text,

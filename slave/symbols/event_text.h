@@ -16,6 +16,6 @@ const char *slave_op_text(uint16_t op);
 /* name of a cause of lost events, a value of enum ips_lost_cause */
 const char *slave_lost_cause_text(uint32_t cause);
 /* name of a kind of lock etc., a value of enum ips_sync */
-const char *slave_sync_kind(uint32_t kind);
+const char *slave_sync_kind_text(uint32_t kind);
 
 #endif

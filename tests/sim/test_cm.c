@@ -190,7 +190,7 @@ static const char *weighed(struct rg *r, struct ips_scenario *lane,
     for (uint32_t m = 0; m < r->machines; m++) {
         own[m] = *lane;
         own[m].clock = any_clock(s, off[m], aligned);
-        if (ips_graph_view(&r->part[m], &own[m], &view[m], err) < 0)
+        if (ips_graph_make_view(&r->part[m], &own[m], &view[m], err) < 0)
             abort();
         parts[m] = (struct ips_machine_graph){&r->part[m], r->peer[m],
                                               r->end_count[m]};

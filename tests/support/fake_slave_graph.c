@@ -121,7 +121,7 @@ void fake_slave_view(const struct fake_slave *s,
     struct ips_graph g = *s->g; /* lent */
     g.mtimes = s->mtimes.curve_count ? &s->mtimes : NULL;
     assert_true(g.mtimes || !lane->calibrated);
-    assert_int_equal(ips_graph_view(&g, lane, out, NULL), 0);
+    assert_int_equal(ips_graph_make_view(&g, lane, out, NULL), 0);
 }
 
 void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,

@@ -233,7 +233,7 @@ static int make_engines(struct cluster *c)
     for (uint32_t i = 0; i < c->n && rc == 0; i++) {
         struct machine *m = &c->m[i];
         m->lane = c->opt->lanes ? c->opt->lanes[i] : *c->lane;
-        rc = ips_graph_view(m->links.g, &m->lane, &m->view, c->err);
+        rc = ips_graph_make_view(m->links.g, &m->lane, &m->view, c->err);
         if (rc == 0 && c->opt->async)
             rc = ips_cm_async_new(&m->links, &m->view.g, &m->lane, links,
                                   c->opt->batch_values, &m->async, c->err);

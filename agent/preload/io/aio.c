@@ -299,9 +299,10 @@ static int call_lio_listio_and_record(lio_listio_fn *real, int mode,
     return r;
 }
 
-static int call_lio_listio_recorded_if_on(lio_listio_fn *real, int mode,
-                                          struct aiocb *const list[], int n,
-                                          struct sigevent *event, uint64_t site)
+static int call_lio_listio_and_record_if_on(lio_listio_fn *real, int mode,
+                                            struct aiocb *const list[], int n,
+                                            struct sigevent *event,
+                                            uint64_t site)
 {
     bool on = ips_wrap_must_record() && n > 0;
     ips_sample_pause_timer((uint64_t)(uintptr_t)real);
@@ -313,15 +314,15 @@ IPS_EXPORT int lio_listio(int mode, struct aiocb *const list[], int n,
                           struct sigevent *event)
 {
     ips_wrap_must_record();
-    return call_lio_listio_recorded_if_on(ips_real.lio_listio, mode, list, n,
-                                          event, IPS_SITE);
+    return call_lio_listio_and_record_if_on(ips_real.lio_listio, mode, list, n,
+                                            event, IPS_SITE);
 }
 int lio_listio64(int, struct aiocb64 *const[], int, struct sigevent *);
 IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
                             struct sigevent *event)
 {
     ips_wrap_must_record();
-    return call_lio_listio_recorded_if_on(
+    return call_lio_listio_and_record_if_on(
         ips_real.lio_listio, mode, (struct aiocb *const *)(const void *)list, n,
         event, IPS_SITE);
 }
@@ -337,7 +338,7 @@ IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
                                               int n, struct sigevent *event)   \
     {                                                                          \
         ips_wrap_must_record();                                                \
-        return call_lio_listio_recorded_if_on(                                 \
+        return call_lio_listio_and_record_if_on(                               \
             real_function, mode, (struct aiocb *const *)(const void *)list, n, \
             event, IPS_SITE);                                                  \
     }                                                                          \

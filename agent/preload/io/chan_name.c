@@ -208,7 +208,7 @@ static _Atomic uint64_t diagnosed_by; /* the image_stamp of that image */
  * connections of one name and pid in their order. */
 #define QUERY_FREE_MS 2u
 #define QUERY_PART 32u
-static bool has_time_for_query(uint64_t now)
+static bool may_spend_time_on_peer_query(uint64_t now)
 {
     if (atomic_exchange(&diagnosed_by, ips_core.image_stamp) !=
         ips_core.image_stamp)
@@ -223,7 +223,7 @@ static bool has_time_for_query(uint64_t now)
  * accepted yet, or not asked to save time). */
 static uint64_t query_unix_peer_inode(uint64_t ino)
 {
-    if (!has_time_for_query(ips_core_stamp_now()))
+    if (!may_spend_time_on_peer_query(ips_core_stamp_now()))
         return 0;
     struct unix_diag_query d = {
         .ask = {.head = {.nlmsg_len = sizeof(d.ask),

@@ -39,7 +39,8 @@ void ips_note_linger_option(void)
     atomic_store_explicit(&lingers, true, memory_order_relaxed);
 }
 
-static __attribute__((noinline)) int close_lingering(int fd, uint64_t site)
+static __attribute__((noinline)) int
+close_lingering_socket_and_record(int fd, uint64_t site)
 {
     IPS_CALL_MARK;
     struct ips_moment call = ips_call_moment();
@@ -57,7 +58,8 @@ int ips_close_at(int fd, uint64_t site)
     bool waits = atomic_load_explicit(&lingers, memory_order_relaxed) &&
                  ips_fd_get(fd) & IPS_FD_TCP;
     ips_chan_record_close_and_clear(fd, site);
-    return unlikely(waits) ? close_lingering(fd, site) : REAL(close)(fd);
+    return unlikely(waits) ? close_lingering_socket_and_record(fd, site)
+                           : REAL(close)(fd);
 }
 
 IPS_EXPORT int close(int fd)

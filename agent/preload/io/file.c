@@ -57,7 +57,8 @@ static uint64_t ns_to_coarse_stamps(uint64_t ns)
  * call. Page faults up to now happened before the call and are recorded now,
  * unless a signal handler makes this call within another one. `depth`: the
  * value of open_depth if no handler does. */
-static __attribute__((noinline)) void set_cpu_reading_anchor(uint32_t depth)
+static __attribute__((noinline)) void
+refresh_cpu_and_switch_readings(uint32_t depth)
 {
     IPS_APART;
     struct rusage ru;
@@ -74,15 +75,15 @@ struct ips_moment ips_file_call_begin(bool exact)
     uint64_t t = ips_core_stamp_now();
     if (exact || unlikely(t - anchor.t > ns_to_coarse_stamps(ANCHOR_NS))) {
         /* fsync and the like are not in the list of open calls */
-        set_cpu_reading_anchor(exact ? 0 : 1);
+        refresh_cpu_and_switch_readings(exact ? 0 : 1);
         t = ips_core_stamp_now();
     }
     return (struct ips_moment){.t = t, .cpu = anchor.cpu};
 }
 
 static __attribute__((noinline)) void
-record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
-                 int err, uint64_t site)
+record_disk_wait_if_slept(const struct ips_moment *call, uint64_t t_ret,
+                          int64_t result, int err, uint64_t site)
 {
     IPS_APART;
     struct ips_moment ret = {.t = t_ret, .cpu = ips_core_thread_cpu_ns()};
@@ -133,7 +134,7 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
     int saved = errno;
     ips_write_calls_record_if_enough(IPS_CALLS_EVERY);
     if (!quick)
-        record_slow_call(call, t, result, saved, site);
+        record_disk_wait_if_slept(call, t, result, saved, site);
     errno = saved;
 }
 

@@ -27,7 +27,7 @@ static size_t valid_msg_iov_count(const struct msghdr *m)
 /* Clears the words in our descriptor table of the descriptors that arrived in
  * the message `m` (SCM_RIGHTS): the words describe earlier descriptors with the
  * same numbers. */
-static void clear_received_descriptors(struct msghdr *m)
+static void clear_table_words_of_received_fds(struct msghdr *m)
 {
     if (!m->msg_control || m->msg_controllen < sizeof(struct cmsghdr))
         return;
@@ -113,7 +113,7 @@ ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags)
         m->msg_flags |= MSG_CTRUNC;
     if (!asks)
         m->msg_controllen = copy.msg_controllen;
-    clear_received_descriptors(m);
+    clear_table_words_of_received_fds(m);
     if (m->msg_name)
         m->msg_namelen = copy.msg_namelen;
     const struct sockaddr *name = (const struct sockaddr *)copy.msg_name;
@@ -135,7 +135,7 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
         ssize_t r = REAL(recvmsg)(fd, m, flags);
         if (r >= 0)
             /* a peek receives descriptors, too */
-            clear_received_descriptors(m);
+            clear_table_words_of_received_fds(m);
         if ((flags & NOT_DATA) == MSG_OOB && r > 0)
             return ips_io_record_received(&io, IPS_OP_DATA, r, NULL, 0, NULL,
                                           0);
@@ -155,7 +155,7 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
     ssize_t r = REAL(recvmsg)(fd, m, flags);
     if (r < 0)
         return ips_io_record_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
-    clear_received_descriptors(m);
+    clear_table_words_of_received_fds(m);
     if (dgram) {
         io.segment = ips_segment_bytes_in_control(m, UDP_GRO);
         io.whole = !(m->msg_flags & MSG_TRUNC);
@@ -234,7 +234,7 @@ struct ips_mmsg_copies {
  * small stack has no space for it. Only the outermost call of the thread may
  * use it; a call in a signal handler, which may have interrupted another one,
  * does without. NULL: not available. */
-static struct ips_mmsg_copies *mmsg_copies(const struct ips_io *io)
+static struct ips_mmsg_copies *get_or_map_mmsg_copies(const struct ips_io *io)
 {
     struct ips_extra *extra = io->mark == 0 ? ips_extra_get_or_map() : NULL;
     if (!extra || extra->mmsg)
@@ -276,7 +276,7 @@ static int receive_many_with_senders(const struct ips_io *io, struct mmsghdr *v,
         if (m->msg_name)
             m->msg_namelen = copy[i].msg_hdr.msg_namelen;
         v[i].msg_len = copy[i].msg_len;
-        clear_received_descriptors(m);
+        clear_table_words_of_received_fds(m);
     }
     record_received_messages(io, copy, room, r);
     return r;
@@ -291,13 +291,13 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
     int r;
     const bool asks = io.klass == IPS_FD_DGRAM && n <= COPIES &&
                       ips_is_memory_good(v, n * sizeof(*v));
-    struct ips_mmsg_copies *copies = asks ? mmsg_copies(&io) : NULL;
+    struct ips_mmsg_copies *copies = asks ? get_or_map_mmsg_copies(&io) : NULL;
     if (copies) {
         r = receive_many_with_senders(&io, v, n, flags, timeout, copies);
     } else {
         r = REAL(recvmmsg)(fd, v, n, flags, timeout);
         for (int i = 0; i < r; i++)
-            clear_received_descriptors(&v[i].msg_hdr);
+            clear_table_words_of_received_fds(&v[i].msg_hdr);
         record_received_messages(&io, v, NULL, r);
     }
     int saved = errno;

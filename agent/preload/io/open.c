@@ -43,8 +43,9 @@ static void record_fifo_open(int fd, struct ips_moment call, uint64_t site)
 /* Records an open that returned `fd`, and returns `fd`. `stream`: the C library
  * opened it for a stdio stream, which uses it at once by internal calls, so the
  * kernel is asked now what kind of file it is. */
-static int record_open(int fd, bool stream, struct ips_moment call,
-                       uint64_t site)
+static int register_opened_fd_and_record_fifo(int fd, bool stream,
+                                              struct ips_moment call,
+                                              uint64_t site)
 {
     if (fd < 0 || (unsigned)fd >= IPS_FD_MAX)
         return fd;
@@ -83,8 +84,9 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
     struct ips_moment call = ips_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, site, call);
     int fd = REAL(openat)(at, path, flags, mode);
-    return record_created_or_missing_at_open(record_open(fd, false, call, site),
-                                             at, path, flags, call, site);
+    return record_created_or_missing_at_open(
+        register_opened_fd_and_record_fifo(fd, false, call, site), at, path,
+        flags, call, site);
 }
 
 /* Body of a wrapper that opens `path`: makes and records `real_call`, which
@@ -96,7 +98,8 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_call_moment();                            \
         IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);                  \
-        int opened = record_open(real_call, false, call, IPS_SITE);            \
+        int opened = register_opened_fd_and_record_fifo(real_call, false,      \
+                                                        call, IPS_SITE);       \
         return record_created_or_missing_at_open(opened, at, path, flags,      \
                                                  call, IPS_SITE);              \
     } while (0)
@@ -159,7 +162,9 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
     struct ips_moment call = ips_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *f = REAL(fopen)(path, mode);
-    int fd = f ? record_open(f->_fileno, true, call, IPS_SITE) : -1;
+    int fd =
+        f ? register_opened_fd_and_record_fifo(f->_fileno, true, call, IPS_SITE)
+          : -1;
     int flags = !mode || mode[0] == 'r' ? 0
                 : strchr(mode, 'x')     ? O_CREAT | O_EXCL
                                         : O_CREAT;
@@ -189,7 +194,7 @@ IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *r = REAL(freopen)(path, mode, f);
     if (r)
-        record_open(r->_fileno, true, call, IPS_SITE);
+        register_opened_fd_and_record_fifo(r->_fileno, true, call, IPS_SITE);
     return r;
 }
 FILE *freopen64(const char *restrict, const char *restrict, FILE *restrict)

@@ -57,7 +57,7 @@ static struct ips_sync_object sync_object_of_watched_file(const char *path,
 
 /* Returns a hash of device and inode of the directory that contains the last
  * component of `path`; 0: not known. */
-static uint64_t directory_id_of_path(int at, const char *path)
+static uint64_t hash_id_of_parent_directory(int at, const char *path)
 {
     char directory[256];
     struct stat st;
@@ -76,7 +76,7 @@ static uint64_t directory_id_of_path(int at, const char *path)
 
 /* Returns a hash of `at` and `path`. It hashes 8 bytes at a time, because every
  * test for a file needs it. */
-static uint64_t path_key(int at, const char *path)
+static uint64_t hash_directory_fd_and_path(int at, const char *path)
 {
     size_t len = strlen(path), done = 0;
     uint64_t key = (uint64_t)(unsigned)at << 32 ^ len, word;
@@ -114,7 +114,7 @@ static void record_file_found_after_tests(int at, const char *path,
 }
 
 /* Returns the pid if the path is /proc/PID or below it; else 0. */
-static pid_t process_of_path(const char *path)
+static pid_t parse_pid_of_proc_path(const char *path)
 {
     static const char proc[] = "/proc/";
     uint64_t pid = 0;
@@ -136,7 +136,7 @@ static void record_name_free_after_tests(int at, const char *path, uint64_t key,
         return;
     struct ips_sync_object name =
         sync_object_of_watched_file(path, strlen(path));
-    name.object = directory_id_of_path(at, path);
+    name.object = hash_id_of_parent_directory(at, path);
     const struct ips_moment asked = {.t = run.last, .cpu = call.cpu};
     ips_retry_record(&run, call, site);
     ips_record_acquire(IPS_SYNC_WATCH, &name, asked, call, IPS_GOT_SPUN, 0,
@@ -150,8 +150,8 @@ int ips_note_file_existence_test(int at, const char *path, int r, uint64_t site)
         ips_sys_quiet)
         return r;
     struct ips_moment call = ips_call_moment();
-    pid_t process = process_of_path(path);
-    uint64_t key = process ? 0 : path_key(at, path);
+    pid_t process = parse_pid_of_proc_path(path);
+    uint64_t key = process ? 0 : hash_directory_fd_and_path(at, path);
     if (process) {
         bool exists = r >= 0 || ips_sys3(SYS_kill, process, 0, 0) != -ESRCH;
         ips_note_process_test(process, exists, call, site);
@@ -239,7 +239,7 @@ static void record_name_change_for_watchers(int at, const char *path,
 {
     struct ips_sync_object name =
         sync_object_of_watched_file(path, strlen(path));
-    name.object = directory_id_of_path(at, path);
+    name.object = hash_id_of_parent_directory(at, path);
     ips_record_release(IPS_SYNC_WATCH, &name, call, (int)change, site);
 }
 
@@ -278,19 +278,21 @@ void ips_record_open_to_create(int at, const char *path, int fd, int flags,
         return;
     if (fd < 0) {
         if (errno == EEXIST)
-            ips_retry_note_failure(IPS_RETRY_GONE, path_key(at, path), &call);
+            ips_retry_note_failure(IPS_RETRY_GONE,
+                                   hash_directory_fd_and_path(at, path), &call);
         return;
     }
     if (flags & O_EXCL)
-        record_name_free_after_tests(at, path, path_key(at, path), call, site);
+        record_name_free_after_tests(
+            at, path, hash_directory_fd_and_path(at, path), call, site);
     if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
         record_file_made(at, path, &st, call, site);
 }
 
 /* Records a call that returned `r` and, if that is 0, put a file at `path`.
  * `call` is the moment just before the call. Returns `r`. */
-static int record_file_placed(int at, const char *path, int r,
-                              struct ips_moment call, uint64_t site)
+static int record_file_put_at_path(int at, const char *path, int r,
+                                   struct ips_moment call, uint64_t site)
 {
     struct stat st;
     int saved = errno;
@@ -302,18 +304,20 @@ static int record_file_placed(int at, const char *path, int r,
     return r;
 }
 
-/* Like record_file_placed, for a call that fails if there is a file at `path`
- * already: notes such a failed try, or that earlier tries have ended. */
+/* Like record_file_put_at_path, for a call that fails if there is a file at
+ * `path` already: notes such a failed try, or that earlier tries have ended. */
 static int record_file_created(int at, const char *path, int r,
                                struct ips_moment call, uint64_t site)
 {
     int saved = errno;
     if (r < 0 && saved == EEXIST && path && !ips_sys_quiet)
-        ips_retry_note_failure(IPS_RETRY_GONE, path_key(at, path), &call);
+        ips_retry_note_failure(IPS_RETRY_GONE,
+                               hash_directory_fd_and_path(at, path), &call);
     if (r == 0 && !ips_sys_quiet)
-        record_name_free_after_tests(at, path, path_key(at, path), call, site);
+        record_name_free_after_tests(
+            at, path, hash_directory_fd_and_path(at, path), call, site);
     errno = saved;
-    return record_file_placed(at, path, r, call, site);
+    return record_file_put_at_path(at, path, r, call, site);
 }
 
 static int record_file_removed(int at, const char *path, int r,
@@ -321,7 +325,7 @@ static int record_file_removed(int at, const char *path, int r,
 {
     int saved = errno;
     if (r == 0) {
-        ips_retry_forget(IPS_RETRY_GONE, path_key(at, path));
+        ips_retry_forget(IPS_RETRY_GONE, hash_directory_fd_and_path(at, path));
         record_name_change_for_watchers(at, path, IPS_NAME_FREED, call, site);
     }
     errno = saved;
@@ -358,7 +362,7 @@ static int record_file_removed(int at, const char *path, int r,
             (void)record_file_removed(from_at, from, r, call, IPS_SITE);       \
         return (flags)&RENAME_NOREPLACE                                        \
                    ? record_file_created(at, to, r, call, IPS_SITE)            \
-                   : record_file_placed(at, to, r, call, IPS_SITE);            \
+                   : record_file_put_at_path(at, to, r, call, IPS_SITE);       \
     } while (0)
 
 IPS_EXPORT int rename(const char *from, const char *to)

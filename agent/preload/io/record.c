@@ -143,9 +143,10 @@ static ssize_t record_write_to_non_channel(const struct ips_io *io,
 /* Records sends of datagrams, and writes to descriptors that are not channels.
  */
 static __attribute__((noinline)) ssize_t
-record_sent_rare_case(const struct ips_io *io, enum ips_op op, ssize_t result,
-                      const struct iovec *iov, size_t iovcnt,
-                      const struct sockaddr *name, socklen_t name_len)
+record_datagram_or_non_channel_send(const struct ips_io *io, enum ips_op op,
+                                    ssize_t result, const struct iovec *iov,
+                                    size_t iovcnt, const struct sockaddr *name,
+                                    socklen_t name_len)
 {
     if (io->klass != IPS_FD_DGRAM)
         return record_write_to_non_channel(io, result);
@@ -169,8 +170,8 @@ ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
                            socklen_t name_len)
 {
     if (unlikely(io->klass != IPS_FD_STREAM))
-        return record_sent_rare_case(io, op, result, iov, iovcnt, name,
-                                     name_len);
+        return record_datagram_or_non_channel_send(io, op, result, iov, iovcnt,
+                                                   name, name_len);
     struct ips_moment ret = ips_return_moment(&io->call);
     int err = unlikely(result < 0) ? errno : 0;
     if (unlikely(result == 0))
@@ -257,10 +258,10 @@ static enum ips_cut truncation_of_datagram(const struct ips_io *io,
 /* Records receives of datagrams, reads from descriptors that are not channels,
  * and stream reads that returned no bytes. */
 static __attribute__((noinline)) ssize_t
-record_received_rare_case(const struct ips_io *io, enum ips_op op,
-                          ssize_t result, const struct iovec *iov,
-                          size_t iovcnt, const struct sockaddr *name,
-                          socklen_t name_len)
+record_non_stream_or_empty_receive(const struct ips_io *io, enum ips_op op,
+                                   ssize_t result, const struct iovec *iov,
+                                   size_t iovcnt, const struct sockaddr *name,
+                                   socklen_t name_len)
 {
     if (io->klass == IPS_FD_FILE)
         return ips_file_call_end(&io->call, result, io->site), result;
@@ -301,8 +302,8 @@ ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
                                socklen_t name_len)
 {
     if (unlikely(io->klass != IPS_FD_STREAM || result <= 0))
-        return record_received_rare_case(io, op, result, iov, iovcnt, name,
-                                         name_len);
+        return record_non_stream_or_empty_receive(io, op, result, iov, iovcnt,
+                                                  name, name_len);
     struct ips_moment ret = ips_return_moment(&io->call);
     ips_spin_end_run(&ips_me, &io->call);
     write_io_record(IPS_REC_RECV, io->chan, op, &io->call, &ret, result, 0,

@@ -27,8 +27,9 @@ static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
  * as a sleep. */
 #define NAPS_OF_TRY 16u
 
-static struct ips_retry_series *
-find_series(struct ips_extra *extra, enum ips_retry_kind kind, uint64_t key)
+static struct ips_retry_series *find_retry_series(struct ips_extra *extra,
+                                                  enum ips_retry_kind kind,
+                                                  uint64_t key)
 {
     struct ips_retry_series *v = extra->retry[kind];
     for (uint32_t i = 0; i < IPS_RETRY_SERIES; i++)
@@ -45,7 +46,7 @@ void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
     struct ips_extra *extra = ips_extra_get_or_map();
     if (!extra)
         return;
-    struct ips_retry_series *run = find_series(extra, kind, key);
+    struct ips_retry_series *run = find_retry_series(extra, kind, key);
     const uint32_t naps = count_sleeps_so_far(extra, kind);
     if (run && naps - run->naps > NAPS_OF_TRY)
         run->count = 0; /* too many sleeps: it did not wait all the time, so a
@@ -71,7 +72,7 @@ bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
                             struct ips_retry_series *run)
 {
     struct ips_extra *extra = ips_me.extra;
-    struct ips_retry_series *found = find_series(extra, kind, key);
+    struct ips_retry_series *found = find_retry_series(extra, kind, key);
     if (!found)
         return false;
     *run = *found;
@@ -86,7 +87,7 @@ bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
 void ips_retry_forget(enum ips_retry_kind kind, uint64_t key)
 {
     struct ips_retry_series *found =
-        ips_me.extra ? find_series(ips_me.extra, kind, key) : NULL;
+        ips_me.extra ? find_retry_series(ips_me.extra, kind, key) : NULL;
     if (found)
         found->count = 0;
 }

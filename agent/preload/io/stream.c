@@ -97,14 +97,14 @@ IPS_HOT int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
 ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
 {
     ips_io_record_sent(io, IPS_OP_DATA, result, NULL, 0, NULL, 0);
-    ips_io_close(io);
+    ips_io_end_call(io);
     return result;
 }
 
 /* Records a receive that failed with EAGAIN, the first of its run. A loop that
  * receives until nothing is left, and then waits, makes one such attempt in
- * each iteration. Writes the same as record_received_rare_case. False: it is
- * not such an attempt, and nothing was written. */
+ * each iteration. Writes the same as record_non_stream_or_empty_receive. False:
+ * it is not such an attempt, and nothing was written. */
 static inline __attribute__((always_inline)) bool
 record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
 {
@@ -139,6 +139,6 @@ IPS_HOT ssize_t ips_stream_record_empty_receive(const struct ips_io *io,
         return result;
     }
     ips_io_record_received(io, IPS_OP_DATA, result, iov, iovcnt, NULL, 0);
-    ips_io_close(io);
+    ips_io_end_call(io);
     return result;
 }

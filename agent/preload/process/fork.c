@@ -27,7 +27,7 @@ static void start_child_stream(const struct parent_identity *from)
     uint64_t cpu = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     /* after a fork in a signal handler: the calls under way are the parent's */
     ips_me.open_depth = 0;
-    ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
+    ips_core_become_fork_child(from->seq, from->ppid, from->ptid, from->image);
     /* the series of failed tries are the parent's */
     if (ips_me.extra)
         memset(ips_me.extra->retry, 0, sizeof(ips_me.extra->retry));
@@ -190,7 +190,7 @@ static int run_clone_child(void *p)
     struct clone_start *start = (struct clone_start *)p;
     start_child_stream(&start->from);
     int status = start->fn(start->arg);
-    ips_core_process_end(IPS_END_EXIT, status);
+    ips_core_record_process_end(IPS_END_EXIT, status);
     return status;
 }
 

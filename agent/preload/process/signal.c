@@ -514,8 +514,8 @@ static void replace_stub_in_old_kernel_action(void *old)
 
 /* Reads no memory of the caller, except the old action that the kernel just
  * wrote. */
-bool ips_handle_signal_syscall(long *r, long n, const long args[6],
-                               uint64_t site)
+bool ips_record_or_make_signal_syscall(long *r, long n, const long args[6],
+                                       uint64_t site)
 {
     switch (n) {
     case SYS_kill:

@@ -72,7 +72,7 @@ static void at_thread_end(void *round)
         ips_record_signal_taken(IPS_SIGNAL_CANCELLED, (int)IPS_CANCEL, SI_TKILL,
                                 (int32_t)ips_sys_getpid(), 0, now);
     }
-    ips_core_thread_end();
+    ips_core_end_thread_stream();
 }
 
 /* Runs when the first thread is created. The creating thread (nearly always the
@@ -99,7 +99,7 @@ static struct start begin_thread_stream(void *p)
     copy.stack = s->stack;
     free_thread_start_slot(s);
     ips_sample_note_own_stack_size(copy.stack);
-    ips_core_thread_start(copy.seq, copy.ptid);
+    ips_core_begin_thread_stream(copy.seq, copy.ptid);
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
     store_own_fork_seq(copy.seq);

@@ -66,7 +66,7 @@ static IPS_TLS struct {
     uint8_t returns; /* returns of calls examined for this moment */
     /* back_known: `back` is valid. postponed_timer_set: the exact timer is set
      * for a postponed moment. on: the thread is sampled. busy: it is in
-     * handle_return_near_moment(). */
+     * check_for_sample_at_call_return(). */
     bool back_known : 1, postponed_timer_set : 1, on : 1, busy : 1;
 } pace;
 
@@ -229,7 +229,7 @@ static uint64_t ns_examined_before_moment(void)
 
 /* Draws the moment of the next sample at random: in the next sampling period
  * or, if that moment is not after the CPU time `cpu`, in a later one. */
-static void draw_moment(uint64_t cpu)
+static void choose_next_sample_time(uint64_t cpu)
 {
     do
         pace.at =
@@ -270,9 +270,9 @@ static void set_watch_timer(uint64_t cpu)
 
 /* To be called after a sample: draws the moment of the next one and sets the
  * timers. `runs`: the thread continues in the program, not in a wrapper. */
-static void draw_moment_and_set_timers(uint64_t cpu, bool runs)
+static void choose_next_sample_and_set_timers(uint64_t cpu, bool runs)
 {
-    draw_moment(cpu);
+    choose_next_sample_time(cpu);
     uint64_t left = pace.at - cpu;
     if (runs && may_set_exact_timer() &&
         is_outside_interrupted_call(ips_stack_pointer()))
@@ -348,7 +348,7 @@ static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
         plan_return_checks(cpu, ips_core_stamp_now());
     } else {
         pace.budget = BUDGET;
-        draw_moment_and_set_timers(cpu, true);
+        choose_next_sample_and_set_timers(cpu, true);
     }
 }
 
@@ -388,7 +388,7 @@ static void on_watch_timer(const ucontext_t *uc, uint64_t cpu,
     }
     if (!postpone_moment())
         ips_sample_write(uc, cpu, true);
-    draw_moment_and_set_timers(cpu, !in_call(uc));
+    choose_next_sample_and_set_timers(cpu, !in_call(uc));
 }
 
 void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
@@ -396,8 +396,8 @@ void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
 {
     if (!pace.on)
         return;
-    /* the signal interrupted handle_return_near_moment(), or a longjmp left
-     * that function */
+    /* the signal interrupted check_for_sample_at_call_return(), or a longjmp
+     * left that function */
     if (pace.busy) {
         if (cookie == IPS_PACE_EXACT)
             ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
@@ -451,7 +451,7 @@ static void write_sample_of_call(bool late)
 
 /* Examines the return of a call while a sampling moment is postponed. True: the
  * caller must set the exact timer. */
-static bool handle_return_while_postponed(const struct ips_moment *call)
+static bool check_postponed_sample_at_return(const struct ips_moment *call)
 {
     if (!pace.postponed_timer_set) {
         if (pace.skip)
@@ -474,7 +474,8 @@ static bool handle_return_while_postponed(const struct ips_moment *call)
 
 /* Takes the sample of a moment that has passed, or postpones the moment.
  * `call`: the call that is returning; `cpu`: the CPU time now. */
-static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
+static void sample_or_postpone_missed_moment(const struct ips_moment *call,
+                                             uint64_t cpu)
 {
     if (call->cpu <= pace.at) {
         write_sample_of_call(false);
@@ -489,22 +490,22 @@ static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
         }
         write_sample_of_call(true);
     }
-    draw_moment(cpu);
+    choose_next_sample_time(cpu);
     set_watch_timer(cpu);
 }
 
 /* Examines the return of a call near the sampling moment, or while the moment
  * is postponed: takes a sample, or sets the exact timer. */
-static void handle_return_near_moment(const struct ips_moment *call,
-                                      uint64_t cpu, uint64_t t)
+static void check_for_sample_at_call_return(const struct ips_moment *call,
+                                            uint64_t cpu, uint64_t t)
 {
     bool set = false, off = false;
     const bool may = may_set_exact_timer() && ips_me.open_depth <= 1 &&
                      is_outside_interrupted_call(ips_stack_pointer());
     if (cpu >= pace.at)
-        handle_missed_moment(call, cpu);
+        sample_or_postpone_missed_moment(call, cpu);
     if (pace.offset)
-        set = off = handle_return_while_postponed(call) && may;
+        set = off = check_postponed_sample_at_return(call) && may;
     uint64_t left = pace.at - cpu;
     if (!off && left <= ns_examined_before_moment()) {
         if (++pace.returns >= RETURNS_NEAR && pace.near) {
@@ -539,7 +540,7 @@ void ips_sample_check_return_slow(const struct ips_moment *call,
         return;
     int saved = errno;
     pace.busy = true;
-    handle_return_near_moment(call, ret->cpu, ret->t);
+    check_for_sample_at_call_return(call, ret->cpu, ret->t);
     errno = saved;
 }
 
@@ -572,7 +573,7 @@ void ips_pace_create_timers(void)
     uint64_t cpu = ips_core_thread_cpu_ns();
     pace.at = cpu / period_ns * period_ns + random_below(period_ns);
     if (pace.at <= cpu)
-        draw_moment(cpu);
+        choose_next_sample_time(cpu);
     uint64_t left = pace.at - cpu;
     if (left <= watch_lead_ns() && may_set_exact_timer()) {
         ips_me.sample_watch |= IPS_SAMPLE_SET;

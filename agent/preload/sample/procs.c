@@ -266,7 +266,7 @@ void ips_procs_flush_if_old(uint64_t t)
 
 /* --- start and end of threads and images ---------------------------------- */
 
-static void clear_table(struct table *t)
+static void clear_and_release_table(struct table *t)
 {
     for (uint32_t i = 0; i < t->capacity; i++)
         t->slots[i] = (struct slot){0};
@@ -318,7 +318,7 @@ void ips_procs_begin(enum ips_start_kind kind)
     here.slots = NULL;
     here.table = NULL;
     for (struct table *t = atomic_load(&tables); t; t = t->next)
-        clear_table(t);
+        clear_and_release_table(t);
 }
 
 void ips_procs_end(void)
@@ -335,7 +335,7 @@ void ips_procs_end(void)
     /* If busy, another thread is writing this table's COUNT records; the table
      * then stays claimed and is not reused. */
     if (atomic_compare_exchange_strong(&t->busy, &no, 1))
-        clear_table(t);
+        clear_and_release_table(t);
     ips_sys_restore_signals(signals);
 }
 
@@ -409,8 +409,8 @@ static void record_or_count_enter(struct slot *s, const struct slot *slots)
         count_call(s, slots);
 }
 
-static __attribute__((noinline)) void enter_procedure(uint64_t procedure,
-                                                      uint64_t left)
+static __attribute__((noinline)) void
+record_or_count_enter_slow(uint64_t procedure, uint64_t left)
 {
     ips_short_record_give_back(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots, *s = NULL;
@@ -432,8 +432,8 @@ static __attribute__((noinline)) void enter_procedure(uint64_t procedure,
     count_call(s, slots);
 }
 
-static __attribute__((noinline)) void leave_procedure(uint64_t procedure,
-                                                      uint64_t left)
+static __attribute__((noinline)) void record_exit_slow(uint64_t procedure,
+                                                       uint64_t left)
 {
     ips_short_record_give_back(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots;
@@ -496,7 +496,7 @@ static inline void record_enter_fast(uint64_t procedure)
     if (likely(!left))
         note_enter(s, slots);
     else
-        enter_procedure(procedure, left);
+        record_or_count_enter_slow(procedure, left);
 }
 
 /* Fast path: if the procedure is only counted, and is in the slot that its hash
@@ -516,7 +516,7 @@ void __cyg_profile_func_enter(void *procedure, void *site)
     if (exact)
         record_enter_fast((uint64_t)procedure);
     else if (on)
-        enter_procedure((uint64_t)procedure, IPS_SHORT_NOT);
+        record_or_count_enter_slow((uint64_t)procedure, IPS_SHORT_NOT);
 }
 
 void __cyg_profile_func_exit(void *procedure, void *site)
@@ -536,7 +536,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
         left =
             ips_write_short_proc_event(IPS_REC_EXIT_SHORT, (uint64_t)procedure);
     if (unlikely(left)) {
-        leave_procedure((uint64_t)procedure, left);
+        record_exit_slow((uint64_t)procedure, left);
         return;
     }
     if (unlikely(here.slots != slots))

@@ -108,7 +108,7 @@ void ips_end_process_records(enum ips_end_kind kind, int status)
 {
     ips_close_open_calls();
     ips_record_file_locks_at_exit();
-    ips_core_process_end(kind, status);
+    ips_core_record_process_end(kind, status);
 }
 
 static void end_records_at_quick_exit(void *unused)

@@ -366,7 +366,7 @@ static bool call_process_wrapper(long *r, long n, const long args[6],
         ips_end_process_records(IPS_END_EXIT, (int)args[0]);
         return false;
     case SYS_exit:
-        ips_core_thread_end();
+        ips_core_end_thread_stream();
         return false;
     case SYS_clone:
         *r = ips_fork_by_syscall(n, args, site);
@@ -457,7 +457,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         call_file_wrapper(&r, n, args, IPS_SITE) ||
         call_ipc_wrapper(&r, n, args, IPS_SITE) ||
         call_process_wrapper(&r, n, args, IPS_SITE) ||
-        ips_handle_signal_syscall(&r, n, args, IPS_SITE))
+        ips_record_or_make_signal_syscall(&r, n, args, IPS_SITE))
         return r;
     enum ips_op op = wait_op_of_syscall(n);
     if (op != IPS_OP_DATA)

@@ -251,9 +251,9 @@ static int continue_build(struct b_incremental *k, struct ips_built *out,
     uint64_t events = k->counts.events;
     g_restore_rows(k);
     k->roomless.n = k->bent.n = 0;
-    int rc = g_scan_more(k);
+    int rc = g_scan_new_records(k);
     if (rc == 0 && !b->broken)
-        rc = g_make_more_nodes(k);
+        rc = g_make_nodes_of_new_records(k);
     /* Only a whole build makes the arcs of polls, so a new poll forces one. */
     b->broken |= b->polls.n > 0;
     if (rc < 0 || b->broken || !has_only_expected_changes(k)) {
@@ -414,7 +414,8 @@ int ips_tables_further(struct b_incremental **kept,
     return rc;
 }
 
-const struct ips_built *ips_tables(const struct b_incremental *kept)
+const struct ips_built *
+ips_get_incremental_tables(const struct b_incremental *kept)
 {
     return &kept->built;
 }

@@ -90,6 +90,7 @@ int ips_tables_further(struct b_incremental **kept,
                        struct ips_err *err) IPS_MUST_USE;
 /* Returns the tables; only procs, threads, ends, traffic, first_ns and
  * g.chain_count are valid, until the next call. */
-const struct ips_built *ips_tables(const struct b_incremental *kept);
+const struct ips_built *
+ips_get_incremental_tables(const struct b_incremental *kept);
 
 #endif

@@ -83,8 +83,9 @@ static void match_open_blocked_sends(struct b_incremental *k, uint32_t from,
 
 /* Matches the receives x->reads.v[i] and later whose nodes are before `node`.
  * Returns the index of the first one after these. */
-static uint32_t match_until(struct build *b, struct g_end *x,
-                            struct match_cursor *f, uint32_t i, uint32_t node)
+static uint32_t match_receives_before_node(struct build *b, struct g_end *x,
+                                           struct match_cursor *f, uint32_t i,
+                                           uint32_t node)
 {
     for (; i < x->reads.n && x->reads.v[i].node < node; i++) {
         const struct b_read *r = &x->reads.v[i];
@@ -115,13 +116,14 @@ static void match_open_receives_of_end(struct b_incremental *k, uint32_t to)
     /* All receives of the end are of one thread. Nearly all that are old enough
      * will become final. Then g_finalize_nodes_before_borders() continues after
      * them, from x->mark, and need not match them again. */
-    i = match_until(b, x, &f, i, k->chains[x->reads.v[i].chain].old);
+    i = match_receives_before_node(b, x, &f, i,
+                                   k->chains[x->reads.v[i].chain].old);
     x->mark = (struct g_mark){.made = true,
                               .i = i,
                               .f = f,
                               .unmatched = n->unmatched - unmatched,
                               .pending = n->pending - pending};
-    (void)match_until(b, x, &f, i, UINT32_MAX);
+    (void)match_receives_before_node(b, x, &f, i, UINT32_MAX);
 }
 
 /* Sets the positions of receives whose sender may be on another machine, and

@@ -318,7 +318,7 @@ static int scan_chain(struct b_incremental *k, uint32_t c,
     return rc;
 }
 
-int g_scan_more(struct b_incremental *k)
+int g_scan_new_records(struct b_incremental *k)
 {
     struct b_walk *scratch = b_calloc(1, sizeof(*scratch), k->b.err);
     int rc = scratch ? 0 : IPS_E_NO_MEMORY;
@@ -338,7 +338,7 @@ static void restore_raw_columns(struct b_incremental *k, uint32_t c)
     RAW_COLUMNS(BACK, r, k)
 }
 
-int g_make_more_nodes(struct b_incremental *k)
+int g_make_nodes_of_new_records(struct b_incremental *k)
 {
     struct build *b = &k->b;
     int rc = 0;

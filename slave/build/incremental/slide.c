@@ -7,9 +7,10 @@
  *
  * These nodes of each chain stay, in their order: its first node, final nodes
  * to which a send, a receive or a cross arc refers ("pins"), the last final
- * node, and all nodes that are not final. g_make_more_nodes() calls this after
- * it restored the raw columns and before it makes new nodes. So the columns are
- * as the records made them, and no arc refers to a send by its slot.
+ * node, and all nodes that are not final. g_make_nodes_of_new_records() calls
+ * this after it restored the raw columns and before it makes new nodes. So the
+ * columns are as the records made them, and no arc refers to a send by its
+ * slot.
  */
 #include "slave/build/incremental/state.h"
 

@@ -179,12 +179,13 @@ static inline uint32_t g_node_after_chain(const struct b_incremental *k,
     return k->built.g.chains[c].first + k->chains[c].nodes;
 }
 
-/* build/incremental/nodes.c: g_scan_more() scans the new records,
+/* build/incremental/nodes.c: g_scan_new_records() scans the new records,
  * g_restore_rows() restores rows and counts as they were after the last
- * record, and g_make_more_nodes() makes the nodes of the new records. */
-int g_scan_more(struct b_incremental *k) IPS_MUST_USE;
+ * record, and g_make_nodes_of_new_records() makes the nodes of the new records.
+ */
+int g_scan_new_records(struct b_incremental *k) IPS_MUST_USE;
 void g_restore_rows(struct b_incremental *k);
-int g_make_more_nodes(struct b_incremental *k) IPS_MUST_USE;
+int g_make_nodes_of_new_records(struct b_incremental *k) IPS_MUST_USE;
 /* drops the first n nodes of *r */
 void g_drop_raw_nodes(struct g_raw *r, uint32_t n);
 int g_match_open_sends_and_receives(struct b_incremental *k)

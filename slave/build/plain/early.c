@@ -101,7 +101,8 @@ int b_init_early_match(struct build *b)
     return b->early ? 0 : IPS_E_NO_MEMORY;
 }
 
-struct match_cursor *b_early_cursor(struct build *b, uint32_t to, uint32_t c)
+struct match_cursor *b_get_early_match_cursor(struct build *b, uint32_t to,
+                                              uint32_t c)
 {
     if (to >= b->early_count || b->chains[c].late || !can_match_early(b, to, c))
         return NULL;

@@ -99,7 +99,7 @@ assign_slot(struct maker *m, enum b_dir dir, uint32_t id,
                                .t = UINT64_MAX,
                                .local = b->ends[end].local};
     if (dir == B_RECV)
-        x->flow = b_early_cursor(b, end, m->chain);
+        x->flow = b_get_early_match_cursor(b, end, m->chain);
     *of_end = x;
     return b_find_or_add_traffic_row(m, end, &x->row);
 }

@@ -268,7 +268,8 @@ static void compare(struct slave_side *s)
     struct ips_built b;
     struct slave_run *r = slave_drain_find_run(&s->d, "bench");
     follow(s, r);
-    const struct ips_built *a = ips_tables(s->gs.live_tables.tables);
+    const struct ips_built *a =
+        ips_get_incremental_tables(s->gs.live_tables.tables);
     struct slave_snapshot *snap = snapshot(&s->d, r);
     uint64_t t = cpu_ns();
     must(slave_input_make(&s->gs, snap, &in, &err) == 0, err.msg);

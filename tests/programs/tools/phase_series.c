@@ -61,7 +61,7 @@ static int find_cut(const struct ips_phase_series *series, uint32_t count,
     if (rc < 0)
         return rc;
     fill_prefix_counts_below_levels(&w, series, count);
-    solve_cuts(&w);
+    find_cheapest_cuts(&w);
     read_back_cheapest_cut(&w, out);
     *cost = w.best[bins];
     free_work_arrays(&w);

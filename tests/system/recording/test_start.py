@@ -265,7 +265,7 @@ def test_start_lies_together(build):
     start, end = section(library, ".text.start")
     assert end <= 65536 and section(library, ".rodata")[1] <= 65536
     assert {"ips_wrap_init", "ips_segment_make", "ips_close_open_calls", "ips_module_read_tables",
-            "attach_run", "may_write_run_delay"} <= named
+            "attach_process_to_run", "may_write_run_delay"} <= named
     next_start, next_end = section(library, ".text.often")
     assert next_start == end
     away = [name for names, low, high in ((named, start, end),

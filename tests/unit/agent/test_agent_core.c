@@ -38,10 +38,10 @@ static void threads_and_forks(void *arg)
     uint32_t parent = (uint32_t)getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        ips_core_fork_child(seq, parent, parent, image);
+        ips_core_become_fork_child(seq, parent, parent, image);
         for (uint64_t i = 0; i < CORE_EACH; i++)
             write_one(10, i);
-        ips_core_process_end(IPS_END_EXIT, 3);
+        ips_core_record_process_end(IPS_END_EXIT, 3);
         _exit(3);
     }
     for (uint64_t i = 0; i < CORE_EACH; i++)
@@ -49,7 +49,7 @@ static void threads_and_forks(void *arg)
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
     waitpid(pid, NULL, 0);
-    ips_core_process_end(IPS_END_PROVISIONAL, 0);
+    ips_core_record_process_end(IPS_END_PROVISIONAL, 0);
     write_one(0, CORE_EACH); /* stdio's flush at exit still counts */
 }
 
@@ -93,7 +93,7 @@ static void *endless_body(void *arg)
 {
     uint32_t source = (uint32_t)(uintptr_t)arg;
     if (source)
-        ips_core_thread_start(source, 1);
+        ips_core_begin_thread_stream(source, 1);
     for (uint64_t i = 0;; i++)
         if (write_one(source, i))
             progress[source] = i + 1;
@@ -283,7 +283,7 @@ static void fork_in_handler_frame(void *arg)
     uint32_t pid = (uint32_t)getpid();
     pid_t child = fork();
     if (child == 0)
-        ips_core_fork_child(seq, pid, pid, image);
+        ips_core_become_fork_child(seq, pid, pid, image);
     write_one(child ? 1 : 2, 0);
     if (r->h.word == 0)
         _exit(97); /* something else lies there now */
@@ -317,7 +317,7 @@ static _Atomic bool go_on;
 
 static void *burning_body(void *arg)
 {
-    ips_core_thread_start(1, 1);
+    ips_core_begin_thread_stream(1, 1);
     struct timespec ts;
     do
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
@@ -334,7 +334,7 @@ static void burning(void *arg)
     pthread_create(&t, NULL, burning_body, NULL);
     while (!go_on)
         pause_ms(1);
-    ips_core_process_end(IPS_END_EXIT, 0);
+    ips_core_record_process_end(IPS_END_EXIT, 0);
 }
 
 /* Would catch: a wrong clock id, threads that are not known at the end. */
@@ -353,9 +353,9 @@ static void *begun_body(void *arg)
 {
     if (!write_one(1, 0)) /* as a handler of a signal that pended */
         _exit(91);
-    ips_core_thread_start(77, 1);
-    ips_core_thread_start(77, 1); /* another announcement */
-    ips_core_thread_end();
+    ips_core_begin_thread_stream(77, 1);
+    ips_core_begin_thread_stream(77, 1); /* another announcement */
+    ips_core_end_thread_stream();
     return arg;
 }
 
@@ -569,7 +569,7 @@ static void grows(void *arg)
     (void)arg;
     for (uint64_t i = 0; i < CORE_EACH; i++)
         write_one(0, i);
-    ips_core_process_end(IPS_END_EXIT, 0);
+    ips_core_record_process_end(IPS_END_EXIT, 0);
     _exit(0);
 }
 
@@ -603,7 +603,7 @@ static void errno_kept(void *arg)
     for (uint64_t i = 0; i < 3000; i++)
         write_one(0, i);
     ips_core_count_lost(IPS_LOST_NO_CHANNEL, 2);
-    ips_core_process_end(IPS_END_EXIT, 0);
+    ips_core_record_process_end(IPS_END_EXIT, 0);
     _exit(errno == 4711 ? 0 : 99);
 }
 

@@ -303,9 +303,9 @@ static void test_agent_cpu__another_user(void **state)
 
 static void *thread_body(void *arg)
 {
-    ips_core_thread_start(0, 0);
+    ips_core_begin_thread_stream(0, 0);
     spinning(arg);
-    ips_core_thread_end();
+    ips_core_end_thread_stream();
     return NULL;
 }
 
@@ -330,7 +330,7 @@ static void in_a_fork_child(void *arg)
     ips_moment_now();
     pid_t pid = fork();
     if (pid == 0) {
-        ips_core_fork_child(1, 1, 1, 1);
+        ips_core_become_fork_child(1, 1, 1, 1);
         spinning(arg);
         _exit(0);
     }

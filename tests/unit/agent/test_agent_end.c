@@ -71,8 +71,8 @@ static void guessing_thread(void *arg)
     c->guess.all_ns = 7000;
     c->guess.off_sum_ns = 900;
     c->guess.off_max_ns = 500;
-    ips_core_process_end(IPS_END_PROVISIONAL, 0);
-    ips_core_process_end(IPS_END_EXIT, 0);
+    ips_core_record_process_end(IPS_END_PROVISIONAL, 0);
+    ips_core_record_process_end(IPS_END_EXIT, 0);
     _exit(0);
 }
 
@@ -95,7 +95,7 @@ static void guessed_nothing(void *arg)
 {
     (void)arg;
     write_one(0, 0);
-    ips_core_process_end(IPS_END_EXIT, 0);
+    ips_core_record_process_end(IPS_END_EXIT, 0);
     _exit(0);
 }
 
@@ -160,7 +160,7 @@ static void ends_with_calls(void *arg)
     (void)arg;
     write_one(0, 0);
     set_calls(IPS_CALLS_LEAST, 0);
-    ips_core_process_end(IPS_END_EXIT, 0);
+    ips_core_record_process_end(IPS_END_EXIT, 0);
     _exit(0);
 }
 
@@ -178,13 +178,13 @@ static void test_agent_end__calls_are_said_before_the_end(void **state)
 static void *ending_thread(void *arg)
 {
     unsigned char there;
-    ips_core_thread_start(1, 1);
+    ips_core_begin_thread_stream(1, 1);
     if (!write_one(1, 0))
         _exit(81);
     struct ips_extra *extra = ips_extra_get_or_map();
     if (!extra || ips_me.extra != extra || ips_extra_get_or_map() != extra)
         _exit(82);
-    ips_core_thread_end();
+    ips_core_end_thread_stream();
     if (ips_me.extra || ips_extra_map())
         _exit(83);
     void *page = (void *)((uintptr_t)extra & ~(uintptr_t)4095);

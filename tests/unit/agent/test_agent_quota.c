@@ -213,9 +213,9 @@ static void test_agent_quota__no_file_is_allowed(void **state)
 
 static void *thread_writes(void *count)
 {
-    ips_core_thread_start(1, 1);
+    ips_core_begin_thread_stream(1, 1);
     write_many((unsigned)(uintptr_t)count);
-    ips_core_thread_end();
+    ips_core_end_thread_stream();
     return NULL;
 }
 
@@ -275,9 +275,10 @@ static void body_forks(void *arg)
         uint32_t parent = (uint32_t)getpid();
         pid_t pid = fork();
         if (pid == 0) {
-            ips_core_fork_child(seq, parent, parent, ips_core_image_stamp());
+            ips_core_become_fork_child(seq, parent, parent,
+                                       ips_core_image_stamp());
             write_many(200);
-            ips_core_process_end(IPS_END_EXIT, 0);
+            ips_core_record_process_end(IPS_END_EXIT, 0);
             _exit(0);
         }
         int status;

@@ -136,7 +136,7 @@ static long fake_sys3(long n, long a, long b, long c)
 #define ips_threads_remove leave
 #define ips_threads_reset reset
 #define ips_threads_record_cpu record_all
-#define ips_threads_record_silent record_silent
+#define ips_threads_write_silent_streams record_silent
 void add(uint32_t tid);
 void leave(uint32_t tid);
 void reset(void);

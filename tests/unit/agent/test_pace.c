@@ -181,23 +181,23 @@ static void test_pace__drawn(void **state)
     (void)state;
     pace.arms = pace.returns = 5;
     pace.budget = 0;
-    draw_moment(46000000);
+    choose_next_sample_time(46000000);
     assert_in_range(pace.at, 50000000, 59999999); /* the next period */
     assert_int_equal(pace.budget, 0 + BUDGET);    /* few returns */
     assert_int_equal(pace.arms, 0);
     assert_int_equal(pace.returns, 0);
     pace.returns = RETURNS_FEW;
     pace.budget = 1;
-    draw_moment(80000000); /* a later one */
+    choose_next_sample_time(80000000); /* a later one */
     assert_in_range(pace.at, 80000001, 89999999);
     assert_int_equal(pace.budget, 1);
     pace.returns = RETURNS_FEW - 1;
-    draw_moment(pace.at);
+    choose_next_sample_time(pace.at);
     assert_int_equal(pace.budget, BUDGET);
     assert_in_range(pace.at, 90000000, 99999999);
     period_ns = 1; /* each moment is in its period's only ns */
     pace.at = 5;
-    draw_moment(6);
+    choose_next_sample_time(6);
     assert_int_equal(pace.at, 7);
 }
 
@@ -253,18 +253,18 @@ static void test_pace__watch(void **state)
 static void test_pace__after_a_sample(void **state)
 {
     (void)state;
-    draw_moment_and_set_timers(46000000, true);
+    choose_next_sample_and_set_timers(46000000, true);
     assert_in_range(pace.at, 50000000, 59999999);
     assert_true(is_set());
     assert_timer(5, pace.at - 46000000, TICK); /* the watch, set last */
     assert_int_equal(m.sets, 2);
     ips_me.sample_watch = 0;
-    draw_moment_and_set_timers(pace.at, false);
+    choose_next_sample_and_set_timers(pace.at, false);
     assert_false(is_set());
     assert_int_equal(m.sets, 3);
     /* in a call that a handler interrupted, it is not set */
     pace.nested = (uint32_t)((uint64_t)(uintptr_t)&state >> 4) + (1u << 20);
-    draw_moment_and_set_timers(pace.at, true);
+    choose_next_sample_and_set_timers(pace.at, true);
     assert_false(is_set());
 }
 

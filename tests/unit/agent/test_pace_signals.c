@@ -271,31 +271,31 @@ static void test_pace__postponed_return(void **state)
     (void)state;
     struct ips_moment call = at_cpu(46299999);
     pace.skip = 2;
-    assert_false(handle_return_while_postponed(&call));
-    assert_true(handle_return_while_postponed(&call));
-    assert_true(handle_return_while_postponed(&call));
+    assert_false(check_postponed_sample_at_return(&call));
+    assert_true(check_postponed_sample_at_return(&call));
+    assert_true(check_postponed_sample_at_return(&call));
     /* set, but the next call came before */
     put_off();
-    assert_false(handle_return_while_postponed(&call));
+    assert_false(check_postponed_sample_at_return(&call));
     assert_int_equal(atomic_load(&signal_ns), 0);
     assert_int_equal(pace.tries, 1);
     assert_in_range(pace.skip, 1, 4);
     assert_false(pace.postponed_timer_set);
     put_off();
     call = at_cpu(46300000); /* the timer was late */
-    assert_false(handle_return_while_postponed(&call));
+    assert_false(check_postponed_sample_at_return(&call));
     assert_int_equal(atomic_load(&signal_ns), 100);
     put_off();
     call = at_cpu(45999999); /* before the return */
-    assert_false(handle_return_while_postponed(&call));
+    assert_false(check_postponed_sample_at_return(&call));
     assert_int_equal(atomic_load(&signal_ns), 100);
     assert_int_equal(pace.tries, 3);
     pace.tries = TRIES - 2;
     put_off();
-    assert_false(handle_return_while_postponed(&call));
+    assert_false(check_postponed_sample_at_return(&call));
     assert_int_equal(m.here, 0);
     put_off();
-    assert_false(handle_return_while_postponed(&call));
+    assert_false(check_postponed_sample_at_return(&call));
     assert_int_equal(m.here, 1);
     assert_true(m.late);
     assert_int_equal(pace.offset, 0);
@@ -307,7 +307,7 @@ static void test_pace__missed(void **state)
     (void)state;
     struct ips_moment call = at_cpu(45000000);
     pace.budget = 0;
-    handle_missed_moment(&call, 46000000); /* it was in the call */
+    sample_or_postpone_missed_moment(&call, 46000000); /* it was in the call */
     assert_int_equal(m.here, 1);
     assert_false(m.late);
     assert_int_equal(pace.budget, BUDGET);
@@ -316,24 +316,24 @@ static void test_pace__missed(void **state)
     begin(NULL);
     call = at_cpu(45000001); /* before it, no return known: late */
     pace.near = 5;
-    handle_missed_moment(&call, 46000000);
+    sample_or_postpone_missed_moment(&call, 46000000);
     assert_int_equal(m.here, 1);
     assert_true(m.late);
     assert_int_equal(pace.near, 8);
     assert_in_range(pace.at, 50000000, 59999999);
     pace.at = 45000000;
-    handle_missed_moment(&call, 46000000);
+    sample_or_postpone_missed_moment(&call, 46000000);
     assert_int_equal(pace.near, NEAR_MOST);
     begin(NULL);
     pace.near = 4; /* 480 us: a loop of calls; 3 more */
-    handle_missed_moment(&call, 46000000);
+    sample_or_postpone_missed_moment(&call, 46000000);
     assert_int_equal(m.here + m.sets, 0);
     assert_int_equal(pace.near, 7);
     assert_in_range(pace.at, 46000000, 46000000 + 3839999);
     begin(NULL);
     pace.back_known = true;
     pace.back = 44000000;
-    handle_missed_moment(&call, 46000000);
+    sample_or_postpone_missed_moment(&call, 46000000);
     assert_int_equal(m.here, 0);
     assert_int_equal(pace.offset, 1000001);
     assert_in_range(pace.at, 50000000, 59999999);

@@ -123,7 +123,8 @@ static void spares_due(struct place *p)
 {
     /* Not by a whole turn, which counts anew from time to time. */
     the_run(p)->appeared = 8;
-    slave_spare_segments_turn(&p->drain, the_run(p), slave_now_ns());
+    slave_spare_segments_convert_and_refill(&p->drain, the_run(p),
+                                            slave_now_ns());
 }
 
 static void make_spares(struct place *p)

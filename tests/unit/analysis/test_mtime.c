@@ -220,18 +220,18 @@ static void test_mtime__view_by_ends(void **state)
     g.out[0] = (struct ips_remote_out){.end = 0, .len = 8};
     g.out[1] = (struct ips_remote_out){.end = 7, .len = 8};
     g.mtimes = &map;
-    assert_int_equal(ips_graph_view(&g, &lane, &v, NULL), 0);
+    assert_int_equal(ips_graph_make_view(&g, &lane, &v, NULL), 0);
     const uint64_t want[] = {0, 900, 0, 70, 8};
     for (int i = 0; i < 5; i++)
         assert_int_equal(v.g.xlen[i], want[i]);
     assert_int_equal(ips_remote_send_length(&v.g, 0), 900);
     assert_int_equal(ips_remote_send_length(&v.g, 1), 70);
     assert_int_equal(v.g.out[0].len, 8); /* positions are matched by it */
-    assert_int_equal(ips_graph_view(&v.g, &lane, &w, NULL), 0);
+    assert_int_equal(ips_graph_make_view(&v.g, &lane, &w, NULL), 0);
     assert_int_equal(w.g.xlen[1], 900);
     ips_view_release(&w);
     ips_view_release(&v);
-    assert_int_equal(ips_graph_view(&g, &plain, &v, NULL), 0);
+    assert_int_equal(ips_graph_make_view(&g, &plain, &v, NULL), 0);
     assert_int_equal(v.g.xlen[1], 8);
     assert_int_equal(ips_remote_send_length(&v.g, 0), 8);
     ips_view_release(&v);

@@ -20,7 +20,7 @@ static void solve(const struct ips_graph *g, const struct ips_scenario *lane,
 {
     struct ips_view v;
     struct ips_est e;
-    assert_int_equal(0, ips_graph_view(g, lane, &v, NULL));
+    assert_int_equal(0, ips_graph_make_view(g, lane, &v, NULL));
     assert_int_equal(0, ips_longest_path(&v.g, lane, NULL, &e, NULL));
     assert_int_equal(t_max, e.t_max);
     assert_int_equal(total, e.total);
@@ -162,9 +162,9 @@ static void test_view__needs_times(void **state)
     struct ips_scenario lane = {.weighting = IPS_WEIGH_SCHED};
     assert_int_equal(0, ips_graph_alloc(&g, 1, 1, NULL));
     g.chains[0].count = 1;
-    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    assert_int_equal(IPS_E_USAGE, ips_graph_make_view(&g, &lane, &v, NULL));
     lane.weighting = IPS_WEIGH_CPU;
-    assert_int_equal(0, ips_graph_view(&g, &lane, &v, NULL));
+    assert_int_equal(0, ips_graph_make_view(&g, &lane, &v, NULL));
     ips_view_release(&v);
     ips_graph_release(&g);
 }
@@ -181,14 +181,14 @@ static void test_view__golden_without_recording(void **state)
     struct ips_scenario lane = {.mtime = MTIME(4)};
     row_graph(w1, 6, &g);
     lane.probe_off = true;
-    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    assert_int_equal(IPS_E_USAGE, ips_graph_make_view(&g, &lane, &v, NULL));
     assert_int_equal(0, ips_graph_alloc_probe(&g, NULL));
     memcpy(g.probe, probe, sizeof(probe));
     solve(&g, &lane, 24, 22);
     lane.weighting = IPS_WEIGH_SCHED;
     solve(&g, &lane, 30, 28);
     lane.weighting = IPS_WEIGH_WALL;
-    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    assert_int_equal(IPS_E_USAGE, ips_graph_make_view(&g, &lane, &v, NULL));
     lane.probe_off = false;
     solve(&g, &lane, 40, 44);
     ips_graph_release(&g);
@@ -205,12 +205,12 @@ static void test_view__golden_unended(void **state)
     struct ips_view v;
     struct ips_scenario lane = {.mtime = MTIME(4), .unended = true};
     row_graph(w1, 6, &g);
-    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    assert_int_equal(IPS_E_USAGE, ips_graph_make_view(&g, &lane, &v, NULL));
     assert_int_equal(0, ips_graph_alloc_unended(&g, NULL));
     memcpy(g.unended, unended, sizeof(unended));
     solve(&g, &lane, 123, 145);
     lane.weighting = IPS_WEIGH_WALL;
-    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    assert_int_equal(IPS_E_USAGE, ips_graph_make_view(&g, &lane, &v, NULL));
     ips_graph_release(&g);
 }
 
@@ -272,12 +272,12 @@ static void test_view__est_is_the_clock(void **state)
         assert_int_equal(0,
                          ips_longest_path(&r.whole, &lane, NULL, &cpu, NULL));
         lane.weighting = IPS_WEIGH_SCHED;
-        assert_int_equal(0, ips_graph_view(&r.whole, &lane, &v, NULL));
+        assert_int_equal(0, ips_graph_make_view(&r.whole, &lane, &v, NULL));
         assert_int_equal(0, ips_longest_path(&v.g, &lane, NULL, &sched, NULL));
         ips_view_release(&v);
         lane.weighting = IPS_WEIGH_WALL;
         lane.mtime.base_ns = seed % 7;
-        assert_int_equal(0, ips_graph_view(&r.whole, &lane, &v, NULL));
+        assert_int_equal(0, ips_graph_make_view(&r.whole, &lane, &v, NULL));
         assert_int_equal(0, ips_longest_path(&v.g, &lane, NULL, &wall, NULL));
         for (uint32_t i = 0; i < r.whole.node_count; i++) {
             assert_int_equal(wall.est[i], r.whole.at[i]);
@@ -311,12 +311,13 @@ static void test_view__without_recording_nothing_is_longer(void **state)
                                         .weighting = (enum ips_weighting)w};
             struct ips_view with, without;
             struct ips_est a, b;
-            assert_int_equal(0, ips_graph_view(&r.whole, &lane, &with, NULL));
+            assert_int_equal(0,
+                             ips_graph_make_view(&r.whole, &lane, &with, NULL));
             assert_int_equal(0,
                              ips_longest_path(&with.g, &lane, NULL, &a, NULL));
             lane.probe_off = true;
-            assert_int_equal(0,
-                             ips_graph_view(&r.whole, &lane, &without, NULL));
+            assert_int_equal(
+                0, ips_graph_make_view(&r.whole, &lane, &without, NULL));
             assert_int_equal(
                 0, ips_longest_path(&without.g, &lane, NULL, &b, NULL));
             assert_int_equal(a.total - b.total, sum);
@@ -340,12 +341,13 @@ static const char *same_as_whole(struct rg *r, const struct ips_scenario *lane,
     struct rg_answer answer;
     struct ips_est e;
     struct ips_scenario zero = *lane;
-    assert_int_equal(0, ips_graph_view(&r->whole, &zero, &whole, NULL));
+    assert_int_equal(0, ips_graph_make_view(&r->whole, &zero, &whole, NULL));
     seen.whole = whole.g;
     for (uint32_t m = 0; m < r->machines; m++) {
         struct ips_scenario own = *lane;
         own.clock.from = off[m];
-        assert_int_equal(0, ips_graph_view(&r->part[m], &own, &part[m], NULL));
+        assert_int_equal(
+            0, ips_graph_make_view(&r->part[m], &own, &part[m], NULL));
         seen.part[m] = part[m].g;
     }
     assert_int_equal(0, ips_longest_path(&whole.g, lane, NULL, &e, NULL));

@@ -16,9 +16,9 @@ static struct why_merged_findings w;
 static void found(unsigned run, const char *kind, const char *object,
                   const char *procedure, double share)
 {
-    assert_int_equal(why_set_merge_finding(&w, run, kind, object, procedure,
-                                           kind, share, NULL),
-                     0);
+    assert_int_equal(
+        why_merge_finding(&w, run, kind, object, procedure, kind, share, NULL),
+        0);
 }
 static void near(double x, double y)
 {
@@ -39,7 +39,7 @@ static void test_why_set__put_together(void **state)
     found(1, "late-sender", "/m/a.8", "f", 0.1);
     found(2, "late-sender", "/m/a.901", "f", 0.3);
     found(2, "late-sender", "/m/a.901", "g", 0.95);
-    why_set_sort(&w);
+    why_sort_merged_findings(&w);
     assert_int_equal(w.count, 3);
     /* 0.2 + 0.4 + 0.3 of three runs; 0.95 of one is more. */
     assert_string_equal(w.seen[0].procedure, "g");
@@ -50,7 +50,7 @@ static void test_why_set__put_together(void **state)
     near(median, 0.3);
     near(least, 0.2);
     near(greatest, 0.4);
-    why_set_release(&w);
+    why_release_merged_findings(&w);
 }
 
 /* Of those with the same gain in all: that of more runs first, then by kind,
@@ -65,9 +65,9 @@ static void test_why_set__order(void **state)
     (void)state;
     w = (struct why_merged_findings){.runs = 2};
 #define ADD(run, kind, who, procedure, says, share)                            \
-    assert_int_equal(why_set_merge_finding(&w, run, kind, who, procedure,      \
-                                           says, share, NULL),                 \
-                     0)
+    assert_int_equal(                                                          \
+        why_merge_finding(&w, run, kind, who, procedure, says, share, NULL),   \
+        0)
     ADD(0, "z", "a", "f", "0", 0);
     ADD(1, "z", "a", "f", "0 again", 0);
     ADD(0, "b", "b", "f", "only", 0.5);
@@ -76,7 +76,7 @@ static void test_why_set__order(void **state)
     ADD(0, "b", "a", "f", "of one", 0.125);
     ADD(1, "b", "a", "f", "of two", 0.375);
     ADD(1, "b", "a", "f", "the same once more", 0.375);
-    why_set_sort(&w);
+    why_sort_merged_findings(&w);
     assert_int_equal(w.count, 5);
     for (size_t i = 0; i < w.count; i++) {
         snprintf(text, sizeof(text), "%s %s %s %s", w.seen[i].kind,
@@ -85,7 +85,7 @@ static void test_why_set__order(void **state)
     }
     assert_int_equal(w.seen[0].runs, 2);
     assert_int_equal(w.seen[4].runs, 2);
-    why_set_release(&w);
+    why_release_merged_findings(&w);
 }
 
 /* Would catch: certainty from few runs. Values of Wilson's formula. */

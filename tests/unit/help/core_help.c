@@ -127,10 +127,10 @@ void small_segments(const struct pool_dir *p)
 void *core_thread_body(void *arg)
 {
     uint32_t source = (uint32_t)(uintptr_t)arg;
-    ips_core_thread_start(source, 1);
+    ips_core_begin_thread_stream(source, 1);
     for (uint64_t i = 0; i < CORE_EACH; i++)
         write_one(source, i);
-    ips_core_thread_end();
+    ips_core_end_thread_stream();
     if (write_one(source, CORE_EACH)) /* after its end: refused */
         _exit(91);
     return NULL;

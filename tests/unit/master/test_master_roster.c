@@ -43,14 +43,14 @@ static void test_master_roster__one_slave_a_machine(void **state)
     assert_non_null(strstr(err.msg, "--machine"));
     assert_ptr_equal(s->peer, PEER(0));
     /* Silent for longer: the new connection takes its place. */
-    assert_false(roster_alive(s, 2 * SECOND + ROSTER_MISSING_NS + 1));
+    assert_false(roster_is_slave_alive(s, 2 * SECOND + ROSTER_MISSING_NS + 1));
     assert_int_equal(admit(&r, "m1", 1, 6 * SECOND, &old, &t, &err), 0);
     assert_ptr_equal(old, PEER(0));
     assert_ptr_equal(t, s);
     assert_null(roster_find_by_peer(&r, PEER(0)));
     /* Gone: free at once, and still known. */
     roster_mark_disconnected(s);
-    assert_false(roster_alive(s, 6 * SECOND));
+    assert_false(roster_is_slave_alive(s, 6 * SECOND));
     assert_ptr_equal(roster_find(&r, "m1"), s);
     assert_int_equal(admit(&r, "m1", 2, 6 * SECOND, &old, &t, &err), 0);
     assert_null(old);
@@ -79,12 +79,12 @@ static void test_master_roster__names(void **state)
     char longest[ROSTER_NAME_BYTES + 1];
     memset(longest, 'x', sizeof(longest));
     longest[ROSTER_NAME_BYTES] = '\0';
-    assert_false(roster_name_ok(longest));
+    assert_false(roster_is_valid_machine_name(longest));
     longest[ROSTER_NAME_BYTES - 1] = '\0';
-    assert_true(roster_name_ok(longest));
-    assert_true(roster_name_ok("host-1.example.org"));
-    assert_true(roster_name_ok("!~"));
-    assert_false(roster_name_ok("/a"));
+    assert_true(roster_is_valid_machine_name(longest));
+    assert_true(roster_is_valid_machine_name("host-1.example.org"));
+    assert_true(roster_is_valid_machine_name("!~"));
+    assert_false(roster_is_valid_machine_name("/a"));
     struct roster r = {0};
     struct ips_peer *old;
     struct slave *s;
@@ -94,12 +94,12 @@ static void test_master_roster__names(void **state)
                                  "printable characters without space and '/' "
                                  "(--machine NAME)");
     assert_int_equal(r.count, 0);
-    assert_false(roster_name_ok("a\x7f"));
-    assert_false(roster_name_ok(""));
-    assert_false(roster_name_ok("a/b"));
-    assert_false(roster_name_ok("a b"));
-    assert_false(roster_name_ok("a\nb"));
-    assert_false(roster_name_ok("\xc3\xa4"));
+    assert_false(roster_is_valid_machine_name("a\x7f"));
+    assert_false(roster_is_valid_machine_name(""));
+    assert_false(roster_is_valid_machine_name("a/b"));
+    assert_false(roster_is_valid_machine_name("a b"));
+    assert_false(roster_is_valid_machine_name("a\nb"));
+    assert_false(roster_is_valid_machine_name("\xc3\xa4"));
 }
 
 /* Silence of exactly as long as is allowed is none; a second slave is taken in
@@ -113,9 +113,9 @@ static void test_master_roster__silence_to_the_ns(void **state)
     struct ips_err err = {0};
     const uint64_t seen = 7 * SECOND;
     assert_int_equal(admit(&r, "m1", 0, seen, &old, &s, &err), 0);
-    assert_true(roster_alive(s, seen + ROSTER_MISSING_NS));
-    assert_true(roster_alive(s, seen - SECOND));
-    assert_false(roster_alive(s, seen + ROSTER_MISSING_NS + 1));
+    assert_true(roster_is_slave_alive(s, seen + ROSTER_MISSING_NS));
+    assert_true(roster_is_slave_alive(s, seen - SECOND));
+    assert_false(roster_is_slave_alive(s, seen + ROSTER_MISSING_NS + 1));
     assert_int_equal(
         admit(&r, "m1", 1, seen + ROSTER_MISSING_NS, &old, &t, &err),
         IPS_E_REFUSED);

@@ -223,7 +223,7 @@ static bool follow(struct run *r, bool sealed)
     if (f->tables) {
         struct slave_irt_row row;
         assert_int_equal(ips_build(&q.whole, &b, &err), 0);
-        same_tables(ips_tables(f->tables), &b);
+        same_tables(ips_get_incremental_tables(f->tables), &b);
         ips_built_release(&b);
         if (below(r, 4)) /* SQLite syncs */
             goto out;

@@ -119,7 +119,7 @@ static void look(struct slave_records **list, const struct made *m,
     struct slave_records *r;
     struct ips_rec_lost rec;
     struct ips_err err;
-    if (slave_records_get(list, &s, &permille, &r, &err) < 0)
+    if (slave_records_get_or_unpack(list, &s, &permille, &r, &err) < 0)
         fail_msg("turn %u: %s", turn, err.msg);
     if (s.archive_bytes)
         assert_int_equal(atomic_load(&permille), B_BUILT_READ);
@@ -203,8 +203,9 @@ static void test_records__damage(void **state)
     byte ^= 4;
     assert_int_equal(pwrite(m.a.fd, &byte, 1, at), 1);
     struct slave_snapshot s = at_turn(&m, 6, rows);
-    assert_int_equal(slave_records_get(&list, &s, &permille, &r, &err),
-                     IPS_E_CORRUPT);
+    assert_int_equal(
+        slave_records_get_or_unpack(&list, &s, &permille, &r, &err),
+        IPS_E_CORRUPT);
     byte ^= 4;
     assert_int_equal(pwrite(m.a.fd, &byte, 1, at), 1);
     look(&list, &m, 6);

@@ -42,7 +42,7 @@ static void solve(struct window *w, const struct ips_built *b,
     memset(w, 0, sizeof(*w));
     w->lane =
         (struct ips_scenario){.weighting = weighting, .clock = {.from = BEGIN}};
-    assert_int_equal(0, ips_graph_view(&b->g, &w->lane, &w->view, NULL));
+    assert_int_equal(0, ips_graph_make_view(&b->g, &w->lane, &w->view, NULL));
     assert_int_equal(
         0, ips_longest_path(&w->view.g, &w->lane, NULL, &w->est, NULL));
     assert_int_equal(0, ips_path_walk_back(&w->view.g, &w->lane, &w->est,

@@ -458,7 +458,7 @@ static const char *one_turn_of_tables(struct turns *t,
     if (t->kept) {
         if (ips_build(&whole, &b, &err) < 0)
             return "return code of the whole build";
-        what = tables_differ(ips_tables(t->kept), &b);
+        what = tables_differ(ips_get_incremental_tables(t->kept), &b);
         if (!what && further && took->records != t->fresh)
             what = "records read";
         ips_built_release(&b);
