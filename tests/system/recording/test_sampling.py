@@ -374,3 +374,63 @@ t.join()
         # Beside others a sample may come while the stack is looked for.
         assert any(a.kind == kind and b.kind == pool.STACK and a.t == b.t
                    for s in r.streams for a in s for b in s)
+
+
+# --- samples and recorded calls: how they reach the answers ---
+
+
+def test_samples_of_a_loop_of_short_calls(shared, build):
+    """Two processes send each other one byte at a time: most of their time is
+    in read and write. Would catch a timer whose setting at the return of a call
+    takes as long as the rest of the way to the sample: up to 77% of the samples
+    were in the agent then."""
+    shared.ipsrun([build.program("why-problems"), "chatty"], name="loop",
+                  check=True, options=["--rate", "1"])
+    shared.wait_closed("loop")
+    rows = shared.json("procedures", "loop")["procedures"]
+    share = {r["procedure"]: r["self_ns"] for r in rows}
+    every = sum(share.values())
+    assert share.get("[recording]", 0) < 0.2 * every, rows
+    assert share_of_calls(rows) > 0.5, rows
+
+
+def share_of_calls(rows):
+    """Share of the CPU time of all rows that read and write have."""
+    calls = sum(r["self_ns"] for r in rows
+                if "read" in r["procedure"] or "write" in r["procedure"])
+    return calls / sum(r["self_ns"] for r in rows)
+
+
+COMPUTES = r"""
+#include <time.h>
+#include <unistd.h>
+volatile long sink;
+__attribute__((noinline)) void short_one(long n) { while (n--) sink += n; }
+__attribute__((noinline)) void long_one(long n) { while (n--) sink += n; }
+int main(void)
+{
+    struct timespec t;
+    char c = 'x';
+    int p[2];
+    pipe(p);
+    do {
+        short_one(50000), write(p[1], &c, 1), long_one(100000), read(p[0], &c, 1);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    } while (t.tv_sec < 1 || t.tv_nsec < 500000000);
+    return 0;
+}
+"""
+
+
+def test_samples_between_calls(shared, tmp_path):
+    """A loop of 0.4 ms makes two short calls, together a hundredth of its time at
+    most. Would catch samples that come too late, or while their timer is stopped
+    before a call, and count for that call: they gave the calls 12% here."""
+    (tmp_path / "computes.c").write_text(COMPUTES)
+    subprocess.run(["gcc", "-O1", "-g", "-w", "computes.c", "-o", "computes"],
+                   cwd=tmp_path, check=True)
+    shared.ipsrun([tmp_path / "computes"], name="computes", check=True,
+                  options=["--rate", "1"])
+    shared.wait_closed("computes")
+    rows = shared.json("procedures", "computes")["procedures"]
+    assert share_of_calls(rows) < 0.04, rows
