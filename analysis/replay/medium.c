@@ -114,13 +114,12 @@ void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now)
     }
 }
 
-void rp_finish_transfer(struct rp *r, uint32_t i, uint64_t now)
+void rp_finish_transfer(struct rp *r, uint32_t i, uint32_t m, uint64_t now)
 {
     uint32_t c = rp_receiving_chain(r, i), x = r->g->xpred[i];
     uint32_t next = next_message_of_send(r, i);
     uint64_t rest = rp_mtime_ns(r, rp_machine_pair_index(r, x, c), 0)
                     << r->bits;
-    uint32_t m = r->ask->medium[rp_machine_pair_index(r, x, c)];
     bool waits = false;
     if (r->bucket)
         r->bucket[m] = (struct rp_bucket){0, now};

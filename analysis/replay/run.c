@@ -384,8 +384,8 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
     if (i >= r->first_core)
         r->chain[c].ran_t = now;
     if (i >= r->machines && i < r->first_core)
-        rp_finish_transfer(r, c,
-                           now); /* for a medium, c is the receiving node */
+        /* for a medium, c is the receiving node */
+        rp_finish_transfer(r, c, i - r->machines, now);
     else if (handle_work_done(r, c, now))
         run_chain_until_work_or_wait(r, c, now);
     rp_continue_ready_chains(r, now);

@@ -225,9 +225,10 @@ static inline uint64_t rp_medium_arrival_time(const struct rp *r, uint32_t i)
     uint64_t t = r->arrive[i];
     return t == 1 ? 0 : t;
 }
-/* Handles the end of a transfer over a medium: schedules the arrival of the
- * message at node i. */
-void rp_finish_transfer(struct rp *r, uint32_t i, uint64_t now);
+/* Handles the end of a transfer over medium `m`: schedules the arrival of the
+ * message at node i. Its receiver may have moved to another machine since the
+ * send. */
+void rp_finish_transfer(struct rp *r, uint32_t i, uint32_t m, uint64_t now);
 
 /* ---- replay/lock.c ---- */
 

@@ -36,11 +36,12 @@ static void read_help(char out[HELP_BYTES])
             n = read(pipes[0], out + have, HELP_BYTES - 1 - have);
             have += n > 0 ? (size_t)n : 0;
         }
+        close(pipes[0]); /* or a longer text would block ipsrun */
         waitpid(pid, NULL, 0);
     } else {
+        close(pipes[0]);
         close(pipes[1]);
     }
-    close(pipes[0]);
     posix_spawn_file_actions_destroy(&to);
     out[have] = '\0';
 }

@@ -175,13 +175,13 @@ static int read_file(const char *name, char **out, struct ips_err *err)
     int rc = f ? 0 : ips_err_errno(err, "%s", name);
     if (rc == 0 && !(text = malloc(FILE_MAX + 1)))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    while (rc == 0 && n > 0 && len < FILE_MAX) {
-        n = fread(text + len, 1, FILE_MAX - len, f);
+    while (rc == 0 && n > 0 && len <= FILE_MAX) {
+        n = fread(text + len, 1, FILE_MAX + 1 - len, f);
         len += n;
     }
     if (rc == 0 && ferror(f))
         rc = ips_err_errno(err, "%s", name);
-    else if (rc == 0 && len == FILE_MAX)
+    else if (rc == 0 && len > FILE_MAX)
         rc = ips_err_set(err, IPS_E_USAGE, "%s: more than %u bytes", name,
                          FILE_MAX);
     else if (rc == 0 && memchr(text, '\0', len))

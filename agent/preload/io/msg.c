@@ -50,7 +50,7 @@ ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
         IPS_CALL_MARK;
         struct ips_moment call = ips_call_moment();
         ssize_t got = REAL(sendmsg)(fd, m, flags);
-        if (got > 0 || errno == EINPROGRESS)
+        if (got >= 0 || errno != EFAULT) /* else `m` cannot be read */
             ips_record_fastopen_send(fd, got,
                                      (const struct sockaddr *)m->msg_name,
                                      m->msg_namelen, call, site);

@@ -121,7 +121,9 @@ static void *run_posix_thread(void *p)
 static int run_c11_thread(void *p)
 {
     struct start s = begin_thread_stream(p);
-    return s.fn.c11(s.arg);
+    int result = s.fn.c11(s.arg);
+    clear_own_cancelled_mark();
+    return result;
 }
 
 /* --- map from thread handles to FORK numbers ------------------------------ */
