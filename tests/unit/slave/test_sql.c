@@ -12,12 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <sqlite3.h>
 
 #include "slave/build/build.h"
+#include "slave/serve/job.h"
 #include "slave/store/sql.h"
 #include "slave/store/store.h"
 
@@ -289,6 +293,89 @@ static void test_sql__no_end(void **state)
     end(w);
 }
 
+/* ---- the helper that answers a question ---------------------------------- */
+
+/* What the helper asked of the timer that would end it, in its order; shared
+ * with the helper. */
+static struct timers {
+    unsigned count;
+    struct itimerval set[8];
+} * timers;
+
+int __wrap_setitimer(__itimer_which_t which, const struct itimerval *to,
+                     struct itimerval *old);
+int __wrap_setitimer(__itimer_which_t which, const struct itimerval *to,
+                     struct itimerval *old)
+{
+    assert_int_equal(which, ITIMER_REAL);
+    assert_null(old);
+    if (timers->count < 8)
+        timers->set[timers->count++] = *to;
+    return 0;
+}
+
+static void run_helper(const struct world *w, uint64_t time_ns)
+{
+    FILE *in = tmpfile(), *out = tmpfile();
+    int status;
+    assert_true(in && out);
+    fprintf(in, "%s\n%lld %llu 100 1\nSELECT tid FROM threads", w->db,
+            (long long)w->run[0], (unsigned long long)time_ns);
+    rewind(in);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        /* it closes all descriptors but the first three */
+        if (dup2(fileno(in), 0) != 0 || dup2(fileno(out), 1) != 1)
+            _exit(90);
+        _exit(slave_sql_main(stdin, stdout));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_true(lseek(fileno(out), 0, SEEK_END) > 0);
+    fclose(in);
+    fclose(out);
+}
+
+/* The timer that ends a helper: half a second after the question's time, while
+ * it prepares and while it reads rows, and stopped between. Would catch: a
+ * fraction of a second in another unit (too small ends the helper before its
+ * time; the kernel refuses a million microseconds, and no timer is set), one
+ * that goes on while the helper waits for its reader. */
+static void test_sql__helper_is_timed(void **state)
+{
+    static const struct {
+        uint64_t ns;
+        struct timeval at;
+    } rows[] = {{1250000000, {1, 750000}}, {700001000, {1, 200001}}};
+    (void)state;
+    timers = mmap(NULL, sizeof(*timers), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(timers != MAP_FAILED);
+    struct world *w = world(LONG_NS);
+    /* SQLite's connections do not survive a fork. */
+    slave_sql_close(w->q);
+    slave_store_close(w->store);
+    w->q = NULL;
+    w->store = NULL;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        timers->count = 0;
+        run_helper(w, rows[i].ns);
+        assert_int_equal(timers->count, 4);
+        for (unsigned k = 0; k < 4; k++) {
+            const struct itimerval *t = &timers->set[k];
+            bool starts = k % 2 == 0;
+            assert_int_equal(t->it_value.tv_sec,
+                             starts ? rows[i].at.tv_sec : 0);
+            assert_int_equal(t->it_value.tv_usec,
+                             starts ? rows[i].at.tv_usec : 0);
+            assert_false(timerisset(&t->it_interval));
+        }
+    }
+    end(w);
+    munmap(timers, sizeof(*timers));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_sql__any_shape),
         cmocka_unit_test(test_sql__hostile),
         cmocka_unit_test(test_sql__no_end),
+        cmocka_unit_test(test_sql__helper_is_timed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
