@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -226,56 +224,6 @@ static void test_agent_room__file_size_limit_is_no_signal(void **state)
     pool_help_remove(&p);
 }
 
-/* From now on pwrite64 is not made and returns 0 in this process. */
-static bool write_nothing(void)
-{
-    const struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pwrite64, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const struct sock_fprog filter = {
-        .len = sizeof(code) / sizeof(*code),
-        .filter = (struct sock_filter *)(uintptr_t)code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
-static void first_page_is_not_written(void *arg)
-{
-    (void)arg;
-    pthread_t t;
-    if (!write_nothing())
-        _exit(77);
-    pthread_create(&t, NULL, core_thread_body, (void *)1);
-    pthread_join(t, NULL);
-}
-
-/* The byte that allocates a segment's first page is not written, and no error
- * says so. Would catch: a segment that is used all the same, whose first record
- * may raise SIGBUS; losses nobody counts; a file that is left behind. */
-static void test_agent_room__first_page_not_written(void **state)
-{
-    (void)state;
-    SKIP_IF_EMULATED("seccomp");
-    if (sysconf(_SC_PAGESIZE) > 4096)
-        skip(); /* populated instead */
-    struct pool_dir p;
-    unsigned files = 0;
-    pool_help_make(&p, NULL);
-    struct ips_control *control = pool_help_control(&p);
-    int status = in_child(&p, first_page_is_not_written, NULL);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        skip();
-    assert_int_equal(status, 0);
-    assert_int_equal(read_all(&p, true).count[1], 0);
-    assert_true(control->lost[IPS_LOST_POOL_FULL] >= CORE_EACH);
-    assert_int_equal(control->used_bytes, pool_help_blocks(&p, &files));
-    assert_int_equal(files, 1);
-    munmap(control, sizeof(*control));
-    pool_help_remove(&p);
-}
-
 /* --- which pid namespace ------------------------------------------- */
 
 /* As pid 1 of a namespace of its own, where the slave is said to be `pid`. */
@@ -352,7 +300,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_agent_room__full_tmpfs_is_no_sigbus),
         cmocka_unit_test(test_agent_room__without_directory_counts_in_control),
         cmocka_unit_test(test_agent_room__file_size_limit_is_no_signal),
-        cmocka_unit_test(test_agent_room__first_page_not_written),
         cmocka_unit_test(test_agent_room__slave_is_known_by_its_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
