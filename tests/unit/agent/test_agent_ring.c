@@ -22,6 +22,7 @@ struct channel {
 };
 
 static struct channel found[CHANNELS];
+static unsigned in_segment, digests, empty; /* records; segments */
 
 static void see(const struct pool_segment *seg, const void *rec, size_t len,
                 void *arg)
@@ -33,6 +34,7 @@ static void see(const struct pool_segment *seg, const void *rec, size_t len,
     (void)seg;
     (void)len;
     (void)arg;
+    in_segment++;
     switch (ips_rec_type(h)) {
     case IPS_REC_CHAN:
         c->named++;
@@ -53,6 +55,23 @@ static void see(const struct pool_segment *seg, const void *rec, size_t len,
     default:
         break;
     }
+}
+
+/* What is empty belongs to nobody: a reader would take its header for one of a
+ * segment that was read. The digest is complete. */
+static void see_end(const struct pool_segment *seg, void *arg)
+{
+    uint32_t state = atomic_load(&seg->head.state);
+    (void)arg;
+    assert_int_equal(seg->torn, 0);
+    if (in_segment == 0) {
+        assert_int_equal(state, IPS_SEGMENT_DRAINED);
+        empty++;
+    } else if (seg->head.flags & IPS_SEGMENT_DIGEST) {
+        assert_int_equal(state, IPS_SEGMENT_CLOSED);
+        digests++;
+    }
+    in_segment = 0;
 }
 
 static void *record(uint32_t type, uint32_t bytes, uint32_t channel)
@@ -120,6 +139,7 @@ static void run(void (*body)(void *))
 {
     struct pool_dir p;
     memset(found, 0, sizeof(found));
+    in_segment = digests = empty = 0;
     pool_help_make(&p, NULL);
     struct ips_control *control = pool_help_control(&p);
     control->on_full = IPS_ON_FULL_RING;
@@ -127,7 +147,9 @@ static void run(void (*body)(void *))
     control->quota_bytes = 1024u * KIB;
     int status = in_child(&p, body, NULL);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    pool_help_read(&p, see, NULL, NULL);
+    pool_help_read(&p, see, see_end, NULL);
+    assert_int_equal(digests, 1);
+    assert_true(empty > 0);
     munmap(control, sizeof(*control));
     pool_help_remove(&p);
 }
