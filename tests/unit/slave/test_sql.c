@@ -314,13 +314,35 @@ int __wrap_setitimer(__itimer_which_t which, const struct itimerval *to,
     return 0;
 }
 
-static void run_helper(const struct world *w, uint64_t time_ns)
+static struct world *world_for_helper(void)
+{
+    struct world *w = world(LONG_NS);
+    timers = mmap(NULL, sizeof(*timers), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(timers != MAP_FAILED);
+    /* SQLite's connections do not survive a fork. */
+    slave_sql_close(w->q);
+    slave_store_close(w->store);
+    w->q = NULL;
+    w->store = NULL;
+    return w;
+}
+
+static void end_for_helper(struct world *w)
+{
+    end(w);
+    munmap(timers, sizeof(*timers));
+}
+
+/* Returns what the helper writes, which the caller closes. */
+static FILE *run_helper(const struct world *w, uint64_t time_ns, unsigned rows,
+                        bool procedures, const char *text)
 {
     FILE *in = tmpfile(), *out = tmpfile();
     int status;
     assert_true(in && out);
-    fprintf(in, "%s\n%lld %llu 100 1\nSELECT tid FROM threads", w->db,
-            (long long)w->run[0], (unsigned long long)time_ns);
+    fprintf(in, "%s\n%lld %llu %u %d\n%s", w->db, (long long)w->run[0],
+            (unsigned long long)time_ns, rows, procedures, text);
     rewind(in);
     fflush(stdout);
     pid_t pid = fork();
@@ -332,9 +354,9 @@ static void run_helper(const struct world *w, uint64_t time_ns)
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    assert_true(lseek(fileno(out), 0, SEEK_END) > 0);
     fclose(in);
-    fclose(out);
+    rewind(out);
+    return out;
 }
 
 /* The timer that ends a helper: half a second after the question's time, while
@@ -349,18 +371,10 @@ static void test_sql__helper_is_timed(void **state)
         struct timeval at;
     } rows[] = {{1250000000, {1, 750000}}, {700001000, {1, 200001}}};
     (void)state;
-    timers = mmap(NULL, sizeof(*timers), PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(timers != MAP_FAILED);
-    struct world *w = world(LONG_NS);
-    /* SQLite's connections do not survive a fork. */
-    slave_sql_close(w->q);
-    slave_store_close(w->store);
-    w->q = NULL;
-    w->store = NULL;
+    struct world *w = world_for_helper();
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         timers->count = 0;
-        run_helper(w, rows[i].ns);
+        fclose(run_helper(w, rows[i].ns, 100, true, "SELECT tid FROM threads"));
         assert_int_equal(timers->count, 4);
         for (unsigned k = 0; k < 4; k++) {
             const struct itimerval *t = &timers->set[k];
@@ -372,8 +386,93 @@ static void test_sql__helper_is_timed(void **state)
             assert_false(timerisset(&t->it_interval));
         }
     }
-    end(w);
-    munmap(timers, sizeof(*timers));
+    end_for_helper(w);
+}
+
+enum { MORE, LAST, PROCEDURES }; /* kinds of frames */
+
+/* The next message of the helper; the caller frees it. */
+static Ips__SqlAnswer *next_frame(FILE *out, uint32_t kind)
+{
+    uint32_t head[2]; /* kind, bytes */
+    assert_int_equal(fread(head, 1, sizeof(head), out), sizeof(head));
+    assert_int_equal(head[0], kind);
+    uint8_t *data = malloc(head[1] + (size_t)1);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, head[1], out), head[1]);
+    Ips__SqlAnswer *a = ips__sql_answer__unpack(NULL, head[1], data);
+    assert_non_null(a);
+    free(data);
+    return a;
+}
+
+static void no_more(FILE *out)
+{
+    assert_int_equal(fgetc(out), EOF);
+    fclose(out);
+}
+
+/* The only frame of an answer without rows. */
+static void helper_says(const struct world *w, unsigned rows, const char *text,
+                        const char *error, const char *cut)
+{
+    FILE *out = run_helper(w, LONG_NS, rows, true, text);
+    Ips__SqlAnswer *a = next_frame(out, error ? LAST : MORE);
+    if (!error) { /* it has the columns */
+        ips__sql_answer__free_unpacked(a, NULL);
+        a = next_frame(out, LAST);
+    }
+    assert_non_null(strstr(error ? a->error : a->cut, error ? error : cut));
+    assert_string_equal(error ? a->cut : a->error, "");
+    ips__sql_answer__free_unpacked(a, NULL);
+    no_more(out);
+}
+
+/* Would catch: values of another type or row, an error or a limit that the
+ * slave does not hear of, rows beyond the limit, and procedures that are asked
+ * for before they are there. */
+static void test_sql__helper_answers(void **state)
+{
+    (void)state;
+    struct world *w = world_for_helper();
+    FILE *out = run_helper(w, LONG_NS, 2, false,
+                           "SELECT tid, 'a' || tid AS name, 0.5, NULL FROM"
+                           " threads ORDER BY tid");
+    Ips__SqlAnswer *a = next_frame(out, MORE);
+    assert_int_equal(a->n_columns, 4);
+    assert_string_equal(a->columns[0], "tid");
+    assert_string_equal(a->columns[1], "name");
+    assert_int_equal(a->n_rows, 0);
+    ips__sql_answer__free_unpacked(a, NULL);
+    a = next_frame(out, LAST);
+    assert_int_equal(a->n_rows, 2);
+    for (int i = 0; i < 2; i++) {
+        const char *const name[] = {"a5", "a6"};
+        Ips__SqlValue **v = a->rows[i]->values;
+        assert_int_equal(a->rows[i]->n_values, 4);
+        assert_int_equal(v[0]->integer, 5 + i);
+        assert_string_equal(v[1]->text, name[i]);
+        assert_true(v[2]->real == 0.5);
+        assert_int_equal(v[3]->value_case, IPS__SQL_VALUE__VALUE__NOT_SET);
+    }
+    assert_string_equal(a->error, "");
+    assert_string_equal(a->cut, "");
+    ips__sql_answer__free_unpacked(a, NULL);
+    no_more(out);
+    helper_says(w, 1, "SELECT tid FROM threads", NULL, "more than 1 rows");
+    helper_says(w, 9, "SELEC", "syntax error", NULL);
+    helper_says(w, 9, "SELECT name FROM run", "not", NULL);
+    out = run_helper(w, LONG_NS, 9, false, "SELECT * FROM procedures");
+    ips__sql_answer__free_unpacked(next_frame(out, PROCEDURES), NULL);
+    no_more(out);
+    out = run_helper(w, LONG_NS, 9, true, "SELECT self_ns FROM procedures");
+    ips__sql_answer__free_unpacked(next_frame(out, MORE), NULL);
+    a = next_frame(out, LAST);
+    assert_int_equal(a->n_rows, 1);
+    assert_int_equal(a->rows[0]->values[0]->integer, 150);
+    ips__sql_answer__free_unpacked(a, NULL);
+    no_more(out);
+    end_for_helper(w);
 }
 
 int main(void)
@@ -384,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_sql__hostile),
         cmocka_unit_test(test_sql__no_end),
         cmocka_unit_test(test_sql__helper_is_timed),
+        cmocka_unit_test(test_sql__helper_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
