@@ -102,7 +102,7 @@ static void put_ring(void)
     put(2, 2, IPS_SEGMENT_CLOSED, digest, 80, 81, 3);
     put(3, 5, IPS_SEGMENT_CLOSED, 0, 3, 4, 0);
     put(4, 6, IPS_SEGMENT_OPEN, 0, 5, 6, 0);
-    put(5, 3, IPS_SEGMENT_DRAINED, 0, 1, 0, 2);
+    put(5, 7, IPS_SEGMENT_DRAINED, 0, 1, 0, 2);
 }
 
 static void check_archived(uint64_t marks)
