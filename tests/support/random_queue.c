@@ -5,7 +5,7 @@
 
 #include "tests/support/random_graph.h"
 
-#define NODES 512u
+#define NODES 2048u
 #define NOBODY UINT32_MAX
 
 /* A node of a chain that is being written: what it awaits is a send's mark. */

@@ -16,7 +16,7 @@
 #include "analysis/replay/queue.h"
 
 #define RQ_WORKERS 6u
-#define RQ_PIECES 48u
+#define RQ_PIECES 160u /* lists of what is found grow twice */
 
 struct rq_piece {
     uint64_t work;     /* ... and until its result is sent */

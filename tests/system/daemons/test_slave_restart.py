@@ -146,16 +146,20 @@ def test_kill_slave_and_writers(bench):
 
 @pytest.mark.quick
 def test_second_slave_refused(bench):
-    """Would catch: two slaves that drain one pool."""
+    """Would catch: two slaves that drain one pool; a slave that ends without
+    giving back its locks, so that their files name it still."""
     bench.start()
     lock = bench.root / "pool/slave.lock"
+    state_lock = bench.root / "state/slave-m1/lock"
     wait_until("lock", lambda: lock.exists() and lock.read_text())
+    wait_until("lock", lambda: state_lock.exists() and state_lock.read_text())
     second = subprocess.run([bench.build.bin("ips-slave")], env=bench.env,
                             capture_output=True, text=True, timeout=120)
     assert second.returncode == 1
     assert str(bench.slave.pid) in second.stderr
     assert bench.slave.poll() is None
     assert end_process(bench.slave) == 0
+    assert lock.read_text() == state_lock.read_text() == ""
     third = bench.start()
     wait_until("lock", lambda: lock.read_text().strip() == str(third.pid))
 

@@ -129,6 +129,30 @@ static void test_replay__moves_and_loads(void **state)
     ips_graph_release(&g);
 }
 
+/* G5's A moves before its second arc to a machine of half the speed, its B to
+ * one of a third: A takes 6 and 8, B 2 and, from 11 on, 18. Would catch a chain
+ * that makes the move of the chain before it. */
+static void test_replay__each_chain_moves(void **state)
+{
+    struct ips_graph g;
+    struct ips_scenario lane;
+    struct ips_replay r;
+    const struct ips_replay_machine three[] = {{.cores = 2},
+                                               {.cores = 1, .speed = {1, 2}},
+                                               {.cores = 1, .speed = {1, 3}}};
+    const struct ips_replay_move moves[] = {{2, 1}, {5, 2}};
+    struct ips_replay_ask ask = {
+        .machine_count = 3, .machine = three, .move_count = 2, .move = moves};
+    (void)state;
+    golden_scaled(5, &g, &lane);
+    assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
+    assert_int_equal(6000 + 8000, r.chain[0].run_ns);
+    assert_int_equal(2000 + 18000, r.chain[1].run_ns);
+    assert_int_equal(11000 + 18000, r.makespan_ns);
+    ips_replay_release(&r);
+    ips_graph_release(&g);
+}
+
 /* Two senders on machine 0 and two receivers on machine 1, MTIME = 10 + length.
  * Each alone takes 110 ns; on one medium the first, sent at 1000, has 50 of its
  * 100 bytes over when the second is sent at 1050, both go on at half the rate,
@@ -580,6 +604,7 @@ int main(void)
         cmocka_unit_test(test_replay__golden),
         cmocka_unit_test(test_replay__g5_account),
         cmocka_unit_test(test_replay__moves_and_loads),
+        cmocka_unit_test(test_replay__each_chain_moves),
         cmocka_unit_test(test_replay__shared_medium),
         cmocka_unit_test(test_replay__curve),
         cmocka_unit_test(test_replay__alone_is_est),

@@ -1,10 +1,8 @@
 /* The graph that is replayed, against the whole one it is made of. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "each_allocation.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "analysis/graph/path.h"
 #include "analysis/replay/graph.h"
@@ -128,11 +126,34 @@ static void test_replay_graph__idle(void **state)
     }
 }
 
+static int make_and_release(void *arg)
+{
+    struct ips_replay_graph s;
+    int rc = ips_replay_graph_make(arg, NULL, NULL, 0, &s, NULL);
+    if (rc == 0)
+        ips_replay_graph_release(&s);
+    return rc;
+}
+
+/* Each allocation fails once. Would catch: one that is not looked at, memory
+ * that is left. */
+static void test_replay_graph__no_memory(void **state)
+{
+    struct rg_options opt = rg_options_of(1);
+    struct rg r;
+    (void)state;
+    opt.unmatched = false;
+    rg_make(&opt, &r);
+    assert_true(each_allocation(make_and_release, &r.whole) >= 3);
+    rg_release(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replay_graph__same_replay),
         cmocka_unit_test(test_replay_graph__idle),
+        cmocka_unit_test(test_replay_graph__no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -519,10 +519,51 @@ static void test_search__alike_only_if_all_pairs_are(void **state)
     }
 }
 
+/* Equal machines whose loads change. Would catch: machines taken for one whose
+ * loads change at other times, to other values or more often; changes of one
+ * machine taken for another's; equal ones that are told apart. */
+static void test_search__alike_by_changes_of_load(void **state)
+{
+    static const struct ips_replay_machine machine[5] = {
+        {.cores = 2}, {.cores = 2}, {.cores = 2}, {.cores = 2}, {.cores = 2}};
+    static const struct {
+        struct ips_replay_load load[6];
+        uint32_t count, alike[5];
+    } rows[] = {
+        /* 1 and 3 as each other, in other words; 0 and 4 have none */
+        {{{10, 1, {1, 1}}, {10, 3, {2, 2}}, {20, 3, {0, 1}}, {20, 1, {0, 5}}},
+         4,
+         {0, 1, 0, 1, 0}},
+        {{{10, 1, {1, 1}}, {11, 3, {1, 1}}}, 2, {0, 1, 0, 3, 0}},
+        {{{10, 1, {1, 1}}, {10, 3, {1, 2}}}, 2, {0, 1, 0, 3, 0}},
+        {{{10, 0, {1, 1}},
+          {10, 1, {1, 1}},
+          {20, 0, {2, 1}},
+          {20, 2, {2, 1}},
+          {30, 1, {2, 1}},
+          {40, 3, {1, 1}}},
+         6,
+         {0, 1, 2, 3, 4}},
+    };
+    const struct ips_search_ask of = {.machine_count = 5};
+    (void)state;
+    for (size_t k = 0; k < sizeof(rows) / sizeof(*rows); k++) {
+        const struct ips_replay_ask ask = {.machine_count = 5,
+                                           .machine = machine,
+                                           .load_count = rows[k].count,
+                                           .load = rows[k].load};
+        uint32_t alike[5];
+        ips_search_find_alike_machines(&ask, &of, alike);
+        for (uint32_t m = 0; m < 5; m++)
+            assert_int_equal(rows[k].alike[m], alike[m]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_search__tries_all),
+        cmocka_unit_test(test_search__alike_by_changes_of_load),
         cmocka_unit_test(test_search__bound),
         cmocka_unit_test(test_search__finds_the_best),
         cmocka_unit_test(test_search__deterministic),

@@ -226,6 +226,73 @@ static void test_ingest_lost__archive_cannot_be_made(void **state)
     close(fd);
 }
 
+/* The writer says that it has lost so many records. */
+static void lose(uint64_t count)
+{
+    maker_check(pwrite(seg.fd, &count, sizeof(count),
+                       offsetof(struct ips_segment_header, lost) +
+                           IPS_LOST_QUOTA * sizeof(count)) == sizeof(count),
+                "lost");
+}
+
+static uint64_t lost(enum ips_lost_cause cause)
+{
+    return run()->row.lost[cause];
+}
+
+/* A segment is looked at many times. Would catch: its losses counted at each
+ * look, only at the first one, or of the run alone. */
+static void test_ingest_lost__records_are_counted_once(void **state)
+{
+    (void)state;
+    maker_segment(&seg, &maker, "run", maker.child, 1, 0);
+    maker_mark(&seg, 0, 1);
+    TURNS_UNTIL(run() && run()->row.events == 1);
+    assert_int_equal(lost(IPS_LOST_QUOTA), 0);
+    lose(3);
+    for (unsigned i = 1; i <= 5; i++) {
+        maker_mark(&seg, i, 1);
+        TURNS_UNTIL(run()->row.events == i + 1 && lost(IPS_LOST_QUOTA));
+        assert_int_equal(lost(IPS_LOST_QUOTA), 3);
+    }
+    lose(5);
+    maker_mark(&seg, 6, 1);
+    TURNS_UNTIL(run()->row.events == 7 && lost(IPS_LOST_QUOTA) != 3);
+    assert_int_equal(lost(IPS_LOST_QUOTA), 5);
+    assert_int_equal(run()->streams->row.lost[IPS_LOST_QUOTA], 5);
+    expect_closed(0);
+    assert_int_equal(lost(IPS_LOST_QUOTA), 5);
+}
+
+/* What was lost where there was no segment to say so in. Would catch: a run
+ * that counts as complete, and losses that are counted at each look. */
+static void test_ingest_lost__counted_in_control(void **state)
+{
+    char path[400];
+    const uint64_t counts[] = {4, 6};
+    (void)state;
+    snprintf(path, sizeof(path), "%s/run/control", maker.pool);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    maker_segment(&seg, &maker, "run", maker.child, 1, 0);
+    maker_mark(&seg, 0, 1);
+    TURNS_UNTIL(run() && run()->row.events == 1);
+    for (unsigned i = 0; i < 2; i++) {
+        maker_check(pwrite(fd, &counts[i], sizeof(counts[i]),
+                           offsetof(struct ips_control, lost) +
+                               IPS_LOST_NO_SEGMENT * sizeof(counts[i])) ==
+                        sizeof(counts[i]),
+                    path);
+        slave_run_refresh_control(run());
+        assert_int_equal(lost(IPS_LOST_NO_SEGMENT), counts[i]);
+        slave_run_refresh_control(run());
+        assert_int_equal(lost(IPS_LOST_NO_SEGMENT), counts[i]);
+    }
+    close(fd);
+    expect_closed(0);
+    assert_int_equal(lost(IPS_LOST_NO_SEGMENT), 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +305,8 @@ int main(void)
         T(test_ingest_lost__removed_after_it_was_handed_back),
         T(test_ingest_lost__header_zeroed_after_it_was_handed_back),
         T(test_ingest_lost__archive_cannot_be_made),
+        T(test_ingest_lost__records_are_counted_once),
+        T(test_ingest_lost__counted_in_control),
 #undef T
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,12 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <sqlite3.h>
 
 #include "slave/build/build.h"
+#include "slave/serve/job.h"
 #include "slave/store/sql.h"
 #include "slave/store/store.h"
 
@@ -289,6 +293,188 @@ static void test_sql__no_end(void **state)
     end(w);
 }
 
+/* ---- the helper that answers a question ---------------------------------- */
+
+/* What the helper asked of the timer that would end it, in its order; shared
+ * with the helper. */
+static struct timers {
+    unsigned count;
+    struct itimerval set[8];
+} * timers;
+
+int __wrap_setitimer(__itimer_which_t which, const struct itimerval *to,
+                     struct itimerval *old);
+int __wrap_setitimer(__itimer_which_t which, const struct itimerval *to,
+                     struct itimerval *old)
+{
+    assert_int_equal(which, ITIMER_REAL);
+    assert_null(old);
+    if (timers->count < 8)
+        timers->set[timers->count++] = *to;
+    return 0;
+}
+
+static struct world *world_for_helper(void)
+{
+    struct world *w = world(LONG_NS);
+    timers = mmap(NULL, sizeof(*timers), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(timers != MAP_FAILED);
+    /* SQLite's connections do not survive a fork. */
+    slave_sql_close(w->q);
+    slave_store_close(w->store);
+    w->q = NULL;
+    w->store = NULL;
+    return w;
+}
+
+static void end_for_helper(struct world *w)
+{
+    end(w);
+    munmap(timers, sizeof(*timers));
+}
+
+/* Returns what the helper writes, which the caller closes. */
+static FILE *run_helper(const struct world *w, uint64_t time_ns, unsigned rows,
+                        bool procedures, const char *text)
+{
+    FILE *in = tmpfile(), *out = tmpfile();
+    int status;
+    assert_true(in && out);
+    fprintf(in, "%s\n%lld %llu %u %d\n%s", w->db, (long long)w->run[0],
+            (unsigned long long)time_ns, rows, procedures, text);
+    rewind(in);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        /* it closes all descriptors but the first three */
+        if (dup2(fileno(in), 0) != 0 || dup2(fileno(out), 1) != 1)
+            _exit(90);
+        _exit(slave_sql_main(stdin, stdout));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    fclose(in);
+    rewind(out);
+    return out;
+}
+
+/* The timer that ends a helper: half a second after the question's time, while
+ * it prepares and while it reads rows, and stopped between. Would catch: a
+ * fraction of a second in another unit (too small ends the helper before its
+ * time; the kernel refuses a million microseconds, and no timer is set), one
+ * that goes on while the helper waits for its reader. */
+static void test_sql__helper_is_timed(void **state)
+{
+    static const struct {
+        uint64_t ns;
+        struct timeval at;
+    } rows[] = {{1250000000, {1, 750000}}, {700001000, {1, 200001}}};
+    (void)state;
+    struct world *w = world_for_helper();
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        timers->count = 0;
+        fclose(run_helper(w, rows[i].ns, 100, true, "SELECT tid FROM threads"));
+        assert_int_equal(timers->count, 4);
+        for (unsigned k = 0; k < 4; k++) {
+            const struct itimerval *t = &timers->set[k];
+            bool starts = k % 2 == 0;
+            assert_int_equal(t->it_value.tv_sec,
+                             starts ? rows[i].at.tv_sec : 0);
+            assert_int_equal(t->it_value.tv_usec,
+                             starts ? rows[i].at.tv_usec : 0);
+            assert_false(timerisset(&t->it_interval));
+        }
+    }
+    end_for_helper(w);
+}
+
+enum { MORE, LAST, PROCEDURES }; /* kinds of frames */
+
+/* The next message of the helper; the caller frees it. */
+static Ips__SqlAnswer *next_frame(FILE *out, uint32_t kind)
+{
+    uint32_t head[2]; /* kind, bytes */
+    assert_int_equal(fread(head, 1, sizeof(head), out), sizeof(head));
+    assert_int_equal(head[0], kind);
+    uint8_t *data = malloc(head[1] + (size_t)1);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, head[1], out), head[1]);
+    Ips__SqlAnswer *a = ips__sql_answer__unpack(NULL, head[1], data);
+    assert_non_null(a);
+    free(data);
+    return a;
+}
+
+static void no_more(FILE *out)
+{
+    assert_int_equal(fgetc(out), EOF);
+    fclose(out);
+}
+
+/* The only frame of an answer without rows. */
+static void helper_says(const struct world *w, unsigned rows, const char *text,
+                        const char *error, const char *cut)
+{
+    FILE *out = run_helper(w, LONG_NS, rows, true, text);
+    Ips__SqlAnswer *a = next_frame(out, error ? LAST : MORE);
+    if (!error) { /* it has the columns */
+        ips__sql_answer__free_unpacked(a, NULL);
+        a = next_frame(out, LAST);
+    }
+    assert_non_null(strstr(error ? a->error : a->cut, error ? error : cut));
+    assert_string_equal(error ? a->cut : a->error, "");
+    ips__sql_answer__free_unpacked(a, NULL);
+    no_more(out);
+}
+
+/* Would catch: values of another type or row, an error or a limit that the
+ * slave does not hear of, rows beyond the limit, and procedures that are asked
+ * for before they are there. */
+static void test_sql__helper_answers(void **state)
+{
+    (void)state;
+    struct world *w = world_for_helper();
+    FILE *out = run_helper(w, LONG_NS, 2, false,
+                           "SELECT tid, 'a' || tid AS name, 0.5, NULL FROM"
+                           " threads ORDER BY tid");
+    Ips__SqlAnswer *a = next_frame(out, MORE);
+    assert_int_equal(a->n_columns, 4);
+    assert_string_equal(a->columns[0], "tid");
+    assert_string_equal(a->columns[1], "name");
+    assert_int_equal(a->n_rows, 0);
+    ips__sql_answer__free_unpacked(a, NULL);
+    a = next_frame(out, LAST);
+    assert_int_equal(a->n_rows, 2);
+    for (int i = 0; i < 2; i++) {
+        const char *const name[] = {"a5", "a6"};
+        Ips__SqlValue **v = a->rows[i]->values;
+        assert_int_equal(a->rows[i]->n_values, 4);
+        assert_int_equal(v[0]->integer, 5 + i);
+        assert_string_equal(v[1]->text, name[i]);
+        assert_true(v[2]->real == 0.5);
+        assert_int_equal(v[3]->value_case, IPS__SQL_VALUE__VALUE__NOT_SET);
+    }
+    assert_string_equal(a->error, "");
+    assert_string_equal(a->cut, "");
+    ips__sql_answer__free_unpacked(a, NULL);
+    no_more(out);
+    helper_says(w, 1, "SELECT tid FROM threads", NULL, "more than 1 rows");
+    helper_says(w, 9, "SELEC", "syntax error", NULL);
+    helper_says(w, 9, "SELECT name FROM run", "not", NULL);
+    out = run_helper(w, LONG_NS, 9, false, "SELECT * FROM procedures");
+    ips__sql_answer__free_unpacked(next_frame(out, PROCEDURES), NULL);
+    no_more(out);
+    out = run_helper(w, LONG_NS, 9, true, "SELECT self_ns FROM procedures");
+    ips__sql_answer__free_unpacked(next_frame(out, MORE), NULL);
+    a = next_frame(out, LAST);
+    assert_int_equal(a->n_rows, 1);
+    assert_int_equal(a->rows[0]->values[0]->integer, 150);
+    ips__sql_answer__free_unpacked(a, NULL);
+    no_more(out);
+    end_for_helper(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +482,8 @@ int main(void)
         cmocka_unit_test(test_sql__any_shape),
         cmocka_unit_test(test_sql__hostile),
         cmocka_unit_test(test_sql__no_end),
+        cmocka_unit_test(test_sql__helper_is_timed),
+        cmocka_unit_test(test_sql__helper_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -200,9 +201,109 @@ static void test_unseen__programs_of_go(void **state)
     assert_false(go(&p, sizeof(p)));
 }
 
+/* Two processes had pid 7, one after the other. */
+static struct ips_proc procs[3] = {{.pid = 7}, {.pid = 8}, {.pid = 7}};
+
+static struct ips_built built(void)
+{
+    strcpy(procs[0].name, "old.7");
+    strcpy(procs[1].name, "b.8");
+    strcpy(procs[2].name, "a.7");
+    return (struct ips_built){.procs = procs, .proc_count = 3};
+}
+
+/* Says `expected`, a line each. */
+static void describes(const struct ips_built *b,
+                      const struct slave_unrecorded_row *rows, uint32_t count,
+                      const char *expected)
+{
+    char **lines, text[4096] = "";
+    uint32_t n = slave_unrecorded_describe(b, "m1", rows, count, &lines);
+    for (uint32_t i = 0; i < n; i++) {
+        strcat(text, lines[i]);
+        strcat(text, "\n");
+        free(lines[i]);
+    }
+    free(lines);
+    assert_string_equal(text, expected);
+}
+
+#define MOVES ": IPS does not see what moves through it\n"
+#define EXCHANGE ": IPS does not see what they exchange there\n"
+
+/* Would catch: memory that one process alone maps, twice perhaps, or that
+ * nobody may write; two objects taken for one, or one for two; a process that
+ * had the pid before; the same told twice. */
+static void test_unseen__described(void **state)
+{
+    enum { S = SLAVE_UNSEEN_SHARED };
+    static const struct slave_unrecorded_row rows[] = {
+        {S, false, 9, 1, 20, "/dev/shm/y"},
+        {S, true, 7, 1, 20, "/dev/shm/y"},
+        {S, false, 8, 1, 20, "/dev/shm/y"},
+        {S, false, 8, 1, 20, "/dev/shm/y"},
+        {S, true, 8, 2, 20, "/alone"},
+        {S, true, 8, 2, 20, "/alone"},
+        {S, false, 7, 3, 20, "/read"},
+        {S, false, 8, 3, 20, "/read"},
+        {S, true, 8, 1, 21, "/x"},
+        {S, false, 7, 1, 21, "/x"},
+        {SLAVE_UNSEEN_URING, 0, 8, 0, 0, ""},
+        {SLAVE_UNSEEN_AIO, 0, 9, 5, 1, ""},
+        {SLAVE_UNSEEN_AIO, 0, 9, 5, 2, ""},
+        {SLAVE_UNSEEN_OWN, 0, 7, 0, 0, "OpenMP (libgomp)"},
+        {SLAVE_UNSEEN_PROGRAM, 0, 7, 0, 0, "/bin/other"}};
+    struct ips_unrecorded one = {.process = 1, .what = "io_uring"};
+    struct ips_built b = built();
+    (void)state;
+    b.unrecorded = &one;
+    b.unrecorded_count = 1;
+    describes(&b, NULL, 0, "io_uring in /m1/b.8" MOVES);
+    struct slave_unrecorded_row shared[10];
+    memcpy(shared, rows, sizeof(shared));
+    b.unrecorded_count = 0;
+    describes(&b, shared, 10,
+              "memory shared by /m1/a.7, /m1/b.8 and 1 more "
+              "(/dev/shm/y)" EXCHANGE
+              "memory shared by /m1/a.7, /m1/b.8 (/x)" EXCHANGE);
+    describes(&b, shared + 4, 4, "");
+    b.unrecorded_count = 1;
+    describes(&b, rows + 10, 1, "io_uring in /m1/b.8" MOVES);
+    b.unrecorded_count = 0;
+    describes(&b, rows + 11, 2, "kernel AIO in process 9 of m1" MOVES);
+    describes(&b, rows + 13, 2, "OpenMP (libgomp) in /m1/a.7" MOVES);
+}
+
+/* Would catch: lines beyond the array's end, and what is left out untold. */
+static void test_unseen__described_in_part(void **state)
+{
+    struct slave_unrecorded_row rows[SLAVE_UNSEEN_LINES + 8];
+    struct ips_built b = built();
+    char **lines;
+    (void)state;
+    for (uint32_t count = SLAVE_UNSEEN_LINES - 1;
+         count <= SLAVE_UNSEEN_LINES + 8; count++) {
+        for (uint32_t i = 0; i < count; i++)
+            rows[i] = (struct slave_unrecorded_row){.kind = SLAVE_UNSEEN_URING,
+                                                    .pid = 100 + i};
+        uint32_t n = slave_unrecorded_describe(&b, "m1", rows, count, &lines);
+        uint32_t more = count - (SLAVE_UNSEEN_LINES - 1);
+        char last[64];
+        snprintf(last, sizeof(last), "%u more of the kind on m1", more);
+        assert_int_equal(n, SLAVE_UNSEEN_LINES - 1 + (more > 0));
+        if (more)
+            assert_string_equal(lines[n - 1], last);
+        for (uint32_t i = 0; i < n; i++)
+            free(lines[i]);
+        free(lines);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unseen__described),
+        cmocka_unit_test(test_unseen__described_in_part),
         cmocka_unit_test(test_unseen__maps),
         cmocka_unit_test(test_unseen__long_paths),
         cmocka_unit_test(test_unseen__maps_of_the_agent),
