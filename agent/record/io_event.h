@@ -40,8 +40,9 @@ static inline bool ips_io_write_short(enum ips_rec_type type, uint32_t chan,
     uint32_t era = line->era;
     uint64_t from = line->t, mark = line->mark;
     uint64_t took = ret->t - call->t;
-    /* Both moments checked the mark after reading their stamps. The test of 32
-     * bits also excludes a negative result (failure). */
+    /* Each moment has the mark (cpu.h) that was read after its stamp. If both
+     * are the baseline's mark, the thread was never switched out. The test of
+     * 32 bits also excludes a negative result (failure). */
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;

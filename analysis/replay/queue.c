@@ -26,7 +26,7 @@ struct worker {
                         results of a worker arrive in order */
 };
 struct dispatcher {
-    uint32_t turn;        /* the dispatcher's next turn */
+    uint32_t turn;        /* index of the dispatcher's next turn (queue.h) */
     uint32_t first, last; /* first and last of the blocks whose results have
                              arrived and are not taken yet, or NONE */
     /* takes_result: the dispatcher is receiving a result. waits: the dispatcher

@@ -326,8 +326,8 @@ void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now);
 /* ---- replay/run.c ---- */
 
 void rp_advance_machine(struct rp_machine *m, uint64_t t);
-/* Computes when machine m's virtual clock will have advanced by dv: at t0 + rem
- * / den. */
+/* Computes when machine m's virtual clock will have advanced by dv: at the time
+ * *t0 + *rem / m->den. */
 void rp_time_after_virtual_step(const struct rp_machine *m, uint64_t dv,
                                 uint64_t *t0, uint64_t *rem);
 

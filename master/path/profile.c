@@ -75,8 +75,8 @@ static int limit_all_pieces_to_window(struct query *q, struct path_piece *cut,
     return rc;
 }
 
-/* Returns false if no part of the piece is inside the window: then all shares
- * leave it out. */
+/* Returns whether the piece counts in the window: it has ns inside, or it is a
+ * message or a wait of 0 ns that ends inside. No share contains the others. */
 static bool piece_counts_in_window(const struct path_piece *p)
 {
     return p->ns || (p->kind != IPS_SEG_COMPUTE && !p->elsewhere);

@@ -296,7 +296,7 @@ struct predict_answer {
     /* The members below are set only with setup.path. */
     uint64_t t_max_ns;
     double p_path;
-    struct predict_row *row; /* rows by kind, largest first */
+    struct predict_row *row; /* sorted by kind, then by ns, largest first */
     size_t row_count;
 };
 

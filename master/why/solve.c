@@ -418,8 +418,8 @@ static int set_longest_waiting_process(struct why_solving *y,
             y->process_of[p->waiter] != w)
             continue;
         space += p->awaits_space ? p->ns : 0;
-        /* If both threads belong to one process, only the call site of the wait
-         * tells them apart. */
+        /* If the waiting thread is in the busy process itself, the process does
+         * not say which thread waits: the call site of the wait does. */
         if (w == busy && p->wait_node != IPS_NO_NODE)
             rc = why_vote_for_wait_call_site(y, &ballot, p->wait_node, p->ns);
     }

@@ -290,8 +290,10 @@ ALWAYS_INLINE void encode_or_decode_text(struct pack_coder *c, bool enc,
 
 /* ---- records ---- */
 
-/* Does the same as encode_or_decode_words() for the roles "tRCDLSH" of the most
- * frequent records, without its unpredictable switch statement. */
+/* Does the same as encode_or_decode_words() for the most frequent records,
+ * whose words always have the same roles (call time, return and so on;
+ * "tRCDLSH" there): without the switch statement, which the CPU cannot predict.
+ */
 ALWAYS_INLINE void encode_or_decode_call_words(struct pack_coder *c, bool enc,
                                                uint64_t *w, uint32_t type,
                                                uint32_t a, uint64_t *last)

@@ -307,10 +307,11 @@ static bool may_wait_have_ended_before_timeout(const struct build *b,
     return true;
 }
 
-/* Finds the newest release of the object by another thread from `earliest` to
- * the return of `a`, which timed out. A release that woke all waiters, or that
- * woke another thread, counts only if it came just before the return. An
- * earlier one would have woken `a`, too, or the other thread used it up. */
+/* The wait `a` timed out, but a release just before may have ended it all the
+ * same. Finds the newest release by another thread from `earliest` to the
+ * return of `a`. A release that woke all waiters, or that woke another thread,
+ * counts only if it came just before the return: an earlier one of the first
+ * kind would have woken `a`, too, and one of the second kind was not for it. */
 static void match_timed_out(const struct object *o, struct b_sync *a,
                             uint64_t earliest)
 {

@@ -333,8 +333,8 @@ struct b_delay { /* a RUNDELAY record: the kernel's sum of run delay at t */
     uint64_t t, ns;
 };
 
-/* The time between two readings of a chain's run delay, or after the last
- * reading (build/delay.c). */
+/* One window of build/delay.c: the time between two readings of a chain's run
+ * delay, or after the last reading. */
 struct b_delay_span {
     uint32_t node; /* first node after the reading that begins the window */
     /* position of the reading that ends the window: its stream, and its index
@@ -398,8 +398,8 @@ struct b_signal_taken { /* a SIGNAL record: a signal was delivered to a thread
     uint64_t asked;
 };
 /* A stop of a process: from SIGSTOP, or from the time at which its parent saw
- * it stopped, until a KILL sent SIGCONT (build/job_control.c). Sorted by (proc,
- * until). */
+ * it stopped, until a call of kill() sent SIGCONT (build/job_control.c).
+ * `kill`: the KILL record of that call. Sorted by (proc, until). */
 struct b_job_stop {
     uint64_t from, until;
     uint32_t proc, kill;

@@ -4,7 +4,7 @@
  * message length in each step, so that the worker can run other jobs in
  * between. The job also ends when the client cancels it or disconnects.
  *
- * Runs on the event loop's thread.
+ * The event loop's thread makes the jobs; the worker's thread runs their steps.
  */
 #ifndef IPS_SLAVE_SERVE_CALIBRATE_H
 #define IPS_SLAVE_SERVE_CALIBRATE_H
