@@ -4,9 +4,10 @@
  * pass distributes the sum over the times at which the delay can have been.
  * Between two readings the thread was off the CPU
  *
- *   between calls    taken off the CPU, so it was runnable: filled first
- *   asleep in calls  the end of a sleep is the delay after the wake-up, which
- *                    cannot have begun before the event that woke the thread
+ *   between calls    taken off the CPU, so it was runnable: filled first. A
+ * send that did not wait for space counts as such (match.c) asleep in calls the
+ * end of a sleep is the delay after the wake-up, which cannot have begun before
+ * the event that woke the thread
  *
  * The delay between two readings (a window) is divided over the gaps of that
  * window in proportion to their length. So the sum of each window is exact,

@@ -453,7 +453,9 @@ static int match_all_receives(struct build *b)
 }
 
 /* The send did not wait but was preempted: gives it the coordinate of a send
- * that did not block, and subtracts its wait from the thread's row. */
+ * that did not block, subtracts its wait from the thread's row, and makes its
+ * sleep time off the CPU between calls, which is run delay before any other
+ * (build/delay.c). */
 static void mark_send_preempted(struct build *b, struct b_send *send)
 {
     struct ips_graph *g = &b->out->g;
@@ -467,6 +469,13 @@ static void mark_send_preempted(struct build *b, struct b_send *send)
         b_mark_wait_rows_dropped(b, send->node + 1);
     if (b->incremental)
         b_incremental_add_preempted(b, send, slept);
+    if (b->off)
+        b->off[send->node + 1] =
+            ips_sub_sat(b->off[send->node + 1], g->wait[send->node + 1]);
+    else
+        b->chains[send->chain].unknown_ns =
+            ips_add_sat(b->chains[send->chain].unknown_ns, slept);
+    g->wait[send->node + 1] = 0;
     g->w[send->node] = g->w[send->node + 1];
     send->past_cpu_ns = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }

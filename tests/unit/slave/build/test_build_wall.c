@@ -190,6 +190,41 @@ static void test_build_wall__queued_before_its_first_instruction(void **state)
     rec_free(r);
 }
 
+/* A send that was preempted for 18 us, then a receive that slept for 29. Would
+ * catch: run delay shared between both, so that the wall path had unattributed
+ * time at the send, and the receive seemed to sleep less than it did. */
+static void test_build_wall__preempted_send_queued(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs a = rec_stream(r, 10, 10, 1), z = rec_stream(r, 20, 20, 1);
+    rec_start(a, IPS_START_IMAGE, US(1), 0);
+    rec_start(z, IPS_START_IMAGE, US(2), 0);
+    rec_pipe(a, 1, US(2), IPS_SIDE_WRITE, 5);
+    rec_pipe(a, 2, US(2), IPS_SIDE_READ, 6);
+    rec_pipe(z, 1, US(3), IPS_SIDE_READ, 5);
+    rec_pipe(z, 2, US(3), IPS_SIDE_WRITE, 6);
+    rec_delay(a, US(5), 0);
+    rec_io(a, IPS_REC_SEND, 1, US(20), US(40), US(19), US(21), 8);
+    rec_io(a, IPS_REC_RECV, 2, US(50), US(80), US(31), US(32), 8);
+    rec_delay(a, US(90), US(18));
+    rec_end(a, IPS_END_EXIT, US(100), US(52), 0);
+    rec_recv(z, 1, US(44), US(45), US(5), 8);
+    rec_send(z, 2, US(60), US(9), 8);
+    rec_end(z, IPS_END_EXIT, US(90), US(20), 0);
+    struct ips_built *b = rec_build(r);
+    uint32_t send = rec_kind(b, 10, IPS_NODE_SEND, 0);
+    uint32_t recv = rec_kind(b, 10, IPS_NODE_RECV, 0);
+    const struct ips_thread_row *row = &b->threads[rec_chain(b, 10)];
+    assert_int_equal(b->g.delay[send + 1], US(18));
+    assert_int_equal(b->g.wait[send + 1], 0);
+    assert_int_equal(b->g.wait[recv], US(29));
+    assert_int_equal(row->delay_ns, US(18));
+    assert_int_equal(row->woken_ns, 0);
+    assert_int_equal(row->wait_ns[IPS_WAIT_PEER], US(29));
+    rec_free(r);
+}
+
 /* Records of a liar: a sum that goes back, and one of an age. */
 static void test_build_wall__absurd_sums(void **state)
 {
@@ -244,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_wall__a_wake_up_that_queued),
+        cmocka_unit_test(test_build_wall__preempted_send_queued),
         cmocka_unit_test(test_build_wall__it_was_there),
         cmocka_unit_test(test_build_wall__half_of_it_was_there),
         cmocka_unit_test(test_build_wall__no_arc_against_the_clock),
