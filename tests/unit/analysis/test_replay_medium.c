@@ -86,9 +86,62 @@ static void test_replay_medium__wire_and_burst(void **state)
     }
 }
 
+/* A thread of machine 0 sends 100 bytes at 1000 to one on machine 1, which
+ * computes until 1005 and then moves to machine 0, where no medium is between
+ * them. The transfer ends on its own medium at 1020 all the same, since 10 of
+ * 30 ns were saved. Would catch: what the medium saved looked up for the pair
+ * of machines at the end of the transfer, outside of the array. */
+static void test_replay_medium__receiver_moves(void **state)
+{
+    static const uint64_t bytes[] = {0, 100, 1000}, ns[] = {0, 30, 300};
+    static const uint32_t map[] = {0, 1};
+    static const uint32_t media[] = {IPS_REPLAY_NO_MEDIUM, 0, 0,
+                                     IPS_REPLAY_NO_MEDIUM};
+    static const struct ips_replay_machine two[] = {{.cores = 2}, {.cores = 2}};
+    static const struct ips_replay_move move = {.node = 5, .machine = 0};
+    static const uint64_t burst = 10;
+    const struct ips_mtime one = {0, 1ULL << 32, 1, 1};
+    const struct ips_mtime mtime[] = {one, one, one, one};
+    struct ips_scenario lane = {.mtime = one};
+    struct ips_curve curve;
+    struct ips_graph g;
+    struct ips_replay r;
+    (void)state;
+    assert_int_equal(0, ips_curve_make(bytes, ns, 3, &curve, NULL));
+    const struct ips_curve *wire[] = {NULL, &curve, &curve, NULL};
+    struct ips_replay_ask ask = {.machine_count = 2,
+                                 .machine = two,
+                                 .map = map,
+                                 .move_count = 1,
+                                 .move = &move,
+                                 .mtime = mtime,
+                                 .medium_count = 1,
+                                 .medium = media,
+                                 .wire = wire,
+                                 .burst_ns = &burst};
+    assert_int_equal(0, ips_graph_alloc(&g, 7, 2, NULL));
+    g.chains[0] = (struct ips_chain){.first = 0, .count = 3};
+    g.chains[1] = (struct ips_chain){.first = 3, .count = 4};
+    g.kind[1] = IPS_NODE_SEND;
+    g.kind[4] = IPS_NODE_AUX;
+    g.kind[5] = IPS_NODE_RECV;
+    g.kind[2] = g.kind[6] = IPS_NODE_END;
+    g.w[1] = 1000;
+    g.w[4] = 1005;
+    g.xkind[5] = IPS_X_DATA;
+    g.xpred[5] = 1;
+    g.xlen[5] = 100;
+    assert_int_equal(0, ips_graph_check(&g, NULL));
+    assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
+    assert_int_equal(r.reach[5], 1020);
+    ips_replay_release(&r);
+    ips_graph_release(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replay_medium__receiver_moves),
         cmocka_unit_test(test_replay_medium__wire_and_burst),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
