@@ -9,7 +9,8 @@
 #include "client/base/command.h"
 
 /* size limit of a file of message times in bytes, as in the master */
-#define FILE_MAX (8u << 20)
+/* A longer text does not fit into one frame (8 MiB) with what is around it. */
+#define FILE_MAX ((8u << 20) - 1024)
 
 /* ---- printing the answer ------------------------------------------------ */
 

@@ -119,6 +119,11 @@ def test_tables_that_are_wrong(pair, tmp_path):
         assert pair.ipsq("calibrate", *words).returncode == 2, words
     assert pair.ipsq("calibrate", "m7").returncode == 1
     assert pair.ipsq("calibrate", "--import", "/no/such").returncode == 1
+    # The greatest file that is read, and one of a byte more.
+    for more, status, said in ((0, 2, "line 3"), (1, 2, "more than 8387584 bytes")):
+        text = "ips-message-times 1\n#%s\nx\n" % ("-" * ((8 << 20) - 1048 + more))
+        done = pair.ipsq("calibrate", "--import", "-", typed=text)
+        assert (done.returncode, said in done.stderr) == (status, True), done.stderr
     assert pair.ipsq("calibrate", "--export", "-").stdout == before
 
 
