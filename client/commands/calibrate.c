@@ -8,8 +8,8 @@
 
 #include "client/base/command.h"
 
-/* size limit of a file of message times in bytes, as in the master */
-/* A longer text does not fit into one frame (8 MiB) with what is around it. */
+/* size limit of a file of message times in bytes: with the rest of the request
+ * it fits into one frame (8 MiB) */
 #define FILE_MAX ((8u << 20) - 1024)
 
 /* ---- printing the answer ------------------------------------------------ */
