@@ -13,8 +13,8 @@ void ips_address_allow_insecure(bool allow)
     allow_insecure = allow;
 }
 
-static int parse_unix(const char *path, struct ips_address *out,
-                      struct ips_err *err)
+static int parse_unix_socket_path(const char *path, struct ips_address *out,
+                                  struct ips_err *err)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     size_t len = strlen(path);
@@ -51,7 +51,7 @@ static int parse_port(const char *text, const char *address, uint16_t *port,
     return 0;
 }
 
-static int refuse_address(const char *address, struct ips_err *err)
+static int set_insecure_address_error(const char *address, struct ips_err *err)
 {
     return ips_err_set(
         err, IPS_E_REFUSED,
@@ -94,15 +94,15 @@ static int parse_numeric_host(const char *host, uint16_t port,
                            address);
     }
     if (out->insecure && !allow_insecure)
-        return refuse_address(address, err);
+        return set_insecure_address_error(address, err);
     /* `host` is numeric here, so it fits */
     snprintf(out->host, sizeof(out->host), "%.45s", host);
     return 0;
 }
 
 /* Parses `rest`, the HOST:PORT of `address`. */
-static int parse_inet(const char *rest, const char *address,
-                      struct ips_address *out, struct ips_err *err)
+static int parse_host_and_port(const char *rest, const char *address,
+                               struct ips_address *out, struct ips_err *err)
 {
     char host[256];
     const char *colon = strrchr(rest, ':');
@@ -129,10 +129,10 @@ int ips_address_parse(const char *text, struct ips_address *out,
 {
     memset(out, 0, sizeof(*out));
     if (strncmp(text, "unix:", 5) == 0)
-        return parse_unix(text + 5, out, err);
+        return parse_unix_socket_path(text + 5, out, err);
     out->tls = strncmp(text, "tls:", 4) == 0;
     if (out->tls || strncmp(text, "tcp:", 4) == 0)
-        return parse_inet(text + 4, text, out, err);
+        return parse_host_and_port(text + 4, text, out, err);
     return ips_err_set(err, IPS_E_USAGE,
                        "address %s: expected unix:PATH, tcp:HOST:PORT or "
                        "tls:HOST:PORT",

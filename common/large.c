@@ -53,7 +53,7 @@ static uint64_t reusable_bytes_limit(void)
     return ips_min_u64(ips_min_u64(KEPT_BYTES, all.use.limit / 4), left);
 }
 
-static bool keep_mapping_for_reuse(const struct mapping *m)
+static bool keep_mapping_for_reuse_if_allowed(const struct mapping *m)
 {
     if (m->file || m->thin || m->bytes < HUGE_BYTES ||
         all.reusable_count == KEPT_MAX ||
@@ -306,7 +306,7 @@ void ips_free_large(void *v)
     struct mapping *m = find_mapping(v), was = m ? *m : (struct mapping){0};
     if (m)
         remove_mapping(m);
-    bool kept = was.at && keep_mapping_for_reuse(&was);
+    bool kept = was.at && keep_mapping_for_reuse_if_allowed(&was);
     pthread_mutex_unlock(&all.lock);
     if (kept)
         return;

@@ -13,7 +13,7 @@
 
 #define RETRY_MS 20u
 
-static void read_pid(int fd, char *out, size_t size)
+static void read_lock_holder_pid(int fd, char *out, size_t size)
 {
     ssize_t n = fd < 0 ? 0 : pread(fd, out, size - 1, 0);
     out[n > 0 ? n : 0] = '\0';
@@ -35,7 +35,7 @@ static int take_lock(int fd, unsigned wait_ms)
     }
 }
 
-static bool is_same_directory(int fd, const struct ips_lock *own)
+static bool is_directory_of_own_lock(int fd, const struct ips_lock *own)
 {
     struct stat a, b;
     return own && own->dir_fd >= 0 && fstat(fd, &a) == 0 &&
@@ -49,7 +49,7 @@ static int lock_directory_and_file(const char *dir, const char *option,
                                    struct ips_err *err)
 {
     char pid[32];
-    int why = is_same_directory(lock->dir_fd, own)
+    int why = is_directory_of_own_lock(lock->dir_fd, own)
                   ? 0
                   : take_lock(lock->dir_fd, wait_ms);
     if (why != EWOULDBLOCK && why != EINTR)
@@ -61,7 +61,7 @@ static int lock_directory_and_file(const char *dir, const char *option,
         errno = why;
         return ips_err_errno(err, "%s cannot be locked", dir);
     }
-    read_pid(lock->file_fd, pid, sizeof(pid));
+    read_lock_holder_pid(lock->file_fd, pid, sizeof(pid));
     return ips_err_set(err, IPS_E_BUSY,
                        "%s is in use by another daemon (pid %s): end it first, "
                        "or name another directory (%s)",
@@ -77,9 +77,10 @@ static void close_lock_descriptors(struct ips_lock *lock)
     *lock = IPS_LOCK_NONE;
 }
 
-int ips_lock_directory(const char *dir, const char *name, const char *option,
-                       unsigned wait_ms, const struct ips_lock *own,
-                       struct ips_lock *out, struct ips_err *err)
+int ips_lock_directory_and_store_pid(const char *dir, const char *name,
+                                     const char *option, unsigned wait_ms,
+                                     const struct ips_lock *own,
+                                     struct ips_lock *out, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 32], pid[32];
     snprintf(path, sizeof(path), "%s/%s", dir, name);

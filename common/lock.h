@@ -22,9 +22,11 @@ struct ips_lock {
  * as long as *out. Errors: IPS_E_BUSY (the message names the holder's pid, and
  * the `option` that chooses another directory), IPS_E_IO. The directory must
  * exist. */
-int ips_lock_directory(const char *dir, const char *name, const char *option,
-                       unsigned wait_ms, const struct ips_lock *own,
-                       struct ips_lock *out, struct ips_err *err) IPS_MUST_USE;
+int ips_lock_directory_and_store_pid(const char *dir, const char *name,
+                                     const char *option, unsigned wait_ms,
+                                     const struct ips_lock *own,
+                                     struct ips_lock *out,
+                                     struct ips_err *err) IPS_MUST_USE;
 /* Erases the pid and releases the lock, if it is held. */
 void ips_lock_release(struct ips_lock *lock);
 

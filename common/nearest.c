@@ -6,7 +6,7 @@
 
 #define CHANGES_MAX 3
 
-void ips_nearest_begin(struct ips_nearest *n, const char *word)
+void ips_nearest_start_search(struct ips_nearest *n, const char *word)
 {
     size_t allowed = (strlen(word) + 1) / 3;
     n->word = word;
@@ -45,7 +45,7 @@ static size_t edit_distance(const char *a, size_t an, const char *b, size_t bn)
     return last[bn];
 }
 
-void ips_nearest_offer(struct ips_nearest *n, const char *name)
+void ips_nearest_consider_candidate(struct ips_nearest *n, const char *name)
 {
     size_t wn = strlen(n->word), nn = strlen(name), changes;
     if (wn >= IPS_NEAREST_BYTES || nn >= IPS_NEAREST_BYTES)
@@ -63,7 +63,7 @@ void ips_nearest_offer(struct ips_nearest *n, const char *name)
     memcpy(n->name, name, nn + 1);
 }
 
-const char *ips_nearest_suggestion(struct ips_nearest *n)
+const char *ips_nearest_format_suggestion(struct ips_nearest *n)
 {
     if (*n->name && strcmp(n->name, n->word) != 0)
         snprintf(n->text, sizeof(n->text), "; did you mean '%s'?", n->name);

@@ -22,12 +22,12 @@ struct ips_nearest {
     char text[IPS_NEAREST_BYTES + 24];
 };
 
-void ips_nearest_begin(struct ips_nearest *n, const char *word);
+void ips_nearest_start_search(struct ips_nearest *n, const char *word);
 /* Offers a valid name as a candidate. Cost: O(length of word * length of name).
  */
-void ips_nearest_offer(struct ips_nearest *n, const char *name);
+void ips_nearest_consider_candidate(struct ips_nearest *n, const char *name);
 /* Returns the end of an error message: "; did you mean 'NAME'?", or "" if no
  * name is near or the word itself is a valid name. */
-const char *ips_nearest_suggestion(struct ips_nearest *n);
+const char *ips_nearest_format_suggestion(struct ips_nearest *n);
 
 #endif

@@ -27,18 +27,18 @@ static bool glob_matches(const char *pattern, size_t pn, const char *text,
     return p == pn;
 }
 
-static size_t skip_slashes_and_measure_part(const char **at)
+static size_t skip_slashes_and_measure_component(const char **at)
 {
     while (**at == '/')
         ++*at;
     return strcspn(*at, "/");
 }
 
-bool ips_object_matches(const char *pattern, const char *object)
+bool ips_object_matches_pattern(const char *pattern, const char *object)
 {
     for (;;) {
-        size_t pn = skip_slashes_and_measure_part(&pattern),
-               n = skip_slashes_and_measure_part(&object);
+        size_t pn = skip_slashes_and_measure_component(&pattern),
+               n = skip_slashes_and_measure_component(&object);
         if (pn == 0)
             return true;
         if (n == 0 || !glob_matches(pattern, pn, object, n))
@@ -48,16 +48,18 @@ bool ips_object_matches(const char *pattern, const char *object)
     }
 }
 
-bool ips_object_matches_machine(const char *pattern, const char *machine)
+bool ips_object_pattern_matches_machine(const char *pattern,
+                                        const char *machine)
 {
-    size_t pn = skip_slashes_and_measure_part(&pattern);
+    size_t pn = skip_slashes_and_measure_component(&pattern);
     return pn == 0 || glob_matches(pattern, pn, machine, strlen(machine));
 }
 
-unsigned ips_object_count_parts(const char *pattern)
+unsigned ips_object_count_components(const char *pattern)
 {
     unsigned parts = 0;
-    for (size_t n; (n = skip_slashes_and_measure_part(&pattern)) > 0; parts++)
+    for (size_t n; (n = skip_slashes_and_measure_component(&pattern)) > 0;
+         parts++)
         pattern += n;
     return parts;
 }

@@ -13,11 +13,12 @@
 
 /* Does the pattern select `object`? Cost: O(length of both), more for patterns
  * with many stars. */
-bool ips_object_matches(const char *pattern, const char *object);
+bool ips_object_matches_pattern(const char *pattern, const char *object);
 /* May the pattern select an object of machine `machine`? */
-bool ips_object_matches_machine(const char *pattern, const char *machine);
+bool ips_object_pattern_matches_machine(const char *pattern,
+                                        const char *machine);
 /* Returns the number of parts of a pattern: 0 for "/", 1 for "/m", 2 for
  * "/m/p". */
-unsigned ips_object_count_parts(const char *pattern);
+unsigned ips_object_count_components(const char *pattern);
 
 #endif

@@ -29,7 +29,7 @@ static int format_path(char out[IPS_PATH_BYTES], struct ips_err *err,
     return 0;
 }
 
-int ips_path_pool_root(char out[IPS_PATH_BYTES], struct ips_err *err)
+int ips_path_default_pool_root(char out[IPS_PATH_BYTES], struct ips_err *err)
 {
     const char *set = getenv("IPS_POOL_ROOT");
     if (set && *set)
@@ -37,7 +37,8 @@ int ips_path_pool_root(char out[IPS_PATH_BYTES], struct ips_err *err)
     return format_path(out, err, "/dev/shm/ips-%u", (unsigned)geteuid());
 }
 
-int ips_path_state_directory(char out[IPS_PATH_BYTES], struct ips_err *err)
+int ips_path_default_state_directory(char out[IPS_PATH_BYTES],
+                                     struct ips_err *err)
 {
     const char *set = getenv("IPS_STATE");
     if (set && *set)
@@ -63,7 +64,7 @@ bool ips_path_state_may_drain_default_pool(const char *state)
     const char *own = getenv("IPS_STATE"), *pool = getenv("IPS_POOL_ROOT");
     if (own && *own && !(pool && *pool))
         return false;
-    if (ips_path_state_directory(usual, NULL) == 0) {
+    if (ips_path_default_state_directory(usual, NULL) == 0) {
         a = realpath(usual, NULL);
         b = realpath(state, NULL);
     }
@@ -73,8 +74,8 @@ bool ips_path_state_may_drain_default_pool(const char *state)
     return same;
 }
 
-int ips_path_master_address(const char *state, char out[IPS_PATH_BYTES],
-                            struct ips_err *err)
+int ips_path_default_master_address(const char *state, char out[IPS_PATH_BYTES],
+                                    struct ips_err *err)
 {
     return format_path(out, err, "unix:%s/master.sock", state);
 }

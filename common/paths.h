@@ -22,25 +22,25 @@
 #define IPS_PAGE_FAULTS "[page faults]"
 
 /* Pool root of this user and machine: $IPS_POOL_ROOT, else /dev/shm/ips-UID. */
-int ips_path_pool_root(char out[IPS_PATH_BYTES],
-                       struct ips_err *err) IPS_MUST_USE;
+int ips_path_default_pool_root(char out[IPS_PATH_BYTES],
+                               struct ips_err *err) IPS_MUST_USE;
 
 /* State directory: $IPS_STATE, else $XDG_STATE_HOME/ips, else
  * $HOME/.local/state/ips (home from the password database if HOME is not
  * set). */
-int ips_path_state_directory(char out[IPS_PATH_BYTES],
-                             struct ips_err *err) IPS_MUST_USE;
+int ips_path_default_state_directory(char out[IPS_PATH_BYTES],
+                                     struct ips_err *err) IPS_MUST_USE;
 
 /* May a private daemon that uses the state directory `state` drain the default
- * pool? Only if `state` is the directory that ips_path_state_directory returns,
- * and IPS_STATE is not set without IPS_POOL_ROOT: a user who chooses another
- * state directory does not expect the runs of the default pool to be moved
- * there. */
+ * pool? Only if `state` is the directory that ips_path_default_state_directory
+ * returns, and IPS_STATE is not set without IPS_POOL_ROOT: a user who chooses
+ * another state directory does not expect the runs of the default pool to be
+ * moved there. */
 bool ips_path_state_may_drain_default_pool(const char *state);
 
 /* The master's default address, "unix:STATE/master.sock". */
-int ips_path_master_address(const char *state, char out[IPS_PATH_BYTES],
-                            struct ips_err *err) IPS_MUST_USE;
+int ips_path_default_master_address(const char *state, char out[IPS_PATH_BYTES],
+                                    struct ips_err *err) IPS_MUST_USE;
 
 /* Like mkdir -p; directories that it creates get `mode`. */
 int ips_path_make_directories(const char *dir, unsigned mode,

@@ -125,7 +125,8 @@ static int parse_options(int argc, char **argv, struct options *o)
     return 0;
 }
 
-static void on_stop_signal(evutil_socket_t number, short what, void *arg)
+static void log_signal_and_break_event_loop(evutil_socket_t number, short what,
+                                            void *arg)
 {
     (void)what;
     ips_log_info("signal %d: ending", (int)number);
@@ -135,8 +136,9 @@ static void on_stop_signal(evutil_socket_t number, short what, void *arg)
 static int add_signal_handlers(struct event_base *base, struct event *stop[2],
                                struct ips_err *err)
 {
-    stop[0] = evsignal_new(base, SIGTERM, on_stop_signal, base);
-    stop[1] = evsignal_new(base, SIGINT, on_stop_signal, base);
+    stop[0] =
+        evsignal_new(base, SIGTERM, log_signal_and_break_event_loop, base);
+    stop[1] = evsignal_new(base, SIGINT, log_signal_and_break_event_loop, base);
     if (!stop[0] || !stop[1] || event_add(stop[0], NULL) < 0 ||
         event_add(stop[1], NULL) < 0)
         return ips_err_set(err, IPS_E_NO_MEMORY, "signals: no memory");
@@ -193,7 +195,7 @@ int main(int argc, char **argv)
     /* a write beyond RLIMIT_FSIZE then fails like one to a full disk */
     signal(SIGXFSZ, SIG_IGN);
     if (!o.master.state) {
-        rc = ips_path_state_directory(o.state, &err);
+        rc = ips_path_default_state_directory(o.state, &err);
         o.master.state = o.state;
     }
     if (rc == 0)

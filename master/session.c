@@ -44,8 +44,8 @@ static void client_drop(struct master *m, struct ips_peer *peer)
     query_on_client_gone(m, peer);
 }
 
-static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
-                              void *arg)
+static void start_or_stop_query_of_client(struct ips_peer *peer,
+                                          const Ips__Envelope *env, void *arg)
 {
     struct master *m = arg;
     if (env->body_case != IPS__ENVELOPE__BODY_REQUEST) {
@@ -59,22 +59,23 @@ static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
     }
 }
 
-static void on_client_close(struct ips_peer *peer, const char *why, void *arg)
+static void remove_closed_client(struct ips_peer *peer, const char *why,
+                                 void *arg)
 {
     struct master *m = arg;
     ips_log_debug("%s: %s", ips_peer_name(peer), why);
     client_drop(m, peer);
 }
 
-static void on_client_drain(struct ips_peer *peer, void *arg)
+static void resume_streams_of_drained_client(struct ips_peer *peer, void *arg)
 {
     query_on_client_drain(arg, peer);
 }
 
-static const struct ips_peer_ops client_ops = {on_client_message,
-                                               on_client_close};
+static const struct ips_peer_ops client_ops = {start_or_stop_query_of_client,
+                                               remove_closed_client};
 
-static void client_admit(struct master *m, struct ips_peer *peer)
+static void client_admit_or_refuse(struct master *m, struct ips_peer *peer)
 {
     bool many = m->client_count >= MASTER_MAX_CLIENTS;
     struct client *c = many ? NULL : calloc(1, sizeof(*c));
@@ -89,7 +90,7 @@ static void client_admit(struct master *m, struct ips_peer *peer)
     m->clients = c;
     m->client_count++;
     ips_peer_set_ops(peer, &client_ops, m);
-    ips_peer_set_on_drain(peer, on_client_drain);
+    ips_peer_set_on_drain(peer, resume_streams_of_drained_client);
     answer_hello(peer, "");
 }
 
@@ -100,7 +101,7 @@ static void mark_slave_lost_and_notify_queries(struct master *m,
 {
     ips_log_info("machine %s: slave disconnected: %s", s->machine, why);
     roster_mark_disconnected(s);
-    query_on_slave_gone(m, s, why);
+    query_fail_machines_of_lost_slave(m, s, why);
 }
 
 static void store_slave_report(struct master *m, struct slave *s,
@@ -108,14 +109,14 @@ static void store_slave_report(struct master *m, struct slave *s,
 {
     struct ips_err err = {0};
     roster_store_report(s, report, master_now_ns());
-    if (catalogue_store_runs(m->catalogue, s->machine, report->runs,
-                             report->n_runs, &err) < 0)
+    if (catalogue_store_changed_runs(m->catalogue, s->machine, report->runs,
+                                     report->n_runs, &err) < 0)
         ips_log_warn("%s", err.msg);
     refresh_add_open_runs_of_report(m, report);
 }
 
-static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
-                             void *arg)
+static void dispatch_slave_message(struct ips_peer *peer,
+                                   const Ips__Envelope *env, void *arg)
 {
     struct master *m = arg;
     struct slave *s = roster_find_by_peer(&m->roster, peer);
@@ -143,7 +144,8 @@ static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
     dismiss_peer(peer, "a slave only reports and answers");
 }
 
-static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
+static void mark_closed_slave_lost(struct ips_peer *peer, const char *why,
+                                   void *arg)
 {
     struct master *m = arg;
     struct slave *s = roster_find_by_peer(&m->roster, peer);
@@ -156,7 +158,8 @@ static void on_slave_drain(struct ips_peer *peer, void *arg)
     query_on_slave_drain(arg, peer);
 }
 
-static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
+static const struct ips_peer_ops slave_ops = {dispatch_slave_message,
+                                              mark_closed_slave_lost};
 
 /* A restarted slave may send Hello before the master has noticed that its old
  * connection ended. If the other side has closed the old connection, closes it
@@ -167,12 +170,12 @@ static void drop_stale_connection(struct master *m, const char *machine)
     struct ips_peer *old = s ? s->peer : NULL;
     if (!old || !ips_peer_other_side_closed(old))
         return;
-    ips_peer_free(old);
+    ips_peer_close_and_free_later(old);
     mark_slave_lost_and_notify_queries(m, s, "closed by the other side");
 }
 
-static void slave_admit(struct master *m, struct ips_peer *peer,
-                        const Ips__Hello *hello)
+static void slave_admit_or_refuse(struct master *m, struct ips_peer *peer,
+                                  const Ips__Hello *hello)
 {
     struct ips_peer *old;
     struct slave *s;
@@ -186,8 +189,9 @@ static void slave_admit(struct master *m, struct ips_peer *peer,
         return;
     }
     if (old) {
-        query_on_slave_gone(m, s, "replaced by a newer connection");
-        ips_peer_free(old);
+        query_fail_machines_of_lost_slave(m, s,
+                                          "replaced by a newer connection");
+        ips_peer_close_and_free_later(old);
     }
     snprintf(name, sizeof(name), "slave %s", s->machine);
     ips_peer_set_name(peer, name);
@@ -200,16 +204,16 @@ static void slave_admit(struct master *m, struct ips_peer *peer,
 
 /* ---- connections before their Hello ----------------------------------- */
 
-static void on_first_message(struct ips_peer *peer, const Ips__Envelope *env,
-                             void *arg)
+static void admit_peer_by_hello_role(struct ips_peer *peer,
+                                     const Ips__Envelope *env, void *arg)
 {
     struct master *m = arg;
     switch (env->hello->role) {
     case IPS__HELLO__ROLE__CLIENT:
-        client_admit(m, peer);
+        client_admit_or_refuse(m, peer);
         return;
     case IPS__HELLO__ROLE__SLAVE:
-        slave_admit(m, peer, env->hello);
+        slave_admit_or_refuse(m, peer, env->hello);
         return;
     case IPS__HELLO__ROLE__UNKNOWN:
     case IPS__HELLO__ROLE__MASTER:
@@ -220,17 +224,17 @@ static void on_first_message(struct ips_peer *peer, const Ips__Envelope *env,
                     "this is a master: it speaks with clients and slaves");
 }
 
-static void on_close_before_hello(struct ips_peer *peer, const char *why,
-                                  void *arg)
+static void log_close_before_hello(struct ips_peer *peer, const char *why,
+                                   void *arg)
 {
     (void)arg;
     ips_log_debug("%s: %s", ips_peer_name(peer), why);
 }
 
-static const struct ips_peer_ops first_ops = {on_first_message,
-                                              on_close_before_hello};
+static const struct ips_peer_ops first_ops = {admit_peer_by_hello_role,
+                                              log_close_before_hello};
 
-void session_on_accept(struct ips_peer *peer, void *arg)
+void session_await_hello_of_peer(struct ips_peer *peer, void *arg)
 {
     ips_peer_set_ops(peer, &first_ops, arg);
 }
@@ -240,13 +244,13 @@ void session_release(struct master *m)
     while (m->clients) {
         struct client *c = m->clients;
         m->clients = c->next;
-        ips_peer_free(c->peer);
+        ips_peer_close_and_free_later(c->peer);
         free(c);
     }
     m->client_count = 0;
     for (struct slave *s = m->roster.first; s; s = s->next) {
         if (s->peer)
-            ips_peer_free(s->peer);
+            ips_peer_close_and_free_later(s->peer);
         s->peer = NULL;
     }
 }

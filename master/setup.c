@@ -67,7 +67,7 @@ static int set_state_directory_and_address(struct master *m,
     if (rc == 0 && o->listen)
         snprintf(m->address, sizeof(m->address), "%s", o->listen);
     else if (rc == 0)
-        rc = ips_path_master_address(m->state, m->address, err);
+        rc = ips_path_default_master_address(m->state, m->address, err);
     return rc;
 }
 
@@ -77,12 +77,12 @@ static int lock_state_and_open_catalogue(struct master *m, struct ips_err *err)
     snprintf(dir, sizeof(dir), "%s/master", m->state);
     int rc = ips_path_make_state_directory(dir, err);
     if (rc == 0)
-        rc = ips_lock_directory(dir, "lock", "--state",
-                                m->private_mode ? 10000 : 3000, NULL,
-                                &m->state_lock, err);
+        rc = ips_lock_directory_and_store_pid(dir, "lock", "--state",
+                                              m->private_mode ? 10000 : 3000,
+                                              NULL, &m->state_lock, err);
     if (rc < 0)
         return rc;
-    mtimes_set_directory(&m->mtimes, dir);
+    mtimes_init_for_directory(&m->mtimes, dir);
     return catalogue_open(dir, &m->catalogue, err);
 }
 
@@ -92,7 +92,7 @@ static int start_master_listener(struct master *m, struct ips_err *err)
         ips_tls_check_own_role(m->address, IPS__HELLO__ROLE__MASTER, "", err);
     if (rc < 0)
         return ips_err_wrap(err, rc, "--listen %s", m->address);
-    rc = ips_listener_new(m->base, m->address, session_on_accept, m,
+    rc = ips_listener_new(m->base, m->address, session_await_hello_of_peer, m,
                           &m->listener, err);
     if (rc == 0)
         snprintf(m->address, sizeof(m->address), "%s",
@@ -140,7 +140,7 @@ void master_release(struct master *m)
 {
     m->stopping = true;
     ips_listener_free(m->listener);
-    query_cancel_all_jobs(m);
+    query_mark_all_unwanted(m);
     worker_free(m->worker);
     query_release_all(m);
     refresh_release(m);
@@ -153,6 +153,6 @@ void master_release(struct master *m)
     if (m->tick)
         event_free(m->tick);
     ips_lock_release(&m->state_lock);
-    ips_peer_reap();
+    ips_free_reaped_peers();
     memset(m, 0, sizeof(*m));
 }

@@ -164,8 +164,9 @@ static int tls_flush(struct ips_client *c, struct ips_err *err)
 /* Handles the failure `result` of a call on c->tls: sends what TLS wants to
  * send, and receives if it needs more bytes. Returns 0 if the call must be made
  * again. */
-static int tls_prepare_retry(struct ips_client *c, int result,
-                             uint64_t deadline, struct ips_err *err)
+static int send_or_receive_before_tls_retry(struct ips_client *c, int result,
+                                            uint64_t deadline,
+                                            struct ips_err *err)
 {
     char why[256];
     uint8_t data[READ_STEP_BYTES / 4];
@@ -187,8 +188,9 @@ static int tls_prepare_retry(struct ips_client *c, int result,
     return rc < 0 ? rc : ips_err_set(err, IPS_E_REFUSED, "%s", why);
 }
 
-static int tls_do_handshake(struct ips_client *c, const struct ips_address *to,
-                            uint64_t deadline, struct ips_err *err)
+static int create_tls_and_do_handshake(struct ips_client *c,
+                                       const struct ips_address *to,
+                                       uint64_t deadline, struct ips_err *err)
 {
     int rc = ips_tls_new(to, &c->tls, err);
     if (rc < 0)
@@ -203,7 +205,7 @@ static int tls_do_handshake(struct ips_client *c, const struct ips_address *to,
     c->came = came;
     c->go = go;
     for (int done; rc == 0 && (done = SSL_do_handshake(c->tls)) != 1;)
-        rc = tls_prepare_retry(c, done, deadline, err);
+        rc = send_or_receive_before_tls_retry(c, done, deadline, err);
     return rc < 0 ? rc : tls_flush(c, err);
 }
 
@@ -253,7 +255,7 @@ static int receive_more_bytes(struct ips_client *c, uint64_t deadline,
         if (got > 0)
             n = (size_t)got;
         else
-            rc = tls_prepare_retry(c, got, deadline, err);
+            rc = send_or_receive_before_tls_retry(c, got, deadline, err);
     }
     c->have += n;
     return rc;
@@ -266,7 +268,8 @@ static int receive_envelope(struct ips_client *c, uint64_t deadline,
     for (;;) {
         size_t have = c->have - c->at;
         int64_t whole =
-            have ? ips_frame_length(c->in + c->at, have, max, err) : 0;
+            have ? ips_frame_length_if_complete(c->in + c->at, have, max, err)
+                 : 0;
         if (whole < 0)
             return (int)whole;
         if (whole > 0) {
@@ -289,8 +292,9 @@ int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
 
 /* Returns 0 if the other side is a master by its Hello and its certificate,
  * else an error. */
-static int check_master(const struct ips_client *c, const Ips__Hello *hello,
-                        struct ips_err *err)
+static int check_hello_is_from_master(const struct ips_client *c,
+                                      const Ips__Hello *hello,
+                                      struct ips_err *err)
 {
     struct ips_tls_owner owner;
     if (hello->role != IPS__HELLO__ROLE__MASTER)
@@ -332,7 +336,7 @@ static int exchange_hellos(struct ips_client *c, uint64_t deadline,
             "install the same version of IPS",
             answer->hello->protocol, IPS_PROTOCOL);
     else
-        rc = check_master(c, answer->hello, err);
+        rc = check_hello_is_from_master(c, answer->hello, err);
     ips__envelope__free_unpacked(answer, NULL);
     c->greeted = rc == 0;
     return rc;
@@ -359,7 +363,7 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
     }
     c->fd = fd;
     if (to.tls)
-        rc = tls_do_handshake(c, &to, deadline, err);
+        rc = create_tls_and_do_handshake(c, &to, deadline, err);
     if (rc == 0)
         rc = exchange_hellos(c, deadline, err);
     if (rc == 0) {

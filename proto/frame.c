@@ -44,8 +44,8 @@ static void put_u32(uint8_t *p, uint32_t v)
         p[i] = (uint8_t)(v >> (8 * i));
 }
 
-int64_t ips_frame_length(const uint8_t *data, size_t len, size_t max,
-                         struct ips_err *err)
+int64_t ips_frame_length_if_complete(const uint8_t *data, size_t len,
+                                     size_t max, struct ips_err *err)
 {
     if (len < HEADER_BYTES)
         return 0;
@@ -60,7 +60,8 @@ int64_t ips_frame_length(const uint8_t *data, size_t len, size_t max,
 Ips__Envelope *ips_frame_decode(const uint8_t *data, size_t len,
                                 struct ips_err *err)
 {
-    int64_t whole = ips_frame_length(data, len, IPS_FRAME_MAX_BYTES, err);
+    int64_t whole =
+        ips_frame_length_if_complete(data, len, IPS_FRAME_MAX_BYTES, err);
     if (whole < 0)
         return NULL;
     if (whole == 0 || (uint64_t)whole != len) {

@@ -27,8 +27,9 @@
  * bytes if the whole frame is there. 0: more bytes are needed; < 0: the frame
  * is longer than `max` and refused. Needs only the header, so a length can be
  * checked before memory is allocated. */
-int64_t ips_frame_length(const uint8_t *data, size_t len, size_t max,
-                         struct ips_err *err) IPS_MUST_USE;
+int64_t ips_frame_length_if_complete(const uint8_t *data, size_t len,
+                                     size_t max,
+                                     struct ips_err *err) IPS_MUST_USE;
 
 /* Unpacks a whole frame. Returns NULL with err set if the frame is not an
  * Envelope with a body, or if memory is short. Free the result with

@@ -116,10 +116,10 @@ static void fill_piece_remote_ends(Ips__Subgraph *m,
     }
 }
 
-int ips_wire_next_piece(const struct ips_wire_graph *g,
-                        struct ips_wire_cursor *at,
-                        struct ips_wire_piece *piece, bool *last,
-                        struct ips_err *err)
+int ips_wire_fill_next_piece(const struct ips_wire_graph *g,
+                             struct ips_wire_cursor *at,
+                             struct ips_wire_piece *piece, bool *last,
+                             struct ips_err *err)
 {
     Ips__Subgraph *m = &piece->msg;
     ips__subgraph__init(m);
@@ -227,8 +227,8 @@ static void append_items(void *array, uint32_t at, const void *from, size_t n,
         memcpy((uint8_t *)array + (size_t)at * item, from, n * item);
 }
 
-static int append_chain_arrays(struct ips_wire_receiver *t,
-                               const Ips__Subgraph *m, struct ips_err *err)
+static int append_received_chains(struct ips_wire_receiver *t,
+                                  const Ips__Subgraph *m, struct ips_err *err)
 {
     struct ips_wire_graph *g = &t->g;
     size_t n = m->n_chain_count;
@@ -276,8 +276,8 @@ static bool reserve_nodes(struct ips_wire_receiver *t, uint32_t cap)
            (!t->sized || reserve_array(&g->bytes, cap, sizeof(uint64_t)));
 }
 
-static bool note_or_check_optional_arrays(struct ips_wire_receiver *t,
-                                          const Ips__Subgraph *m, size_t n)
+static bool decide_or_check_optional_arrays(struct ips_wire_receiver *t,
+                                            const Ips__Subgraph *m, size_t n)
 {
     if (t->g.node_count == 0 && n > 0) {
         t->times = m->n_at > 0;
@@ -300,7 +300,7 @@ static int append_node_arrays(struct ips_wire_receiver *t,
     size_t n = m->kind.len;
     if (m->xkind.len != n || m->n_w != n || m->n_xpred != n || m->n_xlen != n ||
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
-        !note_or_check_optional_arrays(t, m, n))
+        !decide_or_check_optional_arrays(t, m, n))
         return set_unequal_lengths_error("nodes", err);
     uint32_t cap =
         compute_array_capacity(g->node_count, n, t->node_cap, t->max_nodes);
@@ -345,8 +345,9 @@ static int append_node_arrays(struct ips_wire_receiver *t,
     return 0;
 }
 
-static int append_remote_receives(struct ips_wire_receiver *t,
-                                  const Ips__Subgraph *m, struct ips_err *err)
+static int append_remote_receives_of_piece(struct ips_wire_receiver *t,
+                                           const Ips__Subgraph *m,
+                                           struct ips_err *err)
 {
     struct ips_wire_graph *g = &t->g;
     size_t n = m->n_in_node;
@@ -370,8 +371,9 @@ static int append_remote_receives(struct ips_wire_receiver *t,
     return 0;
 }
 
-static int append_remote_sends(struct ips_wire_receiver *t,
-                               const Ips__Subgraph *m, struct ips_err *err)
+static int append_remote_sends_of_piece(struct ips_wire_receiver *t,
+                                        const Ips__Subgraph *m,
+                                        struct ips_err *err)
 {
     struct ips_wire_graph *g = &t->g;
     size_t n = m->n_out_node;
@@ -403,16 +405,16 @@ static int append_remote_sends(struct ips_wire_receiver *t,
     return 0;
 }
 
-int ips_wire_append_piece(struct ips_wire_receiver *t, const Ips__Subgraph *m,
-                          struct ips_err *err)
+int ips_wire_append_received_piece(struct ips_wire_receiver *t,
+                                   const Ips__Subgraph *m, struct ips_err *err)
 {
-    int rc = append_chain_arrays(t, m, err);
+    int rc = append_received_chains(t, m, err);
     if (rc == 0)
         rc = append_node_arrays(t, m, err);
     if (rc == 0)
-        rc = append_remote_receives(t, m, err);
+        rc = append_remote_receives_of_piece(t, m, err);
     if (rc == 0)
-        rc = append_remote_sends(t, m, err);
+        rc = append_remote_sends_of_piece(t, m, err);
     if (m->total_cpu_ns)
         t->g.total_cpu_ns = m->total_cpu_ns;
     if (m->end_count)

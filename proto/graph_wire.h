@@ -6,7 +6,7 @@
  *
  * Received pieces are untrusted: counts are limited before any array grows, and
  * parallel arrays must have equal lengths. Nothing else is checked here;
- * ips_graph_check does that.
+ * ips_graph_check_invariants does that.
  */
 #ifndef IPS_PROTO_GRAPH_WIRE_H
 #define IPS_PROTO_GRAPH_WIRE_H
@@ -52,7 +52,7 @@ struct ips_wire_cursor {
     uint32_t chain, node, in, out;
 };
 /* A piece of a graph, and storage that it points into; valid until the next
- * ips_wire_next_piece or the release. */
+ * ips_wire_fill_next_piece or the release. */
 struct ips_wire_piece {
     Ips__Subgraph msg;
     uint64_t *xpred;
@@ -61,10 +61,10 @@ struct ips_wire_piece {
 /* Makes the next piece; *last is set to whether it is the final one. A piece
  * fits a frame. An empty graph is sent as one empty piece, which is the
  * last. */
-int ips_wire_next_piece(const struct ips_wire_graph *g,
-                        struct ips_wire_cursor *at,
-                        struct ips_wire_piece *piece, bool *last,
-                        struct ips_err *err) IPS_MUST_USE;
+int ips_wire_fill_next_piece(const struct ips_wire_graph *g,
+                             struct ips_wire_cursor *at,
+                             struct ips_wire_piece *piece, bool *last,
+                             struct ips_err *err) IPS_MUST_USE;
 void ips_wire_piece_release(struct ips_wire_piece *piece);
 
 /* ---- joining received pieces ---------------------------------------- */
@@ -87,9 +87,9 @@ void ips_wire_receiver_init(struct ips_wire_receiver *t, uint32_t max_nodes,
                             bool detail);
 /* Appends a piece. IPS_E_PROTOCOL: arrays of unequal length; IPS_E_LIMIT: more
  * than max_nodes nodes, chains, remote receives or remote sends. */
-int ips_wire_append_piece(struct ips_wire_receiver *t,
-                          const Ips__Subgraph *piece,
-                          struct ips_err *err) IPS_MUST_USE;
+int ips_wire_append_received_piece(struct ips_wire_receiver *t,
+                                   const Ips__Subgraph *piece,
+                                   struct ips_err *err) IPS_MUST_USE;
 void ips_wire_receiver_release(struct ips_wire_receiver *t);
 
 #endif

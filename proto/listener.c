@@ -157,7 +157,7 @@ static void on_connection(struct evconnlistener *ev, evutil_socket_t fd,
 
 /* Usually the process has run out of descriptors: accept again after a second
  * instead of looping. */
-static void on_accept_error(struct evconnlistener *ev, void *arg)
+static void pause_accepting_after_error(struct evconnlistener *ev, void *arg)
 {
     struct ips_listener *l = arg;
     ips_log_warn("%s: accept: %s", l->address, strerror(errno));
@@ -166,7 +166,7 @@ static void on_accept_error(struct evconnlistener *ev, void *arg)
     event_add(l->retry, &wait);
 }
 
-static void on_accept_retry(evutil_socket_t fd, short what, void *arg)
+static void resume_accepting(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
@@ -208,8 +208,9 @@ static bool daemon_answers(const struct ips_address *to)
     return answers;
 }
 
-static int claim_socket_path(struct ips_listener *l,
-                             const struct ips_address *to, struct ips_err *err)
+static int lock_socket_path_and_remove_stale(struct ips_listener *l,
+                                             const struct ips_address *to,
+                                             struct ips_err *err)
 {
     char lock[sizeof(to->path) + 8];
     snprintf(lock, sizeof(lock), "%s.lock", to->path);
@@ -259,8 +260,8 @@ static int open_listening_socket(const struct ips_address *to, int *out,
     return 0;
 }
 
-static void set_listener_address(struct ips_listener *l, const char *asked,
-                                 int fd)
+static void store_bound_address(struct ips_listener *l, const char *asked,
+                                int fd)
 {
     struct sockaddr_storage ss = {0};
     socklen_t len = sizeof(ss);
@@ -280,7 +281,7 @@ static int listener_start(struct ips_listener *l, const char *address,
     if (rc == 0 && to.is_unix) {
         rc = check_socket_directory(to.path, err);
         if (rc == 0)
-            rc = claim_socket_path(l, &to, err);
+            rc = lock_socket_path_and_remove_stale(l, &to, err);
     }
     if (rc == 0 && to.tls)
         rc = ips_tls_ensure_keys(err);
@@ -291,12 +292,12 @@ static int listener_start(struct ips_listener *l, const char *address,
     if (to.is_unix)
         memcpy(l->path, to.path, sizeof(l->path));
     l->tls = to.tls;
-    set_listener_address(l, address, fd);
+    store_bound_address(l, address, fd);
     if (to.insecure)
         ips_log_warn("%s: no TLS (--insecure): whoever reaches it can read and "
                      "change everything, and pose as any machine or client",
                      l->address);
-    l->retry = event_new(l->base, -1, 0, on_accept_retry, l);
+    l->retry = event_new(l->base, -1, 0, resume_accepting, l);
     if (l->retry)
         l->ev = evconnlistener_new(
             l->base, on_connection, l,
@@ -305,7 +306,7 @@ static int listener_start(struct ips_listener *l, const char *address,
         close(fd);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     }
-    evconnlistener_set_error_cb(l->ev, on_accept_error);
+    evconnlistener_set_error_cb(l->ev, pause_accepting_after_error);
     return 0;
 }
 

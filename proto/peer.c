@@ -69,7 +69,7 @@ static void peer_destroy(struct ips_peer *p)
     free(p);
 }
 
-void ips_peer_reap(void)
+void ips_free_reaped_peers(void)
 {
     while (reap_list) {
         struct ips_peer *p = reap_list;
@@ -83,7 +83,7 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     (void)arg;
-    ips_peer_reap();
+    ips_free_reaped_peers();
 }
 
 static void disable_peer_io(struct ips_peer *p)
@@ -93,7 +93,7 @@ static void disable_peer_io(struct ips_peer *p)
     event_del(p->limit);
 }
 
-void ips_peer_free(struct ips_peer *p)
+void ips_peer_close_and_free_later(struct ips_peer *p)
 {
     if (!p || p->state == PEER_REAPED)
         return;
@@ -108,7 +108,7 @@ void ips_peer_free(struct ips_peer *p)
     event_base_once(p->base, -1, EV_TIMEOUT, on_reap, NULL, &now);
 }
 
-static void log_refusal(const struct ips_peer *p, const char *why)
+static void log_refusal_if_accepted(const struct ips_peer *p, const char *why)
 {
     if (p->accepted)
         ips_refusal_log(p->base, p, bufferevent_openssl_get_ssl(p->bev), why);
@@ -120,7 +120,7 @@ static void peer_fail(struct ips_peer *p, const char *why)
     if (p->state == PEER_FAILED || p->state == PEER_REAPED)
         return;
     if (p->state == PEER_OPENING && !p->left)
-        log_refusal(p, why);
+        log_refusal_if_accepted(p, why);
     disable_peer_io(p);
     if (p->state != PEER_FINISHING)
         snprintf(p->why, sizeof(p->why), "%s", why);
@@ -150,7 +150,7 @@ void ips_peer_refuse(struct ips_peer *p, const char *why)
     answer.error = ips_unconst_text(why);
     if (p->accepted)
         ips_send_hello(p, &answer);
-    log_refusal(p, why);
+    log_refusal_if_accepted(p, why);
     ips_peer_close_after_send(p, why);
 }
 
@@ -203,7 +203,8 @@ static bool check_hello(struct ips_peer *p, const Ips__Envelope *env)
     return true;
 }
 
-static void dispatch_envelope(struct ips_peer *p, const Ips__Envelope *env)
+static void check_hello_and_pass_message(struct ips_peer *p,
+                                         const Ips__Envelope *env)
 {
     if (p->state == PEER_OPENING) {
         if (!check_hello(p, env))
@@ -218,7 +219,7 @@ static void dispatch_envelope(struct ips_peer *p, const Ips__Envelope *env)
 
 /* Handles one received frame. Returns false if no whole frame is there, or the
  * peer is closed. */
-static bool handle_next_frame(struct ips_peer *p)
+static bool decode_and_dispatch_next_frame(struct ips_peer *p)
 {
     struct evbuffer *in = bufferevent_get_input(p->bev);
     size_t have = evbuffer_get_length(in);
@@ -230,7 +231,7 @@ static bool handle_next_frame(struct ips_peer *p)
         return false;
     /* The length is checked first, so that no bytes are collected for a refused
      * frame. */
-    if (ips_frame_length(head, sizeof(head), max, &err) < 0) {
+    if (ips_frame_length_if_complete(head, sizeof(head), max, &err) < 0) {
         peer_fail(p, err.msg);
         return false;
     }
@@ -252,17 +253,17 @@ static bool handle_next_frame(struct ips_peer *p)
     p->traffic.frames++;
     p->traffic.bytes += whole;
     p->current = env;
-    dispatch_envelope(p, env);
+    check_hello_and_pass_message(p, env);
     if (p->current)
         ips__envelope__free_unpacked(p->current, NULL);
     p->current = NULL;
     return p->state == PEER_OPENING || p->state == PEER_TALKING;
 }
 
-static void handle_buffered_frames(struct ips_peer *p)
+static void dispatch_buffered_frames(struct ips_peer *p)
 {
     for (int i = 0; i < TURN_FRAMES; i++) {
-        if (!handle_next_frame(p))
+        if (!decode_and_dispatch_next_frame(p))
             return;
     }
     /* More frames are buffered than one turn handles: other peers come
@@ -270,12 +271,12 @@ static void handle_buffered_frames(struct ips_peer *p)
     event_active(p->later, EV_READ, 0);
 }
 
-static void on_read(struct bufferevent *bev, void *arg)
+static void dispatch_frames_on_read(struct bufferevent *bev, void *arg)
 {
     (void)bev;
     struct ips_peer *p = arg;
     if (p->state == PEER_OPENING || p->state == PEER_TALKING)
-        handle_buffered_frames(p);
+        dispatch_buffered_frames(p);
 }
 
 /* ---- other events of a connection ----------------------------------- */
@@ -290,7 +291,8 @@ static void on_written(struct bufferevent *bev, void *arg)
         p->on_drain(p, p->arg);
 }
 
-static void on_connection_event(struct bufferevent *bev, short what, void *arg)
+static void read_rest_and_fail_on_disconnect(struct bufferevent *bev,
+                                             short what, void *arg)
 {
     struct ips_peer *p = arg;
     char why[256];
@@ -301,7 +303,7 @@ static void on_connection_event(struct bufferevent *bev, short what, void *arg)
      * example a refusal. */
     if ((p->state == PEER_OPENING || p->state == PEER_TALKING) &&
         evbuffer_get_length(bufferevent_get_input(bev)) > 0)
-        while (handle_next_frame(p))
+        while (decode_and_dispatch_next_frame(p))
             ;
     struct ssl_st *tls = bufferevent_openssl_get_ssl(bev);
     unsigned long tls_error = tls ? bufferevent_get_openssl_error(bev) : 0;
@@ -317,7 +319,8 @@ static void on_connection_event(struct bufferevent *bev, short what, void *arg)
     peer_fail(p, why);
 }
 
-static void on_deferred_work(evutil_socket_t fd, short what, void *arg)
+static void report_close_or_dispatch_frames(evutil_socket_t fd, short what,
+                                            void *arg)
 {
     (void)fd;
     (void)what;
@@ -328,13 +331,13 @@ static void on_deferred_work(evutil_socket_t fd, short what, void *arg)
         p->ops = NULL;
         if (ops)
             ops->on_close(p, p->why, ops_arg);
-        ips_peer_free(p);
+        ips_peer_close_and_free_later(p);
     } else if (p->state == PEER_OPENING || p->state == PEER_TALKING) {
-        handle_buffered_frames(p);
+        dispatch_buffered_frames(p);
     }
 }
 
-static void on_time_limit(evutil_socket_t fd, short what, void *arg)
+static void fail_peer_on_time_limit(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
@@ -378,8 +381,8 @@ int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
     p->base = base;
     p->accepted = fd >= 0;
     snprintf(p->name, sizeof(p->name), "peer %u", ++counter);
-    p->later = event_new(base, -1, 0, on_deferred_work, p);
-    p->limit = event_new(base, -1, 0, on_time_limit, p);
+    p->later = event_new(base, -1, 0, report_close_or_dispatch_frames, p);
+    p->limit = event_new(base, -1, 0, fail_peer_on_time_limit, p);
     if (p->later && p->limit)
         p->bev = open_bufferevent(base, fd, tls);
     else
@@ -388,7 +391,8 @@ int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
         peer_destroy(p);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a connection");
     }
-    bufferevent_setcb(p->bev, on_read, on_written, on_connection_event, p);
+    bufferevent_setcb(p->bev, dispatch_frames_on_read, on_written,
+                      read_rest_and_fail_on_disconnect, p);
     bufferevent_set_max_single_read(p->bev, TURN_BYTES);
     bufferevent_setwatermark(p->bev, EV_READ, 0,
                              IPS_FRAME_MAX_BYTES + TURN_BYTES);
@@ -430,9 +434,9 @@ void ips_peer_set_ops(struct ips_peer *p, const struct ips_peer_ops *ops,
 /* Handles a message that cannot be packed. A reply that is too long for a
  * frame exceeds our own limit, so the requester gets an error reply instead;
  * with any other message the peer is closed. */
-static void handle_unpackable_message(struct ips_peer *p,
-                                      const Ips__Envelope *env,
-                                      const struct ips_err *why)
+static void send_error_or_fail_peer(struct ips_peer *p,
+                                    const Ips__Envelope *env,
+                                    const struct ips_err *why)
 {
     if (env->body_case == IPS__ENVELOPE__BODY_REPLY && !env->reply->error)
         ips_send_error(p, env->reply->id, why);
@@ -449,7 +453,7 @@ void ips_peer_send(struct ips_peer *p, const Ips__Envelope *env)
     size_t len;
     struct ips_err err = {0};
     if (ips_frame_encode(env, &data, &len, &err) < 0) {
-        handle_unpackable_message(p, env, &err);
+        send_error_or_fail_peer(p, env, &err);
         return;
     }
     if (evbuffer_get_length(queue) + len > IPS_OUT_BUFFER_BYTES)

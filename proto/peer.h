@@ -92,10 +92,10 @@ void ips_peer_close_after_send(struct ips_peer *peer, const char *why);
  * first, nothing is sent or logged. */
 void ips_peer_refuse(struct ips_peer *peer, const char *why);
 /* Frees the peer after the current turn of the loop. on_close is not called. */
-void ips_peer_free(struct ips_peer *peer);
+void ips_peer_close_and_free_later(struct ips_peer *peer);
 /* Frees at once the peers that wait for the end of the turn; for use after the
  * loop has ended. */
-void ips_peer_reap(void);
+void ips_free_reaped_peers(void);
 
 /* A blocking connection of a client to a master. ips_client_connect also
  * exchanges Hellos; connecting, the TLS handshake and the wait for the Hello

@@ -119,12 +119,14 @@ static void on_drain_timer(evutil_socket_t fd, short what, void *arg)
     (void)event_add(events.turn, &tv);
 }
 
-static void on_pool_readable(evutil_socket_t fd, short what, void *arg)
+static void run_drain_turn_on_pool_event(evutil_socket_t fd, short what,
+                                         void *arg)
 {
     on_drain_timer(fd, what, arg);
 }
 
-static void on_worker_step_finished(evutil_socket_t fd, short what, void *arg)
+static void read_wakeup_and_handle_finished_steps(evutil_socket_t fd,
+                                                  short what, void *arg)
 {
     struct slave *s = arg;
     uint64_t count;
@@ -181,9 +183,9 @@ static int set_up_state_and_drain(struct slave *s, struct ips_err *err)
     slave_graphs_init(&s->graphs, db, "/proc/self/exe");
     int rc = ips_path_make_state_directory(state, err);
     if (rc == 0)
-        rc = ips_lock_directory(state, "lock", "--state",
-                                s->opt.is_private ? 10000 : 3000, &s->pool_lock,
-                                &s->state_lock, err);
+        rc = ips_lock_directory_and_store_pid(
+            state, "lock", "--state", s->opt.is_private ? 10000 : 3000,
+            &s->pool_lock, &s->state_lock, err);
     if (rc == 0)
         rc = slave_drain_open(&s->drain, &opt, err);
     if (rc == 0 && s->opt.memory_bytes)
@@ -203,9 +205,9 @@ static int set_up_events_and_worker(struct slave *s, struct ips_err *err)
         return ips_err_errno(err, "event loop");
     events.turn = event_new(s->base, -1, 0, on_drain_timer, s);
     events.pool = event_new(s->base, s->drain.epoll_fd, EV_READ | EV_PERSIST,
-                            on_pool_readable, s);
+                            run_drain_turn_on_pool_event, s);
     events.worked = event_new(s->base, s->wake_fd, EV_READ | EV_PERSIST,
-                              on_worker_step_finished, s);
+                              read_wakeup_and_handle_finished_steps, s);
     if (!events.turn || !events.pool || !events.worked ||
         event_add(events.pool, NULL) < 0 || event_add(events.worked, NULL) < 0)
         return ips_err_set(err, IPS_E_NO_MEMORY, "event loop");
@@ -221,7 +223,7 @@ static void release_slave(struct slave *s)
 {
     /* Close the connections first, so that no more requests come; then stop the
      * worker, which owns the graphs; release the pool's lock last. */
-    slave_serve_close(s);
+    slave_serve_disconnect_and_free(s);
     slave_work_stop(s->work);
     slave_graphs_release(&s->graphs);
     slave_drain_close(&s->drain);
@@ -262,7 +264,7 @@ int main(int argc, char **argv)
     char who[80];
     if (argc == 2 && strcmp(argv[1], "--symbolise") == 0)
         /* this process is a helper of another slave process */
-        return slave_symbols_main(stdin, stdout);
+        return slave_symbols_run_helper(stdin, stdout);
     if (argc == 2 && strcmp(argv[1], "--sql") == 0)
         return slave_sql_main(stdin, stdout);
     enum slave_options_result parsed = slave_options_parse(argc, argv, &s.opt);
@@ -283,7 +285,7 @@ int main(int argc, char **argv)
     if (rc == 0)
         rc = set_up_events_and_worker(&s, &err);
     if (rc == 0)
-        rc = slave_serve_open(&s, &err);
+        rc = slave_serve_init_and_start_timer(&s, &err);
     if (rc == 0) {
         ips_log_info("draining %s into %s", s.drain.pool, s.drain.state);
         run_loop(&s);

@@ -282,13 +282,13 @@ static int fill_defaults_and_validate(struct slave_options *opt)
     struct ips_err err = {0};
     int rc = 0;
     if (!opt->pool[0])
-        rc = ips_path_pool_root(opt->pool, &err);
+        rc = ips_path_default_pool_root(opt->pool, &err);
     if (rc == 0 && !opt->state[0])
-        rc = ips_path_state_directory(opt->state, &err);
+        rc = ips_path_default_state_directory(opt->state, &err);
     if (make_absolute(opt->pool) < 0 || make_absolute(opt->state) < 0)
         return -1;
     if (rc == 0 && !opt->master[0])
-        rc = ips_path_master_address(opt->state, opt->master, &err);
+        rc = ips_path_default_master_address(opt->state, opt->master, &err);
     if (!opt->machine[0])
         ips_default_machine_name(opt->machine, sizeof(opt->machine));
     if (rc < 0)

@@ -36,6 +36,6 @@ struct ips_api {
 /* This library's own table (api/task.c). */
 extern const struct ips_api ips_api_own __attribute__((visibility("hidden")));
 /* Records a mark (api/mark.c). The preload library's table has it as `mark`. */
-void ips_mark_record(const char *text) __attribute__((visibility("hidden")));
+void ips_record_mark(const char *text) __attribute__((visibility("hidden")));
 
 #endif

@@ -41,7 +41,7 @@ int ips_active(void)
 void ips_mark(const char *text)
 {
 #ifdef IPS_PRELOAD
-    ips_mark_record(text);
+    ips_record_mark(text);
 #else
     find_api()->mark(text);
 #endif

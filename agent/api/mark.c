@@ -60,7 +60,8 @@ static inline bool is_slot_current_for_text(const struct ips_thread *me,
 
 static __attribute__((noinline)) void record_full_mark(const char *text)
 {
-    if (!ips_core_attach() || ips_me.in_vfork || !ips_core.main_stream)
+    if (!ips_core_attach_to_run_once() || ips_me.in_vfork ||
+        !ips_core.main_stream)
         return;
     /* Map the extra state before the record begins, so that the record is not
      * left unpublished during the system call. */
@@ -95,7 +96,7 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
     ips_set_short_record_baseline(&extra->mark_baseline, &now, era);
 }
 
-/* Records a mark that ips_mark_record() could not write quickly. The record is
+/* Records a mark that ips_record_mark() could not write quickly. The record is
  * short if the text is in its second slot, or in the first one but at the end
  * of a page; otherwise the record contains the text. */
 static __attribute__((noinline)) void record_mark_slow(const char *text)
@@ -110,8 +111,8 @@ static __attribute__((noinline)) void record_mark_slow(const char *text)
         if (!is_slot_current_for_text(me, p, text, era) ||
             strcmp(text, (const char *)p->copy) != 0)
             continue;
-        left = ips_write_short_event(me, &x->mark_baseline, era,
-                                     IPS_REC_MARK_SHORT, 0, (n ^ i) + 1);
+        left = ips_try_write_short_event(me, &x->mark_baseline, era,
+                                         IPS_REC_MARK_SHORT, 0, (n ^ i) + 1);
         if (!left)
             return;
         ips_short_record_give_back(left, sizeof(struct ips_rec_head));
@@ -129,7 +130,7 @@ undo_short_mark_and_record_full(const char *text, uint64_t left)
     record_full_mark(text);
 }
 
-void ips_mark_record(const char *text)
+void ips_record_mark(const char *text)
 {
     struct ips_thread *me = ips_this_thread();
     struct ips_extra *x = me->extra;
@@ -146,8 +147,8 @@ void ips_mark_record(const char *text)
         record_mark_slow(text);
         return;
     }
-    uint64_t left = ips_write_short_event(me, &x->mark_baseline, era,
-                                          IPS_REC_MARK_SHORT, 0, n + 1);
+    uint64_t left = ips_try_write_short_event(me, &x->mark_baseline, era,
+                                              IPS_REC_MARK_SHORT, 0, n + 1);
     if (unlikely(left))
         undo_short_mark_and_record_full(text, left);
 }

@@ -52,8 +52,9 @@ struct moment {
     uint32_t flags;
 };
 
-static struct moment task_moment_from_stamp(const struct ips_task *task,
-                                            const struct ips_stamp *at)
+static struct moment
+task_moment_from_stamp_or_clocks(const struct ips_task *task,
+                                 const struct ips_stamp *at)
 {
     if (at)
         return (struct moment){at->t_ns, at->cpu_ns, IPS_REC_F_NS};
@@ -71,9 +72,10 @@ static void take_call_and_return_moments(const struct ips_task *task,
                                          struct moment *m_call,
                                          struct moment *m_ret)
 {
-    *m_call = task_moment_from_stamp(task, call ? call : ret);
-    *m_ret =
-        call || ret ? task_moment_from_stamp(task, ret ? ret : call) : *m_call;
+    *m_call = task_moment_from_stamp_or_clocks(task, call ? call : ret);
+    *m_ret = call || ret
+                 ? task_moment_from_stamp_or_clocks(task, ret ? ret : call)
+                 : *m_call;
 }
 
 static uint64_t map_pages(uint64_t bytes)
@@ -85,7 +87,7 @@ static uint64_t map_pages(uint64_t bytes)
 
 /* May records be written for `task`? Not after its end, in a fork child or in a
  * vfork child. */
-static bool may_record(const struct ips_task *task)
+static bool may_write_task_records(const struct ips_task *task)
 {
     return task && !task->ended && !ips_me.in_vfork &&
            task->stream.generation == ips_core.generation;
@@ -102,8 +104,9 @@ static void *begin_task_record(struct ips_task *task, enum ips_rec_type type,
 
 /* --- channels ------------------------------------------------------ */
 
-static struct channel *find_channel_slot(struct channel *table, uint32_t room,
-                                         uint64_t hash, uint32_t side)
+static struct channel *find_channel_or_free_slot(struct channel *table,
+                                                 uint32_t room, uint64_t hash,
+                                                 uint32_t side)
 {
     uint32_t i = (uint32_t)(hash ^ hash >> 32) + side;
     for (;; i++) {
@@ -123,7 +126,7 @@ static bool grow_channel_table(struct ips_task *task)
     for (uint32_t i = 0; i < task->channel_capacity; i++) {
         const struct channel *c = &task->channels[i];
         if (c->id)
-            *find_channel_slot(table, room, c->name_hash, c->side) = *c;
+            *find_channel_or_free_slot(table, room, c->name_hash, c->side) = *c;
     }
     if (task->channels)
         ips_sys_munmap((uint64_t)task->channels,
@@ -141,11 +144,11 @@ static uint32_t find_or_record_channel(struct ips_task *task, const char *name,
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, name, strlen(name));
     if (task->channel_count * 2 >= task->channel_capacity &&
         !grow_channel_table(task)) {
-        ips_stream_count_lost(&task->stream, IPS_LOST_NO_CHANNEL, 1);
+        ips_stream_count_and_write_lost(&task->stream, IPS_LOST_NO_CHANNEL, 1);
         return 0;
     }
-    struct channel *c =
-        find_channel_slot(task->channels, task->channel_capacity, hash, side);
+    struct channel *c = find_channel_or_free_slot(
+        task->channels, task->channel_capacity, hash, side);
     if (c->id)
         return c->id;
     struct ips_rec_chan *rec =
@@ -188,7 +191,7 @@ static void record_transfer(struct ips_task *task, enum ips_rec_type type,
 
 static int attach_once_and_check_recording(void)
 {
-    return ips_core_attach() && !ips_me.in_vfork;
+    return ips_core_attach_to_run_once() && !ips_me.in_vfork;
 }
 
 #ifndef IPS_PRELOAD
@@ -227,7 +230,7 @@ create_task_and_record_fork(struct ips_task *parent,
     if (!task)
         return NULL;
     task->start_thread_cpu_ns = ips_core_thread_cpu_ns();
-    struct moment m = task_moment_from_stamp(task, at);
+    struct moment m = task_moment_from_stamp_or_clocks(task, at);
     struct ips_stream *s = &task->stream;
     s->generation = ips_core.generation;
     s->tid = 1 + atomic_fetch_add(&task_number, 1);
@@ -239,8 +242,8 @@ create_task_and_record_fork(struct ips_task *parent,
     s->start_flags = (uint8_t)m.flags;
     s->ppid = ips_core.pid;
     s->parent_image = ips_core.image_stamp;
-    if (may_record(parent)) {
-        struct moment pm = task_moment_from_stamp(parent, parent_at);
+    if (may_write_task_records(parent)) {
+        struct moment pm = task_moment_from_stamp_or_clocks(parent, parent_at);
         task->fork_seq = s->fork_seq =
             1 + atomic_fetch_add_explicit(&ips_core.fork_seq, 1,
                                           memory_order_relaxed);
@@ -260,9 +263,9 @@ create_task_and_record_fork(struct ips_task *parent,
 static void record_task_send(struct ips_task *task, const char *channel,
                              uint64_t bytes, const struct ips_stamp *at)
 {
-    if (!channel || !may_record(task))
+    if (!channel || !may_write_task_records(task))
         return;
-    struct moment m = task_moment_from_stamp(task, at);
+    struct moment m = task_moment_from_stamp_or_clocks(task, at);
     record_transfer(task, IPS_REC_SEND, channel, bytes, &m, &m);
 }
 
@@ -270,7 +273,7 @@ static void record_task_recv(struct ips_task *task, const char *channel,
                              uint64_t bytes, const struct ips_stamp *call,
                              const struct ips_stamp *ret)
 {
-    if (!channel || !may_record(task))
+    if (!channel || !may_write_task_records(task))
         return;
     struct moment m_call, m_ret;
     take_call_and_return_moments(task, call, ret, &m_call, &m_ret);
@@ -281,7 +284,7 @@ static void record_task_join(struct ips_task *task, struct ips_task *child,
                              const struct ips_stamp *call,
                              const struct ips_stamp *ret)
 {
-    if (!child || !may_record(task))
+    if (!child || !may_write_task_records(task))
         return;
     struct moment m_call, m_ret;
     take_call_and_return_moments(task, call, ret, &m_call, &m_ret);
@@ -299,11 +302,12 @@ static void record_task_join(struct ips_task *task, struct ips_task *child,
     ips_rec_publish(rec);
 }
 
-static void record_task_end(struct ips_task *task, const struct ips_stamp *at)
+static void record_task_end_and_end_stream(struct ips_task *task,
+                                           const struct ips_stamp *at)
 {
-    if (!may_record(task))
+    if (!may_write_task_records(task))
         return;
-    struct moment m = task_moment_from_stamp(task, at);
+    struct moment m = task_moment_from_stamp_or_clocks(task, at);
     struct ips_rec_end *rec =
         begin_task_record(task, IPS_REC_END, sizeof(*rec), &m);
     if (rec) {
@@ -331,7 +335,7 @@ const struct ips_api ips_api_own = {
     .version = IPS_API_VERSION,
     .active = attach_once_and_check_recording,
 #ifdef IPS_PRELOAD
-    .mark = ips_mark_record,
+    .mark = ips_record_mark,
 #else
     .mark = ignore_mark,
 #endif
@@ -339,6 +343,6 @@ const struct ips_api ips_api_own = {
     .task_send = record_task_send,
     .task_recv = record_task_recv,
     .task_join = record_task_join,
-    .task_end = record_task_end,
+    .task_end = record_task_end_and_end_stream,
     .task_free = free_task,
 };

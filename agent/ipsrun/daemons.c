@@ -67,7 +67,7 @@ static void start_private_daemon(const struct ipsrun_options *o,
             name, err.msg);
 }
 
-void ipsrun_start_daemons(const struct ipsrun_options *o)
+void ipsrun_start_missing_daemons(const struct ipsrun_options *o)
 {
     if (must_start_master(o->master)) {
         const char *const args[] = {"--private", "--state", o->state,

@@ -164,14 +164,14 @@ static int make_run_and_start_daemons(const struct ipsrun_options *o,
     int lock = -1,
         rc = o->join ? 0 : check_run_name_not_archived(o, name, &err);
     if (rc == 0 && !is_run_of_other_user(o)) {
-        rc = ips_pool_make_root(o->pool, &err);
+        rc = ips_pool_make_or_check_root(o->pool, &err);
         if (rc == 0 && (lock = lock_pool_for_new_run(o->pool, &err)) < 0)
             rc = lock;
     }
     if (rc == 0)
-        rc = ips_pool_make_run(&run, dir, sizeof(dir), &err);
+        rc = ips_pool_make_or_join_run(&run, dir, sizeof(dir), &err);
     if (rc == 0 && lock >= 0 && !o->no_daemons)
-        ipsrun_start_daemons(o);
+        ipsrun_start_missing_daemons(o);
     if (lock >= 0)
         close(lock);
     if (rc == IPS_E_USAGE) {
@@ -255,7 +255,7 @@ static int report_exec_failure(const char *command, int error)
     return error == ENOENT ? 127 : 126;
 }
 
-static void print_why_unrecorded(const struct ips_target *t)
+static void warn_if_command_is_unrecorded(const struct ips_target *t)
 {
     static const char *const why[] = {
         [IPS_TARGET_STATIC] = "it is linked statically",
@@ -281,7 +281,7 @@ static int record_start_and_exec(char **command, const char *command_line,
     struct ips_target target;
     drop_preload_if_unloadable(command, &target);
     if (!quiet)
-        print_why_unrecorded(&target);
+        warn_if_command_is_unrecorded(&target);
     if (ips_core_init(IPS_START_ROOT)) {
         write_text_record(IPS_REC_NAME, command_line, 512);
         if (target.kind != IPS_TARGET_TRACED) {

@@ -82,7 +82,7 @@ int ipsrun_make_library_loadable(char library[IPS_PATH_BYTES],
  * detached: they have none of our descriptors, and their output goes to
  * STATE/slave.log and STATE/master.log. The caller holds pool.lock. A failure
  * is not fatal; it is printed on standard error (not with --quiet). */
-void ipsrun_start_daemons(const struct ipsrun_options *o);
+void ipsrun_start_missing_daemons(const struct ipsrun_options *o);
 
 /* Tests whether marks (agent/record/cpu.h) show every thread switch, and
  * measures the probe costs (ipsrun/probe.c, then ipsrun/probe_costs.c). Takes
@@ -94,12 +94,12 @@ bool ipsrun_measure_probes(const struct ips_clock *clock,
  * the costs in `m`, which cover the recording core alone
  * (ipsrun/probe_costs.c). A cost that cannot be measured again keeps its value.
  */
-void ipsrun_measure_interposer(const struct ips_clock *clock,
-                               struct ips_probe_measurements *m);
+void ipsrun_measure_interposer_probe_costs(const struct ips_clock *clock,
+                                           struct ips_probe_measurements *m);
 
 /* Call this first in main(), with argv[0] as `called`. If
- * ipsrun_measure_interposer started this process as its subject, makes the
- * measurement and returns the exit status; else returns -1. */
+ * ipsrun_measure_interposer_probe_costs started this process as its subject,
+ * makes the measurement and returns the exit status; else returns -1. */
 int ipsrun_run_if_subject(const char *called);
 
 #endif

@@ -30,7 +30,7 @@ struct master_query {
 };
 
 /* Is the run in this machine's pool or, already drained, in its archive? */
-static bool is_run_here(const struct ipsrun_options *o)
+static bool is_run_on_this_machine(const struct ipsrun_options *o)
 {
     char path[2 * IPS_PATH_BYTES + 160];
     snprintf(path, sizeof(path), "%s/%.63s/control", o->pool, o->join);
@@ -41,12 +41,13 @@ static bool is_run_here(const struct ipsrun_options *o)
     return access(path, F_OK) == 0;
 }
 
-static bool wait_for_run_here(const struct ipsrun_options *o)
+static bool wait_for_run_on_this_machine(const struct ipsrun_options *o)
 {
     const struct timespec pause = {0, LOOK_EVERY_MS * 1000000};
-    for (int i = 0; i < HERE_MS / LOOK_EVERY_MS && !is_run_here(o); i++)
+    for (int i = 0; i < HERE_MS / LOOK_EVERY_MS && !is_run_on_this_machine(o);
+         i++)
         nanosleep(&pause, NULL);
-    return is_run_here(o);
+    return is_run_on_this_machine(o);
 }
 
 /* Searches `list`, the output of `ipsq runs --format tsv`, for `run`. Offers
@@ -66,7 +67,7 @@ static enum answer find_run_in_list(FILE *list, const char *run,
         else if (strcmp(line, run) == 0)
             answer = RUN_KNOWN;
         else
-            ips_nearest_offer(near, line);
+            ips_nearest_consider_candidate(near, line);
     }
     free(line);
     return answer;
@@ -107,7 +108,7 @@ static enum answer ask_master(struct master_query *a)
     struct ips_err err = {0};
     enum answer answer = NO_ANSWER;
     c.stderr_file = create_memory_file();
-    ips_nearest_begin(&a->near, a->o->join);
+    ips_nearest_start_search(&a->near, a->o->join);
     snprintf(a->why, sizeof(a->why), "ipsq cannot be run");
     if (ips_path_find_program("ipsq", c.program, &err) < 0) {
         snprintf(a->why, sizeof(a->why), "%.250s", err.msg);
@@ -140,7 +141,7 @@ static enum answer poll_master_for_run(struct master_query *a)
     for (int i = 0; answer == RUN_UNKNOWN && i < WAIT_S * 1000 / ASK_EVERY_MS;
          i++) {
         nanosleep(&pause, NULL);
-        answer = is_run_here(a->o) ? RUN_KNOWN : ask_master(a);
+        answer = is_run_on_this_machine(a->o) ? RUN_KNOWN : ask_master(a);
     }
     return answer;
 }
@@ -148,9 +149,9 @@ static enum answer poll_master_for_run(struct master_query *a)
 int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o)
 {
     struct master_query a = {.o = o};
-    if (!ips_is_valid_run_name(o->join) || is_run_here(o))
-        return -1; /* ips_pool_make_run() will report an invalid name */
-    if (!o->master_set && wait_for_run_here(o))
+    if (!ips_is_valid_run_name(o->join) || is_run_on_this_machine(o))
+        return -1; /* ips_pool_make_or_join_run() will report an invalid name */
+    if (!o->master_set && wait_for_run_on_this_machine(o))
         return -1;
     enum answer answer =
         o->master_set ? poll_master_for_run(&a) : ask_master(&a);
@@ -170,6 +171,6 @@ int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o)
         "--join %s: there is no such run in %s or at the "
         "master at %s%s\n`ipsq --master %s runs` lists the "
         "runs, `ipsrun --name %s` begins one",
-        o->join, o->pool, o->master, ips_nearest_suggestion(&a.near), o->master,
-        o->join);
+        o->join, o->pool, o->master, ips_nearest_format_suggestion(&a.near),
+        o->master, o->join);
 }

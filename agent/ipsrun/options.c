@@ -140,7 +140,7 @@ static int print_usage_failure(const char *fmt, ...)
     return IPSRUN_USAGE;
 }
 
-static int parse_tag(struct ipsrun_options *o, const char *tag)
+static int append_tag_option(struct ipsrun_options *o, const char *tag)
 {
     const char *equal = strchr(tag, '=');
     if (!equal || equal == tag)
@@ -261,7 +261,7 @@ static int apply_ipsrun_option(struct ipsrun_options *o, int option,
         o->join = value;
         return -1;
     case OPT_TAG:
-        return parse_tag(o, value);
+        return append_tag_option(o, value);
     case OPT_POOL:
         return store_absolute_path(o->pool, "--pool", value);
     case OPT_STATE:
@@ -343,13 +343,13 @@ static int print_option_error(int option, const char *word)
     if (option == ':')
         return print_usage_failure("option %s needs a value", word);
     snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(word, "="), word);
-    ips_nearest_begin(&near, typed);
+    ips_nearest_start_search(&near, typed);
     for (const struct option *o = longs; strlen(typed) > 2 && o->name; o++) {
         snprintf(name, sizeof(name), "--%s", o->name);
-        ips_nearest_offer(&near, name);
+        ips_nearest_consider_candidate(&near, name);
     }
     return print_usage_failure("no such option: %s%s", word,
-                               ips_nearest_suggestion(&near));
+                               ips_nearest_format_suggestion(&near));
 }
 
 static int fill_missing_options(struct ipsrun_options *o)
@@ -357,19 +357,19 @@ static int fill_missing_options(struct ipsrun_options *o)
     struct ips_err err = {0};
     char path[IPS_PATH_BYTES];
     int rc = 0;
-    if (!*o->pool && (rc = ips_path_pool_root(path, &err)) == 0 &&
+    if (!*o->pool && (rc = ips_path_default_pool_root(path, &err)) == 0 &&
         store_absolute_path(o->pool, "IPS_POOL_ROOT", path) >= 0)
         return IPSRUN_USAGE;
     o->state_given = *o->state != '\0';
     if (rc == 0 && !*o->state &&
-        (rc = ips_path_state_directory(path, &err)) == 0 &&
+        (rc = ips_path_default_state_directory(path, &err)) == 0 &&
         store_absolute_path(o->state, "IPS_STATE", path) >= 0)
         return IPSRUN_USAGE;
     o->master_set = *o->master != '\0';
     if (*o->master && ips_address_check(o->master, &err) < 0)
         return print_usage_failure("--master: %s", err.msg);
     if (rc == 0 && !*o->master)
-        rc = ips_path_master_address(o->state, o->master, &err);
+        rc = ips_path_default_master_address(o->state, o->master, &err);
     if (!*o->machine)
         ips_default_machine_name(o->machine, sizeof(o->machine));
     return rc < 0 ? print_usage_failure("%s", err.msg) : -1;

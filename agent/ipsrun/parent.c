@@ -52,7 +52,8 @@ static void release_descriptors_and_directory(void)
 
 /* Stops ipsrun as the command stopped: by the same signal, so that the shell
  * reports the same. */
-static void stop_like_child(pid_t child, int sig, const sigset_t *all)
+static void stop_like_child_until_continued(pid_t child, int sig,
+                                            const sigset_t *all)
 {
     struct sigaction act = {.sa_handler = SIG_DFL}, old = act;
     sigset_t one;
@@ -116,7 +117,8 @@ static uint64_t read_pending_signals_of_process(pid_t witness)
  * by a new one. If a kill() of the group is in progress, the fork of the new
  * witness waits in the kernel until all members have the signal. So after the
  * fork, the old witness has the signal if the group was the target. */
-static bool was_sent_to_ipsrun_alone(const siginfo_t *info, pid_t *witness)
+static bool check_sent_alone_and_replace_witness(const siginfo_t *info,
+                                                 pid_t *witness)
 {
     if (info->si_code > 0 || info->si_signo == SIGCHLD ||
         info->si_signo == SIGCONT)
@@ -137,7 +139,7 @@ static int wait_and_forward_signals(pid_t child, const sigset_t *all)
         int status;
         pid_t pid = waitpid(child, &status, WUNTRACED | WNOHANG);
         if (pid == child && WIFSTOPPED(status)) {
-            stop_like_child(child, WSTOPSIG(status), all);
+            stop_like_child_until_continued(child, WSTOPSIG(status), all);
             continue;
         }
         if (pid == child) {
@@ -145,7 +147,7 @@ static int wait_and_forward_signals(pid_t child, const sigset_t *all)
             return status;
         }
         if (sigwaitinfo(all, &info) <= 0 ||
-            !was_sent_to_ipsrun_alone(&info, &witness))
+            !check_sent_alone_and_replace_witness(&info, &witness))
             continue;
         if (info.si_code == SI_QUEUE) /* the signal carries a value */
             sigqueue(child, info.si_signo, info.si_value);

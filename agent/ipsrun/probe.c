@@ -67,7 +67,7 @@ static bool init_core_on_private_memory(const struct ips_clock *clock)
 
 /* --- does the mark show every switch? -------------------------------- */
 
-static uint64_t count_switches(void)
+static uint64_t count_context_switches(void)
 {
     struct rusage ru;
     getrusage(RUSAGE_THREAD, &ru);
@@ -118,10 +118,10 @@ static void spin_briefly(void)
  * true. Adds 1 to *switched if there was a switch. */
 static bool mark_survives_switch(void (*action)(void), unsigned *switched)
 {
-    ips_cpu_read_clock_ns(); /* sets a mark in the rseq area */
-    uint64_t mark = *ips_cpu_mark_address(), before = count_switches();
+    ips_cpu_read_clock_and_end_guesses(); /* sets a mark in the rseq area */
+    uint64_t mark = *ips_cpu_mark_address(), before = count_context_switches();
     action();
-    bool was = count_switches() != before;
+    bool was = count_context_switches() != before;
     *switched += was;
     return was && mark && *ips_cpu_mark_address() == mark;
 }
@@ -190,7 +190,7 @@ static void record_one_call(void)
     record_call(false);
 }
 
-static void record_one_release(void)
+static void record_one_lock_release(void)
 {
     struct ips_moment call = ips_moment_now();
     struct ips_moment ret = ips_moment_of_return(&call);
@@ -216,23 +216,23 @@ static void evict_data_cache(void)
     __asm__ volatile("" ::: "memory");
 }
 
-static void record_call_with_mark(void)
+static void evict_cache_and_record_call_by_mark(void)
 {
     evict_data_cache();
     record_call(false);
 }
 
-static void record_call_reading_clock(void)
+static void evict_cache_and_record_call_by_clock(void)
 {
     evict_data_cache();
     record_call(true);
 }
 
-static void record_one_procedure(void)
+static void record_one_procedure_enter_and_exit(void)
 {
     for (int i = 0; i < 2; i++) {
         struct ips_moment m;
-        uint64_t left = ips_write_short_proc_event(
+        uint64_t left = ips_try_write_short_proc_event(
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
@@ -242,13 +242,13 @@ static void record_one_procedure(void)
     }
 }
 
-static void on_probe_signal(int sig)
+static void record_event_in_signal_handler(int sig)
 {
     (void)sig;
     record_one_event();
 }
 
-static void take_one_sample(void)
+static void raise_probe_signal(void)
 {
     raise(SIGURG);
 }
@@ -279,23 +279,23 @@ static uint64_t measure_cost_ps(void (*one)(void))
 static void measure_costs(struct ips_probe_measurements *m)
 {
     uint64_t loop = measure_cost_ps(do_nothing);
-    signal(SIGURG, on_probe_signal);
+    signal(SIGURG, record_event_in_signal_handler);
     const struct {
         enum ips_probe probe;
         void (*one)(void);
     } kinds[] = {
         {IPS_PROBE_EVENT, record_one_event},
         {IPS_PROBE_CALL, record_one_call},
-        {IPS_PROBE_SAMPLE, take_one_sample},
-        {IPS_PROBE_PROC, record_one_procedure},
-        {IPS_PROBE_SYNC, record_one_release},
+        {IPS_PROBE_SAMPLE, raise_probe_signal},
+        {IPS_PROBE_PROC, record_one_procedure_enter_and_exit},
+        {IPS_PROBE_SYNC, record_one_lock_release},
     };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         m->cost_ps[kinds[i].probe] =
             ips_sub_sat(measure_cost_ps(kinds[i].one), loop);
     m->cost_ps[IPS_PROBE_READ] =
-        ips_sub_sat(measure_cost_ps(record_call_reading_clock),
-                    measure_cost_ps(record_call_with_mark));
+        ips_sub_sat(measure_cost_ps(evict_cache_and_record_call_by_clock),
+                    measure_cost_ps(evict_cache_and_record_call_by_mark));
     m->cost_ps[IPS_PROBE_STACK] = 2 * m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_IMAGE] = m->cost_ps[IPS_PROBE_FORK] =
         m->cost_ps[IPS_PROBE_SPAWN] = m->cost_ps[IPS_PROBE_SPARE_IMAGE] =
@@ -334,7 +334,7 @@ static bool measure_marks_and_costs(const struct ips_clock *clock,
     *out = *m;
     munmap(m, sizeof(*m));
     if (ran && status == 0 && out->marks != IPS_MARKS_FAIL)
-        ipsrun_measure_interposer(clock, out);
+        ipsrun_measure_interposer_probe_costs(clock, out);
     /* If the kernel killed the child, the verdict on the marks is valid all the
      * same. */
     return ran && (status == 0 || out->marks == IPS_MARKS_FAIL);
@@ -346,7 +346,7 @@ struct measurement {
     struct ips_probe_measurements m;
 };
 
-static void run_measurement(void *arg)
+static void measure_in_child_process(void *arg)
 {
     struct measurement *told = arg;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -365,7 +365,8 @@ bool ipsrun_measure_probes(const struct ips_clock *clock,
         return false;
     told->clock = clock;
     bool ok =
-        ips_run_outside_child_rusage(run_measurement, told) == 0 && told->ok;
+        ips_run_outside_child_rusage(measure_in_child_process, told) == 0 &&
+        told->ok;
     *out = told->m;
     munmap(told, sizeof(*told));
     return ok;

@@ -63,8 +63,8 @@ static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
     snprintf(p->preload, sizeof(p->preload), "LD_PRELOAD=%s", p->library);
     snprintf(p->installed, sizeof(p->installed), "IPS_PRELOAD=%s", p->library);
     snprintf(p->pool, sizeof(p->pool), "IPS_POOL=%s", p->root);
-    return ips_pool_store_clock(p->root, clock, m, &err) == 0 &&
-           ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0 &&
+    return ips_pool_store_clock_and_probe_costs(p->root, clock, m, &err) == 0 &&
+           ips_pool_make_or_join_run(&run, dir, sizeof(dir), &err) == 0 &&
            /* Store our identity in `control`, as a slave does in its runs: an
             * image then makes fewer system calls. */
            (stat("/proc/self/ns/pid", &st) < 0 ||
@@ -116,8 +116,9 @@ static int64_t now_ms(void)
     return (int64_t)(ips_sys_clock_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
-static void run_subject_process(const struct probe_pool *p, int64_t end,
-                                struct ipsrun_step_costs *said)
+static void run_subject_and_read_step_costs(const struct probe_pool *p,
+                                            int64_t end,
+                                            struct ipsrun_step_costs *said)
 {
     int out[2];
     if (pipe2(out, O_CLOEXEC) < 0)
@@ -149,7 +150,7 @@ static void measure_and_subtract_libc_fork(struct ipsrun_step_costs *said,
     static const enum ipsrun_step with_fork[] = {
         IPSRUN_FORK, IPSRUN_FORKED_IMAGE, IPSRUN_SPARE_FORK};
     struct ipsrun_step_costs bare = {0};
-    run_subject_process(NULL, end, &bare);
+    run_subject_and_read_step_costs(NULL, end, &bare);
     for (size_t i = 0; i < sizeof(with_fork) / sizeof(with_fork[0]); i++)
         said->ps[with_fork[i]] -= bare.ps[IPSRUN_FORK];
 }
@@ -226,8 +227,8 @@ static void store_probe_costs(const struct ipsrun_step_costs *all, uint64_t *ps)
                      &ps[IPS_PROBE_THREAD]);
 }
 
-void ipsrun_measure_interposer(const struct ips_clock *clock,
-                               struct ips_probe_measurements *m)
+void ipsrun_measure_interposer_probe_costs(const struct ips_clock *clock,
+                                           struct ips_probe_measurements *m)
 {
     struct ipsrun_step_costs all[SUBJECTS] = {{0}};
     int64_t end = now_ms() + SUBJECTS_MS;
@@ -235,7 +236,7 @@ void ipsrun_measure_interposer(const struct ips_clock *clock,
         struct probe_pool p = {0}; /* a new pool for each subject, since
                                       subjects use up spare segments */
         if (make_probe_pool(&p, clock, m)) {
-            run_subject_process(&p, end, &all[i]);
+            run_subject_and_read_step_costs(&p, end, &all[i]);
             measure_and_subtract_libc_fork(&all[i], end);
         }
         remove_probe_pool(&p);

@@ -128,7 +128,7 @@ static bool open_and_close_root_directory(bool wrapped)
 
 /* Does not call fill_data_cache(): the effects of the caches would hide so
  * small a cost. */
-static bool write_without_record(bool wrapped)
+static bool write_to_dev_null(bool wrapped)
 {
     return (wrapped ? write(null, bytes, 1)
                     : ips_sys3(SYS_write, null, (long)bytes, 1)) == 1;
@@ -157,11 +157,12 @@ static bool exchange_with_peer_process(bool wrapped)
            ips_sys3(SYS_read, pair[0], (long)bytes, sizeof(bytes)) > 0;
 }
 
-static __attribute__((noinline)) bool sleep_at_depth(bool wrapped, int depth)
+static __attribute__((noinline)) bool sleep_at_stack_depth(bool wrapped,
+                                                           int depth)
 {
     struct timespec ts = {0, 60000};
     if (depth > 0) {
-        bool good = sleep_at_depth(wrapped, depth - 1);
+        bool good = sleep_at_stack_depth(wrapped, depth - 1);
         __asm__ volatile("" ::: "memory"); /* no tail call */
         return good;
     }
@@ -178,7 +179,7 @@ static bool sleep_with_new_stack(bool wrapped)
 {
     static int depth;
     depth = (depth + 1) % 8;
-    return sleep_at_depth(wrapped, 2 + depth);
+    return sleep_at_stack_depth(wrapped, 2 + depth);
 }
 
 static uint64_t thread_cpu_ns(void)
@@ -188,7 +189,7 @@ static uint64_t thread_cpu_ns(void)
 
 /* Returns the mean of the middle half of `values`, which it sorts. Outliers
  * were disturbed, and a mean is more precise than the median. */
-static int64_t mean_of_middle(int64_t *values, int count)
+static int64_t sort_and_average_middle_half(int64_t *values, int count)
 {
     int64_t sum = 0;
     int cut = count / 4;
@@ -219,7 +220,7 @@ static int64_t measure_added_call_ps(bool (*one)(bool), int batches, int times,
     }
     if (!*good)
         return 0;
-    return mean_of_middle(more, batches);
+    return sort_and_average_middle_half(more, batches);
 }
 
 /* Takes and releases a free mutex; if not `wrapped`, with the C library's own
@@ -251,7 +252,7 @@ static bool make_spare_segments(void)
         return false;
     snprintf(dir, sizeof(dir), "%s/%s", pool, run);
     int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool good = at >= 0 && ips_control_read_copy(dir, &c, NULL) == 0;
+    bool good = at >= 0 && ips_control_read_and_check_copy(dir, &c, NULL) == 0;
     for (unsigned n = 0; good && n < IPS_SPARES; n++) {
         uint64_t taken;
         int fd = ips_spare_segment_make(at, n, c, &taken);
@@ -294,7 +295,7 @@ static int64_t measure_step_ps(enum ipsrun_step step, bool *good)
         return measure_added_call_ps(open_and_close_root_directory, BATCHES, 10,
                                      good);
     case IPSRUN_PASS:
-        return measure_added_call_ps(write_without_record, BATCHES, 100, good);
+        return measure_added_call_ps(write_to_dev_null, BATCHES, 100, good);
     case IPSRUN_POLL:
         return measure_added_call_ps(poll_ready_descriptor, BATCHES, 20, good);
     case IPSRUN_FORK:

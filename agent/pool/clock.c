@@ -241,9 +241,9 @@ int ips_pool_load_or_measure_clock(
     return write_clock_file(path, boot_id, clock, measured, err);
 }
 
-int ips_pool_store_clock(const char *pool_root, const struct ips_clock *clock,
-                         const struct ips_probe_measurements *measured,
-                         struct ips_err *err)
+int ips_pool_store_clock_and_probe_costs(
+    const char *pool_root, const struct ips_clock *clock,
+    const struct ips_probe_measurements *measured, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16], boot_id[40];
     int rc = ips_pool_read_boot_id(boot_id, err);

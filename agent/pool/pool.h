@@ -56,26 +56,29 @@ struct ips_run_options {
 /* Makes the pool root. If it exists, checks that it is a directory that belongs
  * to us and that no other user may write: any user may create names in
  * /dev/shm. Returns IPS_E_REFUSED if the check fails. */
-int ips_pool_make_root(const char *pool_root, struct ips_err *err) IPS_MUST_USE;
+int ips_pool_make_or_check_root(const char *pool_root,
+                                struct ips_err *err) IPS_MUST_USE;
 
 /* Writes POOL/clock with the given contents, without measuring anything. */
-int ips_pool_store_clock(const char *pool_root, const struct ips_clock *clock,
-                         const struct ips_probe_measurements *measured,
-                         struct ips_err *err) IPS_MUST_USE;
+int ips_pool_store_clock_and_probe_costs(
+    const char *pool_root, const struct ips_clock *clock,
+    const struct ips_probe_measurements *measured,
+    struct ips_err *err) IPS_MUST_USE;
 
 /* Makes POOL/RUN/control and writes the path of the run's directory into `dir`.
  * Once per boot, first calibrates the clock and measures the probe costs, and
  * stores both in POOL/clock. Returns IPS_E_BUSY if the run exists already and
  * `join` is false. */
-int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
-                      size_t dir_len, struct ips_err *err) IPS_MUST_USE;
+int ips_pool_make_or_join_run(const struct ips_run_options *opt, char *dir,
+                              size_t dir_len, struct ips_err *err) IPS_MUST_USE;
 
 /* Checks POOL/RUN/control and returns a copy of it; release it with
  * ips_control_free. A mapping of the file instead would raise SIGBUS in the
  * slave if a process of the run truncated the file. Texts in the copy always
  * end with NUL. */
-int ips_control_read_copy(const char *dir, const struct ips_control **out,
-                          struct ips_err *err) IPS_MUST_USE;
+int ips_control_read_and_check_copy(const char *dir,
+                                    const struct ips_control **out,
+                                    struct ips_err *err) IPS_MUST_USE;
 void ips_control_free(const struct ips_control *control);
 
 /* Adds `bytes` (a segment's st_blocks * 512, when it is unlinked) to
@@ -95,12 +98,12 @@ int ips_control_add_spare_bytes(const char *dir, uint64_t bytes,
 int ips_control_store_slave_identity(const char *dir,
                                      struct ips_err *err) IPS_MUST_USE;
 
-/* Spare segments (agent/pool/format.h). ips_spare_segment_name writes the file
- * name of spare segment `n`. ips_spare_segment_make makes spare segment `n`,
- * with a copy of `control`, in the run's directory `dirfd`. It returns the
- * file's descriptor and stores its allocated size in *bytes; it returns -1 if
- * there is no space or the file exists already. */
-void ips_spare_segment_name(char out[32], unsigned n);
+/* Spare segments (agent/pool/format.h). ips_spare_segment_format_name writes
+ * the file name of spare segment `n`. ips_spare_segment_make makes spare
+ * segment `n`, with a copy of `control`, in the run's directory `dirfd`. It
+ * returns the file's descriptor and stores its allocated size in *bytes; it
+ * returns -1 if there is no space or the file exists already. */
+void ips_spare_segment_format_name(char out[32], unsigned n);
 int ips_spare_segment_make(int dirfd, unsigned n,
                            const struct ips_control *control,
                            uint64_t *bytes) IPS_MUST_USE;
@@ -146,6 +149,7 @@ static inline uint64_t ips_rec_site(const struct ips_rec_head *h, size_t own)
 }
 
 /* Converts a stamp to ns of this machine's CLOCK_MONOTONIC_RAW. */
-uint64_t ips_clock_to_ns(const struct ips_clock *clock, uint64_t stamp);
+uint64_t ips_clock_convert_stamp_to_ns(const struct ips_clock *clock,
+                                       uint64_t stamp);
 
 #endif

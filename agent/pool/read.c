@@ -9,7 +9,7 @@
 
 #define HEADER_BYTES sizeof(struct ips_segment_header)
 
-static size_t bytes_of_head_word(uint32_t word)
+static size_t record_length_of_head_word(uint32_t word)
 {
     return (size_t)(word >> 8 & 0xffu) * 8;
 }
@@ -38,7 +38,7 @@ size_t ips_rec_check_and_get_length(const void *rec, size_t avail)
         return 0;
     memcpy(&word, rec, sizeof(word));
     uint32_t type = word & 0xffu;
-    size_t len = bytes_of_head_word(word);
+    size_t len = record_length_of_head_word(word);
     if (type == 0 || type == IPS_REC_RESERVED || len > avail ||
         len < sizeof(struct ips_rec_head) || len > IPS_REC_MAX_BYTES ||
         len < least_bytes[type])
@@ -87,7 +87,8 @@ int ips_segment_zero_and_set_drained(int fd, size_t zero_to,
     return 0;
 }
 
-uint64_t ips_clock_to_ns(const struct ips_clock *clock, uint64_t stamp)
+uint64_t ips_clock_convert_stamp_to_ns(const struct ips_clock *clock,
+                                       uint64_t stamp)
 {
     int64_t since = (int64_t)(stamp - clock->counter0);
     ips_i128 ns =

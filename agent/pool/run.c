@@ -35,7 +35,7 @@ static int check_run_name(const char *run, struct ips_err *err)
     return 0;
 }
 
-int ips_pool_make_root(const char *root, struct ips_err *err)
+int ips_pool_make_or_check_root(const char *root, struct ips_err *err)
 {
     mode_t mode = geteuid() == 0 ? 0711 : 0700;
     struct stat st;
@@ -91,7 +91,7 @@ static uint64_t sum_pool_bytes_in_use(const char *root)
         const struct ips_control *c;
         snprintf(path, sizeof(path), "%s/%s", root, e->d_name);
         if (e->d_name[0] == '.' || e->d_type == DT_REG ||
-            ips_control_read_copy(path, &c, NULL) < 0)
+            ips_control_read_and_check_copy(path, &c, NULL) < 0)
             continue;
         sum = ips_add_sat(sum, ips_control_bytes_in_use(c));
         ips_control_free(c);
@@ -154,8 +154,9 @@ fill_probe_costs_and_cpu_mode(const struct ips_run_options *opt,
     c->probe_ns = (c->probe_cost_ps[IPS_PROBE_CALL] + 500) / 1000;
 }
 
-static int control_fill(const struct ips_run_options *opt, const char *dir,
-                        struct ips_control *c, struct ips_err *err)
+static int fill_control_of_new_run(const struct ips_run_options *opt,
+                                   const char *dir, struct ips_control *c,
+                                   struct ips_err *err)
 {
     memset(c, 0, sizeof(*c));
     c->magic = IPS_CONTROL_MAGIC;
@@ -242,8 +243,8 @@ static int control_write(const struct ips_control *c, const char *dir,
     return rc;
 }
 
-int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
-                      size_t dir_len, struct ips_err *err)
+int ips_pool_make_or_join_run(const struct ips_run_options *opt, char *dir,
+                              size_t dir_len, struct ips_err *err)
 {
     int rc = check_run_name(opt->run, err);
     if (rc < 0)
@@ -257,12 +258,12 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         return ips_err_set(err, IPS_E_LIMIT, "pool path too long");
     const struct ips_control *there = NULL;
     if (opt->join && access(dir, F_OK) == 0) {
-        rc = ips_control_read_copy(dir, &there, err);
+        rc = ips_control_read_and_check_copy(dir, &there, err);
         ips_control_free(there);
         if (rc != IPS_E_NOT_FOUND)
             return rc;
     }
-    rc = ips_pool_make_root(opt->pool_root, err);
+    rc = ips_pool_make_or_check_root(opt->pool_root, err);
     if (rc < 0)
         return rc;
     bool root = geteuid() == 0;
@@ -281,7 +282,7 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         return ips_err_errno(err, "chmod %s", dir);
     }
     struct ips_control c;
-    rc = control_fill(opt, dir, &c, err);
+    rc = fill_control_of_new_run(opt, dir, &c, err);
     if (rc == 0)
         rc = control_write(&c, dir, root ? 0666 : 0600, err);
     if (rc == 0)
@@ -294,7 +295,8 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
 
 /* --- reading and changing control ------------------------------------ */
 
-static int control_open(const char *dir, int flags, struct ips_err *err)
+static int open_and_check_control_file(const char *dir, int flags,
+                                       struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 96];
     struct stat st;
@@ -317,7 +319,7 @@ static int control_open(const char *dir, int flags, struct ips_err *err)
 static int control_read(const char *dir, struct ips_control *c,
                         struct ips_err *err)
 {
-    int fd = control_open(dir, O_RDONLY, err);
+    int fd = open_and_check_control_file(dir, O_RDONLY, err);
     if (fd < 0)
         return fd;
     ssize_t n = pread(fd, c, sizeof(*c), 0);
@@ -328,8 +330,9 @@ static int control_read(const char *dir, struct ips_control *c,
     return rc;
 }
 
-int ips_control_read_copy(const char *dir, const struct ips_control **out,
-                          struct ips_err *err)
+int ips_control_read_and_check_copy(const char *dir,
+                                    const struct ips_control **out,
+                                    struct ips_err *err)
 {
     struct ips_control *c = malloc(sizeof(*c));
     if (!c)
@@ -376,7 +379,7 @@ static int add_to_control_counter(const char *dir, off_t at, uint64_t bytes,
     /* Uses pread and pwrite: a mapping would raise SIGBUS if another process
      * truncates the file. There is one writer, so no update is lost in between.
      */
-    int fd = control_open(dir, O_RDWR, err);
+    int fd = open_and_check_control_file(dir, O_RDWR, err);
     if (fd < 0)
         return fd;
     uint64_t value;
@@ -415,7 +418,7 @@ int ips_control_store_slave_identity(const char *dir, struct ips_err *err)
     if (syscall(SYS_get_robust_list, 0, &list, &bytes) < 0 || !list)
         return 0; /* programs then recognise the slave by its file lock */
     own.list = (uint64_t)(uintptr_t)list;
-    int fd = control_open(dir, O_RDWR, err), rc = 0;
+    int fd = open_and_check_control_file(dir, O_RDWR, err), rc = 0;
     if (fd < 0)
         return fd;
     /* The pid is written last, so that programs do not use the new list with

@@ -10,7 +10,7 @@
 
 #define NEW_NAME IPS_SPARE_PREFIX "new"
 
-void ips_spare_segment_name(char out[32], unsigned n)
+void ips_spare_segment_format_name(char out[32], unsigned n)
 {
     snprintf(out, 32, IPS_SPARE_PREFIX "%u", n);
 }
@@ -35,7 +35,7 @@ int ips_spare_segment_make(int dirfd, unsigned n,
 {
     char name[32];
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    ips_spare_segment_name(name, n);
+    ips_spare_segment_format_name(name, n);
     int fd = openat(dirfd, NEW_NAME, flags, 0600);
     if (fd < 0 && errno == EEXIST) { /* left by a slave that was killed */
         (void)unlinkat(dirfd, NEW_NAME, 0);

@@ -28,12 +28,13 @@ ssize_t ips_sendmsg_slow(int fd, const struct msghdr *m, int flags,
 /* Makes and records a recvmsg on a datagram socket whose caller did not ask for
  * the sender's address, or not for the bytes of each joined datagram; asks the
  * kernel for both. Returns the result of recvmsg. */
-ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags);
+ssize_t ips_receive_and_record_with_sender(struct ips_io *io, struct msghdr *m,
+                                           int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
 /* The next functions are in preload/io/io.c and preload/io/msg.c. */
-ssize_t ips_preadv2_with_site(int fd, const struct iovec *iov, int count,
-                              off_t at, int flags, uint64_t site);
+ssize_t ips_call_preadv2_and_record(int fd, const struct iovec *iov, int count,
+                                    off_t at, int flags, uint64_t site);
 ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
                         int flags, uint64_t site);
 ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site);
@@ -60,7 +61,7 @@ int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
                    uint64_t site);
 int ips_fcntl_at(int fd, int command, void *arg, uint64_t site);
 int ips_close_at(int fd, uint64_t site);
-void ips_note_linger_option(void);
+void ips_store_linger_option_used(void);
 int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site);
 int ips_dup3_at(int fd, int to, int flags, uint64_t site);
 int ips_shutdown_at(int fd, int how, uint64_t site);
@@ -113,8 +114,8 @@ ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
 /* preload/io/path.c. Notes the result `r` of a call that needs the file at
  * `path` (relative to directory `at`). -1 with errno ENOENT: the file does not
  * exist. Returns `r`. */
-int ips_note_file_existence_test(int at, const char *path, int r,
-                                 uint64_t site);
+int ips_record_or_count_existence_test(int at, const char *path, int r,
+                                       uint64_t site);
 /* Records an open with O_CREAT of `path`, made at `call`, that returned `fd`.
  * If it may have created the file, writes a RELEASE of kind WATCH and a BLOCK
  * with op MADE. If it failed with EEXIST, counts a failed try: the file belongs

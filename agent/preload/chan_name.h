@@ -38,8 +38,8 @@ struct ips_chan_hint {
  * writes a CHAN record. `seen` is the word that the caller read from the table.
  * A stream socket that has no peer and does not listen stays unknown: the
  * returned word has class NONE and is not stored. */
-uint64_t ips_chan_identify(int fd, uint64_t seen,
-                           const struct ips_chan_hint *hint);
+uint64_t ips_chan_identify_and_record(int fd, uint64_t seen,
+                                      const struct ips_chan_hint *hint);
 
 /* The name of a listening socket in records of kind IPS_SYNC_LISTEN: port and
  * network namespace, or the hash of its Unix socket name.
@@ -61,12 +61,14 @@ bool ips_listen_name_of_socket(int fd, bool peer,
 bool ips_read_fdinfo_number(int fd, const char *key, uint64_t *value);
 
 /* Returns the table's word for `fd`. If this is the first use of the
- * descriptor, asks the kernel first what it is (ips_chan_identify). */
+ * descriptor, asks the kernel first what it is (ips_chan_identify_and_record).
+ */
 static inline uint64_t ips_fd_get_or_identify(int fd)
 {
     uint64_t word = ips_fd_get(fd);
-    return ips_fd_must_be_identified(word) ? ips_chan_identify(fd, word, NULL)
-                                           : word;
+    return ips_fd_must_be_identified(word)
+               ? ips_chan_identify_and_record(fd, word, NULL)
+               : word;
 }
 
 /* Like ips_fd_get_or_identify, for callers that need channels only: a file
@@ -76,7 +78,7 @@ static inline uint64_t ips_fd_get_or_identify_channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
     return ips_fd_class(word) == IPS_FD_UNKNOWN
-               ? ips_chan_identify(fd, word, NULL)
+               ? ips_chan_identify_and_record(fd, word, NULL)
                : word;
 }
 
@@ -95,7 +97,7 @@ void ips_chan_record_close_and_clear(int fd, uint64_t site);
 
 /* preload/io/file.c: records the release of the file locks that this process
  * took through `fd`, which is about to be closed. */
-void ips_record_file_lock_release(int fd);
+void ips_record_file_lock_releases_of_fd(int fd);
 
 /* Writes a DGRAM record for the `len` bytes at the start of `iov`: one datagram
  * (`segment` 0), or several of `segment` bytes each, of which the last may be
@@ -108,6 +110,6 @@ void ips_record_dgram(int fd, uint32_t chan, uint64_t stamp,
 
 /* preload/io/segments.c: to be called when a UDP socket is identified. Notes
  * whether one call on it may move several datagrams (UDP_SEGMENT, UDP_GRO). */
-void ips_note_segment_options(int fd);
+void ips_store_udp_segment_options_of_fd(int fd);
 
 #endif

@@ -61,8 +61,8 @@ bool ips_module_is_libc(const struct ips_module *m);
  * of the program that uses names of our wrappers for its own functions. If so,
  * notes those of the names that the loader would bind to `l` if our library
  * were not there (preload/start/foreign.c). */
-bool ips_note_foreign_names(const struct link_map *l,
-                            const struct ips_module *m);
+bool ips_store_foreign_names_of_library(const struct link_map *l,
+                                        const struct ips_module *m);
 /* Makes the names noted so far resolve to the libraries of the program that
  * define them, as if our library did not define them. */
 void ips_rebind_foreign_names(void);

@@ -24,7 +24,7 @@ void ips_stdio_hook_file_tables(void);
 /* Notes that popen returned `stream`, whose close waits for the child whose
  * FORK has the number `seq`. The first call replaces the slots of popen's
  * table. */
-void ips_stdio_hook_and_note_popen(FILE *stream, uint64_t seq);
+void ips_stdio_hook_popen_and_store_stream(FILE *stream, uint64_t seq);
 
 /* Returns the address of one function of the C library. It serves to find the
  * library's address range, and as a base for offsets. */

@@ -17,9 +17,9 @@
  *   cancellation and longjmp leave nothing behind.
  *
  * The C library does not document where an object keeps its waiters. When a
- * program first calls one of these functions, ips_sync_check_layouts tries on
- * objects of our own whether the layout is the expected one (`known`). If not,
- * every release is recorded.
+ * program first calls one of these functions, ips_sync_init_and_check_layouts
+ * tries on objects of our own whether the layout is the expected one (`known`).
+ * If not, every release is recorded.
  */
 #ifndef IPS_AGENT_PRELOAD_SYNC_H
 #define IPS_AGENT_PRELOAD_SYNC_H
@@ -40,22 +40,22 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
     (ips_sample_pause_timer((uint64_t)(uintptr_t)ips_sync_real.name),          \
      ips_sync_real.name)
 
-/* True once ips_sync_check_layouts has checked the layouts. Every wrapper of a
- * lock calls ips_sync_must_record first. Unlike ips_wrap_must_record, it never
- * starts the library: the lock may belong to a malloc that the start would
- * call. */
+/* True once ips_sync_init_and_check_layouts has checked the layouts. Every
+ * wrapper of a lock calls ips_sync_init_and_check_recording first. Unlike
+ * ips_wrap_start_and_check_recording, it never starts the library: the lock may
+ * belong to a malloc that the start would call. */
 extern bool ips_sync_ready IPS_HIDDEN;
 /* Whether a wrapper may try a lock before the real call. False under a checker
  * of races and lock order (helgrind, ThreadSanitizer): the checker must see the
  * call that the program made, because it concludes something else from a try,
  * or nothing (from sem_trywait). */
 extern bool ips_sync_attempts IPS_HIDDEN;
-bool ips_sync_check_layouts(void);
-static inline bool ips_sync_must_record(void)
+bool ips_sync_init_and_check_layouts(void);
+static inline bool ips_sync_init_and_check_recording(void)
 {
     if (likely(ips_sync_ready))
         return !ips_me.in_vfork;
-    return ips_sync_check_layouts();
+    return ips_sync_init_and_check_layouts();
 }
 
 /* The types of object whose layout is as expected. If a type's layout is
@@ -72,24 +72,24 @@ extern struct ips_sync_known ips_sync_known IPS_HIDDEN;
 struct ips_sync_object {
     uint64_t dev, ino, object;
 };
-void ips_name_shared_object(const volatile void *at,
-                            struct ips_sync_object *out);
+void ips_compute_shared_object_name(const volatile void *at,
+                                    struct ips_sync_object *out);
 static inline struct ips_sync_object
-ips_name_sync_object(const volatile void *at, bool shared)
+ips_compute_sync_object_name(const volatile void *at, bool shared)
 {
     struct ips_sync_object t = {0, 0, (uint64_t)(uintptr_t)at};
     if (unlikely(shared))
-        ips_name_shared_object(at, &t);
+        ips_compute_shared_object_name(at, &t);
     return t;
 }
 
 /* Notes that a wait for the object at address (or with number) `at` is about to
  * start; `holder` is the id of the thread that holds it, 0: unknown. To be
  * called in a scope that has IPS_WAIT_MARK. */
-static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
-                                        uint64_t at, uint32_t holder,
-                                        uint64_t site,
-                                        const struct ips_moment *call)
+static inline void ips_store_wait_in_progress(uint32_t mark, enum ips_sync kind,
+                                              uint64_t at, uint32_t holder,
+                                              uint64_t site,
+                                              const struct ips_moment *call)
 {
     struct ips_current_call *begun =
         mark == 0 ? ips_current_call_note(&ips_me) : NULL;
@@ -101,8 +101,8 @@ static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
                         site, call);
 }
 #define IPS_SYNC_BEGINS(kind, at, holder, site, call)                          \
-    ips_note_wait_begins(mark_, kind, (uint64_t)(uintptr_t)(at), holder, site, \
-                         &(call))
+    ips_store_wait_in_progress(mark_, kind, (uint64_t)(uintptr_t)(at), holder, \
+                               site, &(call))
 
 /* How the thread got the lock: `value` in the ACQUIRE record of a mutex or of a
  * lock that was tried. */
@@ -147,7 +147,7 @@ static inline void ips_record_uncontended_acquire_now(enum ips_sync kind,
                                                       const volatile void *at,
                                                       bool shared)
 {
-    ips_record_uncontended_acquire(kind, at, shared, ips_call_moment());
+    ips_record_uncontended_acquire(kind, at, shared, ips_take_call_moment());
 }
 /* Records the release of a lock or semaphore for which no thread waits. The
  * object may be freed already: its address `at` is used as a name only. */
@@ -174,18 +174,19 @@ static inline void ips_prefetch_for_write(const volatile void *at)
  * call. The releasing thread learns of the tries from `ips_tried`, a small
  * table hashed by address. If another lock has the same slot, its tries cost a
  * needless record. */
-void ips_note_failed_try(const volatile void *at);
-void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
-                                    bool shared, uint64_t site);
+void ips_store_failed_try_of_lock(const volatile void *at);
+void ips_record_try_if_earlier_failed_slow(enum ips_sync kind,
+                                           const volatile void *at, bool shared,
+                                           uint64_t site);
 /* The lock that this thread repeatedly tries to get; `extra->tries` has the
  * details. */
 extern IPS_TLS const volatile void *ips_try_at IPS_HIDDEN;
-static inline void ips_record_successful_try(enum ips_sync kind,
-                                             const volatile void *at,
-                                             bool shared, uint64_t site)
+static inline void ips_record_try_if_earlier_failed(enum ips_sync kind,
+                                                    const volatile void *at,
+                                                    bool shared, uint64_t site)
 {
     if (unlikely(ips_try_at == at || ips_sync_all))
-        ips_record_successful_try_slow(kind, at, shared, site);
+        ips_record_try_if_earlier_failed_slow(kind, at, shared, site);
 }
 
 #define IPS_TRIED 512u

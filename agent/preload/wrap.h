@@ -84,26 +84,26 @@ extern struct ips_real ips_real IPS_HIDDEN;
  * could wake the thread, is running. CLOSE: a sample is due soon. */
 #define IPS_SAMPLE_SET 1u
 #define IPS_SAMPLE_CLOSE 2u
-void ips_sample_stop_exact_timer(uint64_t real) IPS_HIDDEN
+void ips_sample_stop_timer_before_call(uint64_t real) IPS_HIDDEN
     __attribute__((cold));
 static inline void ips_sample_pause_timer(uint64_t real)
 {
     if (unlikely(ips_me.sample_watch))
-        ips_sample_stop_exact_timer(real);
+        ips_sample_stop_timer_before_call(real);
 }
-void ips_sample_check_return_slow(const struct ips_moment *call,
-                                  const struct ips_moment *ret) IPS_HIDDEN
+void ips_sample_check_call_return_slow(const struct ips_moment *call,
+                                       const struct ips_moment *ret) IPS_HIDDEN
     __attribute__((cold));
-static inline void ips_sample_check_return(const struct ips_moment *call,
-                                           const struct ips_moment *ret)
+static inline void ips_sample_check_call_return(const struct ips_moment *call,
+                                                const struct ips_moment *ret)
 {
     if (unlikely(ret->t >= ~ips_me.sample_off))
-        ips_sample_check_return_slow(call, ret);
+        ips_sample_check_call_return_slow(call, ret);
 }
 /* To be called when a signal handler of the program starts; it interrupted the
  * thread at `context`. If that is in a system call, the exact sampling timer
  * stays off until the thread has left the call. */
-void ips_sample_note_handler_start(const void *context);
+void ips_sample_store_interrupted_syscall(const void *context);
 /* To be called before any use of REAL or SREAL: fills their tables with stubs,
  * each of which finds its function at the first call. Idempotent,
  * async-signal-safe. */
@@ -145,7 +145,7 @@ enum ips_wrap_state {                   /* values of ips_core.wrap_state */
                       IPS_WRAP_OFF, /* nothing is recorded in this process */
                       IPS_WRAP_ON,
 };
-void ips_wrap_init(void);
+void ips_wrap_start_library(void);
 /* Writes a CALLS record with the CPU time that the start of an image or fork
  * child took since the thread CPU clock showed `from` (ns). A start varies too
  * much for a measured probe cost (cold library, first segment), so it is
@@ -157,15 +157,15 @@ void ips_report_start_cost(uint64_t from);
 uint32_t ips_reported_overhead_ns(void);
 /* To be called when the process ends: closes the calls under way, records the
  * release of file locks, and writes the END record. */
-void ips_end_process_records(enum ips_end_kind kind, int status);
+void ips_close_calls_and_record_process_end(enum ips_end_kind kind, int status);
 
 /* Every wrapper calls this first. Starts our library if its constructor has not
  * run yet (the constructor of another library ran first). True: the wrapper
  * must record this call. */
-static inline bool ips_wrap_must_record(void)
+static inline bool ips_wrap_start_and_check_recording(void)
 {
     if (unlikely(ips_core.wrap_state == IPS_WRAP_NEW))
-        ips_wrap_init();
+        ips_wrap_start_library();
     return ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork;
 }
 
@@ -179,23 +179,23 @@ static inline uint64_t ips_wrap_stamps_to_ns(uint64_t stamps)
 
 /* --- moments: stamp and CPU time ------------------------------------------ */
 
-/* ips_call_moment, ips_return_moment: stamp and thread CPU time just
+/* ips_take_call_moment, ips_return_moment: stamp and thread CPU time just
  * before and just after a call (agent/record/cpu.h). ips_wakeup_moment: the
  * same after a call that does nothing but wait. */
-static inline struct ips_moment ips_call_moment(void)
+static inline struct ips_moment ips_take_call_moment(void)
 {
     return ips_moment_now();
 }
 static inline struct ips_moment ips_return_moment(const struct ips_moment *call)
 {
     struct ips_moment ret = ips_moment_of_return(call);
-    ips_sample_check_return(call, &ret);
+    ips_sample_check_call_return(call, &ret);
     return ret;
 }
 static inline struct ips_moment ips_wakeup_moment(const struct ips_moment *call)
 {
     struct ips_moment ret = ips_moment_of_wait_return(call);
-    ips_sample_check_return(call, &ret);
+    ips_sample_check_call_return(call, &ret);
     return ret;
 }
 /* Whether the thread was off the CPU for at least IPS_BLOCKED_NS during the
@@ -268,7 +268,7 @@ static inline void ips_note_call_begin(const struct ips_thread *me,
     atomic_store_explicit(&begun->t, call->t, memory_order_release);
 }
 /* Closes the open call at depth `mark`: it has returned and is recorded. */
-static inline void ips_note_call_end(struct ips_thread *me, uint32_t mark)
+static inline void ips_close_open_call(struct ips_thread *me, uint32_t mark)
 {
     struct ips_current_call *begun =
         likely(mark == 0) ? ips_current_call_note(me) : NULL;
@@ -278,7 +278,7 @@ static inline void ips_note_call_end(struct ips_thread *me, uint32_t mark)
 }
 static inline void ips_call_close(const uint32_t *mark)
 {
-    ips_note_call_end(&ips_me, *mark);
+    ips_close_open_call(&ips_me, *mark);
 }
 /* To be placed at the start of a scope that makes a call: adds the call to the
  * thread's calls under way. The end of the scope removes it. */
@@ -294,13 +294,13 @@ static inline void ips_call_close(const uint32_t *mark)
     ips_note_call_begin(&ips_me, mark_, what, site, &(call))
 /* To be called when a signal handler of the program starts; it interrupted the
  * thread at `context`: notes whether the call in progress was waiting. */
-void ips_note_interrupted_call(const void *context);
+void ips_mark_whether_open_call_waits(const void *context);
 /* To be called when the process ends: closes the calls under way, and counts
  * them as lost if they may have moved bytes. */
-void ips_close_open_calls(void);
+void ips_close_and_count_open_calls(void);
 /* To be called when the thread leaves the call in which it waits (cancellation,
  * longjmp): records the call as if a signal had ended it. */
-void ips_record_abandoned_call(void);
+void ips_record_abandoned_call_if_blocked(void);
 
 /* Like IPS_CALL_BEGINS, for a wait for a process (`pid`, 0: any) or for the
  * thread whose creation is the FORK record with number `seq`. */
@@ -335,16 +335,16 @@ struct ips_io {
 
 static inline void ips_io_end_call(const struct ips_io *io)
 {
-    ips_note_call_end(&ips_me, io->mark);
+    ips_close_open_call(&ips_me, io->mark);
 }
-/* Declares a struct ips_io for ips_io_begin; the end of its scope closes the
- * call. */
+/* Declares a struct ips_io for ips_io_begin; the end of its
+ * scope closes the call. */
 #define IPS_IO(io)                                                             \
     struct ips_io io __attribute__((cleanup(ips_io_end_call)));                \
     io.mark = ips_me.open_depth
 
-bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
-                       uint64_t word, uint64_t site);
+bool ips_io_open_call_slow(struct ips_io *io, enum ips_rec_type type, int fd,
+                           uint64_t word, uint64_t site);
 
 /* Starts the record of a call; `type` is SEND or RECV. False: nothing to
  * record. Costs one load for a descriptor that needs no records (class NONE).
@@ -352,7 +352,7 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
 static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
                                 int fd, uint64_t site)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return false;
     uint64_t word = ips_fd_get(fd);
     if (ips_fd_class(word) == IPS_FD_NONE && (unsigned)fd < IPS_FD_MAX) {
@@ -360,7 +360,7 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
         return false;
     }
     if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
-        return ips_io_begin_slow(io, type, fd, word, site);
+        return ips_io_open_call_slow(io, type, fd, word, site);
     io->klass = IPS_FD_STREAM;
     io->fd = fd;
     io->chan = ips_fd_channel_id(word);
@@ -392,10 +392,10 @@ ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
 /* Starts the record of a poll. False: the poll is not recorded. Stores in *mark
  * the number of the thread's calls under way before it. */
 static inline __attribute__((always_inline)) bool
-ips_poll_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
-               uint64_t site)
+ips_poll_open_call_if_recorded(struct ips_moment *call, uint32_t *mark,
+                               enum ips_op op, uint64_t site)
 {
-    if (unlikely(!ips_wrap_must_record()))
+    if (unlikely(!ips_wrap_start_and_check_recording()))
         return false;
     struct ips_thread *me = ips_this_recorded_thread();
     *mark = me->open_depth;
@@ -437,9 +437,9 @@ bool ips_must_ask_segment_size(const struct ips_io *io);
 
 /* Writes one SEND, RECV, RECVCALL or BLOCK record (`type`). `err`: the error
  * number of the call if `result` is negative. */
-void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
-                   struct ips_moment call, struct ips_moment ret,
-                   int64_t result, int err, uint64_t site, uint32_t ready);
+void ips_record_io_call(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+                        struct ips_moment call, struct ips_moment ret,
+                        int64_t result, int err, uint64_t site, uint32_t ready);
 
 /* Records a wait of kind `op` that is over, if `result` > 0 or the thread was
  * blocked. `result` < 0: the wait failed with errno `err`. `ready`: value of
@@ -484,7 +484,7 @@ bool ips_must_not_preload(void);
 /* Writes an UNSEEN record: from now on this process does things that leave no
  * records. `text` says which. */
 void ips_report_unrecorded_activity(const char *text);
-void ips_note_vfork_seccomp_filter(bool on);
+void ips_store_vfork_seccomp_filter(bool on);
 
 /* --- processes ------------------------------------------------------------ */
 
@@ -503,7 +503,7 @@ void ips_record_untraced(const struct ips_target *target, uint32_t pid);
 void ips_report_unrecorded_with_length(const char *text, size_t length);
 /* In a vfork child that is about to exec: passes the program to the parent,
  * which records it. */
-void ips_vfork_pass_target(const struct ips_target *target);
+void ips_vfork_store_target_for_parent(const struct ips_target *target);
 
 /* The environment for a new image. It is the program's own if that has all that
  * the target needs. Otherwise it is a copy, to which our variables and our
@@ -515,7 +515,7 @@ struct ips_env {
     void *map; /* mapped memory of the copy; NULL: not mapped */
     size_t bytes;
 };
-void ips_env_init(void);
+void ips_env_save_run_variables(void);
 /* Returns the bytes that a copy of `envp` needs; 0: use `envp` as it is. */
 size_t ips_env_copy_bytes(char *const *envp, const struct ips_target *target);
 void ips_env_build(struct ips_env *env, char *const *envp,
@@ -550,11 +550,12 @@ void ips_thread_mark_cancelled(pthread_t thread);
 
 /* preload/io/spin.c. Notes an attempt that failed without waiting. True: it
  * continues a run of failed attempts and needs no record. False: it is the
- * first of a run; if it is recorded, call ips_spin_restart_run after that. */
-bool ips_spin_note_failure(const struct ips_moment *call,
-                           const struct ips_moment *ret, uint32_t chan,
-                           uint64_t site);
-void ips_spin_restart_run(void);
+ * first of a run; if it is recorded, call ips_spin_restart_failure_series after
+ * that. */
+bool ips_spin_count_failed_attempt(const struct ips_moment *call,
+                                   const struct ips_moment *ret, uint32_t chan,
+                                   uint64_t site);
+void ips_spin_restart_failure_series(void);
 struct ips_spin {
     uint64_t t, cpu;   /* stamp and CPU time of the first attempt's call */
     uint64_t last_cpu; /* CPU time at the return of the last attempt */
@@ -565,12 +566,12 @@ struct ips_spin {
     uint32_t chan;
 };
 extern __thread struct ips_spin ips_spin IPS_IE;
-/* Like ips_spin_note_failure, for an attempt known to be the first of a run;
- * the caller records the attempt. */
-static inline void ips_spin_start_run(struct ips_thread *me,
-                                      const struct ips_moment *call,
-                                      const struct ips_moment *ret,
-                                      uint32_t chan, uint64_t site)
+/* Like ips_spin_count_failed_attempt, for an attempt known to be the first of a
+ * run; the caller records the attempt. */
+static inline void ips_spin_start_failure_series(struct ips_thread *me,
+                                                 const struct ips_moment *call,
+                                                 const struct ips_moment *ret,
+                                                 uint32_t chan, uint64_t site)
 {
     ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, site, 0, chan};
     me->spin_count = 1;
@@ -579,24 +580,24 @@ static inline void ips_spin_start_run(struct ips_thread *me,
  * called before that attempt is recorded. Fewer than IPS_SPIN_LEAST failed
  * attempts do not count as a run. */
 #define IPS_SPIN_LEAST 3u
-void ips_spin_end_run_slow(const struct ips_moment *call);
+void ips_spin_end_and_record_failures_slow(const struct ips_moment *call);
 static inline void ips_spin_end_run(struct ips_thread *me,
                                     const struct ips_moment *call)
 {
     if (unlikely(me->spin_count >= IPS_SPIN_LEAST))
-        ips_spin_end_run_slow(call);
+        ips_spin_end_and_record_failures_slow(call);
     me->spin_count = 0;
 }
 /* Discards the run of failed attempts: the thread recorded something else. */
-static inline void ips_spin_drop_run(void)
+static inline void ips_spin_drop_failure_series(void)
 {
     ips_me.spin_count = 0;
 }
 
 /* preload/io/retry.c. Counts the try made at `call`, which failed, in the run
  * of tries for the condition `key`. */
-void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
-                            const struct ips_moment *call);
+void ips_retry_count_failed_try(enum ips_retry_kind kind, uint64_t key,
+                                const struct ips_moment *call);
 /* Counts a deliberate sleep of the thread (ips_count_child_join: a reaped
  * child), for preload/io/retry.c. */
 static inline void ips_count_sleep(void)
@@ -611,25 +612,25 @@ static inline void ips_count_child_join(void)
 }
 /* Ends the run of tries for `key`, of which one has succeeded. True: earlier
  * tries failed, with sleeps between them; *run describes them. */
-bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
-                            struct ips_retry_series *run);
+bool ips_retry_end_and_get_series_slow(enum ips_retry_kind kind, uint64_t key,
+                                       struct ips_retry_series *run);
 static inline bool ips_retry_end_run(enum ips_retry_kind kind, uint64_t key,
                                      struct ips_retry_series *run)
 {
     return unlikely(ips_me.extra && ips_me.extra->retry_next[kind]) &&
-           ips_retry_end_run_slow(kind, key, run);
+           ips_retry_end_and_get_series_slow(kind, key, run);
 }
 /* Discards the failed tries for `key`: this thread changed the condition. */
-void ips_retry_forget(enum ips_retry_kind kind, uint64_t key);
+void ips_retry_drop_series(enum ips_retry_kind kind, uint64_t key);
 /* Writes a BLOCK record with op RETRY. To be called before the successful try,
  * made at `call`, is recorded. */
-void ips_retry_record(const struct ips_retry_series *run,
-                      struct ips_moment call, uint64_t site);
+void ips_retry_write_series_record(const struct ips_retry_series *run,
+                                   struct ips_moment call, uint64_t site);
 
 /* Notes the result of a test, made at `call`, whether the process exists. If it
  * ended since earlier tests, with sleeps between, writes a JOIN record. */
-void ips_note_process_test(pid_t pid, bool exists, struct ips_moment call,
-                           uint64_t site);
+void ips_record_or_count_process_test(pid_t pid, bool exists,
+                                      struct ips_moment call, uint64_t site);
 
 /* preload/io/path.c. Records a read of the inotify descriptor of `io` that
  * returned `bytes` of events: writes an ACQUIRE record for the file name in the
@@ -641,7 +642,7 @@ bool ips_record_inotify_read(const struct ips_io *io, const void *events,
 /* preload/io/file.c: to be called before and after a call on a file; `exact`:
  * reads the thread's CPU clock and its number of context switches now, even if
  * the last reading is recent. */
-struct ips_moment ips_file_call_begin(bool exact);
+struct ips_moment ips_file_call_take_start_moment(bool exact);
 void ips_file_call_end(const struct ips_moment *call, int64_t result,
                        uint64_t site);
 /* Makes and records an fcntl with F_SETLK, F_SETLKW or their OFD forms. `real`
@@ -649,7 +650,7 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
 int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
                                    int command, void *arg, uint64_t site);
 void ips_record_file_locks_at_exit(void); /* to be called when the process ends,
-                                             which releases its file locks */
+                                     which releases its file locks */
 void ips_record_eventfd_write(const struct ips_io *io);
 /* Writes an ACQUIRE record for a read of an eventfd. False: the eventfd's
  * number is unknown. */
@@ -671,11 +672,11 @@ uint64_t ips_pack_first_ready_of_syscall(enum ips_op op, const long args[6],
 
 /* preload/process/notice.c: notes that O_ASYNC was set (`on`) or cleared for
  * `fd`. With O_ASYNC the kernel sends a signal when `fd` becomes ready. */
-void ips_note_async_fd(int fd, bool on);
+void ips_store_or_clear_async_fd(int fd, bool on);
 /* Notes that mq_notify is about to be called to send `sig` for the queue `q`.
  * If that call fails, pass the result to ips_undo_note_mq_notify. */
-uint64_t ips_note_mq_notify(int q, int sig);
-void ips_undo_note_mq_notify(int sig, uint64_t old);
+uint64_t ips_store_queue_of_notify_signal(int q, int sig);
+void ips_restore_queue_of_notify_signal(int sig, uint64_t old);
 /* Returns the field `value` of the SIGNAL record for a signal with these fields
  * in its siginfo_t; the parameter `value` is si_value. */
 uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
@@ -691,8 +692,8 @@ bool ips_record_or_make_signal_syscall(long *r, long n, const long args[6],
                                        uint64_t site);
 
 /* Called by preload/start/entry.S. */
-void ips_vfork_before(uint64_t site);
-long ips_vfork_after(long result);
+void ips_vfork_prepare_record(uint64_t site);
+long ips_vfork_record_in_parent(long result);
 long ips_syscall_set_errno(long result);
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f);
 

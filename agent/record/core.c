@@ -30,7 +30,8 @@ __thread struct ips_thread ips_me IPS_IE;
 
 /* Test option: returns a wrong stamp, with an offset, a drift and one step
  * added. */
-static __attribute__((noinline)) uint64_t apply_test_clock(uint64_t stamp)
+static __attribute__((noinline)) uint64_t
+distort_stamp_by_test_clock(uint64_t stamp)
 {
     const struct ips_control *c = ips_core.control;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : 1;
@@ -56,13 +57,14 @@ static inline uint64_t read_raw_stamp(void)
 uint64_t ips_core_stamp_now(void)
 {
     uint64_t stamp = read_raw_stamp();
-    return unlikely(ips_core.test_clock) ? apply_test_clock(stamp) : stamp;
+    return unlikely(ips_core.test_clock) ? distort_stamp_by_test_clock(stamp)
+                                         : stamp;
 }
 
 /* --- reserve and publish: the slow path (fast path: fast.h) ------------ */
 
-static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
-                       uint64_t count)
+static void count_lost_records(struct ips_stream *s, enum ips_lost_cause cause,
+                               uint64_t count)
 {
     struct ips_control *control = NULL;
     if (s->seg.base && !s->parked)
@@ -100,7 +102,7 @@ static int make_space_for_record(struct ips_stream *s, uint64_t *at,
 {
     IPS_APART;
     if (*at >= s->lo && s->lo && *at + bytes <= s->seg.end) {
-        int rc = ips_segment_extend(s, *at + bytes);
+        int rc = ips_stream_populate_segment_up_to(s, *at + bytes);
         if (rc < 0 && s->cur == *at + bytes)
             s->cur = *at;
         else if (rc == 0)
@@ -122,7 +124,7 @@ static int make_space_for_record(struct ips_stream *s, uint64_t *at,
     return rc;
 }
 
-static bool become_child_if_forked(void);
+static bool reset_state_if_unannounced_fork(void);
 
 /* Test option probe_extra_ns: burns that much CPU time (not elapsed time) in
  * each record. */
@@ -136,15 +138,15 @@ static __attribute__((noinline, cold)) void burn_extra_probe_cpu(void)
 }
 
 static __attribute__((noinline, cold)) void *
-begin_record_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
-                  uint32_t type, uint64_t stamp)
+reserve_record_or_count_as_lost(struct ips_stream *s, uint64_t at,
+                                uint64_t bytes, uint32_t type, uint64_t stamp)
 {
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
     ips_me.recs_open--; /* counted again when there is space for the record */
     if (!ips_core.control || ips_core.stopped)
         goto out;
-    if (*ips_core.alive == 0 && become_child_if_forked()) {
+    if (*ips_core.alive == 0 && reset_state_if_unannounced_fork()) {
         /* This is a fork child: `at` is an address in the parent's segment. */
         at = s->cur;
         s->cur += bytes;
@@ -161,7 +163,7 @@ begin_record_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
         goto lost;
     }
     if (s->state == IPS_STREAM_NEW)
-        ips_complete_starting_stream(s, stamp);
+        ips_fill_stream_and_register_thread(s, stamp);
     if (ips_sys_quiet && (at < s->lo || !s->lo || at + bytes > s->limit))
         goto lost;
     if (s->retry_at && ips_core_stamp_now() < s->retry_at) {
@@ -195,7 +197,7 @@ begin_record_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
         /* START must come first, so START gets the space that this record
          * reserved. */
         s->cur = at;
-        ips_write_start_records(s);
+        ips_write_start_records_and_call_hook(s);
         rec = ips_stream_begin_record(s, (enum ips_rec_type)type, bytes, stamp);
     } else {
         ips_me.recs_open++;
@@ -208,7 +210,7 @@ lost:
     /* A LOST record that is itself lost is not counted: the next LOST record
      * contains its count. */
     if (type != IPS_REC_LOST)
-        count_lost(s, cause, 1);
+        count_lost_records(s, cause, 1);
 passed_over:
     if (s->cur == at + bytes)
         s->cur = at;
@@ -226,7 +228,7 @@ void *ips_stream_begin_record_slow(struct ips_stream *s, uint64_t at,
         if (at == s->tail && at + bytes <= s->limit)
             return ips_write_reserved_head(s, at, bytes, type, stamp);
     }
-    return begin_record_slow(s, at, bytes, type, stamp);
+    return reserve_record_or_count_as_lost(s, at, bytes, type, stamp);
 }
 
 void *ips_stream_begin_record(struct ips_stream *s, enum ips_rec_type type,
@@ -250,27 +252,27 @@ void *ips_rec_begin(enum ips_rec_type type, size_t bytes)
     return ips_rec_begin_at(type, bytes, ips_core_stamp_now());
 }
 
-void ips_stream_count_lost(struct ips_stream *s, enum ips_lost_cause cause,
-                           uint64_t count)
+void ips_stream_count_and_write_lost(struct ips_stream *s,
+                                     enum ips_lost_cause cause, uint64_t count)
 {
     if (!ips_core.control || ips_me.in_vfork ||
         (unsigned)cause >= IPS_LOST_COUNT)
         return;
-    count_lost(s, cause, count);
+    count_lost_records(s, cause, count);
     if (s->seg.base)
         write_lost_records(s, ips_core_stamp_now());
 }
 
-void ips_core_count_lost(enum ips_lost_cause cause, uint64_t count)
+void ips_core_count_and_write_lost(enum ips_lost_cause cause, uint64_t count)
 {
-    ips_stream_count_lost(&ips_me.stream, cause, count);
+    ips_stream_count_and_write_lost(&ips_me.stream, cause, count);
 }
 
 void ips_stream_end(struct ips_stream *s)
 {
     uint64_t signals = ips_sys_block_signals();
     if (s->generation == ips_core.generation)
-        ips_segments_close_all(s);
+        ips_segments_close_and_unmap_all(s);
     s->state = IPS_STREAM_ENDED;
     ips_sys_restore_signals(signals);
 }
@@ -323,7 +325,7 @@ struct control_opening {
     struct ips_control *c, *mapped;
 };
 
-static long open_control_with_own_fd_table(void *arg)
+static long read_and_map_control_file(void *arg)
 {
     struct control_opening *o = arg;
     struct ips_control *c = o->c;
@@ -354,11 +356,11 @@ static struct ips_control *read_and_map_control(const char *dir,
                                                 struct ips_control *c)
 {
     struct control_opening o = {dir, c, NULL};
-    (void)ips_run_with_own_fd_table(open_control_with_own_fd_table, &o);
+    (void)ips_run_with_own_fd_table(read_and_map_control_file, &o);
     return o.mapped;
 }
 
-struct ips_control *ips_core_map_counters(void)
+struct ips_control *ips_core_get_or_map_counters(void)
 {
     struct ips_control *mapped, *none = NULL, unused;
     if (!ips_core.share_later)
@@ -398,7 +400,7 @@ void *ips_core_memory_wiped_on_fork(void)
 /* The first call attaches this process to the run that its environment names.
  * Every call returns whether the process is attached. `to_begin`: the caller
  * starts a stream next. */
-static bool attach_process_to_run(bool to_begin)
+static bool attach_process_to_run_once(bool to_begin)
 {
     static bool tried;
     if (tried || ips_me.in_vfork)
@@ -429,9 +431,9 @@ static bool attach_process_to_run(bool to_begin)
     return true;
 }
 
-bool ips_core_attach(void)
+bool ips_core_attach_to_run_once(void)
 {
-    return attach_process_to_run(false);
+    return attach_process_to_run_once(false);
 }
 
 /* The library's own ELF header, defined by the linker. */
@@ -454,7 +456,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
         return ips_core.control != NULL;
     if (ips_in_valgrind())
         exclude_variables_from_valgrind();
-    if (!attach_process_to_run(true))
+    if (!attach_process_to_run_once(true))
         return false;
     uint64_t signals = ips_sys_block_signals();
     ips_core.main_stream = true;
@@ -465,9 +467,9 @@ bool ips_core_init(enum ips_start_kind image_kind)
     s->ppid = ips_sys_getppid();
     s->stamp = s->start_t = ips_core.image_stamp;
     s->start_cpu = ips_core_thread_cpu_ns();
-    ips_complete_starting_stream(s, s->stamp);
+    ips_fill_stream_and_register_thread(s, s->stamp);
     if (ips_segment_change_to_next(s) == 0)
-        ips_write_start_records(s);
+        ips_write_start_records_and_call_hook(s);
     ips_reset_overhead_counts(); /* ips_report_start_cost() reports the cost of
                                     the start */
     ips_sys_restore_signals(signals);
@@ -492,7 +494,7 @@ void ips_core_register_hooks(void (*begun)(enum ips_start_kind kind),
     ips_core.flush = flush;
 }
 
-void ips_core_flush_pending(void)
+void ips_core_write_pending_counts(void)
 {
     if (!ips_core_is_recording())
         return;
@@ -521,8 +523,8 @@ uint64_t ips_core_prepare_fork_and_get_seq(void)
 }
 
 /* Makes this process a new image after a fork. Signals are blocked. */
-static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
-                         uint64_t parent_image)
+static void reset_state_in_fork_child(uint64_t fork_seq, uint32_t ppid,
+                                      uint32_t ptid, uint64_t parent_image)
 {
     ips_core.pid = ips_sys_getpid();
     /* If getppid() returns the pid that the parent knows as its own, the child
@@ -532,11 +534,11 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
         ips_core.pidns = ips_pid_namespace_inode();
     ips_core.image_stamp = ips_core_stamp_now();
     ips_core.generation++;
-    ips_threads_reset();
+    ips_threads_clear_lists_after_fork();
     ips_cpu_reset();
     ips_reset_overhead_counts();
     struct ips_stream *s = &ips_me.stream;
-    ips_ring_unmap(s);
+    ips_ring_unmap_state(s);
     ips_segment_free_kept_list(s);
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
@@ -551,26 +553,28 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
 /* Call this if *ips_core.alive is 0. If the kernel zeroed that page, this
  * process is the child of a fork that the agent did not see: makes it a new
  * image and returns true. Returns false if there never was such a page. */
-static bool become_child_if_forked(void)
+static bool reset_state_if_unannounced_fork(void)
 {
     if (ips_core.alive == &not_alive)
         return false;
-    become_child(0, ips_core.pid, ips_me.stream.tid, ips_core.image_stamp);
+    reset_state_in_fork_child(0, ips_core.pid, ips_me.stream.tid,
+                              ips_core.image_stamp);
     return true;
 }
 
-void ips_core_become_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
-                                uint64_t parent_image)
+void ips_core_reset_and_start_in_fork_child(uint64_t fork_seq, uint32_t ppid,
+                                            uint32_t ptid,
+                                            uint64_t parent_image)
 {
     if (!ips_core.control)
         return;
     uint64_t signals = ips_sys_block_signals();
-    become_child(fork_seq, ppid, ptid, parent_image);
+    reset_state_in_fork_child(fork_seq, ppid, ptid, parent_image);
     struct ips_stream *s = &ips_me.stream;
     if (ips_core.main_stream) {
-        ips_complete_starting_stream(s, s->stamp);
+        ips_fill_stream_and_register_thread(s, s->stamp);
         if (ips_segment_change_to_next(s) == 0)
-            ips_write_start_records(s);
+            ips_write_start_records_and_call_hook(s);
     }
     ips_sys_restore_signals(signals);
 }
@@ -596,19 +600,19 @@ void ips_core_begin_thread_stream(uint64_t fork_seq, uint32_t ptid)
     } else if (s->state == IPS_STREAM_NEW) {
         s->start_kind = IPS_START_THREAD;
         s->stamp = s->start_t = ips_core_stamp_now();
-        ips_complete_starting_stream(s, s->stamp);
+        ips_fill_stream_and_register_thread(s, s->stamp);
         if (ips_segment_change_to_next(s) == 0)
-            ips_write_start_records(s);
+            ips_write_start_records_and_call_hook(s);
     }
     ips_sys_restore_signals(signals);
 }
 
-static void write_end_record(enum ips_end_kind kind, int status)
+static void write_last_counts_and_end_record(enum ips_end_kind kind, int status)
 {
-    uint64_t cpu = ips_cpu_read_clock_ns();
+    uint64_t cpu = ips_cpu_read_clock_and_end_guesses();
     if (ips_me.open_depth == 0)
         ips_page_faults_write_if_any(ips_core_stamp_now(), cpu);
-    ips_run_delay_write_last(cpu);
+    ips_run_delay_write_last_if_due(cpu);
     ips_write_unreported_guessed_cpu();
     ips_write_calls_record_if_enough(IPS_CALLS_LEAST);
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
@@ -628,8 +632,8 @@ void ips_core_end_thread_stream(void)
     if (ips_core.main_stream && s->state == IPS_STREAM_BEGUN) {
         if (ips_core.ending)
             ips_core.ending();
-        write_end_record(IPS_END_THREAD, 0);
-        ips_threads_remove(s->tid);
+        write_last_counts_and_end_record(IPS_END_THREAD, 0);
+        ips_threads_move_to_ended(s->tid);
         ips_stream_end(s);
     }
     ips_extra_free();
@@ -639,7 +643,7 @@ void ips_core_record_process_end(enum ips_end_kind kind, int status)
 {
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
-    ips_core_flush_pending();
+    ips_core_write_pending_counts();
     /* If the main thread has called pthread_exit(), the last thread ends the
      * process after its own END was recorded. Its stream then continues. */
     struct ips_stream *s = &ips_me.stream;
@@ -647,7 +651,7 @@ void ips_core_record_process_end(enum ips_end_kind kind, int status)
         s->state = IPS_STREAM_BEGUN;
         ips_threads_add(s->tid);
     }
-    ips_threads_record_cpu(s->tid);
+    ips_threads_record_cpu_of_others(s->tid);
     ips_threads_write_silent_streams();
-    write_end_record(kind, status);
+    write_last_counts_and_end_record(kind, status);
 }

@@ -54,17 +54,18 @@ uint64_t ips_core_thread_cpu_ns(void); /* calling thread's CPU time, ns */
 void *ips_rec_begin(enum ips_rec_type type, size_t bytes);
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp);
 void ips_rec_publish(void *rec);
-void ips_core_count_lost(enum ips_lost_cause cause, uint64_t count);
+void ips_core_count_and_write_lost(enum ips_lost_cause cause, uint64_t count);
 
 /* Fork. ips_core_prepare_fork_and_get_seq returns the fork_seq for FORK. The
- * child must first call ips_core_become_fork_child, which drops the parent's
- * segments and starts the child's own stream with START (IPS_START_FORK, cpu
- * 0). If a child does not, the core notices the fork at the next record, by a
- * MADV_WIPEONFORK page.
+ * child must first call ips_core_reset_and_start_in_fork_child, which drops the
+ * parent's segments and starts the child's own stream with START
+ * (IPS_START_FORK, cpu 0). If a child does not, the core notices the fork at
+ * the next record, by a MADV_WIPEONFORK page.
  */
 uint64_t ips_core_prepare_fork_and_get_seq(void);
-void ips_core_become_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
-                                uint64_t parent_image);
+void ips_core_reset_and_start_in_fork_child(uint64_t fork_seq, uint32_t ppid,
+                                            uint32_t ptid,
+                                            uint64_t parent_image);
 uint64_t ips_core_image_stamp(void);
 
 /* Threads: a new thread calls ips_core_begin_thread_stream. At its end it calls
@@ -90,10 +91,10 @@ void ips_core_stop_recording(void);
 /* Registers hooks. The core calls `begun` in a thread right after its stream's
  * START (all signals blocked), and `ending` right before its END, but not for
  * tasks. It calls `flush`, which writes records that are still in memory,
- * before an END of the process and, by ips_core_flush_pending, before an exec.
- * Register at most one of each, before ips_core_init. */
+ * before an END of the process and, by ips_core_write_pending_counts, before an
+ * exec. Register at most one of each, before ips_core_init. */
 void ips_core_register_hooks(void (*begun)(enum ips_start_kind kind),
                              void (*ending)(void), void (*flush)(void));
-void ips_core_flush_pending(void);
+void ips_core_write_pending_counts(void);
 
 #endif

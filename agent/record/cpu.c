@@ -157,7 +157,7 @@ static void write_page_faults_if_off_core(uint64_t t0, uint64_t cpu0,
  * clock's value to the CPU time to report. */
 static void start_guess_window(struct clock_reading *r, uint64_t t, int64_t off)
 {
-    off = ips_guess_start_window(&ips_me.cpu.guess, off);
+    off = ips_guess_end_and_start_window(&ips_me.cpu.guess, off);
     r->cpu =
         off > 0 ? ips_sub_sat(r->cpu, (uint64_t)off) : r->cpu + (uint64_t)-off;
     ips_me.cpu.read_t = t;
@@ -209,36 +209,40 @@ static uint64_t expected_cpu_at_reading(const struct cpu_baseline *l,
     return (int64_t)(is - last) < 0 ? last : ips_min_u64(is, most);
 }
 
-static struct ips_moment report_moment(uint64_t t, uint64_t cpu, uint64_t mark,
-                                       uint32_t taken)
+static struct ips_moment store_cpu_and_return_moment(uint64_t t, uint64_t cpu,
+                                                     uint64_t mark,
+                                                     uint32_t taken)
 {
     ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, mark, taken};
 }
 /* CPU times are not computed from a moment without a mark: it is no baseline.
  */
-static struct ips_moment report_moment_without_mark(uint64_t t, uint64_t cpu)
+static struct ips_moment store_cpu_and_return_unmarked_moment(uint64_t t,
+                                                              uint64_t cpu)
 {
-    return report_moment(t, cpu, IPS_MARK_NOT, 0);
+    return store_cpu_and_return_moment(t, cpu, IPS_MARK_NOT, 0);
 }
 
 /* Quiet mode, in which the clock cannot be read (agent/record/sys.h): a call of
  * IPS_BLOCKED_NS or more counts as waiting, all other time as CPU time. */
-static struct ips_moment moment_without_syscalls(uint64_t t)
+static struct ips_moment estimate_moment_without_syscalls(uint64_t t)
 {
     uint64_t cpu = ips_max_u64(ips_cpu_now_without_syscalls(), ips_me.cpu_last);
-    return report_moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
+    return store_cpu_and_return_moment(
+        t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 static struct ips_moment
 return_moment_without_syscalls(const struct ips_moment *call, uint64_t t)
 {
     uint64_t took = ips_stamps_to_ns(t - call->t);
     uint64_t cpu = call->cpu + (took < IPS_BLOCKED_NS ? took : 0);
-    return report_moment(t, ips_set_cpu_without_syscalls(cpu),
-                         ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
+    return store_cpu_and_return_moment(t, ips_store_cpu_for_quiet_mode(cpu),
+                                       ips_core.cpu_marks ? IPS_MARK_NOT : t,
+                                       0);
 }
 
-static struct ips_moment moment_reading_clock(bool of_call)
+static struct ips_moment take_moment_by_reading_clock(bool of_call)
 {
     uint64_t t = ips_core_stamp_now();
     uint64_t last = ips_me.cpu_last;
@@ -247,7 +251,7 @@ static struct ips_moment moment_reading_clock(bool of_call)
         write_page_faults_if_off_core(ips_me.cpu.read_t, last, t, cpu);
     write_records_due(t, cpu);
     ips_me.cpu.read_t = t;
-    return report_moment(t, cpu, ips_core_stamp_now(), 0);
+    return store_cpu_and_return_moment(t, cpu, ips_core_stamp_now(), 0);
 }
 
 static struct ips_moment take_moment_and_set_mark(bool of_call)
@@ -259,8 +263,8 @@ static struct ips_moment take_moment_and_set_mark(bool of_call)
         ips_barrier();
         uint64_t t = ips_core_stamp_now();
         if ((int64_t)(t - t0) < 0 && mark_is_valid(s, taken))
-            return report_moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
-                                 taken);
+            return store_cpu_and_return_moment(
+                t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT, taken);
     }
     struct cpu_baseline line = get_newest_baseline();
     struct clock_reading r = set_mark_and_read_cpu_clock();
@@ -282,12 +286,13 @@ static struct ips_moment take_moment_and_set_mark(bool of_call)
     /* The new mark is already gone: a handler has read the clock, or the thread
      * was switched out. */
     if (!r.slot || !mark_is_valid(r.slot, r.mark_number))
-        return report_moment_without_mark(t, ips_max_u64(r.cpu, last));
+        return store_cpu_and_return_unmarked_moment(t,
+                                                    ips_max_u64(r.cpu, last));
     uint64_t cpu =
         ips_max_u64(compute_cpu_from_baseline(r.slot, t), r.slot->cpu0);
     uint64_t held = t < r.slot->t0 ? IPS_MARK_NOT : 0;
-    return report_moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held,
-                         r.mark_number);
+    return store_cpu_and_return_moment(
+        t, cpu, (uint64_t)(uintptr_t)r.slot | held, r.mark_number);
 }
 
 /* Returns the current moment by reading the clock, most often after a switch
@@ -295,10 +300,10 @@ static struct ips_moment take_moment_and_set_mark(bool of_call)
  * since the last reading, the slave cannot infer this reading from the records
  * (slave/build/cost.c), so CALLS reports its cost. */
 static inline __attribute__((always_inline)) struct ips_moment
-moment_slow(bool of_call)
+take_moment_slow(bool of_call)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
-        return moment_without_syscalls(ips_core_stamp_now());
+        return estimate_moment_without_syscalls(ips_core_stamp_now());
     if (ips_is_unannounced_fork()) {
         uint64_t t = ips_core_stamp_now();
         return (struct ips_moment){t, read_thread_cpu_ns(), t | IPS_MARK_NOT,
@@ -306,25 +311,26 @@ moment_slow(bool of_call)
     }
     const struct ips_agent_work apart = ips_agent_work_begin();
     uint64_t before = ips_me.cpu.read_cpu;
-    struct ips_moment m = ips_core.cpu_marks ? take_moment_and_set_mark(of_call)
-                                             : moment_reading_clock(of_call);
+    struct ips_moment m = ips_core.cpu_marks
+                              ? take_moment_and_set_mark(of_call)
+                              : take_moment_by_reading_clock(of_call);
     if (ips_sub_sat(m.cpu, before) < IPS_GUESS_NS)
-        ips_agent_work_end(&apart, 0);
+        ips_agent_work_add_to_overhead(&apart, 0);
     return m;
 }
 __attribute__((cold)) struct ips_moment ips_moment_now_slow(void)
 {
-    return moment_slow(false);
+    return take_moment_slow(false);
 }
 __attribute__((cold)) struct ips_moment ips_moment_of_call_slow(void)
 {
-    return moment_slow(true);
+    return take_moment_slow(true);
 }
 
 /* If marks are not used: a call shorter than IPS_BLOCKED_NS did not block, so
  * all of it was CPU time and the clock is not read. */
 static struct ips_moment
-return_moment_without_marks(const struct ips_moment *call, uint64_t t)
+compute_return_moment_without_marks(const struct ips_moment *call, uint64_t t)
 {
     uint64_t after = call->mark;
     bool brief = t < after || ips_stamps_to_ns(t - after) < IPS_BLOCKED_NS;
@@ -332,7 +338,7 @@ return_moment_without_marks(const struct ips_moment *call, uint64_t t)
                          : read_thread_cpu_ns();
     ips_me.cpu.read_t = t;
     ips_me.cpu.guess.switches += !brief;
-    return report_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
+    return store_cpu_and_return_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
 /* The mark in the rseq area survived the call, but its baseline is below the
@@ -347,9 +353,9 @@ return_moment_above_baseline(const struct ips_moment *call, uint64_t t,
     if (cpu > clock)
         ips_set_cpu_mark_baseline(&ips_me, s, call->mark_number,
                                   t + stamps_of_ns(cpu - clock), cpu);
-    return report_moment(t, ips_max_u64(cpu, clock),
-                         (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
-                         call->mark_number);
+    return store_cpu_and_return_moment(t, ips_max_u64(cpu, clock),
+                                       (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
+                                       call->mark_number);
 }
 
 struct ips_moment
@@ -387,14 +393,15 @@ ips_moment_of_return_by_cpu_clock(const struct ips_moment *call, uint64_t t)
     set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)
-        return report_moment_without_mark(t, cpu);
-    return report_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
+        return store_cpu_and_return_unmarked_moment(t, cpu);
+    return store_cpu_and_return_moment(t, cpu, (uint64_t)(uintptr_t)r.slot,
+                                       r.mark_number);
 }
 
 /* The mark in the rseq area survived a long call: reads the clock to learn how
  * much of the call was CPU time. */
 static struct ips_moment
-return_moment_of_long_call(const struct ips_moment *call, uint64_t t)
+read_return_moment_of_long_call(const struct ips_moment *call, uint64_t t)
 {
     struct clock_reading r = set_mark_and_read_cpu_clock();
     uint64_t since = ips_stamps_to_ns(r.t - t),
@@ -410,8 +417,9 @@ return_moment_of_long_call(const struct ips_moment *call, uint64_t t)
     set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)
-        return report_moment_without_mark(t, cpu);
-    return report_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
+        return store_cpu_and_return_unmarked_moment(t, cpu);
+    return store_cpu_and_return_moment(t, cpu, (uint64_t)(uintptr_t)r.slot,
+                                       r.mark_number);
 }
 
 __attribute__((cold)) struct ips_moment
@@ -422,7 +430,7 @@ ips_moment_of_return_slow(const struct ips_moment *call, uint64_t t)
     if (__builtin_expect(ips_sys_quiet, 0))
         return return_moment_without_syscalls(call, t);
     if (!ips_core.cpu_marks)
-        return return_moment_without_marks(call, t);
+        return compute_return_moment_without_marks(call, t);
     struct ips_cpu_slot *s = ips_cpu_own_slot_at_mark(*ips_cpu_mark_address());
     if (s &&
         (call->mark | IPS_MARK_NOT) ==
@@ -430,14 +438,14 @@ ips_moment_of_return_slow(const struct ips_moment *call, uint64_t t)
         ips_me.cpu_next == call->mark_number)
         return t - call->t < ips_core.cpu_limit
                    ? return_moment_above_baseline(call, t, s)
-                   : return_moment_of_long_call(call, t);
+                   : read_return_moment_of_long_call(call, t);
     if (!s)
         return ips_moment_of_return_by_cpu_clock(call, t);
     /* There is a newer mark: a signal handler read the clock during the call.
      */
     uint64_t most = call->cpu + ips_stamps_to_ns(t - call->t);
     uint64_t cpu = ips_max_u64(compute_cpu_from_baseline(s, t), call->cpu);
-    return report_moment_without_mark(t, ips_min_u64(cpu, most));
+    return store_cpu_and_return_unmarked_moment(t, ips_min_u64(cpu, most));
 }
 
 __attribute__((hot)) struct ips_moment
@@ -448,12 +456,12 @@ ips_moment_of_return_without_mark(const struct ips_moment *call, bool waits)
     return ret;
 }
 
-uint64_t ips_cpu_read_clock_ns(void)
+uint64_t ips_cpu_read_clock_and_end_guesses(void)
 {
     if (ips_is_unannounced_fork())
         return read_thread_cpu_ns();
     if (ips_sys_quiet)
-        return moment_without_syscalls(ips_core_stamp_now()).cpu;
+        return estimate_moment_without_syscalls(ips_core_stamp_now()).cpu;
     struct cpu_baseline line = get_newest_baseline();
     bool stood = ips_cpu_own_slot_at_mark(*ips_cpu_mark_address()) != NULL;
     struct clock_reading r = set_mark_and_read_cpu_clock();

@@ -201,22 +201,23 @@ ips_moment_of_wait_return(const struct ips_moment *call)
 
 /* Reads the thread's CPU clock, where CPU time must be exact, as at END.
  * Returns ns, never less than the CPU time reported before. */
-uint64_t ips_cpu_read_clock_ns(void);
+uint64_t ips_cpu_read_clock_and_end_guesses(void);
 
 /* record/run_delay.c. ips_run_delay_write_if_due writes a RUNDELAY if one is
  * due; call it when the clock was just read and the thread was off its core.
- * ips_run_delay_write_last writes the last one, at END. */
+ * ips_run_delay_write_last_if_due writes the last one, at END. */
 void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu);
-void ips_run_delay_write_last(uint64_t cpu);
+void ips_run_delay_write_last_if_due(uint64_t cpu);
 /* record/page_faults.c. ips_page_faults_write_if_any writes a PAGEFAULT if the
  * kernel counted major faults of the thread since the last check. It makes a
  * system call. Call it only where the thread is in no call, or just begins one.
  * ips_page_faults_skip_earlier excludes the faults up to now,
- * ips_page_faults_set_counts those up to `ru`. ips_page_faults_write_counted is
- * like write_if_any, with counts just read into `ru`. */
+ * ips_page_faults_store_seen_counts those up to `ru`.
+ * ips_page_faults_write_counted is like write_if_any, with counts just read
+ * into `ru`. */
 struct rusage;
 void ips_page_faults_skip_earlier(void);
-void ips_page_faults_set_counts(const struct rusage *ru);
+void ips_page_faults_store_seen_counts(const struct rusage *ru);
 void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
                                    uint64_t cpu);
 void ips_page_faults_write_if_any(uint64_t t, uint64_t cpu);
@@ -245,12 +246,13 @@ static inline struct ips_agent_work ips_agent_work_begin(void)
                                    *ips_cpu_mark_address(), ips_me.cpu_next,
                                    ips_me.beyond_ns, ips_me.said_ns};
 }
-void ips_agent_work_end(const struct ips_agent_work *apart, uint64_t priced_ps);
+void ips_agent_work_add_to_overhead(const struct ips_agent_work *apart,
+                                    uint64_t priced_ps);
 /* IPS_APART measures the rest of the scope that contains it as agent work. */
 static inline void
 ips_agent_work_end_of_scope(const struct ips_agent_work *apart)
 {
-    ips_agent_work_end(apart, 0);
+    ips_agent_work_add_to_overhead(apart, 0);
 }
 #define IPS_APART                                                              \
     const struct ips_agent_work apart_                                         \

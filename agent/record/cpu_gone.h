@@ -128,7 +128,8 @@ ips_moment_of_return_if_switched_out(struct ips_thread *me,
         *ret = ips_moment_of_return_by_cpu_clock(call, t);
         return;
     }
-    uint64_t cpu = call->cpu + ips_guess_cpu_of_block(&me->cpu.guess, elapsed);
+    uint64_t cpu =
+        call->cpu + ips_guess_and_account_cpu_of_block(&me->cpu.guess, elapsed);
     ips_set_cpu_mark_baseline(me, s, taken, t, cpu);
     me->cpu_last = cpu;
     ret->t = t;

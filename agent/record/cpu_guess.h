@@ -95,8 +95,8 @@ ips_guess_add_error_share(struct ips_guess *g, uint64_t cost, uint64_t elapsed)
 }
 
 /* Returns a guess of the CPU time (ns) of a block that lasted `elapsed` ns. */
-static inline uint64_t ips_guess_cpu_of_block(struct ips_guess *g,
-                                              uint64_t elapsed)
+static inline uint64_t ips_guess_and_account_cpu_of_block(struct ips_guess *g,
+                                                          uint64_t elapsed)
 {
     uint64_t cost = ips_guess_cap_cpu_of_block(g->block_ns, elapsed);
     cost = ips_guess_add_error_share(g, cost, elapsed);
@@ -132,7 +132,8 @@ static inline bool ips_guess_reading_is_due(const struct ips_guess *g)
            (next >= g->window || g->given_ns >= IPS_GUESS_GIVEN_NS);
 }
 
-static inline void ips_guess_adjust_window(struct ips_guess *g, int64_t off)
+static inline void ips_guess_adjust_window_length(struct ips_guess *g,
+                                                  int64_t off)
 {
     uint64_t wrong = (uint64_t)(off < 0 ? -off : off);
     uint64_t is = ips_max_u64(g->window, IPS_GUESS_WINDOW_MIN);
@@ -156,7 +157,8 @@ static inline void ips_guess_add_to_totals(struct ips_guess *g, int64_t off)
  * is `off` ns ahead of the reported CPU time. Returns the part of `off` that
  * guesses can explain, which later blocks will get; the caller corrects the
  * rest at once. */
-static inline int64_t ips_guess_start_window(struct ips_guess *g, int64_t off)
+static inline int64_t ips_guess_end_and_start_window(struct ips_guess *g,
+                                                     int64_t off)
 {
     /* If too much CPU time was reported (`off` < 0), limit `off` to the guessed
      * time and to the time that the blocks of one window can give back. */
@@ -168,7 +170,7 @@ static inline int64_t ips_guess_start_window(struct ips_guess *g, int64_t off)
     off = off < least ? least : off;
     off = off > most ? most : off;
     if (g->blocks) {
-        ips_guess_adjust_window(g, off);
+        ips_guess_adjust_window_length(g, off);
         ips_guess_add_to_totals(g, off);
     }
     g->off = g->off_read = off;

@@ -122,7 +122,8 @@ void ips_target_refine_by_arguments(struct ips_target *t, char *const argv[],
 {
     if (t->kind != IPS_TARGET_BY_HAND && t->kind != IPS_TARGET_FIRST)
         ;
-    else if (!ips_is_list_readable(argv) || !ips_is_list_readable(envp))
+    else if (!ips_is_text_list_readable(argv) ||
+             !ips_is_text_list_readable(envp))
         t->kind = IPS_TARGET_TRACED; /* the exec will fail */
     else if (t->kind == IPS_TARGET_BY_HAND)
         t->kind = does_loader_start_program(argv) ? IPS_TARGET_TRACED
@@ -301,7 +302,7 @@ static bool gains_privileges(int fd, const struct stat *st)
 
 /* Replaces `head`, the start of a script, by the path of its interpreter.
  * Returns false if the file is no script. */
-static bool replace_by_interpreter(char *head, size_t have)
+static bool replace_script_by_interpreter_path(char *head, size_t have)
 {
     if (have < 3 || head[0] != '#' || head[1] != '!')
         return false;
@@ -354,7 +355,7 @@ static bool is_in_traced_cache(const struct ips_traced_file *is)
  * second: it could change again and keep the same ctime. Maps no extra state
  * for this: a thread that spawns has it already, and a fork child that executes
  * a program would not use the cache again. */
-static void add_to_traced_cache(const struct ips_traced_file *is)
+static void add_to_traced_cache_unless_fresh(const struct ips_traced_file *is)
 {
     struct ips_extra *extra = ips_me.extra;
     struct timespec now;
@@ -387,7 +388,7 @@ static bool inspect_file_contents(int fd, const struct stat *st,
             *kind = IPS_TARGET_SETUID;
         return false;
     }
-    return replace_by_interpreter(head, (size_t)got);
+    return replace_script_by_interpreter_path(head, (size_t)got);
 }
 
 /* Can a program that we execute open the library by this name? `before`: the
@@ -473,7 +474,7 @@ enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
 
 /* The part of ips_target_inspect() that opens files. Returns LOOKED_AT_PROGRAM,
  * LOOKED_AT (a script), or 0 if the file cannot be opened. */
-static long inspect_with_own_fd_table(void *arg)
+static long open_and_inspect_target_file(void *arg)
 {
     const struct inspection *l = arg;
     int fd = l->path ? open_program(AT_FDCWD, l->path) : -1;
@@ -485,7 +486,7 @@ static long inspect_with_own_fd_table(void *arg)
 
 #define FOUND_BYTES 512u
 
-static bool needs_descriptor(int dir, const char *path)
+static bool does_path_need_dir_fd(int dir, const char *path)
 {
     return !path || !*path || (*path != '/' && dir != AT_FDCWD);
 }
@@ -498,7 +499,7 @@ static const char *format_path_without_dir_fd(char out[FOUND_BYTES], int dir,
                                               const char *path)
 {
     char after[FOUND_BYTES];
-    if (!needs_descriptor(dir, path))
+    if (!does_path_need_dir_fd(dir, path))
         return path;
     size_t len = path ? strlen(path) : 0, n = sizeof("/fd/") - 1;
     if (dir < 0 || len + 20 > sizeof(after))
@@ -509,18 +510,20 @@ static const char *format_path_without_dir_fd(char out[FOUND_BYTES], int dir,
         after[n++] = '/';
     memcpy(after + n, path ? path : "", len);
     after[n + len] = '\0';
-    return ips_build_proc_path(out, FOUND_BYTES, "self", after) ? out : NULL;
+    return ips_build_proc_path_resolving_link(out, FOUND_BYTES, "self", after)
+               ? out
+               : NULL;
 }
 
 /* Makes the examination that `l` describes, of the file at `path`, relative to
  * the descriptor `dir`. A function of its own: others do not need so much
  * stack. */
 static __attribute__((noinline)) long
-inspect_by_descriptor(struct inspection *l, int dir, const char *path)
+inspect_file_without_dir_fd(struct inspection *l, int dir, const char *path)
 {
     char room[FOUND_BYTES];
     l->path = format_path_without_dir_fd(room, dir, path);
-    return ips_run_with_own_fd_table(inspect_with_own_fd_table, l);
+    return ips_run_with_own_fd_table(open_and_inspect_target_file, l);
 }
 
 /* Examines the program file at `path`, relative to `dir`; `st` is its status.
@@ -535,12 +538,12 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
     }
     struct inspection l = {t, path, library, path, st};
     long looked =
-        needs_descriptor(dir, path)
-            ? inspect_by_descriptor(&l, dir, path)
-            : ips_run_with_own_fd_table(inspect_with_own_fd_table, &l);
+        does_path_need_dir_fd(dir, path)
+            ? inspect_file_without_dir_fd(&l, dir, path)
+            : ips_run_with_own_fd_table(open_and_inspect_target_file, &l);
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
-        add_to_traced_cache(&is);
+        add_to_traced_cache_unless_fresh(&is);
     return looked > 0;
 }
 
@@ -558,17 +561,19 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
         struct inspection l = {t, path && *path ? path : "(descriptor)",
                                library, NULL, &st};
         if (is_file)
-            (void)inspect_by_descriptor(&l, dir, path);
+            (void)inspect_file_without_dir_fd(&l, dir, path);
         else
-            (void)ips_run_with_own_fd_table(inspect_with_own_fd_table, &l);
+            (void)ips_run_with_own_fd_table(open_and_inspect_target_file, &l);
     }
 }
 
 /* Finds the next program named `file` in the directories of *search, and
  * advances *search (NULL at the end). IPS_APART measures the time: the probe
  * cost of an exec does not include a search of many directories. */
-static bool find_next_in_search_path(const char **search, const char *file,
-                                     char path[FOUND_BYTES], struct stat *st)
+static bool find_next_executable_in_search_path(const char **search,
+                                                const char *file,
+                                                char path[FOUND_BYTES],
+                                                struct stat *st)
 {
     IPS_APART;
     size_t len = strlen(file);
@@ -601,7 +606,7 @@ void ips_target_find_and_inspect(struct ips_target *t, const char *file,
     struct stat st;
     if (!search)
         search = "/bin:/usr/bin";
-    while (find_next_in_search_path(&search, file, path, &st) &&
+    while (find_next_executable_in_search_path(&search, file, path, &st) &&
            !inspect_file(t, AT_FDCWD, path, &st, library))
         continue;
 }

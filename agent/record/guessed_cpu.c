@@ -84,7 +84,8 @@ __attribute__((cold)) void ips_write_calls_record_if_enough(uint32_t least)
     ips_rec_publish(rec);
 }
 
-void ips_agent_work_end(const struct ips_agent_work *apart, uint64_t priced_ps)
+void ips_agent_work_add_to_overhead(const struct ips_agent_work *apart,
+                                    uint64_t priced_ps)
 {
     /* If the same mark is still in the rseq area, the thread was never switched
      * out. */

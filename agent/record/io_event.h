@@ -29,11 +29,11 @@ static inline void ips_io_fill_and_publish_short(
 }
 
 /* Writes a short record. Returns false if a long one is needed. */
-static inline bool ips_io_write_short(enum ips_rec_type type, uint32_t chan,
-                                      enum ips_op op,
-                                      const struct ips_moment *call,
-                                      const struct ips_moment *ret,
-                                      int64_t result, uint64_t site)
+static inline bool ips_io_try_write_short_record(enum ips_rec_type type,
+                                                 uint32_t chan, enum ips_op op,
+                                                 const struct ips_moment *call,
+                                                 const struct ips_moment *ret,
+                                                 int64_t result, uint64_t site)
 {
     const volatile struct ips_cpu_baseline *line = &ips_me.io_baseline;
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
@@ -102,7 +102,7 @@ ips_io_write_record(enum ips_rec_type type, uint32_t chan, enum ips_op op,
 {
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
     if (moves && likely(!err && !ready && !ips_me.in_vfork) &&
-        ips_io_write_short(type, chan, op, call, ret, result, site))
+        ips_io_try_write_short_record(type, chan, op, call, ret, result, site))
         return true;
     return ips_io_write_long(&ips_me, type, chan, op, call, ret, result, err,
                              site, ready);

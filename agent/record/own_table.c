@@ -60,7 +60,7 @@ long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
 
 /* Replaces the descriptor table by an empty one, or by a copy if the kernel has
  * no close_range (before Linux 5.9). */
-static long unshare_descriptor_table(void)
+static long switch_to_empty_descriptor_table(void)
 {
     long rc =
         ips_sys3(SYS_close_range, 0, (long)~0u, (long)CLOSE_RANGE_UNSHARE);
@@ -70,7 +70,7 @@ static long unshare_descriptor_table(void)
 static void unshare_fd_table_and_run_work(void *arg)
 {
     struct helper_work *w = arg;
-    w->result = unshare_descriptor_table();
+    w->result = switch_to_empty_descriptor_table();
     if (w->result < 0)
         return;
     ips_me.own_table = true;
@@ -211,8 +211,8 @@ long ips_read_file_with_own_fd_table(const char *path, void *to, size_t bytes)
     return ips_run_with_own_fd_table(read_file, &r);
 }
 
-bool ips_build_proc_path(char *out, size_t bytes, const char *link,
-                         const char *after)
+bool ips_build_proc_path_resolving_link(char *out, size_t bytes,
+                                        const char *link, const char *after)
 {
     static const char proc[] = "/proc/";
     const size_t head = sizeof(proc) - 1, tail = strlen(after) + 1;

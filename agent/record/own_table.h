@@ -67,7 +67,7 @@ void ips_own_fd_table_reset_after_fork(void);
  * ("self" or "thread-self"; it names the caller by the numbers of the pid
  * namespace that /proc shows), and `after`. Returns false if the path does not
  * fit or there is no /proc. */
-bool ips_build_proc_path(char *out, size_t bytes, const char *link,
-                         const char *after);
+bool ips_build_proc_path_resolving_link(char *out, size_t bytes,
+                                        const char *link, const char *after);
 
 #endif

@@ -31,10 +31,10 @@ void ips_page_faults_skip_earlier(void)
 {
     struct rusage ru;
     if (read_fault_counts(&ru))
-        ips_page_faults_set_counts(&ru);
+        ips_page_faults_store_seen_counts(&ru);
 }
 
-void ips_page_faults_set_counts(const struct rusage *ru)
+void ips_page_faults_store_seen_counts(const struct rusage *ru)
 {
     ips_me.cpu.faults_seen = (uint32_t)ru->ru_majflt;
     ips_me.cpu.guess.switches = (uint32_t)ru->ru_nvcsw;
@@ -60,7 +60,7 @@ void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
     if (!may_write_page_faults() ||
         faults < 0) /* < 0: a signal handler updated the counts */
         return;
-    ips_page_faults_set_counts(ru);
+    ips_page_faults_store_seen_counts(ru);
     if (faults == 0 || !faults_explain_sleeps(faults, sleeps))
         return;
     struct ips_rec_cpu *rec =

@@ -111,11 +111,11 @@ static inline void ips_short_record_publish(struct ips_thread *me, uint64_t at,
  * address; for a MARK, 0 and the slot. If the record is written, the caller's
  * checks in that era still hold. Returns 0, IPS_SHORT_NOT, or a reservation
  * with IPS_SHORT_TAKEN. */
-static inline uint64_t ips_write_short_event(struct ips_thread *me,
-                                             struct ips_cpu_baseline *of,
-                                             uint32_t era,
-                                             enum ips_rec_type type,
-                                             uint32_t high, uint32_t a)
+static inline uint64_t ips_try_write_short_event(struct ips_thread *me,
+                                                 struct ips_cpu_baseline *of,
+                                                 uint32_t era,
+                                                 enum ips_rec_type type,
+                                                 uint32_t high, uint32_t a)
 {
 #if IPS_HAVE_COUNTER
     const volatile struct ips_cpu_baseline *line = of;
@@ -155,14 +155,14 @@ bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
 
 /* Writes ENTER_SHORT or EXIT_SHORT. Returns the same as ips_write_short_event.
  */
-static inline uint64_t ips_write_short_proc_event(enum ips_rec_type type,
-                                                  uint64_t procedure)
+static inline uint64_t ips_try_write_short_proc_event(enum ips_rec_type type,
+                                                      uint64_t procedure)
 {
     struct ips_thread *me = ips_this_thread();
     uint32_t era = *(volatile uint32_t *)&me->proc_baseline.era;
-    return ips_write_short_event(me, &me->proc_baseline, era, type,
-                                 (uint32_t)(procedure >> 32),
-                                 (uint32_t)procedure);
+    return ips_try_write_short_event(me, &me->proc_baseline, era, type,
+                                     (uint32_t)(procedure >> 32),
+                                     (uint32_t)procedure);
 }
 
 #endif

@@ -34,7 +34,7 @@ struct ips_control *ips_get_or_map_shared_control(void)
 {
     struct ips_control *c =
         atomic_load_explicit(&ips_core.shared, memory_order_acquire);
-    if (!c && !(c = ips_core_map_counters()))
+    if (!c && !(c = ips_core_get_or_map_counters()))
         return NULL;
     /* If another process has truncated the file, our access would raise SIGBUS.
      * So the kernel touches the page first, by a futex wait that ends at once
@@ -115,7 +115,7 @@ static bool slave_is_alive(void)
 
 /* Returns 1 if a process that is visible in our pid namespace holds the slave's
  * POSIX lock; 0 or -errno if not. */
-static long slave_holds_lock(void *unused)
+static long is_slave_lock_holder_in_our_pidns(void *unused)
 {
     (void)unused;
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -151,7 +151,7 @@ uint64_t ips_pid_namespace_inode(void)
     struct stat st;
     if (is_slave_in_our_pidns(ips_core.control))
         return IPS_PIDNS_INITIAL;
-    if (ips_run_with_own_fd_table(slave_holds_lock, NULL) == 1)
+    if (ips_run_with_own_fd_table(is_slave_lock_holder_in_our_pidns, NULL) == 1)
         return IPS_PIDNS_INITIAL;
     return ips_sys_stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
@@ -179,7 +179,7 @@ bool ips_quota_wait_one_step(struct ips_stream *s, enum ips_lost_cause cause,
         return false;
     }
     if (s->seg.base && !s->parked)
-        ips_segment_close_until_drained(s);
+        ips_segment_close_if_complete_and_park(s);
     struct timespec step = {0, STEP_NS};
     /* A signal handler that runs while we sleep may wait for space as well. It
      * waits with signals blocked, so that handlers do not pile up on the stack.
@@ -202,7 +202,7 @@ bool ips_quota_wait_one_step(struct ips_stream *s, enum ips_lost_cause cause,
  */
 
 bool ips_sys_quiet;
-uint64_t ips_set_cpu_without_syscalls(uint64_t cpu)
+uint64_t ips_store_cpu_for_quiet_mode(uint64_t cpu)
 {
     ips_me.quiet_cpu = cpu;
     ips_me.quiet_t = ips_core_stamp_now();
@@ -232,10 +232,10 @@ void ips_core_set_syscalls_forbidden(bool on)
         /* Extend the segment as far as the quota and the pool allow. */
         for (uint64_t want = s->seg.end - s->limit;
              s->lo && want >= IPS_GROW_STEP_BYTES; want /= 2)
-            if (ips_segment_extend(s, s->limit + want) == 0)
+            if (ips_stream_populate_segment_up_to(s, s->limit + want) == 0)
                 break;
         ips_sys_restore_signals(signals);
-        ips_set_cpu_without_syscalls(ips_core_thread_cpu_ns());
+        ips_store_cpu_for_quiet_mode(ips_core_thread_cpu_ns());
         (void)ips_extra_get_or_map();
     }
     ips_sys_quiet = on;

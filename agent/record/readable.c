@@ -48,7 +48,7 @@ bool ips_is_text_readable(const char *text)
     return !text || is_text_readable(text, &known);
 }
 
-bool ips_is_list_readable(char *const *list)
+bool ips_is_text_list_readable(char *const *list)
 {
     uintptr_t known_words = NO_PAGE, known_texts = NO_PAGE;
     for (; list; list++) {
@@ -75,7 +75,7 @@ static bool is_word_writable(uintptr_t at)
                     0, 0, (long)(at & ~(uintptr_t)3), (long)op) != -EFAULT;
 }
 
-bool ips_is_writable(const void *at, size_t bytes)
+bool ips_is_memory_writable(const void *at, size_t bytes)
 {
     const uintptr_t end = (uintptr_t)at + bytes;
     for (uintptr_t p = (uintptr_t)at; p < end; p = (p / PAGE + 1) * PAGE)

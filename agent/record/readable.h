@@ -24,9 +24,9 @@ bool ips_is_word_readable(const void *at);
 bool ips_is_text_readable(const char *text);
 /* Can the array of texts, which ends with NULL, and all the texts be read? NULL
  * counts as readable. */
-bool ips_is_list_readable(char *const *list);
+bool ips_is_text_list_readable(char *const *list);
 
 /* Can the `bytes` bytes at `at` be read and written? */
-bool ips_is_writable(const void *at, size_t bytes);
+bool ips_is_memory_writable(const void *at, size_t bytes);
 
 #endif

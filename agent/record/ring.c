@@ -132,7 +132,7 @@ static struct channel_sum *find_or_add_channel_sum(struct ips_ring *r,
 }
 
 /* Do the record's bytes advance the position in a channel's byte stream? (The
- * bytes of datagrams do not; sum_channel_bytes excludes them.) */
+ * bytes of datagrams do not; sum_channel_bytes_and_find_last excludes them.) */
 static bool counts_in_channel_sum(const struct ips_rec_head *h, uint32_t type)
 {
     return (type == IPS_REC_SEND || type == IPS_REC_RECV) && h->a &&
@@ -146,8 +146,9 @@ static uint64_t channel_sum_key(const struct ips_rec_head *h, uint32_t type)
 
 /* First pass over a segment to condense: for each channel and direction, sums
  * the bytes and notes the last record and whether the channel was closed. */
-static void sum_channel_bytes(struct ips_ring *r,
-                              const struct ips_segment_map *m, bool is_digest)
+static void sum_channel_bytes_and_find_last(struct ips_ring *r,
+                                            const struct ips_segment_map *m,
+                                            bool is_digest)
 {
     uint32_t dgram = 0;
     for (struct ips_rec_head *h = NULL; (h = next_record_of(m, h));) {
@@ -285,7 +286,7 @@ static void write_lost_sums(struct digest_writer *w)
 }
 
 /* Empties a segment after its records were condensed into the digest. */
-static void clear_segment(struct ips_segment_map *m)
+static void clear_segment_and_mark_drained(struct ips_segment_map *m)
 {
     struct ips_segment_header *h = ips_segment_head(m);
     atomic_store_explicit(&h->state, IPS_SEGMENT_DRAINED, memory_order_release);
@@ -326,8 +327,8 @@ static int condense_oldest_segment(struct ips_ring *r)
         (r->digest.base && ips_segment_has_unpublished_record(&r->digest)))
         return ips_encode_lost_cause(IPS_LOST_NESTED);
     memset(r->sums, 0, sizeof(r->sums));
-    sum_channel_bytes(r, &r->digest, true);
-    sum_channel_bytes(r, &last, false);
+    sum_channel_bytes_and_find_last(r, &r->digest, true);
+    sum_channel_bytes_and_find_last(r, &last, false);
     bool in_place = true;
     if (r->spare_count) {
         /* A digest keeps two records a channel, so it may need more memory than
@@ -363,7 +364,7 @@ static int condense_oldest_segment(struct ips_ring *r)
     fill_digest_header(h, r, &last, w.dropped);
     if (in_place) {
         out.used_end = ips_max_u64(out.used_end, out.base + (w.at - at));
-        clear_segment(&out);
+        clear_segment_and_mark_drained(&out);
         memcpy((char *)out.base + sizeof(h->magic),
                (char *)at + sizeof(h->magic), w.at - at - sizeof(h->magic));
         ips_sys_munmap(at, room);
@@ -376,11 +377,11 @@ static int condense_oldest_segment(struct ips_ring *r)
     r->old_count--;
     memmove(r->old, r->old + 1, r->old_count * sizeof(r->old[0]));
     if (last.base != out.base) {
-        clear_segment(&last);
+        clear_segment_and_mark_drained(&last);
         r->spare[r->spare_count++] = last;
     }
     if (r->digest.base && r->digest.base != out.base) {
-        clear_segment(&r->digest);
+        clear_segment_and_mark_drained(&r->digest);
         r->spare[r->spare_count++] = r->digest;
     }
     r->digest = out;
@@ -399,21 +400,21 @@ int ips_ring_change_to_next(struct ips_stream *s)
     int rc = ips_encode_lost_cause(IPS_LOST_QUOTA);
     uint32_t most = max_ring_segments();
     if (count_ring_segments(s) < most - 2)
-        rc = ips_segment_make(s, &next);
+        rc = ips_segment_take_spare_or_make(s, &next);
     else if (r->spare_count == 0 && count_ring_segments(s) < most &&
-             ips_segment_make(s, &spare) == 0) {
+             ips_segment_take_spare_or_make(s, &spare) == 0) {
         /* Write a header, so that the slave knows the stream that owns the
          * file. */
         ips_segment_write_header(s, &spare);
         s->seq--;
         spare.used_end = (uint64_t)first_record_of(&spare);
-        clear_segment(&spare);
+        clear_segment_and_mark_drained(&spare);
         r->spare[r->spare_count++] = spare;
     }
     if (rc < 0 && count_ring_segments(s) < 2)
         return rc; /* a ring needs at least two segments */
     if (s->seg.base) {
-        ips_segment_close(s);
+        ips_segment_mark_closed(s);
         r->old[r->old_count++] = s->seg;
         s->prev = s->seg; /* an interrupted frame may still write there */
         s->seg = (struct ips_segment_map){0};
@@ -452,16 +453,16 @@ void ips_ring_close_all(struct ips_stream *s)
     for (uint32_t i = 0; i < r->old_count; i++)
         ips_segment_abandon_and_unmap(&r->old[i]);
     if (s->seg.base) {
-        ips_segment_close(s);
+        ips_segment_mark_closed(s);
         ips_segment_abandon_and_unmap(&s->seg);
     }
     /* The digest is abandoned last, which shows the slave that the stream has
      * ended. */
     ips_segment_abandon_and_unmap(&r->digest);
-    ips_ring_unmap(s);
+    ips_ring_unmap_state(s);
 }
 
-void ips_ring_unmap(struct ips_stream *s)
+void ips_ring_unmap_state(struct ips_stream *s)
 {
     if (s->ring)
         ips_sys_munmap((uint64_t)(uintptr_t)s->ring, sizeof(*s->ring));

@@ -39,10 +39,11 @@ static bool parse_schedstat(const char *text, long len, uint64_t *delay)
     return field == 2 && n[0] > 0;
 }
 
-static bool read_delay(uint64_t *delay)
+static bool read_run_delay_of_thread(uint64_t *delay)
 {
     char path[64], text[64];
-    if (!ips_build_proc_path(path, sizeof(path), "thread-self", "/schedstat")) {
+    if (!ips_build_proc_path_resolving_link(path, sizeof(path), "thread-self",
+                                            "/schedstat")) {
         never = true;
         return false;
     }
@@ -100,7 +101,7 @@ static void read_and_write_run_delay(uint64_t t, uint64_t cpu)
     ips_me.cpu.delay_cpu = cpu;
     uint64_t begun = ips_core_stamp_now();
     uint64_t signals = ips_sys_block_signals_small_stack();
-    if (read_delay(&delay)) {
+    if (read_run_delay_of_thread(&delay)) {
         adapt_reading_interval(delay, off);
         uint64_t now = ips_core_stamp_now();
         learn_reading_cost(ips_stamps_to_ns(now - begun));
@@ -128,7 +129,7 @@ static bool may_write_run_delay(void)
 /* The thread's run delay counts from the start of its stream. The kernel's
  * count for the run's command started earlier, with ipsrun, so it is recorded
  * once as a reference. */
-static void begin_delay_account(uint64_t t, uint64_t cpu)
+static void init_run_delay_account(uint64_t t, uint64_t cpu)
 {
     const struct ips_stream *s = &ips_me.stream;
     ips_me.cpu.delay_t = s->start_flags ? t : s->start_t;
@@ -142,7 +143,7 @@ __attribute__((cold)) void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu)
     if (!may_write_run_delay())
         return;
     if (!ips_me.cpu.delay_t)
-        begin_delay_account(t, cpu);
+        init_run_delay_account(t, cpu);
     uint64_t every = ips_max_u64(IPS_DELAY_EVERY_NS, ips_me.cpu.delay_wait);
     if (ips_stamps_to_ns(t - ips_me.cpu.delay_t) >= every &&
         is_reading_affordable(cpu) &&
@@ -150,14 +151,14 @@ __attribute__((cold)) void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu)
         read_and_write_run_delay(t, cpu);
 }
 
-void ips_run_delay_write_last(uint64_t cpu)
+void ips_run_delay_write_last_if_due(uint64_t cpu)
 {
     if (!ips_core.control || !ips_core.control->delays ||
         !may_write_run_delay())
         return;
     uint64_t t = ips_core_stamp_now();
     if (!ips_me.cpu.delay_t)
-        begin_delay_account(t, cpu);
+        init_run_delay_account(t, cpu);
     if (ips_stamps_to_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS &&
         off_core_ns_since_reading(t, cpu) >= OFF_NS)
         read_and_write_run_delay(t, cpu);

@@ -66,7 +66,7 @@ int ips_segment_populate(struct ips_segment_map *m, uint64_t target)
     return 0;
 }
 
-int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
+int ips_stream_populate_segment_up_to(struct ips_stream *s, uint64_t need_end)
 {
     uint64_t from = s->seg.limit;
     if (need_end <= from)
@@ -117,7 +117,7 @@ static uint64_t bytes_within_file_limit(uint64_t bytes)
  * KB, writing one byte does it in two thirds of the time of populating. The
  * MADV_POPULATE_WRITE of 0 bytes before it tests whether the segment can be
  * extended later: it returns -EINVAL before Linux 5.14. Returns 0 or -errno. */
-static int make_first_page(int fd, uint64_t base, uint64_t bytes)
+static int allocate_first_page(int fd, uint64_t base, uint64_t bytes)
 {
     const char zero = 0;
     if (PAGE_BYTES > 4096)
@@ -129,7 +129,7 @@ static int make_first_page(int fd, uint64_t base, uint64_t bytes)
     return n == 1 ? 0 : n < 0 ? (int)n : -EIO;
 }
 
-void ips_segment_hide_mapping(uint64_t base, uint64_t bytes)
+void ips_segment_hide_from_forks_and_cores(uint64_t base, uint64_t bytes)
 {
     /* Valgrind assumes that a fork child has the mapping, too. Memcheck's
      * search for leaks reads all readable memory and would die of SIGBUS in the
@@ -167,7 +167,7 @@ static int size_and_map_segment(int fd, uint64_t bytes,
         rc = ips_encode_lost_cause(IPS_LOST_QUOTA);
         goto out;
     }
-    int err = make_first_page(fd, base, first);
+    int err = allocate_first_page(fd, base, first);
     if (err == -EINVAL) {
         /* Before Linux 5.14, a segment cannot be extended later, so all of it
          * is allocated now, while the file is open. */
@@ -184,7 +184,7 @@ static int size_and_map_segment(int fd, uint64_t bytes,
         rc = ips_encode_lost_cause(IPS_LOST_POOL_FULL);
         goto out;
     }
-    ips_segment_hide_mapping(base, bytes);
+    ips_segment_hide_from_forks_and_cores(base, bytes);
     *out = (struct ips_segment_map){base, base + first, base + bytes, 0};
     base = 0;
 out:
@@ -195,16 +195,17 @@ out:
 
 /* Takes a spare segment for the first segment of a thread or fork child. An
  * image has tried to take one already (record/core.c). */
-static bool take_spare_segment(const struct ips_stream *s,
-                               struct ips_segment_map *out)
+static bool take_spare_for_first_segment(const struct ips_stream *s,
+                                         struct ips_segment_map *out)
 {
     return s->seq == 0 && s->start_kind != IPS_START_IMAGE && !ips_ring_on() &&
            ips_spare_segment_take(2 * s->tid, NULL, out);
 }
 
-static int make_segment(const struct ips_stream *s, struct ips_segment_map *out)
+static int take_spare_or_make_segment(const struct ips_stream *s,
+                                      struct ips_segment_map *out)
 {
-    if (take_spare_segment(s, out))
+    if (take_spare_for_first_segment(s, out))
         return 0;
     char path[sizeof(ips_core.dir) + 64];
     uint64_t stamp = ips_core_stamp_now();
@@ -239,11 +240,12 @@ struct segment_making {
 static long make_segment_with_own_fd_table(void *arg)
 {
     struct segment_making *m = arg;
-    m->rc = make_segment(m->s, m->out);
+    m->rc = take_spare_or_make_segment(m->s, m->out);
     return 0;
 }
 
-int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
+int ips_segment_take_spare_or_make(const struct ips_stream *s,
+                                   struct ips_segment_map *out)
 {
     struct segment_making m = {s, out,
                                ips_encode_lost_cause(IPS_LOST_NO_SEGMENT)};
@@ -344,7 +346,7 @@ void ips_segment_abandon_and_unmap(struct ips_segment_map *m)
     *m = (struct ips_segment_map){0};
 }
 
-void ips_segment_close(struct ips_stream *s)
+void ips_segment_mark_closed(struct ips_stream *s)
 {
     struct ips_segment_map *m = &s->seg;
     m->used_end = s->cur < m->limit ? s->cur : m->limit;
@@ -384,13 +386,13 @@ static bool is_drained(const struct ips_segment_map *m)
                                 memory_order_acquire) == IPS_SEGMENT_DRAINED;
 }
 
-bool ips_segment_close_until_drained(struct ips_stream *s)
+bool ips_segment_close_if_complete_and_park(struct ips_stream *s)
 {
     struct ips_segment_map *m = &s->seg;
     m->used_end = s->cur < m->limit ? s->cur : m->limit;
     if (ips_segment_has_unpublished_record(m))
         return false;
-    ips_segment_close(s);
+    ips_segment_mark_closed(s);
     s->parked = true;
     s->cur = s->tail = s->lo = s->limit = 0;
     return true;
@@ -426,7 +428,7 @@ static struct ips_segment_map take_oldest_drained_segment(struct ips_stream *s)
 
 /* Moves `prev` to the list of kept segments; if half of the quota is in use,
  * abandons it and all kept ones instead. */
-static void keep_previous_segment(struct ips_stream *s)
+static void keep_or_abandon_previous_segment(struct ips_stream *s)
 {
     if (!s->prev.base)
         return;
@@ -482,7 +484,7 @@ int ips_segment_change_to_next(struct ips_stream *s)
         next = s->seg;
         s->seg = (struct ips_segment_map){0};
     } else if (!(next = take_oldest_drained_segment(s)).base) {
-        int rc = ips_segment_make(s, &next);
+        int rc = ips_segment_take_spare_or_make(s, &next);
         if (rc < 0)
             return rc;
     }
@@ -490,8 +492,8 @@ int ips_segment_change_to_next(struct ips_stream *s)
     if (s->seg.base) {
         ips_segment_move_current_call(&s->seg, &next);
         if (!s->parked)
-            ips_segment_close(s);
-        keep_previous_segment(s);
+            ips_segment_mark_closed(s);
+        keep_or_abandon_previous_segment(s);
         s->prev = s->seg;
     }
     s->parked = false;
@@ -502,12 +504,12 @@ int ips_segment_change_to_next(struct ips_stream *s)
     return 0;
 }
 
-void ips_segments_close_all(struct ips_stream *s)
+void ips_segments_close_and_unmap_all(struct ips_stream *s)
 {
     if (s->ring)
         ips_ring_close_all(s);
     if (s->seg.base && !s->parked)
-        ips_segment_close(s);
+        ips_segment_mark_closed(s);
     s->parked = false;
     ips_segment_abandon_and_unmap(&s->seg);
     ips_segment_abandon_and_unmap(&s->prev);

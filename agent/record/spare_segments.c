@@ -20,7 +20,7 @@ static_assert(sizeof(struct ips_segment_header) + sizeof(struct ips_control) <=
                   IPS_SPARE_FIRST_BYTES,
               "the copy lies in the first page");
 
-static void spare_path(char *out, uint32_t id)
+static void format_spare_path(char *out, uint32_t id)
 {
     static const char name[] = "/" IPS_SPARE_PREFIX;
     size_t n = strlen(ips_core.dir);
@@ -64,7 +64,7 @@ bool ips_spare_segment_take(uint32_t id, struct ips_control *copy,
     char path[sizeof(ips_core.dir) + 32];
     if (not_ours)
         return false;
-    spare_path(path, id);
+    format_spare_path(path, id);
     int fd =
         ips_sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
     not_ours = fd == -EACCES;
@@ -91,7 +91,7 @@ bool ips_spare_segment_take(uint32_t id, struct ips_control *copy,
     }
     /* No reader reads the segment before its header has the magic. */
     memset(there, 0, sizeof(*there));
-    ips_segment_hide_mapping(base, bytes);
+    ips_segment_hide_from_forks_and_cores(base, bytes);
     *out = (struct ips_segment_map){base, base + IPS_SPARE_FIRST_BYTES,
                                     base + bytes, 0};
     return true;

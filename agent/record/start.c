@@ -9,7 +9,7 @@ char **ips_core_arguments;
 
 /* Fills `out` with the arguments in the format of /proc/self/cmdline,
  * truncated. Returns the length; 0: the arguments are unknown. */
-static long read_arguments(char *out, size_t size)
+static long copy_program_arguments(char *out, size_t size)
 {
     size_t at = 0;
     for (char **arg = ips_core_arguments; arg && *arg && at < size; arg++) {
@@ -27,7 +27,7 @@ static long read_arguments(char *out, size_t size)
 static void write_name_record(struct ips_stream *s, uint64_t stamp)
 {
     char line[LINE_BYTES];
-    long n = read_arguments(line, sizeof(line) - 1);
+    long n = copy_program_arguments(line, sizeof(line) - 1);
     if (!n)
         n = ips_read_file_with_own_fd_table("/proc/self/cmdline", line,
                                             LINE_BYTES - 1);
@@ -69,7 +69,7 @@ void ips_write_start_with_creator(const struct ips_stream *s)
     ips_rec_publish(rec);
 }
 
-void ips_write_start_records(struct ips_stream *s)
+void ips_write_start_records_and_call_hook(struct ips_stream *s)
 {
     s->state = IPS_STREAM_BEGUN;
     struct ips_rec_start *rec =
@@ -95,7 +95,7 @@ void ips_write_start_records(struct ips_stream *s)
 /* Called for each stream that starts. If start_kind is 0, the stream starts
  * because of the thread's first record: the agent did not see the creation of
  * the thread. */
-void ips_complete_starting_stream(struct ips_stream *s, uint64_t stamp)
+void ips_fill_stream_and_register_thread(struct ips_stream *s, uint64_t stamp)
 {
     if (s != &ips_me.stream)
         return; /* a task or a thread without records: complete already */

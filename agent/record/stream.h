@@ -95,11 +95,11 @@ static inline struct ips_thread *ips_this_recorded_thread(void)
 
 /* Attaches the process to the run that its environment names, at the first
  * call; starts no stream. Returns false if the process is not recorded. */
-bool ips_core_attach(void);
+bool ips_core_attach_to_run_once(void);
 
 /* Maps the shared counters, if the process started without them. NULL: not
  * possible. */
-struct ips_control *ips_core_map_counters(void);
+struct ips_control *ips_core_get_or_map_counters(void);
 
 /* Like ips_rec_begin_at, for any stream. */
 void *ips_stream_begin_record(struct ips_stream *s, enum ips_rec_type type,
@@ -119,8 +119,8 @@ static inline void ips_rec_add_flags(void *rec, uint32_t flags)
 }
 /* Counts lost records in the stream's segment header, or in control if it has
  * no segment. */
-void ips_stream_count_lost(struct ips_stream *s, enum ips_lost_cause cause,
-                           uint64_t count);
+void ips_stream_count_and_write_lost(struct ips_stream *s,
+                                     enum ips_lost_cause cause, uint64_t count);
 /* Closes the stream's segments, marks them abandoned and unmaps them. The
  * stream takes no more records. */
 void ips_stream_end(struct ips_stream *s);
@@ -148,7 +148,7 @@ bool ips_quota_wait_one_step(struct ips_stream *s, enum ips_lost_cause cause,
                              uint64_t *since_ns, uint64_t *signals);
 
 uint64_t ips_cpu_now_without_syscalls(void);
-uint64_t ips_set_cpu_without_syscalls(uint64_t cpu);
+uint64_t ips_store_cpu_for_quiet_mode(uint64_t cpu);
 
 /* --- record/spare_segments.c ---------------------------------------------- */
 
@@ -171,14 +171,14 @@ bool ips_control_is_valid(const struct ips_control *c);
  */
 
 /* Writes START and, for an image, NAME; then calls the hook `begun`. */
-void ips_write_start_records(struct ips_stream *s);
+void ips_write_start_records_and_call_hook(struct ips_stream *s);
 /* Writes START of kind KNOWN, which names the creator of a thread whose stream
  * has already started. */
 void ips_write_start_with_creator(const struct ips_stream *s);
 /* Sets the missing members of a starting thread's stream (generation, tid,
  * stamps; the kind, if the agent did not see the thread's creation), and adds
  * the thread to the list of threads. */
-void ips_complete_starting_stream(struct ips_stream *s, uint64_t stamp);
+void ips_fill_stream_and_register_thread(struct ips_stream *s, uint64_t stamp);
 
 /* --- record/segment.c; callers have blocked all signals ------------------ */
 
@@ -187,7 +187,7 @@ void ips_complete_starting_stream(struct ips_stream *s, uint64_t stamp);
 int ips_segment_populate(struct ips_segment_map *m, uint64_t target);
 /* Makes the current segment writable up to need_end. Returns 0, or the cause of
  * failure by ips_encode_lost_cause(). */
-int ips_segment_extend(struct ips_stream *s, uint64_t need_end);
+int ips_stream_populate_segment_up_to(struct ips_stream *s, uint64_t need_end);
 /* Writes a RESERVED head for every reservation in [tail, upto) that has none.
  */
 void ips_write_missing_heads(struct ips_stream *s, uint64_t upto);
@@ -198,14 +198,15 @@ int ips_segment_change_to_next(struct ips_stream *s);
 /* Closes the current segment, so that the slave drains it and the thread can
  * then continue in it; used if there is no space for another segment. Returns
  * false if an interrupted frame will still write to the segment. */
-bool ips_segment_close_until_drained(struct ips_stream *s);
+bool ips_segment_close_if_complete_and_park(struct ips_stream *s);
 /* Keeps the new mapping of a segment of `bytes`, with its gap, out of fork
  * children and core files, which do not need it. */
-void ips_segment_hide_mapping(uint64_t base, uint64_t bytes);
+void ips_segment_hide_from_forks_and_cores(uint64_t base, uint64_t bytes);
 /* Takes a spare segment, or makes a segment file, and maps it. Returns 0, or
  * the cause of failure by ips_encode_lost_cause(). This and the next functions
  * also serve record/ring.c. */
-int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);
+int ips_segment_take_spare_or_make(const struct ips_stream *s,
+                                   struct ips_segment_map *out);
 /* Writes the header of the stream's next segment into `m`; increments `seq` and
  * the thread's era. */
 void ips_segment_write_header(struct ips_stream *s,
@@ -214,7 +215,7 @@ void ips_segment_write_header(struct ips_stream *s,
  */
 void ips_segment_move_current_call(const struct ips_segment_map *from,
                                    const struct ips_segment_map *to);
-void ips_segment_close(struct ips_stream *s);
+void ips_segment_mark_closed(struct ips_stream *s);
 /* Will an interrupted frame of this thread still write to the segment? */
 bool ips_segment_has_unpublished_record(const struct ips_segment_map *m);
 void ips_segment_abandon_and_unmap(struct ips_segment_map *m);
@@ -242,24 +243,25 @@ static inline bool ips_ring_on(void)
 {
     return ips_core.ring;
 }
-/* ips_segment_change_to_next and ips_segments_close_all for --on-full=ring. */
+/* ips_segment_change_to_next and ips_segments_close_and_unmap_all for
+ * --on-full=ring. */
 int ips_ring_change_to_next(struct ips_stream *s);
 void ips_ring_close_all(struct ips_stream *s);
 /* Call it in a fork child: drops the parent's ring. */
-void ips_ring_unmap(struct ips_stream *s);
+void ips_ring_unmap_state(struct ips_stream *s);
 
 /* Closes and unmaps all segments of the stream. */
-void ips_segments_close_all(struct ips_stream *s);
+void ips_segments_close_and_unmap_all(struct ips_stream *s);
 
 /* --- record/threads.c ------------------------------------------------------
  */
 
 void ips_threads_add(uint32_t tid);
-void ips_threads_remove(uint32_t tid);
-void ips_threads_reset(void); /* call it in a fork child */
+void ips_threads_move_to_ended(uint32_t tid);
+void ips_threads_clear_lists_after_fork(void); /* call it in a fork child */
 /* Writes THREADCPU of every thread but `except` into the calling thread's
  * stream. */
-void ips_threads_record_cpu(uint32_t except);
+void ips_threads_record_cpu_of_others(uint32_t except);
 /* At the end of the process: writes a stream with START and END for every
  * living thread that never recorded anything. */
 void ips_threads_write_silent_streams(void);

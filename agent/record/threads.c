@@ -80,7 +80,7 @@ static bool has_thread_ended_recently(uint32_t tid)
     return false;
 }
 
-void ips_threads_remove(uint32_t tid)
+void ips_threads_move_to_ended(uint32_t tid)
 {
     /* The thread enters `ended` before it leaves the list, so that at any time
      * one of the two contains it. */
@@ -93,7 +93,7 @@ void ips_threads_remove(uint32_t tid)
             }
 }
 
-void ips_threads_reset(void)
+void ips_threads_clear_lists_after_fork(void)
 {
     ips_own_fd_table_reset_after_fork();
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
@@ -128,7 +128,7 @@ static void write_thread_cpu_record(uint32_t tid, uint64_t cpu)
     ips_rec_publish(rec);
 }
 
-void ips_threads_record_cpu(uint32_t except)
+void ips_threads_record_cpu_of_others(uint32_t except)
 {
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++) {
@@ -146,7 +146,7 @@ void ips_threads_record_cpu(uint32_t except)
  * pthread_create up itself (jemalloc) creates threads that the agent does not
  * see. The agent notices such a thread at its first record. If it never
  * records, this stream shows that it existed and how much CPU time it used. */
-static void write_silent_stream(uint32_t tid)
+static void write_stream_of_silent_thread(uint32_t tid)
 {
     uint64_t cpu = ips_sys_clock_ns(thread_cpu_clock_id(tid));
     struct ips_stream s = {.generation = ips_core.generation,
@@ -229,10 +229,11 @@ void ips_threads_write_silent_streams(void)
      * agent/record/own_table.h are in the directory, too; skip them below. */
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
-    if (ips_build_proc_path(l.path, sizeof(l.path), "self", "/task") &&
+    if (ips_build_proc_path_resolving_link(l.path, sizeof(l.path), "self",
+                                           "/task") &&
         ips_run_with_own_fd_table(list_silent_threads, &l) == 0)
         for (uint32_t i = 0; i < l.count; i++)
             if (!ips_own_fd_table_is_helper_thread(l.tids[i]) &&
                 does_thread_exist(l.tids[i]))
-                write_silent_stream(l.tids[i]);
+                write_stream_of_silent_thread(l.tids[i]);
 }

@@ -68,7 +68,8 @@ static void read_notes(const uint8_t *at, uint64_t bytes, uint64_t align,
     }
 }
 
-static void read_all_notes(const struct module *m, struct ips_rec_module *rec)
+static void parse_elf_notes_of_module(const struct module *m,
+                                      struct ips_rec_module *rec)
 {
     for (uint32_t i = 0; i < m->phnum; i++) {
         const ElfW(Phdr) *ph = &m->phdr[i];
@@ -110,7 +111,7 @@ static void write_module_record(const struct module *m, bool gone)
     rec->build_id_bytes = rec->go = rec->reserved = 0;
     rec->gone = gone;
     if (!gone)
-        read_all_notes(m, rec);
+        parse_elf_notes_of_module(m, rec);
     memcpy(rec->path, path, n);
     memset(rec->path + n, 0, 8 - n % 8);
     ips_rec_publish(rec);
@@ -162,8 +163,8 @@ static void record_module_once(const struct module *m)
     }
 }
 
-static int record_module_at_begin(struct dl_phdr_info *info, size_t size,
-                                  void *unused)
+static int record_module_of_dl_info(struct dl_phdr_info *info, size_t size,
+                                    void *unused)
 {
     (void)size;
     (void)unused;
@@ -193,11 +194,11 @@ void ips_modules_record_at_image_start(void)
     if (_dl_find_object)
         return;
 #endif
-    dl_iterate_phdr(record_module_at_begin, NULL);
+    dl_iterate_phdr(record_module_of_dl_info, NULL);
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-static bool find_module(uint64_t pc, struct dl_find_object *found)
+static bool find_module_of_pc(uint64_t pc, struct dl_find_object *found)
 {
     return _dl_find_object && _dl_find_object((void *)pc, found) == 0 &&
            found->dlfo_link_map;
@@ -207,7 +208,7 @@ static bool record_module_of_pc(uint64_t pc)
 {
     IPS_APART;
     struct dl_find_object found;
-    if (!find_module(pc, &found))
+    if (!find_module_of_pc(pc, &found))
         return false; /* code generated at run time */
     struct module m = {.start = (uint64_t)found.dlfo_map_start,
                        .end = (uint64_t)found.dlfo_map_end,
@@ -248,7 +249,7 @@ void ips_modules_record_unloaded(void)
     for (unsigned i = 0, n = atomic_load(&used); i < n; i++) {
         struct dl_find_object found;
         uint64_t start = atomic_load(&modules[i].start);
-        if (start > 1 && (!find_module(start, &found) ||
+        if (start > 1 && (!find_module_of_pc(start, &found) ||
                           (uint64_t)found.dlfo_map_start != start))
             remove_module_and_record_unload(&modules[i], start);
     }

@@ -51,7 +51,7 @@ static int64_t read_signed(struct reader *r, size_t bytes)
 
 /* Skips an immediate operand: one byte, or of the instruction's operand size.
  */
-static void skip_constant(struct reader *r, bool byte)
+static void skip_immediate_operand(struct reader *r, bool byte)
 {
     if (r->p)
         (void)read_signed(r, byte ? 1 : r->word ? 2 : 4);
@@ -63,7 +63,7 @@ struct modrm {
 
 /* Reads the ModRM byte and what follows from it (SIB, displacement). Sets the
  * memory operand of *i, if there is one. */
-static struct modrm read_operands(struct reader *r, struct insn *i)
+static struct modrm read_modrm_operands(struct reader *r, struct insn *i)
 {
     struct modrm m = {0};
     if (r->p >= r->end) {
@@ -117,14 +117,14 @@ static void read_prefixes(struct reader *r)
 
 /* Is the memory operand a variable on the stack: below the frame pointer (code
  * compiled without optimisation) or above the stack pointer? */
-static bool is_on_stack(const struct insn *i)
+static bool is_operand_on_stack(const struct insn *i)
 {
     return i->index == NO_REG && ((i->base == RBP && i->displacement < 0) ||
                                   (i->base == RSP && i->displacement >= 0));
 }
 
 /* Decodes the instructions with two-byte opcodes, 0F xx. */
-static bool decode_two_byte(struct reader *r, struct insn *i)
+static bool decode_two_byte_opcode(struct reader *r, struct insn *i)
 {
     if (r->p >= r->end)
         return false;
@@ -134,7 +134,7 @@ static bool decode_two_byte(struct reader *r, struct insn *i)
         i->offset = read_signed(r, 4);
         return true;
     }
-    const struct modrm m = read_operands(r, i);
+    const struct modrm m = read_modrm_operands(r, i);
     if (op == 0xb6 || op == 0xb7 || op == 0xbe || op == 0xbf) { /* movzx ... */
         i->to = m.reg;
         i->from = m.mod == 3 ? m.rm : NO_REG;
@@ -150,11 +150,12 @@ static bool decode_two_byte(struct reader *r, struct insn *i)
 
 /* Decodes arithmetic with an immediate operand: opcodes 80, 81 and 83, where
  * the ModRM byte selects the operation. */
-static bool decode_with_constant(struct reader *r, struct insn *i, uint8_t op)
+static bool decode_arithmetic_with_immediate(struct reader *r, struct insn *i,
+                                             uint8_t op)
 {
-    const struct modrm m = read_operands(r, i);
+    const struct modrm m = read_modrm_operands(r, i);
     const unsigned what = m.reg & 7;
-    skip_constant(r, op != 0x81);
+    skip_immediate_operand(r, op != 0x81);
     if (what == 7) /* cmp */
         return true;
     i->to = m.rm;
@@ -163,7 +164,7 @@ static bool decode_with_constant(struct reader *r, struct insn *i, uint8_t op)
     return m.mod == 3 && (what == 0 || what == 4 || what == 5);
 }
 
-static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
+static bool decode_one_byte_opcode(struct reader *r, struct insn *i, uint8_t op)
 {
     struct modrm m;
     switch (op) {
@@ -178,31 +179,31 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
     case 0x24: /* and, cmp, test with a constant and rax */
     case 0x3c:
     case 0xa8:
-        skip_constant(r, true);
+        skip_immediate_operand(r, true);
         return true;
     case 0x25:
     case 0x3d:
     case 0xa9:
-        skip_constant(r, false);
+        skip_immediate_operand(r, false);
         return true;
     case 0x80:
     case 0x81:
     case 0x83:
-        return decode_with_constant(r, i, op);
+        return decode_arithmetic_with_immediate(r, i, op);
     case 0xf6:
     case 0xf7: /* test */
-        m = read_operands(r, i);
-        skip_constant(r, op == 0xf6);
+        m = read_modrm_operands(r, i);
+        skip_immediate_operand(r, op == 0xf6);
         return (m.reg & 7) < 2;
     case 0xc6:
     case 0xc7: /* mov of a constant */
-        m = read_operands(r, i);
-        skip_constant(r, op == 0xc6);
+        m = read_modrm_operands(r, i);
+        skip_immediate_operand(r, op == 0xc6);
         i->stores = m.mod != 3;
         i->to = i->stores ? NO_REG : m.rm;
-        return (m.reg & 7) == 0 && (!i->stores || is_on_stack(i));
+        return (m.reg & 7) == 0 && (!i->stores || is_operand_on_stack(i));
     case 0xff: /* inc, dec */
-        m = read_operands(r, i);
+        m = read_modrm_operands(r, i);
         i->counts = true;
         i->to = i->from = m.rm;
         return m.mod == 3 && (m.reg & 7) < 2;
@@ -215,11 +216,11 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
         return true;
     }
     if ((op & 0xf8) == 0xb8) { /* mov of a constant to a register */
-        skip_constant(r, false);
+        skip_immediate_operand(r, false);
         i->to = (op & 7) | (r->rex & 1u) << 3;
         return !(r->rex & 8u); /* no 64-bit constants */
     }
-    m = read_operands(r, i);
+    m = read_modrm_operands(r, i);
     switch (op) {
     case 0x21: /* and */
     case 0x23:
@@ -245,7 +246,7 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
         i->stores = m.mod != 3;
         i->to = i->stores ? NO_REG : m.rm;
         i->from = m.reg;
-        return !i->stores || is_on_stack(i);
+        return !i->stores || is_operand_on_stack(i);
     case 0x8d: /* lea */
         i->to = m.reg;
         i->address = true;
@@ -274,8 +275,8 @@ static bool decode_instruction(const uint8_t *code, size_t length, size_t at,
     if (r.p >= r.end)
         return false;
     const uint8_t op = *r.p++;
-    bool good =
-        op == 0x0f ? decode_two_byte(&r, i) : decode_one_byte(&r, i, op);
+    bool good = op == 0x0f ? decode_two_byte_opcode(&r, i)
+                           : decode_one_byte_opcode(&r, i, op);
     if (!r.p || !good)
         return false;
     i->length = (size_t)(r.p - (code + at));
@@ -297,7 +298,7 @@ struct slots {
 static unsigned find_stack_variable(const struct slots *p, const struct insn *i)
 {
     unsigned k = 0;
-    while (k < p->count && !(is_on_stack(i) && p->base[k] == i->base &&
+    while (k < p->count && !(is_operand_on_stack(i) && p->base[k] == i->base &&
                              p->at[k] == i->displacement))
         k++;
     return k;
@@ -309,9 +310,10 @@ static unsigned find_stack_variable(const struct slots *p, const struct insn *i)
  * (Another thread that has its address may change it.) False also if the loop
  * stores to a part of the variable, or to the stack by another base register:
  * that may change the variable. */
-static bool is_constant_slot(const struct slots *p, const struct insn *i)
+static bool is_unchanged_stack_variable(const struct slots *p,
+                                        const struct insn *i)
 {
-    bool is = is_on_stack(i);
+    bool is = is_operand_on_stack(i);
     for (unsigned k = 0; k < p->count && is; k++)
         is = p->base[k] == i->base &&
              (p->at[k] >= i->displacement + SLOT_BYTES ||
@@ -344,8 +346,8 @@ static bool add_instruction_to_turn(struct loop_turn *t, const struct insn *i)
     const unsigned slot = find_stack_variable(&t->slots, i);
     const bool kept = slot < t->slots.count;
     const bool load = i->memory && !i->address && !i->stores;
-    t->reads += load && !is_on_stack(i);
-    t->reads_slot |= load && is_constant_slot(&t->slots, i);
+    t->reads += load && !is_operand_on_stack(i);
+    t->reads_slot |= load && is_unchanged_stack_variable(&t->slots, i);
     t->pauses |= i->pause;
     t->counts |= i->counts;
     t->tests |= i->conditional;
@@ -403,7 +405,7 @@ static bool loop_only_waits(const uint8_t *code, size_t first, size_t end)
            (t.pauses || ((t.reads || t.reads_slot) && !t.counts));
 }
 
-bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
+bool ips_is_code_in_spin_loop(const uint8_t *code, size_t length, size_t at)
 {
     struct insn i;
     for (size_t next = at; next < at + LOOP_BYTES; next += i.length) {
@@ -458,7 +460,7 @@ static uint32_t load_instruction(const uint8_t *code, size_t at)
     return insn;
 }
 
-bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
+bool ips_is_code_in_spin_loop(const uint8_t *code, size_t length, size_t at)
 {
     uint32_t back;
     for (size_t next = at & ~(size_t)3;
@@ -483,7 +485,7 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
 
 #else
 
-bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
+bool ips_is_code_in_spin_loop(const uint8_t *code, size_t length, size_t at)
 {
     (void)code;
     (void)length;

@@ -17,6 +17,6 @@
 
 /* Is the instruction at code[at], of `length` bytes of code, in such a loop? A
  * loop that is not wholly within the bytes is not recognised. */
-bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at);
+bool ips_is_code_in_spin_loop(const uint8_t *code, size_t length, size_t at);
 
 #endif

@@ -56,7 +56,7 @@ static bool read_cie(struct fde *f, const uint8_t *at)
     return !r.bad;
 }
 
-static bool read_fde(struct fde *f, const uint8_t *at, uint64_t pc)
+static bool read_fde_and_check_pc(struct fde *f, const uint8_t *at, uint64_t pc)
 {
     struct table_reader r = {at, f->hi, at < f->lo || at >= f->hi};
     uint64_t length = read_int_of_bytes(&r, 4);
@@ -114,6 +114,7 @@ bool ips_unwind_find_fde(struct fde *f, uint64_t pc)
         else
             high = middle;
     }
-    return table[low].pc <= key && read_fde(f, header + table[low].fde, pc);
+    return table[low].pc <= key &&
+           read_fde_and_check_pc(f, header + table[low].fde, pc);
 }
 #endif

@@ -84,8 +84,8 @@ static bool store_as_int32(int64_t v, int32_t *out)
     return *out == v;
 }
 
-static bool set_rule(struct cfi_row *row, uint64_t reg, enum rule kind,
-                     int64_t value)
+static bool set_register_rule(struct cfi_row *row, uint64_t reg, enum rule kind,
+                              int64_t value)
 {
     if (reg >= IPS_REGS) /* vector registers: not needed */
         return true;
@@ -106,7 +106,7 @@ static int64_t skip_expression(const struct fde *f, struct table_reader *r)
     return place;
 }
 
-static bool set_cfa(struct cfi_row *row, uint64_t reg, int64_t offset)
+static bool set_cfa_rule(struct cfi_row *row, uint64_t reg, int64_t offset)
 {
     if (reg >= IPS_REGS)
         return false;
@@ -147,18 +147,21 @@ static bool run_extended_cfi(struct cfi_machine *m, struct table_reader *r,
         return true;
     case 0x05: /* offset_extended */
         reg = read_uleb128(r);
-        return set_rule(&m->row, reg, RULE_AT, (int64_t)read_uleb128(r) * da);
+        return set_register_rule(&m->row, reg, RULE_AT,
+                                 (int64_t)read_uleb128(r) * da);
     case 0x06: /* restore_extended */
         reg = read_uleb128(r);
-        return reg >= IPS_REGS || set_rule(&m->row, reg, m->initial.kind[reg],
-                                           m->initial.value[reg]);
+        return reg >= IPS_REGS ||
+               set_register_rule(&m->row, reg, m->initial.kind[reg],
+                                 m->initial.value[reg]);
     case 0x07: /* undefined */
-        return set_rule(&m->row, read_uleb128(r), RULE_UNDEFINED, 0);
+        return set_register_rule(&m->row, read_uleb128(r), RULE_UNDEFINED, 0);
     case 0x08: /* same_value */
-        return set_rule(&m->row, read_uleb128(r), RULE_SAME, 0);
+        return set_register_rule(&m->row, read_uleb128(r), RULE_SAME, 0);
     case 0x09: /* register */
         reg = read_uleb128(r);
-        return set_rule(&m->row, reg, RULE_REG, (int64_t)read_uleb128(r));
+        return set_register_rule(&m->row, reg, RULE_REG,
+                                 (int64_t)read_uleb128(r));
     case 0x0a: /* remember_state */
         if (m->depth == ROWS_KEPT)
             return false;
@@ -171,34 +174,37 @@ static bool run_extended_cfi(struct cfi_machine *m, struct table_reader *r,
         return true;
     case 0x0c: /* def_cfa */
         reg = read_uleb128(r);
-        return set_cfa(&m->row, reg, (int64_t)read_uleb128(r));
+        return set_cfa_rule(&m->row, reg, (int64_t)read_uleb128(r));
     case 0x0d: /* def_cfa_register */
-        return set_cfa(&m->row, read_uleb128(r), m->row.cfa);
+        return set_cfa_rule(&m->row, read_uleb128(r), m->row.cfa);
     case 0x0e: /* def_cfa_offset */
-        return set_cfa(&m->row, m->row.cfa_reg, (int64_t)read_uleb128(r));
+        return set_cfa_rule(&m->row, m->row.cfa_reg, (int64_t)read_uleb128(r));
     case 0x0f: /* def_cfa_expression */
         m->row.cfa_kind = RULE_XIS;
         return store_as_int32(skip_expression(m->f, r), &m->row.cfa);
     case 0x10: /* expression */
         reg = read_uleb128(r);
-        return set_rule(&m->row, reg, RULE_XAT, skip_expression(m->f, r));
+        return set_register_rule(&m->row, reg, RULE_XAT,
+                                 skip_expression(m->f, r));
     case 0x11: /* offset_extended_sf */
         reg = read_uleb128(r);
-        return set_rule(&m->row, reg, RULE_AT, read_sleb128(r) * da);
+        return set_register_rule(&m->row, reg, RULE_AT, read_sleb128(r) * da);
     case 0x12: /* def_cfa_sf */
         reg = read_uleb128(r);
-        return set_cfa(&m->row, reg, read_sleb128(r) * da);
+        return set_cfa_rule(&m->row, reg, read_sleb128(r) * da);
     case 0x13: /* def_cfa_offset_sf */
-        return set_cfa(&m->row, m->row.cfa_reg, read_sleb128(r) * da);
+        return set_cfa_rule(&m->row, m->row.cfa_reg, read_sleb128(r) * da);
     case 0x14: /* val_offset */
         reg = read_uleb128(r);
-        return set_rule(&m->row, reg, RULE_IS, (int64_t)read_uleb128(r) * da);
+        return set_register_rule(&m->row, reg, RULE_IS,
+                                 (int64_t)read_uleb128(r) * da);
     case 0x15: /* val_offset_sf */
         reg = read_uleb128(r);
-        return set_rule(&m->row, reg, RULE_IS, read_sleb128(r) * da);
+        return set_register_rule(&m->row, reg, RULE_IS, read_sleb128(r) * da);
     case 0x16: /* val_expression */
         reg = read_uleb128(r);
-        return set_rule(&m->row, reg, RULE_XIS, skip_expression(m->f, r));
+        return set_register_rule(&m->row, reg, RULE_XIS,
+                                 skip_expression(m->f, r));
     case 0x2e: /* GNU_args_size */
         read_uleb128(r);
         return true;
@@ -219,12 +225,13 @@ static bool run_cfi_until_pc(struct cfi_machine *m, const uint8_t *at,
         if (op >> 6 == 1)
             m->loc += low * m->f->code_align;
         else if (op >> 6 == 2)
-            good = set_rule(&m->row, low, RULE_AT,
-                            (int64_t)read_uleb128(&r) * m->f->data_align);
-        else if (op >> 6 == 3)
             good =
-                low >= IPS_REGS || set_rule(&m->row, low, m->initial.kind[low],
-                                            m->initial.value[low]);
+                set_register_rule(&m->row, low, RULE_AT,
+                                  (int64_t)read_uleb128(&r) * m->f->data_align);
+        else if (op >> 6 == 3)
+            good = low >= IPS_REGS ||
+                   set_register_rule(&m->row, low, m->initial.kind[low],
+                                     m->initial.value[low]);
         else
             good = run_extended_cfi(m, &r, low);
         if (!good || r.bad || steps == STEPS_MAX)
@@ -277,9 +284,9 @@ static bool push_value(uint64_t *stack, unsigned *n, uint64_t v)
 
 /* Applies the operation `op` of a DWARF expression to the `*n` values on
  * `stack`. Returns false if the operation is unknown or fails. */
-static bool apply_operation(const struct ips_unwind_stack *u,
-                            struct table_reader *r, uint8_t op, uint64_t *stack,
-                            unsigned *n)
+static bool apply_dwarf_operation(const struct ips_unwind_stack *u,
+                                  struct table_reader *r, uint8_t op,
+                                  uint64_t *stack, unsigned *n)
 {
     if (op >= 0x30 && op <= 0x4f) /* lit */
         return push_value(stack, n, op - 0x30u);
@@ -325,8 +332,8 @@ static bool evaluate_expression(const struct ips_unwind_stack *u,
     if (start)
         stack[n++] = *start;
     for (unsigned steps = 0; r.p < r.end; steps++)
-        if (!apply_operation(u, &r, (uint8_t)read_int_of_bytes(&r, 1), stack,
-                             &n) ||
+        if (!apply_dwarf_operation(u, &r, (uint8_t)read_int_of_bytes(&r, 1),
+                                   stack, &n) ||
             r.bad || steps == STEPS_MAX)
             return false;
     *out = n ? stack[n - 1] : 0;

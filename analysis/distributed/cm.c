@@ -14,7 +14,7 @@ void ips_cm_bytes_release(struct ips_cm_bytes *b)
     memset(b, 0, sizeof(*b));
 }
 
-void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v)
+void ips_cm_append_varint(struct ips_cm_bytes *b, uint64_t v)
 {
     if (b->cap - b->len < 10) {
         size_t cap = b->cap * 2 + 256;
@@ -35,14 +35,14 @@ void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v)
 
 /* Appends the signed difference to - from, modulo 2^64, in a code in which
  * values near 0 are short. */
-void ips_cm_put_signed_difference(struct ips_cm_bytes *b, uint64_t from,
-                                  uint64_t to)
+void ips_cm_append_signed_difference(struct ips_cm_bytes *b, uint64_t from,
+                                     uint64_t to)
 {
     uint64_t d = to - from;
-    ips_cm_put_varint(b, d >> 63 ? ~(d << 1) : d << 1);
+    ips_cm_append_varint(b, d >> 63 ? ~(d << 1) : d << 1);
 }
 
-uint64_t ips_cm_get_varint(struct ips_cm_reader *r)
+uint64_t ips_cm_read_varint(struct ips_cm_reader *r)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
@@ -58,9 +58,10 @@ uint64_t ips_cm_get_varint(struct ips_cm_reader *r)
     return 0;
 }
 
-uint64_t ips_cm_get_signed_difference(struct ips_cm_reader *r, uint64_t from)
+uint64_t ips_cm_read_and_add_signed_difference(struct ips_cm_reader *r,
+                                               uint64_t from)
 {
-    uint64_t v = ips_cm_get_varint(r);
+    uint64_t v = ips_cm_read_varint(r);
     return from + (v & 1 ? ~(v >> 1) : v >> 1);
 }
 
@@ -76,7 +77,7 @@ int ips_cm_append_checksum(struct ips_cm_bytes *b, struct ips_err *err)
 {
     size_t len = b->len;
     /* reserves 10 bytes, room for the checksum */
-    ips_cm_put_varint(b, UINT64_MAX);
+    ips_cm_append_varint(b, UINT64_MAX);
     if (b->failed)
         return ips_err_set(err, IPS_E_NO_MEMORY, "a message of %zu bytes", len);
     uint32_t sum = checksum_of(b->data, len);
@@ -86,9 +87,9 @@ int ips_cm_append_checksum(struct ips_cm_bytes *b, struct ips_err *err)
     return 0;
 }
 
-int ips_cm_verify_checksum_and_open(struct ips_cm_reader *r,
-                                    const uint8_t *data, size_t len,
-                                    struct ips_err *err)
+int ips_cm_verify_checksum_and_init_reader(struct ips_cm_reader *r,
+                                           const uint8_t *data, size_t len,
+                                           struct ips_err *err)
 {
     uint32_t sum = 0;
     size_t body = len - SUM_BYTES;
@@ -120,7 +121,8 @@ void ips_cm_links_release(struct ips_cm_links *l)
     memset(l, 0, sizeof(*l));
 }
 
-uint32_t ips_cm_find_peer_of_part(const struct ips_cm_links *l, uint32_t part)
+uint32_t ips_cm_find_peer_index_of_machine(const struct ips_cm_links *l,
+                                           uint32_t part)
 {
     uint32_t low = 0, high = l->peer_count;
     while (low < high) {
@@ -179,14 +181,16 @@ static int by_channel(const void *a, const void *b, void *arg)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static int list_awaited_receives(struct ips_cm_links *l, struct ips_err *err)
+static int list_remote_receives_by_peer(struct ips_cm_links *l,
+                                        struct ips_err *err)
 {
     const struct ips_graph *g = l->g;
     for (uint32_t k = 0; k < g->in_count; k++) {
         uint32_t end = g->in[k].end;
-        l->in_peer[k] = end < l->end_count
-                            ? ips_cm_find_peer_of_part(l, l->end[end].machine)
-                            : IPS_CM_NONE;
+        l->in_peer[k] =
+            end < l->end_count
+                ? ips_cm_find_peer_index_of_machine(l, l->end[end].machine)
+                : IPS_CM_NONE;
         if (l->in_peer[k] != IPS_CM_NONE)
             l->peer[l->in_peer[k]].want_count++;
     }
@@ -231,7 +235,7 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
     if (rc == 0)
         rc = find_peers(l, self, part_count, err);
     if (rc == 0)
-        rc = list_awaited_receives(l, err);
+        rc = list_remote_receives_by_peer(l, err);
     if (rc < 0)
         ips_cm_links_release(l);
     return rc;
@@ -248,18 +252,18 @@ int ips_cm_write_awaited_positions(const struct ips_cm_links *l, uint32_t p,
 {
     const struct ips_cm_peer *to = &l->peer[p];
     uint32_t last_end = 0;
-    ips_cm_put_varint(out, to->want_count);
+    ips_cm_append_varint(out, to->want_count);
     for (uint32_t k = 0, n; k < to->want_count; k += n) {
         uint32_t end = l->end[l->g->in[to->want[k]].end].end;
         uint64_t pos = 0;
         for (n = 0; k + n < to->want_count &&
                     l->end[l->g->in[to->want[k + n]].end].end == end;)
             n++;
-        ips_cm_put_varint(out, end - last_end);
-        ips_cm_put_varint(out, n);
+        ips_cm_append_varint(out, end - last_end);
+        ips_cm_append_varint(out, n);
         for (uint32_t i = 0; i < n; i++) {
             uint64_t next = l->g->in[to->want[k + i]].pos;
-            ips_cm_put_varint(out, next - pos);
+            ips_cm_append_varint(out, next - pos);
             pos = next;
         }
         last_end = end;
@@ -276,26 +280,27 @@ static void write_match_and_add_link(struct ips_cm_links *l,
                                      const struct ips_remote_out **last,
                                      struct ips_cm_bytes *matches)
 {
-    const struct ips_remote_out *o = ips_graph_find_writer(l->g, end, pos);
+    const struct ips_remote_out *o =
+        ips_graph_find_send_of_position(l->g, end, pos);
     if (!o) {
-        ips_cm_put_varint(matches, 0);
+        ips_cm_append_varint(matches, 0);
     } else if (o == *last) {
-        ips_cm_put_varint(matches, 1);
+        ips_cm_append_varint(matches, 1);
     } else {
-        ips_cm_put_varint(matches, 2 + ips_remote_send_length(
-                                           l->g, (uint32_t)(o - l->g->out)));
+        ips_cm_append_varint(matches, 2 + ips_remote_send_bytes_or_ns(
+                                              l->g, (uint32_t)(o - l->g->out)));
         to->out_node[to->out_count++] = o->node;
     }
     *last = o;
 }
 
-static int match_awaited_positions_of_end(
+static int read_and_match_positions_of_end(
     struct ips_cm_links *l, struct ips_cm_peer *to, struct ips_cm_reader *r,
     uint64_t *end, uint64_t *left, const struct ips_remote_out **last,
     struct ips_cm_bytes *matches, struct ips_err *err)
 {
-    *end += ips_cm_get_varint(r);
-    uint64_t n = ips_cm_get_varint(r), pos = 0;
+    *end += ips_cm_read_varint(r);
+    uint64_t n = ips_cm_read_varint(r), pos = 0;
     if (r->bad || n == 0 || n > *left)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its list of awaited messages is damaged");
@@ -305,7 +310,7 @@ static int match_awaited_positions_of_end(
                            "not joined to it",
                            (unsigned long long)*end);
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t step = ips_cm_get_varint(r);
+        uint64_t step = ips_cm_read_varint(r);
         if (r->bad || pos + step < pos)
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its list of awaited messages is damaged");
@@ -316,18 +321,18 @@ static int match_awaited_positions_of_end(
     return 0;
 }
 
-int ips_cm_receive_awaited_positions(struct ips_cm_links *l, uint32_t p,
-                                     const uint8_t *data, size_t len,
-                                     struct ips_cm_bytes *matches,
-                                     struct ips_err *err)
+int ips_cm_read_awaited_and_write_matches(struct ips_cm_links *l, uint32_t p,
+                                          const uint8_t *data, size_t len,
+                                          struct ips_cm_bytes *matches,
+                                          struct ips_err *err)
 {
     struct ips_cm_peer *to = &l->peer[p];
     struct ips_cm_reader r;
     const struct ips_remote_out *last = NULL;
-    int rc = ips_cm_verify_checksum_and_open(&r, data, len, err);
+    int rc = ips_cm_verify_checksum_and_init_reader(&r, data, len, err);
     if (rc < 0)
         return rc;
-    uint64_t left = ips_cm_get_varint(&r), end = 0;
+    uint64_t left = ips_cm_read_varint(&r), end = 0;
     if (to->asked)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it says twice what messages it awaits");
@@ -341,8 +346,8 @@ int ips_cm_receive_awaited_positions(struct ips_cm_links *l, uint32_t p,
         return ips_err_set(err, IPS_E_NO_MEMORY, "%llu awaited messages",
                            (unsigned long long)left);
     while (rc == 0 && left > 0)
-        rc = match_awaited_positions_of_end(l, to, &r, &end, &left, &last,
-                                            matches, err);
+        rc = read_and_match_positions_of_end(l, to, &r, &end, &left, &last,
+                                             matches, err);
     if (rc == 0)
         rc = ips_cm_check_all_bytes_read(&r, err);
     if (rc < 0)
@@ -351,20 +356,21 @@ int ips_cm_receive_awaited_positions(struct ips_cm_links *l, uint32_t p,
     return ips_cm_append_checksum(matches, err);
 }
 
-int ips_cm_receive_matches(struct ips_cm_links *l, uint32_t p,
-                           const uint8_t *data, size_t len, struct ips_err *err)
+int ips_cm_read_matches_and_store_links(struct ips_cm_links *l, uint32_t p,
+                                        const uint8_t *data, size_t len,
+                                        struct ips_err *err)
 {
     struct ips_cm_peer *from = &l->peer[p];
     struct ips_cm_reader r;
     bool linked = false; /* true: the previous position belongs to a link */
-    int rc = ips_cm_verify_checksum_and_open(&r, data, len, err);
+    int rc = ips_cm_verify_checksum_and_init_reader(&r, data, len, err);
     if (rc < 0)
         return rc;
     if (from->matched)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it says twice which messages it sent");
     for (uint32_t k = 0; k < from->want_count; k++) {
-        uint64_t code = ips_cm_get_varint(&r);
+        uint64_t code = ips_cm_read_varint(&r);
         if (r.bad || (code == 1 && !linked) || code > 2 + IPS_TIME_LIMIT)
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its list of sent messages is damaged");
@@ -419,8 +425,10 @@ uint64_t ips_cm_count_incoming_links(const struct ips_cm_links *l)
     return n;
 }
 
-int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
-                       struct ips_cm_sender *out, struct ips_err *err)
+int ips_cm_find_peer_and_link_into_node(const struct ips_cm_links *l,
+                                        uint32_t node,
+                                        struct ips_cm_sender *out,
+                                        struct ips_err *err)
 {
     uint32_t low = 0, high = l->g->in_count;
     while (low < high) {
@@ -446,9 +454,9 @@ static int by_node(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-int ips_cm_outgoing_links_make(const struct ips_cm_links *l,
-                               struct ips_cm_outgoing_links *out,
-                               struct ips_err *err)
+int ips_cm_list_outgoing_links_by_node(const struct ips_cm_links *l,
+                                       struct ips_cm_outgoing_links *out,
+                                       struct ips_err *err)
 {
     uint64_t n = count_outgoing_links(l);
     out->count = 0;
@@ -490,24 +498,24 @@ int ips_cm_check_wall_graph_has_times(const struct ips_graph *g,
     return 0;
 }
 
-void ips_cm_put_node_time_if_wall(struct ips_cm_bytes *b,
-                                  const struct ips_graph *g,
-                                  const struct ips_scenario *scenario,
-                                  uint32_t node, uint64_t est)
+void ips_cm_append_node_time_if_wall(struct ips_cm_bytes *b,
+                                     const struct ips_graph *g,
+                                     const struct ips_scenario *scenario,
+                                     uint32_t node, uint64_t est)
 {
     if (scenario->weighting == IPS_WEIGH_WALL)
-        ips_cm_put_signed_difference(b, est, g->at[node]);
+        ips_cm_append_signed_difference(b, est, g->at[node]);
 }
 
-int ips_cm_get_node_time_if_wall(struct ips_cm_reader *r,
-                                 const struct ips_scenario *scenario,
-                                 uint64_t est, uint64_t *at,
-                                 struct ips_err *err)
+int ips_cm_read_node_time_if_wall(struct ips_cm_reader *r,
+                                  const struct ips_scenario *scenario,
+                                  uint64_t est, uint64_t *at,
+                                  struct ips_err *err)
 {
     *at = 0;
     if (scenario->weighting != IPS_WEIGH_WALL)
         return 0;
-    *at = ips_cm_get_signed_difference(r, est);
+    *at = ips_cm_read_and_add_signed_difference(r, est);
     if (*at > INT64_MAX)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a batch of values is damaged: sent at %llu ns",
@@ -515,11 +523,13 @@ int ips_cm_get_node_time_if_wall(struct ips_cm_reader *r,
     return 0;
 }
 
-int ips_cm_read_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
-                           uint32_t link_count, uint32_t *values,
-                           struct ips_err *err)
+int ips_cm_read_batch_head_and_check_order(struct ips_cm_reader *r,
+                                           uint64_t *next_seq,
+                                           uint32_t link_count,
+                                           uint32_t *values,
+                                           struct ips_err *err)
 {
-    uint64_t seq = ips_cm_get_varint(r), n = ips_cm_get_varint(r);
+    uint64_t seq = ips_cm_read_varint(r), n = ips_cm_read_varint(r);
     if (r->bad || n > link_count)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a batch of values is damaged: its head");
@@ -535,10 +545,11 @@ int ips_cm_read_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
     return 0;
 }
 
-int ips_cm_read_batch_link(struct ips_cm_reader *r, uint32_t link_count,
-                           uint32_t *link, struct ips_err *err)
+int ips_cm_read_link_number_of_next_value(struct ips_cm_reader *r,
+                                          uint32_t link_count, uint32_t *link,
+                                          struct ips_err *err)
 {
-    uint64_t step = ips_cm_get_varint(r);
+    uint64_t step = ips_cm_read_varint(r);
     if (r->bad || step >= link_count - *link)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a batch of values is damaged, or names a message "

@@ -48,10 +48,10 @@ struct ips_cm_bytes {
     bool failed; /* true: out of memory, so some bytes are missing */
 };
 void ips_cm_bytes_release(struct ips_cm_bytes *b);
-void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v);
+void ips_cm_append_varint(struct ips_cm_bytes *b, uint64_t v);
 /* Appends the signed difference to - from. */
-void ips_cm_put_signed_difference(struct ips_cm_bytes *b, uint64_t from,
-                                  uint64_t to);
+void ips_cm_append_signed_difference(struct ips_cm_bytes *b, uint64_t from,
+                                     uint64_t to);
 
 struct ips_cm_reader {
     const uint8_t *at, *end;
@@ -63,11 +63,12 @@ int ips_cm_append_checksum(struct ips_cm_bytes *b,
                            struct ips_err *err) IPS_MUST_USE;
 /* Verifies the checksum at the end of `data`, and sets *r to read the bytes
  * before it. */
-int ips_cm_verify_checksum_and_open(struct ips_cm_reader *r,
-                                    const uint8_t *data, size_t len,
-                                    struct ips_err *err) IPS_MUST_USE;
-uint64_t ips_cm_get_varint(struct ips_cm_reader *r);
-uint64_t ips_cm_get_signed_difference(struct ips_cm_reader *r, uint64_t from);
+int ips_cm_verify_checksum_and_init_reader(struct ips_cm_reader *r,
+                                           const uint8_t *data, size_t len,
+                                           struct ips_err *err) IPS_MUST_USE;
+uint64_t ips_cm_read_varint(struct ips_cm_reader *r);
+uint64_t ips_cm_read_and_add_signed_difference(struct ips_cm_reader *r,
+                                               uint64_t from);
 
 /* ---- links --------------------------------------------------------------- */
 
@@ -107,15 +108,17 @@ struct ips_cm_links {
 };
 
 /* Finds the peers: the machines to which one of our channel ends is connected.
- * `g` must have passed ips_graph_check(). `g` and `end` ([end_count], see
- * ips_graph_merge) are borrowed until the links are released. */
+ * `g` must have passed ips_graph_check_invariants(). `g` and `end`
+ * ([end_count], see ips_graph_merge) are borrowed until the links are released.
+ */
 int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
                       uint32_t self, uint32_t part_count,
                       const struct ips_peer_end *end, uint32_t end_count,
                       struct ips_err *err) IPS_MUST_USE;
 void ips_cm_links_release(struct ips_cm_links *l);
 /* Returns the index into l->peer of a part, or IPS_CM_NONE. */
-uint32_t ips_cm_find_peer_of_part(const struct ips_cm_links *l, uint32_t part);
+uint32_t ips_cm_find_peer_index_of_machine(const struct ips_cm_links *l,
+                                           uint32_t part);
 
 /* Writes the message to peer p (an index) that lists the positions that we
  * await from that peer. `out` must be empty. */
@@ -125,15 +128,15 @@ int ips_cm_write_awaited_positions(const struct ips_cm_links *l, uint32_t p,
 /* Reads the wants of peer p (the positions that it awaits): determines the
  * links to that peer and writes our matches into `matches`, which must be
  * empty. Called once for each peer. */
-int ips_cm_receive_awaited_positions(struct ips_cm_links *l, uint32_t p,
-                                     const uint8_t *data, size_t len,
-                                     struct ips_cm_bytes *matches,
-                                     struct ips_err *err) IPS_MUST_USE;
+int ips_cm_read_awaited_and_write_matches(struct ips_cm_links *l, uint32_t p,
+                                          const uint8_t *data, size_t len,
+                                          struct ips_cm_bytes *matches,
+                                          struct ips_err *err) IPS_MUST_USE;
 /* Reads the matches of peer p (its answer to our wants): determines the links
  * from that peer. Called once for each peer. */
-int ips_cm_receive_matches(struct ips_cm_links *l, uint32_t p,
-                           const uint8_t *data, size_t len,
-                           struct ips_err *err) IPS_MUST_USE;
+int ips_cm_read_matches_and_store_links(struct ips_cm_links *l, uint32_t p,
+                                        const uint8_t *data, size_t len,
+                                        struct ips_err *err) IPS_MUST_USE;
 /* Whether the wants and matches of every peer have arrived. */
 bool ips_cm_is_link_exchange_complete(const struct ips_cm_links *l);
 /* Returns the number of remote receives whose position no node wrote. */
@@ -148,9 +151,10 @@ struct ips_cm_sender {
     uint32_t link; /* number of the link; the path continues at the peer, at the
                       link's out_node */
 };
-int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
-                       struct ips_cm_sender *out,
-                       struct ips_err *err) IPS_MUST_USE;
+int ips_cm_find_peer_and_link_into_node(const struct ips_cm_links *l,
+                                        uint32_t node,
+                                        struct ips_cm_sender *out,
+                                        struct ips_err *err) IPS_MUST_USE;
 
 /* ---- counters ------------------------------------------------------------ */
 
@@ -167,7 +171,8 @@ struct ips_cm_counts {
 
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
 /* A message to be sent. `data` stays valid until the next call of
- * ips_cm_sync_next_batch() or ips_cm_async_next_message() for the same state.
+ * ips_cm_sync_make_next_batch() or ips_cm_async_make_next_message() for the
+ * same state.
  */
 struct ips_cm_message {
     enum ips_cm_kind kind;
@@ -190,9 +195,9 @@ struct ips_cm_outgoing_links {
         uint32_t node, peer, link;
     } * at; /* sorted by node */
 };
-int ips_cm_outgoing_links_make(const struct ips_cm_links *l,
-                               struct ips_cm_outgoing_links *out,
-                               struct ips_err *err) IPS_MUST_USE;
+int ips_cm_list_outgoing_links_by_node(const struct ips_cm_links *l,
+                                       struct ips_cm_outgoing_links *out,
+                                       struct ips_err *err) IPS_MUST_USE;
 
 struct ips_cross_arc_weighting;
 /* Returns the weight of the arc into remote receive k of `g` (a view of the
@@ -211,24 +216,27 @@ int ips_cm_check_wall_graph_has_times(const struct ips_graph *g,
 /* In `wall` each value in a batch is followed by a difference: the time at
  * which its node was passed, by the aligned clock, minus the value. The
  * difference is mostly 0, because in `wall` a node's EST is that time. */
-void ips_cm_put_node_time_if_wall(struct ips_cm_bytes *b,
-                                  const struct ips_graph *g,
+void ips_cm_append_node_time_if_wall(struct ips_cm_bytes *b,
+                                     const struct ips_graph *g,
+                                     const struct ips_scenario *scenario,
+                                     uint32_t node, uint64_t est);
+int ips_cm_read_node_time_if_wall(struct ips_cm_reader *r,
                                   const struct ips_scenario *scenario,
-                                  uint32_t node, uint64_t est);
-int ips_cm_get_node_time_if_wall(struct ips_cm_reader *r,
-                                 const struct ips_scenario *scenario,
-                                 uint64_t est, uint64_t *at,
-                                 struct ips_err *err) IPS_MUST_USE;
+                                  uint64_t est, uint64_t *at,
+                                  struct ips_err *err) IPS_MUST_USE;
 
 /* Reads the head of a batch; refuses the batch if its number is not *next_seq,
  * else increments *next_seq. Sets *values to the number of values. */
-int ips_cm_read_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
-                           uint32_t link_count, uint32_t *values,
-                           struct ips_err *err) IPS_MUST_USE;
+int ips_cm_read_batch_head_and_check_order(struct ips_cm_reader *r,
+                                           uint64_t *next_seq,
+                                           uint32_t link_count,
+                                           uint32_t *values,
+                                           struct ips_err *err) IPS_MUST_USE;
 /* Reads the number of the next value's link. *link is 1 + the previous value's
  * link (0 before the first value), and becomes 1 + this value's link. */
-int ips_cm_read_batch_link(struct ips_cm_reader *r, uint32_t link_count,
-                           uint32_t *link, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_read_link_number_of_next_value(struct ips_cm_reader *r,
+                                          uint32_t link_count, uint32_t *link,
+                                          struct ips_err *err) IPS_MUST_USE;
 /* Checks that the batch ends here. */
 int ips_cm_check_all_bytes_read(const struct ips_cm_reader *r,
                                 struct ips_err *err) IPS_MUST_USE;

@@ -84,7 +84,7 @@ void ips_cm_async_free(struct ips_cm_async *a)
 
 /* ---- initialisation ----------------------------------------------------- */
 
-static int alloc_all(struct ips_cm_async *a, struct ips_err *err)
+static int alloc_async_arrays(struct ips_cm_async *a, struct ips_err *err)
 {
     size_t n = (size_t)a->g->node_count + 1, in = (size_t)a->g->in_count + 1;
     a->hops = calloc(n, sizeof(*a->hops));
@@ -110,7 +110,7 @@ static int alloc_all(struct ips_cm_async *a, struct ips_err *err)
     return 0;
 }
 
-static void index_local_cross_successors(struct ips_cm_async *a)
+static void mark_chain_starts_and_index_successors(struct ips_cm_async *a)
 {
     const struct ips_graph *g = a->g;
     for (uint32_t c = 0; c < g->chain_count; c++)
@@ -136,7 +136,8 @@ static int compute_local_values(struct ips_cm_async *a, struct ips_err *err)
     struct ips_est e;
     for (uint32_t k = 0; k < a->g->in_count; k++)
         a->in_value[k] = IPS_IN_ABSENT;
-    int rc = ips_longest_path(a->g, &a->scenario, a->in_value, &e, err);
+    int rc =
+        ips_longest_path_compute_ests(a->g, &a->scenario, a->in_value, &e, err);
     if (rc < 0)
         return rc;
     a->est = e.est;
@@ -166,16 +167,16 @@ int ips_cm_async_new(const struct ips_cm_links *links,
     a->ring = g->node_count + 1;
     a->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
     ips_cross_arc_weighting_init(&a->arcs, scenario);
-    rc = alloc_all(a, err);
+    rc = alloc_async_arrays(a, err);
     if (rc == 0)
-        rc = ips_cm_outgoing_links_make(links, &a->outs, err);
+        rc = ips_cm_list_outgoing_links_by_node(links, &a->outs, err);
     if (rc == 0)
         rc = compute_local_values(a, err);
     if (rc < 0) {
         ips_cm_async_free(a);
         return rc;
     }
-    index_local_cross_successors(a);
+    mark_chain_starts_and_index_successors(a);
     *out = a;
     return 0;
 }
@@ -194,12 +195,12 @@ static int already_failed_error(struct ips_err *err)
                        "this computation has failed already");
 }
 
-static bool is_better(struct label x, struct label than)
+static bool is_label_better(struct label x, struct label than)
 {
     return x.est > than.est || (x.est == than.est && x.hops > than.hops);
 }
 
-static void enqueue_node(struct ips_cm_async *a, uint32_t node)
+static void enqueue_node_unless_queued(struct ips_cm_async *a, uint32_t node)
 {
     if (a->queued[node])
         return;
@@ -219,7 +220,8 @@ static uint32_t dequeue_node(struct ips_cm_async *a)
 
 /* Returns the index in g->in of node i, or g->in_count if i is no remote
  * receive. */
-static uint32_t find_in_of_node(const struct ips_graph *g, uint32_t i)
+static uint32_t find_remote_receive_of_node(const struct ips_graph *g,
+                                            uint32_t i)
 {
     uint32_t low = 0, high = g->in_count;
     while (low < high) {
@@ -246,14 +248,15 @@ static struct label compute_label_of_node(const struct ips_cm_async *a,
                                            &a->arcs, mode, g->xlen, i),
                            a->hops[x]};
     } else if (g->xpred[i] == IPS_NO_NODE && g->xkind[i] != IPS_X_NONE) {
-        uint32_t k = find_in_of_node(g, i);
+        uint32_t k = find_remote_receive_of_node(g, i);
         if (k < g->in_count && a->in_value[k] != IPS_IN_ABSENT)
             b = (struct label){a->in_value[k], a->in_hops[k]};
     }
-    return is_better(b, l) ? b : l;
+    return is_label_better(b, l) ? b : l;
 }
 
-static void enqueue_links_of_node(struct ips_cm_async *a, uint32_t node)
+static void enqueue_unlisted_links_of_node(struct ips_cm_async *a,
+                                           uint32_t node)
 {
     uint32_t low = 0, high = a->outs.count;
     while (low < high) {
@@ -280,7 +283,7 @@ static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
     do {
         struct label l = compute_label_of_node(a, i);
         a->counts.computed++;
-        if (!is_better(l, (struct label){a->est[i], a->hops[i]}))
+        if (!is_label_better(l, (struct label){a->est[i], a->hops[i]}))
             return 0;
         if (l.est >= IPS_TIME_LIMIT)
             return ips_err_set(err, IPS_E_LIMIT,
@@ -288,20 +291,21 @@ static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
                                "weights");
         a->est[i] = l.est;
         a->hops[i] = l.hops;
-        enqueue_links_of_node(a, i);
+        enqueue_unlisted_links_of_node(a, i);
         for (uint32_t k = a->succ_start[i]; k < a->succ_start[i + 1]; k++)
-            enqueue_node(a, a->succ[k]);
+            enqueue_node_unless_queued(a, a->succ[k]);
         i++;
     } while (!a->first[i]);
     return 0;
 }
 
-int ips_cm_async_relax_nodes(struct ips_cm_async *a, struct ips_err *err)
+int ips_cm_async_propagate_improved_values(struct ips_cm_async *a,
+                                           struct ips_err *err)
 {
     int rc = a->failed ? already_failed_error(err) : 0;
     if (rc == 0 && a->parent != IPS_CM_NONE && !a->begun) {
         for (uint32_t k = 0; k < a->outs.count; k++)
-            enqueue_links_of_node(a, a->outs.at[k].node);
+            enqueue_unlisted_links_of_node(a, a->outs.at[k].node);
         a->begun = true;
     }
     a->counts.passes += a->waiting > 0;
@@ -336,31 +340,32 @@ static int store_received_label(struct ips_cm_async *a, uint32_t p,
             l.est + ips_cm_cross_arc_weight(a->g, k, &a->scenario, &a->arcs,
                                             from->in_len[link], at),
             l.hops};
-        if (old.est != IPS_IN_ABSENT && !is_better(new, old))
+        if (old.est != IPS_IN_ABSENT && !is_label_better(new, old))
             continue;
         a->in_value[k] = new.est;
         a->in_hops[k] = new.hops;
-        enqueue_node(a, a->g->in[k].node);
+        enqueue_node_unless_queued(a, a->g->in[k].node);
     }
     return 0;
 }
 
-static int store_received_batch(struct ips_cm_async *a, uint32_t p,
-                                const uint8_t *data, size_t len,
-                                struct ips_err *err)
+static int read_batch_and_store_better_labels(struct ips_cm_async *a,
+                                              uint32_t p, const uint8_t *data,
+                                              size_t len, struct ips_err *err)
 {
     struct ips_cm_reader r;
     uint32_t links = a->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
-    int rc = ips_cm_verify_checksum_and_open(&r, data, len, err);
+    int rc = ips_cm_verify_checksum_and_init_reader(&r, data, len, err);
     if (rc == 0)
-        rc = ips_cm_read_batch_head(&r, &a->traffic[p].next_in, links, &n, err);
+        rc = ips_cm_read_batch_head_and_check_order(&r, &a->traffic[p].next_in,
+                                                    links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
-        rc = ips_cm_read_batch_link(&r, links, &link, err);
-        est = ips_cm_get_signed_difference(&r, est);
+        rc = ips_cm_read_link_number_of_next_value(&r, links, &link, err);
+        est = ips_cm_read_and_add_signed_difference(&r, est);
         if (rc == 0)
-            rc = ips_cm_get_node_time_if_wall(&r, &a->scenario, est, &at, err);
-        uint64_t hops = ips_cm_get_varint(&r);
+            rc = ips_cm_read_node_time_if_wall(&r, &a->scenario, est, &at, err);
+        uint64_t hops = ips_cm_read_varint(&r);
         if (rc == 0 && hops >= UINT32_MAX)
             rc = ips_err_set(err, IPS_E_PROTOCOL,
                              "a batch of values is damaged: %llu machine "
@@ -376,15 +381,15 @@ static int store_received_batch(struct ips_cm_async *a, uint32_t p,
     return rc;
 }
 
-int ips_cm_async_receive_values(struct ips_cm_async *a, uint32_t from,
-                                const uint8_t *data, size_t len,
-                                struct ips_err *err)
+int ips_cm_async_store_values_and_owe_ack(struct ips_cm_async *a, uint32_t from,
+                                          const uint8_t *data, size_t len,
+                                          struct ips_err *err)
 {
     int rc = a->failed ? already_failed_error(err) : 0;
     if (rc == 0 && from == IPS_CM_ROOT && len)
         rc = ips_err_set(err, IPS_E_PROTOCOL, "the root sends no values");
     if (rc == 0 && from != IPS_CM_ROOT)
-        rc = store_received_batch(a, from, data, len, err);
+        rc = read_batch_and_store_better_labels(a, from, data, len, err);
     if (rc < 0)
         return mark_failed_if_error(a, rc);
     /* The first sender becomes the parent. Its message is acknowledged only
@@ -416,7 +421,7 @@ int ips_cm_async_receive_ack(struct ips_cm_async *a, uint32_t from,
     return 0;
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_link_numbers(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
@@ -429,17 +434,17 @@ static int make_batch(struct ips_cm_async *a, uint32_t p,
     uint32_t n = t->count < a->batch_values ? t->count : a->batch_values;
     uint32_t *list = t->link + t->count - n, link = 0;
     uint64_t est = 0;
-    qsort(list, n, sizeof(*list), by_number);
+    qsort(list, n, sizeof(*list), compare_link_numbers);
     a->bytes.len = 0;
-    ips_cm_put_varint(&a->bytes, t->next_out++);
-    ips_cm_put_varint(&a->bytes, n);
+    ips_cm_append_varint(&a->bytes, t->next_out++);
+    ips_cm_append_varint(&a->bytes, n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t node = a->l->peer[p].out_node[list[i]];
-        ips_cm_put_varint(&a->bytes, list[i] - link);
-        ips_cm_put_signed_difference(&a->bytes, est, a->est[node]);
-        ips_cm_put_node_time_if_wall(&a->bytes, a->g, &a->scenario, node,
-                                     a->est[node]);
-        ips_cm_put_varint(&a->bytes, a->hops[node]);
+        ips_cm_append_varint(&a->bytes, list[i] - link);
+        ips_cm_append_signed_difference(&a->bytes, est, a->est[node]);
+        ips_cm_append_node_time_if_wall(&a->bytes, a->g, &a->scenario, node,
+                                        a->est[node]);
+        ips_cm_append_varint(&a->bytes, a->hops[node]);
         link = list[i] + 1;
         est = a->est[node];
         t->listed[list[i]] = 0;
@@ -469,8 +474,9 @@ static int make_ack(struct ips_cm_async *a, uint32_t to, uint64_t *owed,
     return 1;
 }
 
-int ips_cm_async_next_message(struct ips_cm_async *a,
-                              struct ips_cm_message *out, struct ips_err *err)
+int ips_cm_async_make_next_message(struct ips_cm_async *a,
+                                   struct ips_cm_message *out,
+                                   struct ips_err *err)
 {
     if (a->failed)
         return already_failed_error(err);
@@ -517,7 +523,8 @@ int ips_cm_async_get_result(struct ips_cm_async *a, struct ips_est *out,
                            "the values were declared final while this "
                            "machine still computes"));
     a->failed = true; /* no further call may use the state */
-    int rc = ips_longest_path(a->g, &a->scenario, a->in_value, out, err);
+    int rc = ips_longest_path_compute_ests(a->g, &a->scenario, a->in_value, out,
+                                           err);
     if (rc == 0 && a->g->node_count &&
         memcmp(out->est, a->est, a->g->node_count * sizeof(*a->est)) != 0) {
         ips_est_release(out);

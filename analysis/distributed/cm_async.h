@@ -55,27 +55,28 @@ void ips_cm_async_free(struct ips_cm_async *a);
 
 /* Handles a received LEN message, which carries values of links. `from`: the
  * peer (an index into links->peer), or IPS_CM_ROOT, whose LEN has no bytes. */
-int ips_cm_async_receive_values(struct ips_cm_async *a, uint32_t from,
-                                const uint8_t *data, size_t len,
-                                struct ips_err *err) IPS_MUST_USE;
+int ips_cm_async_store_values_and_owe_ack(struct ips_cm_async *a, uint32_t from,
+                                          const uint8_t *data, size_t len,
+                                          struct ips_err *err) IPS_MUST_USE;
 /* Handles an acknowledgement: peer `from` acknowledges `count` of our messages.
  */
 int ips_cm_async_receive_ack(struct ips_cm_async *a, uint32_t from,
                              uint64_t count, struct ips_err *err) IPS_MUST_USE;
 /* Recomputes the values of all nodes that depend on nodes that received
  * messages improved. */
-int ips_cm_async_relax_nodes(struct ips_cm_async *a,
-                             struct ips_err *err) IPS_MUST_USE;
+int ips_cm_async_propagate_improved_values(struct ips_cm_async *a,
+                                           struct ips_err *err) IPS_MUST_USE;
 /* Returns 1 if *out has a message to send, 0 if there is none until the next
  * message arrives. */
-int ips_cm_async_next_message(struct ips_cm_async *a,
-                              struct ips_cm_message *out,
-                              struct ips_err *err) IPS_MUST_USE;
+int ips_cm_async_make_next_message(struct ips_cm_async *a,
+                                   struct ips_cm_message *out,
+                                   struct ips_err *err) IPS_MUST_USE;
 const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a);
 
 /* Called in phase II, when the values are final. Sets *out to the result of
- * ips_longest_path() for this subgraph with its remote values. Returns
- * IPS_E_CORRUPT if that result differs from the values found in phase I. */
+ * ips_longest_path_compute_ests() for this subgraph with its remote values.
+ * Returns IPS_E_CORRUPT if that result differs from the values found in phase
+ * I. */
 int ips_cm_async_get_result(struct ips_cm_async *a, struct ips_est *out,
                             struct ips_err *err) IPS_MUST_USE;
 

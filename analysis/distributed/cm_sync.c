@@ -107,7 +107,7 @@ static int alloc_all(struct ips_cm_sync *s, struct ips_err *err)
     if (!fine)
         return ips_err_set(err, IPS_E_NO_MEMORY, "values of %u nodes",
                            g->node_count);
-    return ips_cm_outgoing_links_make(s->l, &s->outs, err);
+    return ips_cm_list_outgoing_links_by_node(s->l, &s->outs, err);
 }
 
 int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
@@ -166,8 +166,8 @@ static int already_failed_error(struct ips_err *err)
                        "this computation has failed already");
 }
 
-static void add_chain_to_waiters(struct ips_cm_sync *s, uint32_t c,
-                                 uint32_t node)
+static void insert_chain_into_waiters_of_node(struct ips_cm_sync *s, uint32_t c,
+                                              uint32_t node)
 {
     uint64_t list = s->est[node];
     s->cur[c].next = list == UNKNOWN ? NO_CHAIN : (uint32_t)list;
@@ -181,8 +181,9 @@ static void wake_waiters(struct ips_cm_sync *s, uint64_t list)
 }
 
 /* Adds the links that `node` sends to their peers' lists of links to send. */
-static void enqueue_known_links_of_node(struct ips_cm_sync *s,
-                                        struct cursor *cur, uint32_t node)
+static void append_links_of_node_to_send_lists(struct ips_cm_sync *s,
+                                               struct cursor *cur,
+                                               uint32_t node)
 {
     for (; cur->out < s->outs.count && s->outs.at[cur->out].node == node;
          cur->out++) {
@@ -194,8 +195,9 @@ static void enqueue_known_links_of_node(struct ips_cm_sync *s,
 
 /* Raises *a, the EST of node i by its chain arc, to the EST by its cross arc if
  * that is greater. Returns false if chain c has to wait for a value. */
-static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
-                                    uint32_t i, uint64_t *a, uint8_t *won)
+static bool raise_est_by_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
+                                           uint32_t i, uint64_t *a,
+                                           uint8_t *won)
 {
     const struct ips_graph *g = s->g;
     struct cursor *cur = &s->cur[c];
@@ -206,7 +208,7 @@ static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
             return true;
         /* x has no value yet (UNKNOWN has this bit too) */
         if (s->est[x] & WAITER_BIT) {
-            add_chain_to_waiters(s, c, x);
+            insert_chain_into_waiters_of_node(s, c, x);
             return false;
         }
         uint64_t b = s->est[x] +
@@ -238,7 +240,7 @@ static int compute_chain_until_wait(struct ips_cm_sync *s, uint32_t c,
         uint8_t won = 0;
         if ((g->w[i] | a) >= IPS_TIME_LIMIT)
             a = IPS_TIME_LIMIT;
-        if (!apply_cross_arc_or_wait(s, c, i, &a, &won))
+        if (!raise_est_by_cross_arc_or_wait(s, c, i, &a, &won))
             break;
         if (a >= IPS_TIME_LIMIT)
             return ips_err_set(err, IPS_E_LIMIT,
@@ -250,7 +252,7 @@ static int compute_chain_until_wait(struct ips_cm_sync *s, uint32_t c,
         if (waiters != UNKNOWN)
             wake_waiters(s, waiters);
         if (cur->out < s->outs.count && s->outs.at[cur->out].node == i)
-            enqueue_known_links_of_node(s, cur, i);
+            append_links_of_node_to_send_lists(s, cur, i);
     }
     s->counts.computed += i - cur->pos;
     cur->pos = i;
@@ -258,7 +260,7 @@ static int compute_chain_until_wait(struct ips_cm_sync *s, uint32_t c,
     return 0;
 }
 
-int ips_cm_sync_run_chains(struct ips_cm_sync *s, struct ips_err *err)
+int ips_cm_sync_compute_ready_chains(struct ips_cm_sync *s, struct ips_err *err)
 {
     int rc = s->failed ? already_failed_error(err) : 0;
     s->counts.passes += s->ready_count > 0;
@@ -269,14 +271,14 @@ int ips_cm_sync_run_chains(struct ips_cm_sync *s, struct ips_err *err)
 
 /* ---- receiving and sending batches -------------------------------------- */
 
-static int by_number(const void *a, const void *b)
+static int compare_numbers_of_links(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
 
-int ips_cm_sync_next_batch(struct ips_cm_sync *s, struct ips_cm_message *out,
-                           struct ips_err *err)
+int ips_cm_sync_make_next_batch(struct ips_cm_sync *s,
+                                struct ips_cm_message *out, struct ips_err *err)
 {
     uint32_t p = 0;
     if (s->failed)
@@ -291,16 +293,16 @@ int ips_cm_sync_next_batch(struct ips_cm_sync *s, struct ips_cm_message *out,
     if (n > s->batch_values)
         n = s->batch_values;
     uint32_t *list = t->link + t->sent;
-    qsort(list, n, sizeof(*list), by_number);
+    qsort(list, n, sizeof(*list), compare_numbers_of_links);
     s->bytes.len = 0;
-    ips_cm_put_varint(&s->bytes, t->next_out++);
-    ips_cm_put_varint(&s->bytes, n);
+    ips_cm_append_varint(&s->bytes, t->next_out++);
+    ips_cm_append_varint(&s->bytes, n);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t next = s->est[s->l->peer[p].out_node[list[i]]];
-        ips_cm_put_varint(&s->bytes, list[i] - link);
-        ips_cm_put_signed_difference(&s->bytes, est, next);
-        ips_cm_put_node_time_if_wall(&s->bytes, s->g, &s->scenario,
-                                     s->l->peer[p].out_node[list[i]], next);
+        ips_cm_append_varint(&s->bytes, list[i] - link);
+        ips_cm_append_signed_difference(&s->bytes, est, next);
+        ips_cm_append_node_time_if_wall(&s->bytes, s->g, &s->scenario,
+                                        s->l->peer[p].out_node[list[i]], next);
         link = list[i] + 1;
         est = next;
     }
@@ -317,8 +319,10 @@ int ips_cm_sync_next_batch(struct ips_cm_sync *s, struct ips_cm_message *out,
     return 1;
 }
 
-static int store_received_est(struct ips_cm_sync *s, uint32_t p, uint32_t link,
-                              uint64_t est, uint64_t at, struct ips_err *err)
+static int store_received_est_and_ready_chains(struct ips_cm_sync *s,
+                                               uint32_t p, uint32_t link,
+                                               uint64_t est, uint64_t at,
+                                               struct ips_err *err)
 {
     const struct ips_cm_peer *from = &s->l->peer[p];
     if (est >= IPS_TIME_LIMIT)
@@ -350,17 +354,20 @@ int ips_cm_sync_receive_batch(struct ips_cm_sync *s, uint32_t p,
     struct ips_cm_reader r;
     uint32_t links = s->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
-    int rc = s->failed ? already_failed_error(err)
-                       : ips_cm_verify_checksum_and_open(&r, data, len, err);
+    int rc = s->failed
+                 ? already_failed_error(err)
+                 : ips_cm_verify_checksum_and_init_reader(&r, data, len, err);
     if (rc == 0)
-        rc = ips_cm_read_batch_head(&r, &s->traffic[p].next_in, links, &n, err);
+        rc = ips_cm_read_batch_head_and_check_order(&r, &s->traffic[p].next_in,
+                                                    links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
-        rc = ips_cm_read_batch_link(&r, links, &link, err);
-        est = ips_cm_get_signed_difference(&r, est);
+        rc = ips_cm_read_link_number_of_next_value(&r, links, &link, err);
+        est = ips_cm_read_and_add_signed_difference(&r, est);
         if (rc == 0)
-            rc = ips_cm_get_node_time_if_wall(&r, &s->scenario, est, &at, err);
+            rc = ips_cm_read_node_time_if_wall(&r, &s->scenario, est, &at, err);
         if (rc == 0 && !r.bad)
-            rc = store_received_est(s, p, link - 1, est, at, err);
+            rc = store_received_est_and_ready_chains(s, p, link - 1, est, at,
+                                                     err);
     }
     if (rc == 0)
         rc = ips_cm_check_all_bytes_read(&r, err);
@@ -370,7 +377,7 @@ int ips_cm_sync_receive_batch(struct ips_cm_sync *s, uint32_t p,
 
 /* ---- results ------------------------------------------------------------ */
 
-uint32_t ips_cm_sync_count_unfinished(const struct ips_cm_sync *s)
+uint32_t ips_cm_sync_count_unfinished_chains(const struct ips_cm_sync *s)
 {
     return s->unfinished;
 }
@@ -380,8 +387,8 @@ const struct ips_cm_counts *ips_cm_sync_counts(const struct ips_cm_sync *s)
     return &s->counts;
 }
 
-static void describe_awaited(const struct ips_cm_sync *s, uint32_t c,
-                             char *text, size_t cap)
+static void describe_what_chain_awaits(const struct ips_cm_sync *s, uint32_t c,
+                                       char *text, size_t cap)
 {
     const struct cursor *cur = &s->cur[c];
     const struct ips_graph *g = s->g;
@@ -408,7 +415,7 @@ int ips_cm_sync_stall_error(const struct ips_cm_sync *s, struct ips_err *err)
         size_t at = strlen(named);
         if (stalled++ >= STALL_NAMED)
             continue;
-        describe_awaited(s, c, one, sizeof(one));
+        describe_what_chain_awaits(s, c, one, sizeof(one));
         snprintf(named + at, sizeof(named) - at, "%s %s", at ? "," : "", one);
     }
     return ips_err_set(err, IPS_E_STALLED,
@@ -418,8 +425,8 @@ int ips_cm_sync_stall_error(const struct ips_cm_sync *s, struct ips_err *err)
                        stalled > STALL_NAMED ? ", ..." : "");
 }
 
-int ips_cm_sync_get_result(struct ips_cm_sync *s, struct ips_est *out,
-                           struct ips_err *err)
+int ips_cm_sync_move_result_out(struct ips_cm_sync *s, struct ips_est *out,
+                                struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
@@ -433,7 +440,7 @@ int ips_cm_sync_get_result(struct ips_cm_sync *s, struct ips_est *out,
     s->crossed = NULL;
     s->failed = true; /* no further call may use the state */
     for (uint32_t c = 0; c < s->g->chain_count; c++)
-        ips_est_consider_end(out, s->g, &s->scenario, c);
+        ips_est_update_path_end_from_chain(out, s->g, &s->scenario, c);
     out->total = ips_graph_sum_chain_arcs(s->g);
     return 0;
 }

@@ -3,10 +3,10 @@
  * (IPS-11): a value is forwarded only when all in-arcs of its node are known,
  * so each node is computed once and its value is final. This file implements
  * one slave's side, as a state machine that takes and returns values:
- *  - ips_cm_sync_run_chains(): every chain continues until it needs a value
- * that is not known.
- *  - ips_cm_sync_next_batch(): returns one batch at a time, with values that a
- *    peer awaits and that are now known.
+ *  - ips_cm_sync_compute_ready_chains(): every chain continues until it needs a
+ * value that is not known.
+ *  - ips_cm_sync_make_next_batch(): returns one batch at a time, with values
+ * that a peer awaits and that are now known.
  *  - ips_cm_sync_receive_batch(): reads a batch from a peer; chains that
  * awaited its values may run again.
  *
@@ -43,29 +43,31 @@ void ips_cm_sync_free(struct ips_cm_sync *s);
 
 /* Computes all nodes that can be computed with the values received so far.
  * O(nodes computed). */
-int ips_cm_sync_run_chains(struct ips_cm_sync *s,
-                           struct ips_err *err) IPS_MUST_USE;
+int ips_cm_sync_compute_ready_chains(struct ips_cm_sync *s,
+                                     struct ips_err *err) IPS_MUST_USE;
 /* Returns 1 if *out has a message to send, 0 if there is none until the next
  * batch is received. */
-int ips_cm_sync_next_batch(struct ips_cm_sync *s, struct ips_cm_message *out,
-                           struct ips_err *err) IPS_MUST_USE;
+int ips_cm_sync_make_next_batch(struct ips_cm_sync *s,
+                                struct ips_cm_message *out,
+                                struct ips_err *err) IPS_MUST_USE;
 /* Reads a batch from peer p (an index into links->peer). */
 int ips_cm_sync_receive_batch(struct ips_cm_sync *s, uint32_t p,
                               const uint8_t *data, size_t len,
                               struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the number of chains that are not computed to their end. */
-uint32_t ips_cm_sync_count_unfinished(const struct ips_cm_sync *s);
+uint32_t ips_cm_sync_count_unfinished_chains(const struct ips_cm_sync *s);
 /* Returns IPS_E_STALLED; the message names up to ten unfinished chains and what
  * they await. */
 int ips_cm_sync_stall_error(const struct ips_cm_sync *s,
                             struct ips_err *err) IPS_MUST_USE;
 const struct ips_cm_counts *ips_cm_sync_counts(const struct ips_cm_sync *s);
 
-/* Moves the values into *out: the result of ips_longest_path() for this
- * subgraph with its remote values. IPS_E_STALLED if chains are unfinished. */
-int ips_cm_sync_get_result(struct ips_cm_sync *s, struct ips_est *out,
-                           struct ips_err *err) IPS_MUST_USE;
+/* Moves the values into *out: the result of ips_longest_path_compute_ests() for
+ * this subgraph with its remote values. IPS_E_STALLED if chains are unfinished.
+ */
+int ips_cm_sync_move_result_out(struct ips_cm_sync *s, struct ips_est *out,
+                                struct ips_err *err) IPS_MUST_USE;
 
 /* ---- the root: detecting the end ----------------------------------------- */
 

@@ -70,7 +70,7 @@ static int no_memory(struct ips_err *err)
 
 /* ---- marking awaited nodes ---------------------------------------------- */
 
-static void mark_awaited_nodes(struct maker *m)
+static void mark_nodes_whose_values_are_needed(struct maker *m)
 {
     const struct ips_graph *g = m->g;
     uint8_t *mark = m->e.crossed;
@@ -89,8 +89,8 @@ static void mark_awaited_nodes(struct maker *m)
 
 /* Whether node i is a remote receive. If so, advances *in, an index in g->in,
  * to the next remote receive. */
-static inline bool advance_if_remote_in(const struct ips_graph *g, uint32_t i,
-                                        uint32_t *in)
+static inline bool advance_if_node_is_remote_receive(const struct ips_graph *g,
+                                                     uint32_t i, uint32_t *in)
 {
     if (*in == g->in_count || g->in[*in].node != i)
         return false;
@@ -114,7 +114,7 @@ static int number_joins_and_sum_chain(struct maker *m, uint32_t c, uint32_t *in,
         sum += g->w[i];
         bits |= g->w[i] | sum;
         p[i] = sum;
-        if (advance_if_remote_in(g, i, in) ||
+        if (advance_if_node_is_remote_receive(g, i, in) ||
             ips_has_local_cross_arc(g, &m->arcs, i)) {
             m->joins += !open;
             open = true;
@@ -134,7 +134,8 @@ static int number_joins_and_sum_chain(struct maker *m, uint32_t c, uint32_t *in,
 
 /* ---- writing the head --------------------------------------------------- */
 
-static int write_chains_with_joins(struct maker *m, struct ips_err *err)
+static int write_heads_of_chains_with_joins(struct maker *m,
+                                            struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     struct ips_joins_bytes *b = &m->out->head;
@@ -149,11 +150,11 @@ static int write_chains_with_joins(struct maker *m, struct ips_err *err)
             return no_memory(err);
         while (in < g->in_count && g->in[in].node < chain->first + chain->count)
             in++;
-        at = ips_varint_put(at, m->last[c] + 1 - before);
-        at = ips_varint_put(at, in - ins);
-        at = ips_varint_put(at, m->bytes[c]);
-        at = ips_varint_put(at, chain->pid);
-        set_length_from_end(b, ips_varint_put(at, chain->tid));
+        at = ips_varint_write(at, m->last[c] + 1 - before);
+        at = ips_varint_write(at, in - ins);
+        at = ips_varint_write(at, m->bytes[c]);
+        at = ips_varint_write(at, chain->pid);
+        set_length_from_end(b, ips_varint_write(at, chain->tid));
         before = m->last[c] + 1;
     }
     return 0;
@@ -165,14 +166,14 @@ static uint8_t *write_source_of_remote_send(const struct maker *m,
                                             uint8_t *at)
 {
     if (m->e.crossed[node] & JOINED) {
-        at = ips_varint_put(
+        at = ips_varint_write(
             at, 1 + ips_varint_zigzag_difference(last->join, m->join[node]));
         last->join = m->join[node];
     } else {
-        at = ips_varint_put(at, 0);
+        at = ips_varint_write(at, 0);
     }
-    at = ips_varint_put(at,
-                        ips_varint_zigzag_difference(last->p, m->e.est[node]));
+    at = ips_varint_write(
+        at, ips_varint_zigzag_difference(last->p, m->e.est[node]));
     last->p = m->e.est[node];
     return at;
 }
@@ -189,19 +190,19 @@ static int write_remote_sends(const struct maker *m, const struct ips_graph *g,
         uint8_t *at = reserve_bytes(b, 8 * IPS_VARINT_BYTES);
         if (!at)
             return no_memory(err);
-        at = ips_varint_put(at, o->end - last.end);
-        at =
-            ips_varint_put(at, o->end == last.end ? o->pos - last.pos : o->pos);
-        at = ips_varint_put(at, o->len);
+        at = ips_varint_write(at, o->end - last.end);
+        at = ips_varint_write(at,
+                              o->end == last.end ? o->pos - last.pos : o->pos);
+        at = ips_varint_write(at, o->len);
         last.end = o->end;
         last.pos = o->pos;
         if (m)
             at = write_source_of_remote_send(m, o->node, &last, at);
         if (flags & IPS_JOINS_NS)
-            at = ips_varint_put(at, g->out_ns[k]);
+            at = ips_varint_write(at, g->out_ns[k]);
         if (flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS)) {
             uint64_t t = m ? g->at[o->node] : g->t_ns[o->node];
-            at = ips_varint_put(at, ips_varint_zigzag_difference(last.at, t));
+            at = ips_varint_write(at, ips_varint_zigzag_difference(last.at, t));
             last.at = t;
         }
         set_length_from_end(b, at);
@@ -221,16 +222,16 @@ static int write_remote_receives(const struct ips_graph *g, unsigned flags,
         fine = at != NULL;
         if (!fine)
             break;
-        at = ips_varint_put(at, (uint64_t)in->end << 3 | g->xkind[in->node]);
-        at = ips_varint_put(
+        at = ips_varint_write(at, (uint64_t)in->end << 3 | g->xkind[in->node]);
+        at = ips_varint_write(
             at, ips_varint_zigzag_difference(pos[in->end], in->pos));
         pos[in->end] = in->pos;
         if (flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS)) {
             bool wall = flags & IPS_JOINS_WALL;
             uint64_t t = wall ? g->at[in->node] : g->t_ns[in->node];
-            at = ips_varint_put(at, ips_varint_zigzag_difference(last, t));
+            at = ips_varint_write(at, ips_varint_zigzag_difference(last, t));
             if (wall)
-                at = ips_varint_put(at, g->wait[in->node]);
+                at = ips_varint_write(at, g->wait[in->node]);
             last = t;
         }
         set_length_from_end(b, at);
@@ -242,13 +243,13 @@ static int write_remote_receives(const struct ips_graph *g, unsigned flags,
 /* Returns the END with the greatest EST of all chains that are folded (depend
  * on no other machine). Of their ENDs only this one is a candidate; the ENDs of
  * all other chains are candidates too. */
-static uint32_t find_best_folded_end(const struct maker *m)
+static uint32_t find_latest_end_of_local_chains(const struct maker *m)
 {
     const struct ips_graph *g = m->g;
     struct ips_est best = {.est = m->e.est, .end = IPS_NO_NODE};
     for (uint32_t c = 0; c < g->chain_count; c++) {
         if (m->reached[c] == g->chains[c].first + g->chains[c].count)
-            ips_est_consider_end(&best, g, m->scenario, c);
+            ips_est_update_path_end_from_chain(&best, g, m->scenario, c);
     }
     return best.end;
 }
@@ -260,7 +261,7 @@ static int write_or_count_end_candidates(const struct maker *m,
                                          uint32_t *count, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
-    uint32_t folded = find_best_folded_end(m);
+    uint32_t folded = find_latest_end_of_local_chains(m);
     *count = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count, last = end - 1;
@@ -273,31 +274,32 @@ static int write_or_count_end_candidates(const struct maker *m,
             continue;
         if (!at)
             return no_memory(err);
-        at = ips_varint_put(at, last);
-        at = ips_varint_put(at, all ? 0 : (uint64_t)m->last[c] + 1);
-        set_length_from_end(b, ips_varint_put(at, m->e.est[last]));
+        at = ips_varint_write(at, last);
+        at = ips_varint_write(at, all ? 0 : (uint64_t)m->last[c] + 1);
+        set_length_from_end(b, ips_varint_write(at, m->e.est[last]));
     }
     return 0;
 }
 
-static int put_counts(struct ips_joins_bytes *b, const struct ips_joins_head *h,
-                      struct ips_err *err)
+static int write_counts_of_joins_head(struct ips_joins_bytes *b,
+                                      const struct ips_joins_head *h,
+                                      struct ips_err *err)
 {
     uint8_t *at = reserve_bytes(b, 8 * IPS_VARINT_BYTES);
     if (!at)
         return no_memory(err);
-    at = ips_varint_put(at, h->flags);
-    at = ips_varint_put(at, h->total);
-    at = ips_varint_put(at, h->ends);
-    at = ips_varint_put(at, h->chains);
-    at = ips_varint_put(at, h->joins);
-    at = ips_varint_put(at, h->ins);
-    at = ips_varint_put(at, h->outs);
-    set_length_from_end(b, ips_varint_put(at, h->candidates));
+    at = ips_varint_write(at, h->flags);
+    at = ips_varint_write(at, h->total);
+    at = ips_varint_write(at, h->ends);
+    at = ips_varint_write(at, h->chains);
+    at = ips_varint_write(at, h->joins);
+    at = ips_varint_write(at, h->ins);
+    at = ips_varint_write(at, h->outs);
+    set_length_from_end(b, ips_varint_write(at, h->candidates));
     return 0;
 }
 
-static uint32_t count_channel_ends(const struct ips_graph *g)
+static uint32_t compute_channel_end_bound(const struct ips_graph *g)
 {
     uint32_t ends = 0;
     for (uint32_t k = 0; k < g->in_count; k++)
@@ -307,7 +309,7 @@ static uint32_t count_channel_ends(const struct ips_graph *g)
     return ends;
 }
 
-static int write_joins_head(struct maker *m, struct ips_err *err)
+static int write_joins_except_arcs(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     struct ips_joins_bytes *b = &m->out->head;
@@ -315,16 +317,16 @@ static int write_joins_head(struct maker *m, struct ips_err *err)
     struct ips_joins_head h = {.flags = (wall ? IPS_JOINS_WALL : 0) |
                                         (g->out_ns ? IPS_JOINS_NS : 0),
                                .total = m->out->total,
-                               .ends = count_channel_ends(g),
+                               .ends = compute_channel_end_bound(g),
                                .chains = m->chains,
                                .joins = m->joins,
                                .ins = g->in_count,
                                .outs = g->out_count};
     int rc = write_or_count_end_candidates(m, NULL, &h.candidates, err);
     if (rc == 0)
-        rc = put_counts(b, &h, err);
+        rc = write_counts_of_joins_head(b, &h, err);
     if (rc == 0)
-        rc = write_chains_with_joins(m, err);
+        rc = write_heads_of_chains_with_joins(m, err);
     if (rc == 0)
         rc = write_remote_sends(m, g, h.flags, b, err);
     if (rc == 0)
@@ -358,8 +360,8 @@ static int source_and_addend_of_arc(const struct maker *m, uint32_t i,
     return 0;
 }
 
-static int write_join_arcs(struct maker *m, uint32_t c, uint32_t *in,
-                           uint32_t number, struct ips_err *err)
+static int write_join_arcs_of_chain(struct maker *m, uint32_t c, uint32_t *in,
+                                    uint32_t number, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     const uint8_t *mark = m->e.crossed;
@@ -369,7 +371,7 @@ static int write_join_arcs(struct maker *m, uint32_t c, uint32_t *in,
     bool open = false;
     ips_join_slots_init(&s, number);
     for (uint32_t i = m->reached[c]; i < end; i++) {
-        bool remote = advance_if_remote_in(g, i, in);
+        bool remote = advance_if_node_is_remote_receive(g, i, in);
         if (remote || ips_has_local_cross_arc(g, &m->arcs, i)) {
             uint32_t source = IPS_JOIN_IN;
             uint64_t add = 0, what = 0;
@@ -387,10 +389,10 @@ static int write_join_arcs(struct maker *m, uint32_t c, uint32_t *in,
                     2 + ips_varint_zigzag_difference(s.source[k] + 1, source);
                 s.source[k] = source;
             }
-            at = ips_varint_put(at, what << 1 | !open);
+            at = ips_varint_write(at, what << 1 | !open);
             set_length_from_end(
-                b, ips_varint_put(at,
-                                  ips_varint_zigzag_difference(s.add[k], add)));
+                b, ips_varint_write(
+                       at, ips_varint_zigzag_difference(s.add[k], add)));
             s.add[k] = add;
             m->arcs_made++;
             open = true;
@@ -405,8 +407,8 @@ static int write_join_arcs(struct maker *m, uint32_t c, uint32_t *in,
 static int compute_and_write_joins(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
-    int rc =
-        ips_longest_path_local_part(g, m->scenario, &m->e, m->reached, err);
+    int rc = ips_longest_path_compute_local_ests(g, m->scenario, &m->e,
+                                                 m->reached, err);
     if (rc < 0)
         return rc;
     /* The values of `crossed` for folded nodes are not needed here. Clear them,
@@ -414,7 +416,7 @@ static int compute_and_write_joins(struct maker *m, struct ips_err *err)
     for (uint32_t c = 0; c < g->chain_count; c++)
         memset(m->e.crossed + g->chains[c].first, 0,
                m->reached[c] - g->chains[c].first);
-    mark_awaited_nodes(m);
+    mark_nodes_whose_values_are_needed(m);
     uint32_t in = 0;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)
         rc = number_joins_and_sum_chain(m, c, &in, err);
@@ -422,18 +424,18 @@ static int compute_and_write_joins(struct maker *m, struct ips_err *err)
     uint32_t number = 0;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         size_t before = m->out->arcs.len;
-        rc = write_join_arcs(m, c, &in, number, err);
+        rc = write_join_arcs_of_chain(m, c, &in, number, err);
         m->bytes[c] = m->out->arcs.len - before;
         number = m->last[c] + 1;
     }
     if (rc == 0)
-        rc = write_joins_head(m, err);
+        rc = write_joins_except_arcs(m, err);
     return rc;
 }
 
-int ips_joins_make(const struct ips_graph *full,
-                   const struct ips_scenario *scenario, struct ips_joins *out,
-                   struct ips_err *err)
+int ips_joins_compute_and_encode(const struct ips_graph *full,
+                                 const struct ips_scenario *scenario,
+                                 struct ips_joins *out, struct ips_err *err)
 {
     struct maker m = {.g = full, .scenario = scenario, .out = out};
     int rc = 0;
@@ -469,10 +471,10 @@ int ips_joins_encode_send_receive_times(const struct ips_graph *full,
     out->total = ips_graph_sum_chain_arcs(full);
     struct ips_joins_head h = {.flags = IPS_JOINS_MOMENTS,
                                .total = out->total,
-                               .ends = count_channel_ends(full),
+                               .ends = compute_channel_end_bound(full),
                                .ins = full->in_count,
                                .outs = full->out_count};
-    int rc = put_counts(&out->head, &h, err);
+    int rc = write_counts_of_joins_head(&out->head, &h, err);
     if (rc == 0)
         rc = write_remote_sends(NULL, full, h.flags, &out->head, err);
     if (rc == 0)
@@ -482,8 +484,9 @@ int ips_joins_encode_send_receive_times(const struct ips_graph *full,
     return rc;
 }
 
-int ips_joins_decode_values(const uint8_t *data, size_t len, uint32_t count,
-                            uint64_t **value, struct ips_err *err)
+int ips_joins_decode_receive_values(const uint8_t *data, size_t len,
+                                    uint32_t count, uint64_t **value,
+                                    struct ips_err *err)
 {
     uint8_t tail[2 * IPS_VARINT_BYTES];
     const uint8_t *at = data, *end = data + len;
@@ -502,8 +505,8 @@ int ips_joins_decode_values(const uint8_t *data, size_t len, uint32_t count,
             end = tail + left;
             in_tail = true;
         }
-        at = ips_varint_get(at, &step);
-        last = ips_varint_apply_zigzag(last, step);
+        at = ips_varint_read(at, &step);
+        last = ips_varint_add_zigzag_difference(last, step);
         (*value)[k] = last - 1; /* 0 becomes IPS_IN_ABSENT */
     }
     if (k == count && at == end)

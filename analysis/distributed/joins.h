@@ -66,11 +66,13 @@ struct ips_joins {
 };
 void ips_joins_release(struct ips_joins *j);
 
-/* Makes the joins of `full`, which must have passed ips_graph_check(). A cycle
- * is found only when the joins are solved: IPS_E_STALLED. O(nodes). */
-int ips_joins_make(const struct ips_graph *full,
-                   const struct ips_scenario *scenario, struct ips_joins *out,
-                   struct ips_err *err) IPS_MUST_USE;
+/* Makes the joins of `full`, which must have passed
+ * ips_graph_check_invariants(). A cycle is found only when the joins are
+ * solved: IPS_E_STALLED. O(nodes). */
+int ips_joins_compute_and_encode(const struct ips_graph *full,
+                                 const struct ips_scenario *scenario,
+                                 struct ips_joins *out,
+                                 struct ips_err *err) IPS_MUST_USE;
 /* Encodes the times (t_ns) of the remote sends and receives, by the machine's
  * own clock. */
 int ips_joins_encode_send_receive_times(const struct ips_graph *full,
@@ -79,8 +81,9 @@ int ips_joins_encode_send_receive_times(const struct ips_graph *full,
 
 /* Decodes `count` values that the master sent: *value [count], malloc'd, may
  * contain IPS_IN_ABSENT. */
-int ips_joins_decode_values(const uint8_t *data, size_t len, uint32_t count,
-                            uint64_t **value, struct ips_err *err) IPS_MUST_USE;
+int ips_joins_decode_receive_values(const uint8_t *data, size_t len,
+                                    uint32_t count, uint64_t **value,
+                                    struct ips_err *err) IPS_MUST_USE;
 
 /* ---- functions for the master ------------------------------------------- */
 
@@ -133,13 +136,14 @@ void ips_joined_release(struct ips_joined *j);
  * is then the machine that sent them, and part_count for other errors.
  * IPS_E_STALLED: a cycle; IPS_E_LIMIT: times of 2^62 ns or more. Memory: 12
  * bytes a join, 17 a remote receive, about 36 a remote send. */
-int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
-                     const struct ips_scenario *scenario,
-                     struct ips_joined *out, uint32_t *blame,
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_joined_decode_and_solve(const struct ips_machine_joins *parts,
+                                uint32_t part_count,
+                                const struct ips_scenario *scenario,
+                                struct ips_joined *out, uint32_t *blame,
+                                struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the value of remote receive k (from 0) of machine p:
- * ips_longest_path() on that machine needs it in in_value. */
+ * ips_longest_path_compute_ests() on that machine needs it in in_value. */
 uint64_t ips_joined_get_value_of_receive(const struct ips_joined *j, uint32_t p,
                                          uint32_t k);
 uint32_t ips_joined_count_receives(const struct ips_joined *j, uint32_t p);
@@ -148,9 +152,9 @@ uint32_t ips_joined_count_receives(const struct ips_joined *j, uint32_t p);
  * IPS_VARINT_BYTES. *last is the value encoded last (0 at the start). Returns
  * the number of bytes. After the last value *k is ips_joined_count_receives().
  * */
-size_t ips_joined_encode_values(const struct ips_joined *j, uint32_t p,
-                                uint32_t *k, uint64_t *last, uint8_t *to,
-                                size_t cap);
+size_t ips_joined_encode_receive_values(const struct ips_joined *j, uint32_t p,
+                                        uint32_t *k, uint64_t *last,
+                                        uint8_t *to, size_t cap);
 
 /* A section of the path on one machine. The slave finds the path within it with
  * ips_path_find_between() of its full graph. */

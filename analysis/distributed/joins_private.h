@@ -91,7 +91,7 @@ struct ips_joins_reader {
     struct ips_joined_outs outs;
     bool moments; /* true: reads the output of
                      ips_joins_encode_send_receive_times(); false: that of
-                     ips_joins_make() */
+                     ips_joins_compute_and_encode() */
     ips_message_times_fn *fn;
     void *arg;
     uint32_t *blame;
@@ -99,9 +99,10 @@ struct ips_joins_reader {
 
 /* Reads everything except the arcs. IPS_E_PROTOCOL, with *blame set, if
  * something is inconsistent. */
-int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err);
+int ips_joins_read_except_arcs(struct ips_joins_reader *r, struct ips_err *err);
 void ips_joins_reader_release(struct ips_joins_reader *r);
-int ips_joins_bad_part_error(struct ips_joins_reader *r, uint32_t part,
-                             const char *what, struct ips_err *err);
+int ips_joins_set_error_and_blame_machine(struct ips_joins_reader *r,
+                                          uint32_t part, const char *what,
+                                          struct ips_err *err);
 
 #endif

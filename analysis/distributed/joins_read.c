@@ -20,8 +20,9 @@ int ips_joins_overflow_error(struct ips_err *err)
                        "times add up to more than 2^62 ns: damaged weights");
 }
 
-int ips_joins_bad_part_error(struct ips_joins_reader *r, uint32_t part,
-                             const char *what, struct ips_err *err)
+int ips_joins_set_error_and_blame_machine(struct ips_joins_reader *r,
+                                          uint32_t part, const char *what,
+                                          struct ips_err *err)
 {
     *r->blame = part;
     return ips_err_set(err, IPS_E_PROTOCOL, "its joins: %s", what);
@@ -34,23 +35,25 @@ static int no_memory(struct ips_err *err)
 
 /* Reads the next number of part p. If the number exceeds `most` or the part's
  * bytes have ended, sets *bad and returns 0. */
-static inline uint64_t read_number(struct ips_joined_machine *p, uint64_t most,
-                                   bool *bad)
+static inline uint64_t read_varint_with_limit(struct ips_joined_machine *p,
+                                              uint64_t most, bool *bad)
 {
     uint64_t v;
     if (p->at >= p->end) {
         *bad = true;
         return 0;
     }
-    p->at = ips_varint_get(p->at, &v);
+    p->at = ips_varint_read(p->at, &v);
     *bad = *bad || v > most;
     return v > most ? 0 : v;
 }
 
-static inline uint64_t read_signed_difference(struct ips_joined_machine *p,
-                                              uint64_t from, bool *bad)
+static inline uint64_t
+read_and_add_signed_difference(struct ips_joined_machine *p, uint64_t from,
+                               bool *bad)
 {
-    return ips_varint_apply_zigzag(from, read_number(p, UINT64_MAX, bad));
+    return ips_varint_add_zigzag_difference(
+        from, read_varint_with_limit(p, UINT64_MAX, bad));
 }
 
 /* ---- reading the counts ------------------------------------------------- */
@@ -63,8 +66,8 @@ static bool add_if_within_limit(uint32_t *sum, uint32_t more)
     return true;
 }
 
-static int read_head_counts(struct ips_joins_reader *r, uint32_t part,
-                            struct ips_err *err)
+static int read_machine_head_and_add_counts(struct ips_joins_reader *r,
+                                            uint32_t part, struct ips_err *err)
 {
     struct ips_joined *j = r->j;
     struct ips_joined_machine *p = &j->machine[part];
@@ -73,18 +76,18 @@ static int read_head_counts(struct ips_joins_reader *r, uint32_t part,
     bool bad = false;
     p->at = r->machines[part].data;
     p->end = p->at + len;
-    h->flags = (unsigned)read_number(p, 7, &bad);
-    h->total = read_number(p, UINT64_MAX, &bad);
-    h->ends = (uint32_t)read_number(p, MOST_ENDS, &bad);
+    h->flags = (unsigned)read_varint_with_limit(p, 7, &bad);
+    h->total = read_varint_with_limit(p, UINT64_MAX, &bad);
+    h->ends = (uint32_t)read_varint_with_limit(p, MOST_ENDS, &bad);
     /* Each entry takes at least two bytes, so a damaged count cannot cause an
      * allocation much larger than the message. */
-    h->chains = (uint32_t)read_number(p, len / 2, &bad);
-    h->joins = (uint32_t)read_number(p, len / 2, &bad);
-    h->ins = (uint32_t)read_number(p, len / 2, &bad);
-    h->outs = (uint32_t)read_number(p, len / 2, &bad);
-    h->candidates = (uint32_t)read_number(p, len / 2, &bad);
+    h->chains = (uint32_t)read_varint_with_limit(p, len / 2, &bad);
+    h->joins = (uint32_t)read_varint_with_limit(p, len / 2, &bad);
+    h->ins = (uint32_t)read_varint_with_limit(p, len / 2, &bad);
+    h->outs = (uint32_t)read_varint_with_limit(p, len / 2, &bad);
+    h->candidates = (uint32_t)read_varint_with_limit(p, len / 2, &bad);
     if (bad || !!(h->flags & IPS_JOINS_MOMENTS) != r->moments)
-        return ips_joins_bad_part_error(r, part, "no head", err);
+        return ips_joins_set_error_and_blame_machine(r, part, "no head", err);
     p->chain = j->chain_count;
     p->join = j->join_count;
     p->in = j->in_count;
@@ -135,27 +138,27 @@ static int allocate_arrays(struct ips_joins_reader *r, struct ips_err *err)
 
 /* ---- reading chains and remote sends ------------------------------------ */
 
-static int read_chains(struct ips_joins_reader *r, uint32_t part,
-                       struct ips_err *err)
+static int read_chain_heads(struct ips_joins_reader *r, uint32_t part,
+                            struct ips_err *err)
 {
     struct ips_joined_machine *p = &r->j->machine[part];
     uint64_t joins = 0, ins = 0, left = r->machines[part].len;
     bool bad = false;
     for (uint32_t c = 0; c < p->head.chains && !bad; c++) {
         struct ips_joined_chain *chain = &r->chain[p->chain + c];
-        chain->joins = (uint32_t)read_number(p, UINT32_MAX, &bad);
-        chain->ins = (uint32_t)read_number(p, UINT32_MAX, &bad);
-        chain->bytes = read_number(p, left, &bad);
+        chain->joins = (uint32_t)read_varint_with_limit(p, UINT32_MAX, &bad);
+        chain->ins = (uint32_t)read_varint_with_limit(p, UINT32_MAX, &bad);
+        chain->bytes = read_varint_with_limit(p, left, &bad);
         left -= chain->bytes;
-        chain->pid = (uint32_t)read_number(p, UINT32_MAX, &bad);
-        chain->tid = (uint32_t)read_number(p, UINT32_MAX, &bad);
+        chain->pid = (uint32_t)read_varint_with_limit(p, UINT32_MAX, &bad);
+        chain->tid = (uint32_t)read_varint_with_limit(p, UINT32_MAX, &bad);
         bad = bad || chain->joins == 0;
         joins += chain->joins;
         ins += chain->ins;
     }
     if (bad || joins != p->head.joins || ins > p->head.ins)
-        return ips_joins_bad_part_error(r, part, "chains that do not add up",
-                                        err);
+        return ips_joins_set_error_and_blame_machine(
+            r, part, "chains that do not add up", err);
     return 0;
 }
 
@@ -165,12 +168,13 @@ static bool read_source_of_remote_send(struct ips_joins_reader *r,
 {
     struct ips_joined *j = r->j;
     bool bad = false;
-    uint64_t source = read_number(p, UINT64_MAX, &bad);
+    uint64_t source = read_varint_with_limit(p, UINT64_MAX, &bad);
     if (source)
-        last->join = (uint32_t)ips_varint_apply_zigzag(last->join, source - 1);
+        last->join =
+            (uint32_t)ips_varint_add_zigzag_difference(last->join, source - 1);
     if (source && last->join >= p->head.joins)
         return false;
-    last->p = read_signed_difference(p, last->p, &bad);
+    last->p = read_and_add_signed_difference(p, last->p, &bad);
     j->out_src[k] = source ? p->join + last->join : IPS_NO_NODE;
     j->out_p[k] = last->p;
     return !bad && last->p < IPS_TIME_LIMIT;
@@ -181,14 +185,14 @@ static bool read_remote_send(struct ips_joins_reader *r,
                              struct ips_joins_last *last)
 {
     bool bad = false;
-    uint32_t on = (uint32_t)read_number(p, p->head.ends, &bad);
-    uint64_t pos = read_number(p, UINT64_MAX, &bad);
+    uint32_t on = (uint32_t)read_varint_with_limit(p, p->head.ends, &bad);
+    uint64_t pos = read_varint_with_limit(p, UINT64_MAX, &bad);
     if (on)
         last->pos = 0;
     bad = bad || last->pos + pos < pos; /* positions must not decrease */
     last->pos += pos;
     r->outs.pos[k] = last->pos;
-    r->outs.len[k] = (uint32_t)read_number(p, UINT32_MAX, &bad);
+    r->outs.len[k] = (uint32_t)read_varint_with_limit(p, UINT32_MAX, &bad);
     for (; on > 0 && last->end < p->head.ends; on--)
         p->out_end[++last->end] = k - p->out;
     bad = bad || last->end >= p->head.ends;
@@ -196,10 +200,10 @@ static bool read_remote_send(struct ips_joins_reader *r,
         return false;
     if (r->outs.xlen)
         r->outs.xlen[k] = p->head.flags & IPS_JOINS_NS
-                              ? read_number(p, UINT64_MAX, &bad)
+                              ? read_varint_with_limit(p, UINT64_MAX, &bad)
                               : r->outs.len[k];
     if (p->head.flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS))
-        last->at = read_signed_difference(p, last->at, &bad);
+        last->at = read_and_add_signed_difference(p, last->at, &bad);
     if (r->outs.at)
         r->outs.at[k] = last->at;
     return !bad;
@@ -216,7 +220,8 @@ static int read_remote_sends(struct ips_joins_reader *r, uint32_t part,
         return no_memory(err);
     for (uint32_t k = 0; k < p->head.outs; k++) {
         if (!read_remote_send(r, p, p->out + k, &last))
-            return ips_joins_bad_part_error(r, part, "no remote sends", err);
+            return ips_joins_set_error_and_blame_machine(
+                r, part, "no remote sends", err);
     }
     for (uint32_t end = last.end; end < p->head.ends; end++)
         p->out_end[end + 1] = p->head.outs;
@@ -260,9 +265,9 @@ static uint32_t first_send_at_or_after(const struct ips_joins_reader *r,
  * `pos` that end `end` of part `part` awaits, by the rules of
  * ips_graph_merge(), and sets *from to its part. Returns IPS_NO_NODE if no send
  * wrote it. */
-static uint32_t find_matching_send(const struct ips_joins_reader *r,
-                                   uint32_t part, uint32_t end, uint64_t pos,
-                                   uint32_t *from)
+static uint32_t find_send_of_awaited_position(const struct ips_joins_reader *r,
+                                              uint32_t part, uint32_t end,
+                                              uint64_t pos, uint32_t *from)
 {
     const struct ips_machine_joins *mine = &r->machines[part];
     if (end >= mine->end_count ||
@@ -295,10 +300,10 @@ struct in {
 /* Returns the weight of the arc from remote send o of part `from` to remote
  * receive `in` of part `part`. */
 static uint64_t
-remote_receive_weight(const struct ips_joins_reader *r,
-                      const struct ips_cross_arc_weighting *arcs,
-                      const struct in *in, uint32_t o, uint32_t from,
-                      uint32_t part)
+weight_of_arc_into_remote_receive(const struct ips_joins_reader *r,
+                                  const struct ips_cross_arc_weighting *arcs,
+                                  const struct in *in, uint32_t o,
+                                  uint32_t from, uint32_t part)
 {
     uint64_t xlen = r->outs.xlen ? r->outs.xlen[o] : r->outs.len[o];
     const struct ips_joined_machine *p = r->j->machine;
@@ -316,7 +321,8 @@ static void match_and_store_receive(struct ips_joins_reader *r,
                                     uint32_t part)
 {
     struct ips_joined *j = r->j;
-    uint32_t from = 0, o = find_matching_send(r, part, in->end, in->pos, &from);
+    uint32_t from = 0, o = find_send_of_awaited_position(r, part, in->end,
+                                                         in->pos, &from);
     bool absent = o == IPS_NO_NODE || arcs->mode[in->kind] == IPS_ARC_ABSENT;
     j->in_kind[k] = (uint8_t)(in->kind | (absent ? IPS_JOIN_ABSENT : 0));
     j->in_out[k] = o;
@@ -324,23 +330,24 @@ static void match_and_store_receive(struct ips_joins_reader *r,
     if (absent)
         return;
     j->in_src[k] = j->out_src[o];
-    j->in_add[k] =
-        j->out_p[o] + remote_receive_weight(r, arcs, in, o, from, part);
+    j->in_add[k] = j->out_p[o] + weight_of_arc_into_remote_receive(
+                                     r, arcs, in, o, from, part);
 }
 
 /* Reports the send and receive times of a message from another machine to the
  * callback. Returns false if the callback did (out of memory). */
-static bool report_message_times(struct ips_joins_reader *r,
-                                 const struct in *in, uint32_t part)
+static bool report_times_if_from_other_machine(struct ips_joins_reader *r,
+                                               const struct in *in,
+                                               uint32_t part)
 {
-    uint32_t from = part,
-             o = find_matching_send(r, part, in->end, in->pos, &from);
+    uint32_t from = part, o = find_send_of_awaited_position(r, part, in->end,
+                                                            in->pos, &from);
     return o == IPS_NO_NODE || from == part ||
            r->fn(r->arg, from, r->outs.at[o], part, in->at);
 }
 
-static int read_remote_receives(struct ips_joins_reader *r, uint32_t part,
-                                struct ips_err *err)
+static int read_and_match_remote_receives(struct ips_joins_reader *r,
+                                          uint32_t part, struct ips_err *err)
 {
     struct ips_joined_machine *p = &r->j->machine[part];
     struct ips_cross_arc_weighting arcs;
@@ -351,20 +358,22 @@ static int read_remote_receives(struct ips_joins_reader *r, uint32_t part,
         return no_memory(err);
     ips_cross_arc_weighting_init(&arcs, r->scenario);
     for (uint32_t k = 0; k < p->head.ins && !bad && told; k++) {
-        uint64_t what = read_number(p, ((uint64_t)p->head.ends << 3) - 1, &bad);
+        uint64_t what =
+            read_varint_with_limit(p, ((uint64_t)p->head.ends << 3) - 1, &bad);
         in.kind = what & 7;
         in.end = (uint32_t)(what >> 3);
         if (p->head.ends == 0)
             break;
-        in.pos = pos[in.end] = read_signed_difference(p, pos[in.end], &bad);
+        in.pos = pos[in.end] =
+            read_and_add_signed_difference(p, pos[in.end], &bad);
         if (p->head.flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS))
-            in.at = read_signed_difference(p, in.at, &bad);
+            in.at = read_and_add_signed_difference(p, in.at, &bad);
         if (p->head.flags & IPS_JOINS_WALL)
-            in.wait = read_number(p, UINT64_MAX, &bad);
+            in.wait = read_varint_with_limit(p, UINT64_MAX, &bad);
         if (bad)
             break;
         if (r->moments)
-            told = report_message_times(r, &in, part);
+            told = report_times_if_from_other_machine(r, &in, part);
         else
             match_and_store_receive(r, &arcs, &in, p->in + k, part);
     }
@@ -372,7 +381,8 @@ static int read_remote_receives(struct ips_joins_reader *r, uint32_t part,
     if (!told)
         return no_memory(err);
     if (bad || (p->head.ends == 0 && p->head.ins))
-        return ips_joins_bad_part_error(r, part, "no remote receives", err);
+        return ips_joins_set_error_and_blame_machine(r, part,
+                                                     "no remote receives", err);
     return 0;
 }
 
@@ -387,32 +397,33 @@ static int check_and_skip_end_candidates(struct ips_joins_reader *r,
     bool bad = false;
     p->candidates = p->at;
     for (uint32_t k = 0; k < p->head.candidates && !bad; k++) {
-        bad =
-            read_number(p, UINT32_MAX, &bad) >= r->machines[part].nodes || bad;
-        (void)read_number(p, p->head.joins, &bad);
-        (void)read_number(p, IPS_TIME_LIMIT - 1, &bad);
+        bad = read_varint_with_limit(p, UINT32_MAX, &bad) >=
+                  r->machines[part].nodes ||
+              bad;
+        (void)read_varint_with_limit(p, p->head.joins, &bad);
+        (void)read_varint_with_limit(p, IPS_TIME_LIMIT - 1, &bad);
     }
     if (bad || p->at > p->end)
-        return ips_joins_bad_part_error(r, part, "no candidates for the END",
-                                        err);
+        return ips_joins_set_error_and_blame_machine(
+            r, part, "no candidates for the END", err);
     return 0;
 }
 
-int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err)
+int ips_joins_read_except_arcs(struct ips_joins_reader *r, struct ips_err *err)
 {
     uint32_t n = r->j->machine_count;
     int rc = 0;
     for (uint32_t p = 0; p < n && rc == 0; p++)
-        rc = read_head_counts(r, p, err);
+        rc = read_machine_head_and_add_counts(r, p, err);
     if (rc == 0)
         rc = allocate_arrays(r, err);
     for (uint32_t p = 0; p < n && rc == 0; p++) {
-        rc = read_chains(r, p, err);
+        rc = read_chain_heads(r, p, err);
         if (rc == 0)
             rc = read_remote_sends(r, p, err);
     }
     for (uint32_t p = 0; p < n && rc == 0; p++) {
-        rc = read_remote_receives(r, p, err);
+        rc = read_and_match_remote_receives(r, p, err);
         if (rc == 0)
             rc = check_and_skip_end_candidates(r, p, err);
     }
@@ -445,7 +456,7 @@ int ips_joins_pair_message_times(const struct ips_machine_joins *parts,
                                  .blame = blame};
     *blame = part_count;
     j.machine = calloc((size_t)part_count + 1, sizeof(*j.machine));
-    int rc = j.machine ? ips_joins_read(&r, err) : no_memory(err);
+    int rc = j.machine ? ips_joins_read_except_arcs(&r, err) : no_memory(err);
     ips_joins_reader_release(&r);
     ips_joined_release(&j);
     return rc;

@@ -84,8 +84,8 @@ void ips_joined_release(struct ips_joined *j)
 
 /* Stores D (see joins.h) of the current join, all of whose candidates were
  * read, and wakes the chains that wait for it. */
-static inline void store_join_and_wake_waiters(struct solver *s,
-                                               struct chain *c)
+static inline void store_join_and_ready_waiting_chains(struct solver *s,
+                                                       struct chain *c)
 {
     uint64_t *d = &s->j->d[c->join];
     uint64_t list = *d, best = (uint64_t)c->best;
@@ -103,16 +103,16 @@ static inline void store_join_and_wake_waiters(struct solver *s,
  * the arc begins a join, first stores the chain's previous join. Returns false
  * if the arc is absent or the bytes are bad; the caller then tries the next
  * arc. */
-static inline bool store_join_and_read_next_arc(
+static inline bool read_next_arc_and_store_finished_join(
     struct solver *s, struct chain *c, const struct ips_joined_machine *p,
     uint32_t *source, uint32_t *won, int64_t *add, uint64_t *far)
 {
     uint64_t what, step;
-    c->at = ips_varint_get(c->at, &what);
-    c->at = ips_varint_get(c->at, &step);
+    c->at = ips_varint_read(c->at, &what);
+    c->at = ips_varint_read(c->at, &step);
     if (what & 1) { /* the arc begins a join */
         if (c->open) {
-            store_join_and_wake_waiters(s, c);
+            store_join_and_ready_waiting_chains(s, c);
             c->join++;
         }
         c->open = true;
@@ -123,7 +123,7 @@ static inline bool store_join_and_read_next_arc(
     }
     what >>= 1;
     uint64_t a = c->s.add[c->slot] =
-        ips_varint_apply_zigzag(c->s.add[c->slot], step);
+        ips_varint_add_zigzag_difference(c->s.add[c->slot], step);
     bool fits = c->open && c->join < c->join_end && c->at <= c->end &&
                 a + IPS_TIME_LIMIT < 2 * IPS_TIME_LIMIT;
     *source = IPS_NO_NODE;
@@ -131,7 +131,7 @@ static inline bool store_join_and_read_next_arc(
     *add = (int64_t)a;
     *far = 0;
     if (what >= 2) {
-        uint32_t local = (uint32_t)ips_varint_apply_zigzag(
+        uint32_t local = (uint32_t)ips_varint_add_zigzag_difference(
             (uint64_t)c->s.source[c->slot] + 1, what - 2);
         c->s.source[c->slot] = local;
         *source = *won = p->join + local;
@@ -155,9 +155,10 @@ static inline bool store_join_and_read_next_arc(
 
 /* If D (see joins.h) of the join `source` is known, stores it in *d and returns
  * true. Else the chain waits for it. */
-static inline bool read_join_value_or_wait(struct solver *s, struct chain *c,
-                                           uint32_t number, uint32_t source,
-                                           uint64_t *d)
+static inline bool get_join_value_or_queue_chain(struct solver *s,
+                                                 struct chain *c,
+                                                 uint32_t number,
+                                                 uint32_t source, uint64_t *d)
 {
     uint64_t value = s->j->d[source];
     *d = value - 1;
@@ -187,7 +188,7 @@ static inline void raise_join_value_if_greater(struct solver *s,
  * chains than the hardware prefetcher can follow. The function must be inlined:
  * otherwise the compiler sees no effect in it and removes the calls. */
 static inline __attribute__((always_inline)) void
-prefetch_next_turn_of_chain(const struct solver *s, const struct chain *c)
+prefetch_data_of_next_arcs(const struct solver *s, const struct chain *c)
 {
     const struct ips_joined *j = s->j;
     __builtin_prefetch(c->at + AHEAD * 8);
@@ -205,7 +206,7 @@ static void solve_chain(struct solver *s, uint32_t number)
     struct chain *c = &s->chain[number];
     const struct ips_joined_machine *p = &s->j->machine[c->machine];
     uint64_t d = 0;
-    prefetch_next_turn_of_chain(s, c);
+    prefetch_data_of_next_arcs(s, c);
     if (c->waits != IPS_NO_NODE) {
         raise_join_value_if_greater(s, c, s->j->d[c->waits] - 1, c->add, c->far,
                                     c->waits_won);
@@ -215,10 +216,11 @@ static void solve_chain(struct solver *s, uint32_t number)
         uint32_t source, won;
         int64_t add;
         uint64_t far;
-        if (!store_join_and_read_next_arc(s, c, p, &source, &won, &add, &far))
+        if (!read_next_arc_and_store_finished_join(s, c, p, &source, &won, &add,
+                                                   &far))
             continue;
         if (source != IPS_NO_NODE &&
-            !read_join_value_or_wait(s, c, number, source, &d)) {
+            !get_join_value_or_queue_chain(s, c, number, source, &d)) {
             c->waits = source;
             c->waits_won = won;
             c->add = add;
@@ -231,15 +233,15 @@ static void solve_chain(struct solver *s, uint32_t number)
     c->over = c->open && c->join + 1 == c->join_end && c->in == c->in_stop;
     s->bad = s->bad || !c->over;
     if (!s->bad)
-        store_join_and_wake_waiters(s, c);
+        store_join_and_ready_waiting_chains(s, c);
     if (s->bad)
         s->bad_machine = c->machine;
 }
 
 /* ---- solving all chains ------------------------------------------------- */
 
-static int set_up_chains_of_part(struct solver *s, struct ips_joins_reader *r,
-                                 uint32_t part, struct ips_err *err)
+static int init_chains_of_machine(struct solver *s, struct ips_joins_reader *r,
+                                  uint32_t part, struct ips_err *err)
 {
     struct ips_joined *j = s->j;
     struct ips_joined_machine *p = &j->machine[part];
@@ -249,8 +251,8 @@ static int set_up_chains_of_part(struct solver *s, struct ips_joins_reader *r,
         const struct ips_joined_chain *told = &r->chain[k];
         struct chain *c = &s->chain[k];
         if (told->bytes > (uint64_t)(p->end - at))
-            return ips_joins_bad_part_error(r, part, "more arcs than bytes",
-                                            err);
+            return ips_joins_set_error_and_blame_machine(
+                r, part, "more arcs than bytes", err);
         *c = (struct chain){.at = at,
                             .end = at + told->bytes,
                             .won = WON_CHAIN,
@@ -268,7 +270,8 @@ static int set_up_chains_of_part(struct solver *s, struct ips_joins_reader *r,
         in += told->ins;
     }
     if (at != p->end || in != p->in + p->head.ins)
-        return ips_joins_bad_part_error(r, part, "bytes that are no arcs", err);
+        return ips_joins_set_error_and_blame_machine(
+            r, part, "bytes that are no arcs", err);
     return 0;
 }
 
@@ -299,7 +302,7 @@ static int solve_all_chains(struct solver *s, struct ips_joins_reader *r,
     struct ips_joined *j = s->j;
     int rc = 0;
     for (uint32_t p = 0; p < j->machine_count && rc == 0; p++)
-        rc = set_up_chains_of_part(s, r, p, err);
+        rc = init_chains_of_machine(s, r, p, err);
     if (rc < 0)
         return rc;
     uint32_t next = 0, over = 0;
@@ -312,14 +315,14 @@ static int solve_all_chains(struct solver *s, struct ips_joins_reader *r,
     if (s->bits >= IPS_TIME_LIMIT)
         return ips_joins_overflow_error(err);
     if (s->bad)
-        return ips_joins_bad_part_error(r, s->bad_machine,
-                                        "arcs that lead nowhere", err);
+        return ips_joins_set_error_and_blame_machine(
+            r, s->bad_machine, "arcs that lead nowhere", err);
     return over == j->chain_count ? 0 : stall_error(s, r, err);
 }
 
 /* Chooses the END of the path: the candidate with the greatest EST, the first
  * of several equal ones. */
-static int choose_end(struct ips_joined *j, struct ips_err *err)
+static int choose_path_end(struct ips_joined *j, struct ips_err *err)
 {
     j->end_machine = j->end_node = j->end_join = IPS_NO_NODE;
     for (uint32_t n = 0; n < j->machine_count; n++) {
@@ -327,9 +330,9 @@ static int choose_end(struct ips_joined *j, struct ips_err *err)
         const uint8_t *at = p->candidates;
         for (uint32_t k = 0; k < p->head.candidates; k++) {
             uint64_t node, join, sum;
-            at = ips_varint_get(at, &node);
-            at = ips_varint_get(at, &join);
-            at = ips_varint_get(at, &sum);
+            at = ips_varint_read(at, &node);
+            at = ips_varint_read(at, &join);
+            at = ips_varint_read(at, &sum);
             join = join ? p->join + join - 1 : IPS_NO_NODE;
             sum += join == IPS_NO_NODE ? 0 : j->d[join] - 1;
             if (sum >= IPS_TIME_LIMIT)
@@ -349,7 +352,7 @@ static int solve_joins(struct ips_joins_reader *r, struct ips_err *err)
 {
     struct ips_joined *j = r->j;
     struct solver s = {.j = j};
-    int rc = ips_joins_read(r, err);
+    int rc = ips_joins_read_except_arcs(r, err);
     if (rc < 0)
         return rc;
     s.chain = ips_alloc_large((size_t)j->chain_count + 1, sizeof(*s.chain));
@@ -359,13 +362,14 @@ static int solve_joins(struct ips_joins_reader *r, struct ips_err *err)
              : ips_err_set(err, IPS_E_NO_MEMORY, "%u chains", j->chain_count);
     ips_free_large(s.chain);
     ips_free_large(s.ready);
-    return rc < 0 ? rc : choose_end(j, err);
+    return rc < 0 ? rc : choose_path_end(j, err);
 }
 
-int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
-                     const struct ips_scenario *scenario,
-                     struct ips_joined *out, uint32_t *blame,
-                     struct ips_err *err)
+int ips_joined_decode_and_solve(const struct ips_machine_joins *parts,
+                                uint32_t part_count,
+                                const struct ips_scenario *scenario,
+                                struct ips_joined *out, uint32_t *blame,
+                                struct ips_err *err)
 {
     struct ips_joins_reader r = {
         .machines = parts, .scenario = scenario, .j = out, .blame = blame};
@@ -407,16 +411,16 @@ uint64_t ips_joined_get_value_of_receive(const struct ips_joined *j, uint32_t p,
     return value_of_remote_receive(j, k);
 }
 
-size_t ips_joined_encode_values(const struct ips_joined *j, uint32_t p,
-                                uint32_t *k, uint64_t *last, uint8_t *to,
-                                size_t cap)
+size_t ips_joined_encode_receive_values(const struct ips_joined *j, uint32_t p,
+                                        uint32_t *k, uint64_t *last,
+                                        uint8_t *to, size_t cap)
 {
     uint32_t n = ips_joined_count_receives(j, p);
     uint8_t *at = to;
     for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
         uint64_t value = ips_joined_get_value_of_receive(j, p, *k) +
                          1; /* IPS_IN_ABSENT, the greatest value, becomes 0 */
-        at = ips_varint_put(at, ips_varint_zigzag_difference(*last, value));
+        at = ips_varint_write(at, ips_varint_zigzag_difference(*last, value));
         *last = value;
     }
     return (size_t)(at - to);
@@ -443,7 +447,7 @@ static uint32_t walk_back_to_remote_receive(const struct ips_joined *j,
     return IPS_NO_NODE;
 }
 
-static uint32_t find_part_of_send(const struct ips_joined *j, uint32_t out)
+static uint32_t find_machine_of_send(const struct ips_joined *j, uint32_t out)
 {
     uint32_t low = 0, high = j->machine_count;
     while (high - low > 1) {
@@ -496,7 +500,7 @@ int ips_joined_list_path_sections(const struct ips_joined *j,
         if (in != IPS_NO_NODE) {
             uint32_t o = j->in_out[in];
             join = j->out_src[o];
-            at.machine = find_part_of_send(j, o);
+            at.machine = find_machine_of_send(j, o);
             at.out = o - j->machine[at.machine].out;
             at.to_ns = value_of_join(j, join) + j->out_p[o];
         }

@@ -83,8 +83,9 @@ static int append_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
     return 0;
 }
 
-static bool is_wait_ended_by_same_role(const struct ips_concurrent_ask *ask,
-                                       uint32_t chain, uint32_t i)
+static bool
+is_wait_ended_by_same_or_unknown_role(const struct ips_concurrent_ask *ask,
+                                      uint32_t chain, uint32_t i)
 {
     uint32_t x = ask->g->xpred[i];
     return x == IPS_NO_NODE ||
@@ -102,15 +103,17 @@ static enum state wait_state_at_node(const struct ips_concurrent_ask *ask,
         return OUTSIDE;
     case IPS_X_DATA:
     case IPS_X_ROOM:
-        return is_wait_ended_by_same_role(ask, chain, i) ? WAIT_PEER
-                                                         : WAIT_ASKED;
+        return is_wait_ended_by_same_or_unknown_role(ask, chain, i)
+                   ? WAIT_PEER
+                   : WAIT_ASKED;
     case IPS_X_LIFETIME:
         return WAIT_OTHER;
     case IPS_X_SIGNAL: /* a wait for the notification of new work counts as
                           OUTSIDE */
-        return lock                                        ? WAIT_LOCK
-               : is_wait_ended_by_same_role(ask, chain, i) ? WAIT_OTHER
-                                                           : OUTSIDE;
+        return lock ? WAIT_LOCK
+               : is_wait_ended_by_same_or_unknown_role(ask, chain, i)
+                   ? WAIT_OTHER
+                   : OUTSIDE;
     case IPS_X_RESOURCE:
         return lock ? WAIT_LOCK : WAIT_OTHER;
     }
@@ -242,7 +245,8 @@ static void list_remove(uint32_t *head, struct link *l, uint32_t c)
         l[l[c].next].before = l[c].before;
 }
 
-static int record_ended_thread(struct sweep *s, uint32_t c, uint64_t t)
+static int append_end_time_to_role_of_thread(struct sweep *s, uint32_t c,
+                                             uint64_t t)
 {
     struct ended *e = &s->ended[s->ask->role[c]];
     if (e->count == e->capacity) {
@@ -307,7 +311,7 @@ static int apply_change(struct sweep *s, const struct change *to)
         list_add(waiting_list_of_role(s, r, now), s->alike, c);
         s->role_waits[r] += now != WAIT_ASKED;
     }
-    return now == GONE ? record_ended_thread(s, c, to->t) : 0;
+    return now == GONE ? append_end_time_to_role_of_thread(s, c, to->t) : 0;
 }
 
 /* ---- pieces of the path ------------------------------------------------- */
@@ -382,8 +386,8 @@ static uint32_t find_waiting_peer(const struct sweep *s, uint32_t c)
 /* Returns a thread of chain c's role that has no work while c works, or
  * NO_CHAIN. `gone`: number of threads of the role that have ended since c
  * began. */
-static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
-                                         uint32_t gone)
+static uint32_t find_thread_without_work_of_same_role(const struct sweep *s,
+                                                      uint32_t c, uint32_t gone)
 {
     uint32_t r = s->ask->role[c];
     if (s->take_turns[r])
@@ -401,8 +405,8 @@ static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
     return gone ? s->ended[r].last : NO_CHAIN;
 }
 
-static struct moment classify_current_core_use(const struct sweep *s,
-                                               uint32_t c)
+static struct moment classify_current_core_underuse(const struct sweep *s,
+                                                    uint32_t c)
 {
     struct moment m = {.of = -1, .waiter = NO_CHAIN};
     uint32_t waits = s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] +
@@ -423,7 +427,7 @@ static struct moment classify_current_core_use(const struct sweep *s,
         m.of = 2 * (uint64_t)m.busy > m.wanted ? -1 : IPS_BESIDE_ALONE;
         return m;
     }
-    uint32_t alike = find_idle_thread_of_role(s, c, gone);
+    uint32_t alike = find_thread_without_work_of_same_role(s, c, gone);
     if (s->workers[WAIT_LOCK]) {
         m.of = IPS_BESIDE_LOCK;
         m.waiter = s->head[WAIT_LOCK];
@@ -501,7 +505,7 @@ static int classify_path_arc(struct sweep *s, const struct piece *p)
         if (s->next < s->changes)
             until = ips_min_u64(until, s->change[s->next].t);
         uint64_t ns = until - now;
-        const struct moment m = classify_current_core_use(s, p->chain);
+        const struct moment m = classify_current_core_underuse(s, p->chain);
         if (m.of >= 0) {
             struct share *h = &share[m.of];
             h->ns += ns;

@@ -57,7 +57,7 @@ static void init_iterator_at_arc(const struct sweep *s, struct span_iterator *t)
 }
 
 /* Makes the chain's next span: the thread is active up to `to`. */
-static void set_active_span(struct span_iterator *t, uint64_t to)
+static void advance_to_active_span(struct span_iterator *t, uint64_t to)
 {
     const struct ips_arc_time *a = &t->arc;
     uint64_t before = t->gone;
@@ -72,7 +72,8 @@ static void set_active_span(struct span_iterator *t, uint64_t to)
     t->reported_ns = to;
 }
 
-static void set_wait_span(struct span_iterator *t, uint64_t to, uint32_t cause)
+static void advance_to_wait_span(struct span_iterator *t, uint64_t to,
+                                 uint32_t cause)
 {
     t->now = (struct span){
         .from = t->reported_ns,
@@ -84,7 +85,8 @@ static void set_wait_span(struct span_iterator *t, uint64_t to, uint32_t cause)
 
 /* Makes the chain's next span: a part of the sleep at the end of the arc, up to
  * the begin or end of a wait. */
-static void set_span_of_sleep(const struct sweep *s, struct span_iterator *t)
+static void advance_to_next_span_of_sleep(const struct sweep *s,
+                                          struct span_iterator *t)
 {
     const struct ips_waits *w = s->w;
     uint64_t to = w->at[t->node];
@@ -102,7 +104,7 @@ static void set_span_of_sleep(const struct sweep *s, struct span_iterator *t)
         }
         break;
     }
-    set_wait_span(t, to, cause);
+    advance_to_wait_span(t, to, cause);
 }
 
 /* Makes the next span that is not empty. Returns false if the chain has
@@ -120,7 +122,7 @@ static bool next_span(const struct sweep *s, struct span_iterator *t)
         }
         uint64_t asleep = ips_waits_sleep_begin_ns(w, t->node);
         if (t->reported_ns >= asleep) {
-            set_span_of_sleep(s, t);
+            advance_to_next_span_of_sleep(s, t);
             return true;
         }
         uint64_t end = w->first[t->node + 1];
@@ -129,9 +131,9 @@ static bool next_span(const struct sweep *s, struct span_iterator *t)
             t->wait++;
         const struct ips_wait *x = t->wait < end ? &w->wait[t->wait] : NULL;
         if (x && x->from <= t->reported_ns)
-            set_wait_span(t, x->to, x->cause);
+            advance_to_wait_span(t, x->to, x->cause);
         else
-            set_active_span(t, x ? x->from : asleep);
+            advance_to_active_span(t, x ? x->from : asleep);
         return true;
     }
 }
@@ -149,7 +151,7 @@ static uint64_t remainder_of_rate(uint64_t ns, uint64_t length)
     return (uint64_t)(((ips_u128)ns << 32) % length);
 }
 
-static void enter_span(struct sweep *s, const struct span *x)
+static void add_span_to_current_sums(struct sweep *s, const struct span *x)
 {
     uint64_t length = x->to - x->from;
     if (x->waits && (s->spinning >> x->cause & 1)) {
@@ -286,7 +288,7 @@ static void run_sweep(struct sweep *s)
             s->begun++;
         x->begun = true;
         if (next_span(s, x))
-            enter_span(s, &x->now);
+            add_span_to_current_sums(s, &x->now);
         else
             s->heap[0] = s->heap[--s->left];
         sift_heap_entry_down(s, 0);

@@ -101,8 +101,8 @@ static size_t collect_spans(const struct ips_graph *g,
 
 /* Finds in the `n` spans of one lock the chain that held the lock longest in
  * all. Each span is one hand-over. */
-static void find_longest_holder(const struct span *s, size_t n,
-                                struct ips_lock_hold *h)
+static void fill_longest_holder_and_hold_count(const struct span *s, size_t n,
+                                               struct ips_lock_hold *h)
 {
     uint64_t most = 0, ns = 0;
     *h = (struct ips_lock_hold){.chain = s[0].chain, .handed_on = n};
@@ -129,15 +129,15 @@ static uint64_t covered_ns(const struct span *s, size_t n)
     return ns;
 }
 
-static void sum_spans_by_lock(struct span *s, size_t n,
-                              struct ips_lock_holds *out)
+static void append_hold_summary_of_each_lock(struct span *s, size_t n,
+                                             struct ips_lock_holds *out)
 {
     qsort(s, n, sizeof(*s), by_lock_chain_and_begin);
     for (size_t i = 0, k; i < n; i = k) {
         for (k = i; k < n && s[k].lock == s[i].lock; k++) {
         }
         struct ips_lock_hold *h = &out->lock[out->count++];
-        find_longest_holder(&s[i], k - i, h);
+        fill_longest_holder_and_hold_count(&s[i], k - i, h);
         qsort(&s[i], k - i, sizeof(*s), compare_by_lock_and_time_asked);
         h->ns = covered_ns(&s[i], k - i);
     }
@@ -169,9 +169,10 @@ static void join_locks_of_equal_name(const uint64_t *name, struct span *s,
     }
 }
 
-int ips_find_lock_holds(const struct ips_graph *g, const struct ips_est *est,
-                        const bool *is, const uint64_t *name,
-                        struct ips_lock_holds *out, struct ips_err *err)
+int ips_sum_lock_holds_by_lock(const struct ips_graph *g,
+                               const struct ips_est *est, const bool *is,
+                               const uint64_t *name, struct ips_lock_holds *out,
+                               struct ips_err *err)
 {
     size_t nodes = (size_t)g->node_count + 1, n = 0;
     uint32_t *of = malloc(nodes * sizeof(*of));
@@ -194,7 +195,7 @@ int ips_find_lock_holds(const struct ips_graph *g, const struct ips_est *est,
         for (size_t i = 0; i < n; i++)
             span[i].lock = find_root(of, span[i].lock);
         if (n)
-            sum_spans_by_lock(span, n, out);
+            append_hold_summary_of_each_lock(span, n, out);
         if (out->count)
             qsort(out->lock, out->count, sizeof(*out->lock),
                   compare_holds_by_length);

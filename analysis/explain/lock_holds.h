@@ -28,10 +28,10 @@ struct ips_lock_holds {
 /* Finds how long each contended lock was in use. `is` [node_count]: the node
  * acquired a lock through its cross arc. `name` [node_count]: the lock's name,
  * 0 if unknown; or NULL. O(n log n). */
-int ips_find_lock_holds(const struct ips_graph *g, const struct ips_est *est,
-                        const bool *is, const uint64_t *name,
-                        struct ips_lock_holds *out,
-                        struct ips_err *err) IPS_MUST_USE;
+int ips_sum_lock_holds_by_lock(const struct ips_graph *g,
+                               const struct ips_est *est, const bool *is,
+                               const uint64_t *name, struct ips_lock_holds *out,
+                               struct ips_err *err) IPS_MUST_USE;
 void ips_lock_holds_release(struct ips_lock_holds *h);
 
 #endif

@@ -150,7 +150,7 @@ static int add_question_of_pair(struct order_search *l,
 
 /* Adds questions about successive receives of each thread, in the thread's
  * order. */
-static int add_questions_of_threads(struct order_search *l)
+static int add_questions_on_receives_of_threads(struct order_search *l)
 {
     const struct reception *last_accept = NULL;
     int rc = 0;
@@ -246,7 +246,7 @@ static uint32_t child_process_joined_at(const struct ips_graph *g, uint32_t c,
     return child;
 }
 
-static int add_questions_of_children(struct order_search *l)
+static int add_questions_on_child_end_order(struct order_search *l)
 {
     const struct ips_graph *g = l->g;
     int rc = 0;
@@ -287,9 +287,9 @@ static int by_chain(const void *a, const void *b)
 /* Sets known[i] to 1 + the last node of chain c that is i or had to be passed
  * before i; to 0 if there is none. */
 static void
-compute_required_predecessors(struct order_search *l,
-                              const struct ips_computation_order *order,
-                              uint32_t c)
+compute_last_required_nodes_of_chain(struct order_search *l,
+                                     const struct ips_computation_order *order,
+                                     uint32_t c)
 {
     const struct ips_graph *g = l->g;
     for (uint64_t r = 0; r < order->run_count; r++) {
@@ -339,7 +339,7 @@ static int answer_all_order_questions(struct order_search *l)
         if (q->chain != of && steps + g->node_count <= l->ask->steps) {
             steps += g->node_count;
             of = q->chain;
-            compute_required_predecessors(l, &order, of);
+            compute_last_required_nodes_of_chain(l, &order, of);
         }
         if (q->chain != of)
             l->out->unchecked++;
@@ -365,7 +365,7 @@ static bool is_signal_from_ended_child(const struct ips_graph *g, uint32_t c,
            same_process(g, ips_chain_of(g, fork), c);
 }
 
-static void count_patterns_without_questions(struct order_search *l)
+static void mark_and_count_question_free_patterns(struct order_search *l)
 {
     const struct ips_graph *g = l->g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -409,15 +409,15 @@ int ips_find_order_dependence(const struct ips_order_ask *ask,
     if (rc == 0)
         rc = collect_receptions(&l);
     if (rc == 0)
-        rc = add_questions_of_threads(&l);
+        rc = add_questions_on_receives_of_threads(&l);
     if (rc == 0)
         rc = add_questions_of_channels(&l);
     if (rc == 0)
-        rc = add_questions_of_children(&l);
+        rc = add_questions_on_child_end_order(&l);
     if (rc == 0)
         rc = answer_all_order_questions(&l);
     if (rc == 0)
-        count_patterns_without_questions(&l);
+        mark_and_count_question_free_patterns(&l);
     for (uint32_t i = 0; rc == 0 && i < g->node_count; i++)
         out->marked += l.mark[i];
     ips_free_large(l.reception);

@@ -112,7 +112,8 @@ static void find_cheapest_cuts(struct work *w)
     }
 }
 
-static void read_back_cheapest_cut(const struct work *w, struct ips_phases *out)
+static void store_phase_ends_of_cheapest_cut(const struct work *w,
+                                             struct ips_phases *out)
 {
     out->count = 0;
     for (uint32_t to = w->n; to > 0; to = w->from[to])
@@ -226,7 +227,7 @@ int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
     if (bins > 0) {
         fill_prefix_counts_below_levels(&w, series, count);
         find_cheapest_cuts(&w);
-        read_back_cheapest_cut(&w, out);
+        store_phase_ends_of_cheapest_cut(&w, out);
         merge_similar_phases(&w, series, count, out);
     }
     free_work_arrays(&w);

@@ -83,7 +83,7 @@ static bool is_receive(const struct ips_graph *g, uint32_t i)
     return g->kind[i] == IPS_NODE_RECV && g->xkind[i] != IPS_X_LIFETIME;
 }
 
-static int collect_sends_and_receives(struct finding *f)
+static int collect_and_sort_served_end_events(struct finding *f)
 {
     const struct ips_graph *g = f->g;
     uint64_t room = 0;
@@ -125,7 +125,8 @@ static uint64_t arrival_time_of_receive(const struct finding *f, uint32_t i)
         return at;
     uint64_t sent = f->est->est[g->xpred[i]];
     return ips_min_u64(
-        at, ips_add_sat(sent, ips_mtime_ns(&f->scenario->mtime, g->xlen[i])));
+        at, ips_add_sat(sent, ips_mtime_compute_message_ns(&f->scenario->mtime,
+                                                           g->xlen[i])));
 }
 
 static int add_request(struct finding *f, uint32_t end, uint32_t first,
@@ -287,10 +288,10 @@ static void add_queued_behind(const struct finding *f, struct ips_request *r,
  * service. Where several requests overlap, the one that began first gets the
  * time. Also records in f->behind how long `r` was queued behind each of
  * them. */
-static uint64_t account_ns_on_other_requests(const struct finding *f,
-                                             struct ips_request *r,
-                                             uint32_t chain, uint64_t from,
-                                             uint64_t to)
+static uint64_t sum_ns_on_others_and_record_queueing(const struct finding *f,
+                                                     struct ips_request *r,
+                                                     uint32_t chain,
+                                                     uint64_t from, uint64_t to)
 {
     uint64_t low = f->first_period[chain], high = f->first_period[chain + 1],
              sum = 0;
@@ -362,7 +363,8 @@ static void add_step_to_request_time(struct finding *f, struct ips_request *r,
         r->own += to - ips_max_u64(from, r->accepted_ns);
         to = ips_max_u64(from, r->accepted_ns);
     }
-    uint64_t queued = account_ns_on_other_requests(f, r, s->chain, from, to);
+    uint64_t queued =
+        sum_ns_on_others_and_record_queueing(f, r, s->chain, from, to);
     r->queued += queued;
     *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
 }
@@ -370,10 +372,10 @@ static void add_step_to_request_time(struct finding *f, struct ips_request *r,
 /* Sets *s to the step from the request's last node to the end of the request.
  * Returns false if the request ends at that node. The end is later than the
  * node only if the program marked it. */
-static bool make_step_after_last_node(const struct ips_graph *g,
-                                      const struct ips_est *est,
-                                      const struct ips_request *r,
-                                      struct step *s)
+static bool get_step_after_last_node_if_any(const struct ips_graph *g,
+                                            const struct ips_est *est,
+                                            const struct ips_request *r,
+                                            struct step *s)
 {
     if (est->est[r->last] >= r->finished_ns)
         return false;
@@ -384,12 +386,13 @@ static bool make_step_after_last_node(const struct ips_graph *g,
     return true;
 }
 
-static void account_request_time(struct finding *f, struct ips_request *r)
+static void split_request_time_into_categories(struct finding *f,
+                                               struct ips_request *r)
 {
     uint32_t one = ips_chain_of(f->g, r->first);
     uint32_t other = ips_chain_of(f->g, r->last), node = r->last;
     struct step s;
-    if (make_step_after_last_node(f->g, f->est, r, &s))
+    if (get_step_after_last_node_if_any(f->g, f->est, r, &s))
         add_step_to_request_time(f, r, &s, true);
     while (step_back_along_request(f->g, f->est, r, &node, &s)) {
         uint8_t x = f->g->xkind[s.node];
@@ -420,15 +423,14 @@ static void report_step(const struct ips_graph *g, const struct ips_est *est,
         to(arg, &out);
 }
 
-void ips_request_walk_back(const struct ips_graph *g, const struct ips_est *est,
-                           const struct ips_request *r,
-                           void (*to)(void *arg,
-                                      const struct ips_request_step *s),
-                           void *arg)
+void ips_request_report_steps_backwards(
+    const struct ips_graph *g, const struct ips_est *est,
+    const struct ips_request *r,
+    void (*to)(void *arg, const struct ips_request_step *s), void *arg)
 {
     uint32_t node = r->last;
     struct step s;
-    if (make_step_after_last_node(g, est, r, &s))
+    if (get_step_after_last_node_if_any(g, est, r, &s))
         report_step(g, est, &s, r->last + 1, to, arg);
     while (step_back_along_request(g, est, r, &node, &s)) {
         if (s.crossed || s.node != g->chains[s.chain].first)
@@ -442,7 +444,7 @@ void ips_request_add_ns_by_chain(const struct ips_graph *g,
 {
     uint32_t node = r->last;
     struct step s;
-    if (make_step_after_last_node(g, est, r, &s))
+    if (get_step_after_last_node_if_any(g, est, r, &s))
         ns[s.chain] += s.to - s.from;
     while (step_back_along_request(g, est, r, &node, &s)) {
         if (!s.crossed)
@@ -450,7 +452,7 @@ void ips_request_add_ns_by_chain(const struct ips_graph *g,
     }
 }
 
-/* The last steps of ips_requests_find() and ips_requests_find_marked():
+/* The last steps of ips_requests_find() and ips_requests_make_from_marks():
  * accounts for the time of every request, and frees the scratch arrays. If `rc`
  * is an error, or one occurs, releases f->out. Returns 0 or the error. */
 static int account_requests_and_free_scratch(struct finding *f, int rc)
@@ -459,7 +461,7 @@ static int account_requests_and_free_scratch(struct finding *f, int rc)
     if (rc == 0)
         rc = make_working_periods(f);
     for (uint32_t i = 0; rc == 0 && i < out->count; i++)
-        account_request_time(f, &out->r[i]);
+        split_request_time_into_categories(f, &out->r[i]);
     free(f->period);
     free(f->first_period);
     free(f->behind);
@@ -491,7 +493,7 @@ int ips_requests_find(const struct ips_graph *g,
     out->pipelined_end = calloc((size_t)end_count + 1, 1);
     if (!out->pipelined_end)
         return no_memory(&f);
-    int rc = collect_sends_and_receives(&f);
+    int rc = collect_and_sort_served_end_events(&f);
     if (rc == 0)
         rc = find_requests(&f);
     free(f.touch);
@@ -532,7 +534,7 @@ static int add_marked_request(struct finding *f,
     return 0;
 }
 
-int ips_requests_find_marked(
+int ips_requests_make_from_marks(
     const struct ips_graph *g, const struct ips_scenario *scenario,
     const struct ips_est *est, const struct ips_served_end *ends,
     uint32_t end_count, const struct ips_marked_request *told, uint32_t count,

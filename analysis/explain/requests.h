@@ -21,8 +21,8 @@
  * a server sends first (a greeting) is no request.
  *
  * A request may also be a span of one thread's time that the program itself
- * marked (marks, tasks of the API): ips_requests_find_marked(). It arrives, and
- * is accepted, when it begins; the same walk explains its time.
+ * marked (marks, tasks of the API): ips_requests_make_from_marks(). It arrives,
+ * and is accepted, when it begins; the same walk explains its time.
  *
  * Times are EST of the graph: ns since the run's origin. Pure.
  * Source: ALGORITHMS 4 (requests); IPS-13.
@@ -66,7 +66,7 @@ struct ips_requests {
 
 /* Finds the requests. `g` is a merged graph in the weighting `wall` (a view of
  * analysis/graph/view.h), `scenario` that of the view, `est` the result of
- * ips_longest_path() for both.
+ * ips_longest_path_compute_ests() for both.
  * IPS_E_USAGE: the ends are not sorted. */
 int ips_requests_find(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
@@ -86,11 +86,10 @@ struct ips_request_step {
     bool crossed;   /* the step is the cross arc: a message, or a wait for
                        something not recorded */
 };
-void ips_request_walk_back(const struct ips_graph *g, const struct ips_est *est,
-                           const struct ips_request *r,
-                           void (*step)(void *arg,
-                                        const struct ips_request_step *s),
-                           void *arg);
+void ips_request_report_steps_backwards(
+    const struct ips_graph *g, const struct ips_est *est,
+    const struct ips_request *r,
+    void (*step)(void *arg, const struct ips_request_step *s), void *arg);
 
 /* A moment of a chain: `ns` after a node, but no later than the next node. */
 struct ips_moment {
@@ -98,15 +97,15 @@ struct ips_moment {
     uint64_t ns;
 };
 /* A request that the program marked, in the chain of `begin.node`. `end` is
- * an index into the served ends given to ips_requests_find_marked(); that entry
- * names the service. The requests may be in any order. */
+ * an index into the served ends given to ips_requests_make_from_marks(); that
+ * entry names the service. The requests may be in any order. */
 struct ips_marked_request {
     uint32_t end;
     struct ips_moment begin, finish;
 };
 /* Like ips_requests_find(), for marked requests. IPS_E_CORRUPT: a request does
  * not end in the chain in which it begins. */
-int ips_requests_find_marked(
+int ips_requests_make_from_marks(
     const struct ips_graph *g, const struct ips_scenario *scenario,
     const struct ips_est *est, const struct ips_served_end *ends,
     uint32_t end_count, const struct ips_marked_request *told, uint32_t count,

@@ -16,9 +16,10 @@ struct role_sums {
 };
 
 /* Sets `covered` of each role. `busy` [chains] is scratch, all false. */
-static void sum_covered_time(const struct ips_concurrent_ask *ask,
-                             const struct change *change, size_t changes,
-                             struct role_sums *sums, bool *busy)
+static void sum_time_in_which_roles_work(const struct ips_concurrent_ask *ask,
+                                         const struct change *change,
+                                         size_t changes, struct role_sums *sums,
+                                         bool *busy)
 {
     for (size_t i = 0; i < changes; i++) {
         const struct change *x = &change[i];
@@ -76,7 +77,7 @@ int ips_find_roles_that_take_turns(const struct ips_concurrent_ask *ask,
         r->most = ips_max_u64(r->most, works[c]);
     }
     if (rc == 0)
-        sum_covered_time(ask, change, changes, sums, busy);
+        sum_time_in_which_roles_work(ask, change, changes, sums, busy);
     for (uint32_t r = 0; r < ask->role_count && rc == 0; r++) {
         const uint64_t others = sums[r].all - sums[r].most;
         take_turns[r] = sums[r].at_barriers <= sums[r].waited / 2 &&

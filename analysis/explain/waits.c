@@ -190,7 +190,8 @@ static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
 
 /* Splits `ns` of the active time of the arc into i into computing, runnable and
  * off the CPU, in the arc's proportions. */
-static void blame_active(struct ips_blamer *b, uint32_t i, uint64_t ns)
+static void split_and_report_active_time(struct ips_blamer *b, uint32_t i,
+                                         uint64_t ns)
 {
     struct ips_arc_time t = ips_waits_active_time_of_arc(b->w, i);
     if (!ns || !t.length)
@@ -225,7 +226,7 @@ static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
         report_blame(b, IPS_BLAME_WAITED, i, x->cause, t - f);
         left -= t - f;
     }
-    blame_active(b, i, left);
+    split_and_report_active_time(b, i, left);
     return 0;
 }
 
@@ -245,8 +246,9 @@ static uint32_t first_node_at_or_after(const struct ips_blamer *b,
     return low;
 }
 
-static int blame_task_along_chain(struct ips_blamer *b, struct ips_blame_task t,
-                                  struct ips_err *err)
+static int run_blame_task_back_along_chain(struct ips_blamer *b,
+                                           struct ips_blame_task t,
+                                           struct ips_err *err)
 {
     const struct ips_waits *w = b->w;
     switch_to_chain_of_node(b, t.node);
@@ -304,7 +306,7 @@ int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
     else
         report_blame(b, IPS_BLAME_WAITED, wait->arc, wait->cause, hi - lo);
     while (rc == 0 && b->task_count)
-        rc = blame_task_along_chain(b, b->task[--b->task_count], err);
+        rc = run_blame_task_back_along_chain(b, b->task[--b->task_count], err);
     b->task_count = 0;
     return rc;
 }

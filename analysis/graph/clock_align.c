@@ -44,8 +44,8 @@ static long double line_at(const struct corner *c, long double x)
 
 /* Returns how far the corner's line is beyond the bound that the point sets; <=
  * 0 if the line satisfies the bound. */
-static long double distance_beyond(const struct corner *c,
-                                   const struct point *p)
+static long double distance_of_line_beyond_bound(const struct corner *c,
+                                                 const struct point *p)
 {
     long double d = line_at(c, p->x) - p->y;
     return p->upper ? d : -d;
@@ -61,7 +61,8 @@ static bool clip_polygon(const struct polygon *from, const struct point *p,
     for (size_t i = 0; i < from->n; i++) {
         const struct corner *a = &from->c[i];
         const struct corner *b = &from->c[(i + 1) % from->n];
-        long double da = distance_beyond(a, p), db = distance_beyond(b, p);
+        long double da = distance_of_line_beyond_bound(a, p),
+                    db = distance_of_line_beyond_bound(b, p);
         if (to->n + 2 > CORNERS_MAX) {
             *to = *from;
             return true;
@@ -82,15 +83,16 @@ static bool has_corner_beyond_point(const struct polygon *poly,
                                     const struct point *p)
 {
     for (size_t i = 0; i < poly->n; i++)
-        if (distance_beyond(&poly->c[i], p) > 0)
+        if (distance_of_line_beyond_bound(&poly->c[i], p) > 0)
             return true;
     return false;
 }
 
 /* Finds how many of the points, from p[0] on, one line can satisfy together.
  * Returns that number and sets *poly to the lines that satisfy these points. */
-static size_t clip_while_a_line_fits(const struct point *p, size_t count,
-                                     struct polygon *poly)
+static size_t clip_polygon_and_count_fitting_points(const struct point *p,
+                                                    size_t count,
+                                                    struct polygon *poly)
 {
     static _Thread_local struct polygon next;
     init_polygon_with_all_lines(poly);
@@ -120,7 +122,8 @@ static int compare_points_by_time(const void *va, const void *vb)
  * direction only, the polygon has no bound on one side. Then *bounded is set to
  * false, and the function returns the mean of the corners on the bounded side:
  * a line that touches the points. */
-static struct corner mean_of_corners(const struct polygon *poly, bool *bounded)
+static struct corner mean_of_bounded_corners(const struct polygon *poly,
+                                             bool *bounded)
 {
     struct corner sum = {0, 0};
     size_t n = 0;
@@ -156,7 +159,7 @@ static long double distance_to_furthest_line(const struct polygon *poly,
     return most;
 }
 
-static int64_t round_value(long double v)
+static int64_t round_to_nearest_integer(long double v)
 {
     return (int64_t)(v < 0 ? v - 0.5L : v + 0.5L);
 }
@@ -164,14 +167,17 @@ static int64_t round_value(long double v)
 /* Cuts the points, in order of time, into pieces that one line each can
  * satisfy. Sets *best to the polygon of the piece that spans the longest time,
  * and *pieces to the number of pieces. */
-static void find_longest_piece(const struct point *p, size_t count,
-                               struct polygon *best, uint32_t *pieces)
+static void find_longest_piece_and_count_pieces(const struct point *p,
+                                                size_t count,
+                                                struct polygon *best,
+                                                uint32_t *pieces)
 {
     static _Thread_local struct polygon poly;
     long double longest = -1;
     *pieces = 0;
     for (size_t at = 0; at < count;) {
-        size_t n = clip_while_a_line_fits(p + at, count - at, &poly);
+        size_t n =
+            clip_polygon_and_count_fitting_points(p + at, count - at, &poly);
         n = n ? n : 1;
         long double span = p[at + n - 1].x - p[at].x;
         ++*pieces;
@@ -197,14 +203,14 @@ static long double max_distance_to_lines_of_pieces(const struct point *p,
     long double most = 0;
     for (size_t at = 0, n; at < count; at += n) {
         bool bounded;
-        n = clip_while_a_line_fits(p + at, count - at, &poly);
+        n = clip_polygon_and_count_fitting_points(p + at, count - at, &poly);
         n = n ? n : 1;
-        (void)mean_of_corners(&poly, &bounded);
+        (void)mean_of_bounded_corners(&poly, &bounded);
         long double a = distance_to_furthest_line(&poly, line, p[at].x);
         long double z = distance_to_furthest_line(&poly, line, p[at + n - 1].x);
         long double d = a > z ? a : z;
         for (size_t i = at; !bounded && i < at + n; i++) {
-            long double far = distance_beyond(line, &p[i]) + own;
+            long double far = distance_of_line_beyond_bound(line, &p[i]) + own;
             d = i == at || far > d ? far : d;
         }
         most = d > most ? d : most;
@@ -217,12 +223,12 @@ static void make_fit(const struct ips_clock_point *points,
                      struct ips_clock_span span, struct ips_clock_fit *out)
 {
     static _Thread_local struct polygon best;
-    find_longest_piece(p, count, &best, &out->pieces);
-    struct corner line = mean_of_corners(&best, &out->bounded);
+    find_longest_piece_and_count_pieces(p, count, &best, &out->pieces);
+    struct corner line = mean_of_bounded_corners(&best, &out->bounded);
     int64_t y0 = (int64_t)(points[0].b - points[0].a);
     out->from = points[0].a;
-    out->drift_q40 = round_value(line.slope * Q40);
-    out->offset_ns = y0 + round_value(line.offset);
+    out->drift_q40 = round_to_nearest_integer(line.slope * Q40);
+    out->offset_ns = y0 + round_to_nearest_integer(line.offset);
     /* Compute the bound for the rounded line, because that line is returned. */
     line = (struct corner){(long double)out->drift_q40 / Q40,
                            (long double)(out->offset_ns - y0)};
@@ -243,9 +249,9 @@ static void make_fit(const struct ips_clock_point *points,
     out->bound_ns = out->bounded ? (uint64_t)bound + 2 : UINT64_MAX;
 }
 
-int ips_clock_align(struct ips_clock_point *points, size_t count,
-                    struct ips_clock_span span, struct ips_clock_fit *out,
-                    struct ips_err *err)
+int ips_clock_compute_fit(struct ips_clock_point *points, size_t count,
+                          struct ips_clock_span span, struct ips_clock_fit *out,
+                          struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     if (count == 0)
@@ -268,8 +274,9 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
 
 /* Returns the map from machine A's clock to the run's origin: from A's clock to
  * B's by `fit`, then from B's clock to the origin by `parent`. */
-static struct ips_clock_map compose_maps(const struct ips_clock_fit *fit,
-                                         const struct ips_clock_map *parent)
+static struct ips_clock_map
+compose_clock_fit_with_map(const struct ips_clock_fit *fit,
+                           const struct ips_clock_map *parent)
 {
     typedef ips_i128 wide;
     const wide one = (wide)1 << 40;
@@ -283,9 +290,10 @@ static struct ips_clock_map compose_maps(const struct ips_clock_fit *fit,
         .shift_ns = (int64_t)(x + x * d / one + parent->shift_ns)};
 }
 
-void ips_clock_map_all_machines(const struct ips_clock_fit *fit, uint32_t count,
-                                uint32_t root, struct ips_clock_map *map,
-                                uint64_t *bound, bool *linked)
+void ips_clock_compute_maps_to_root(const struct ips_clock_fit *fit,
+                                    uint32_t count, uint32_t root,
+                                    struct ips_clock_map *map, uint64_t *bound,
+                                    bool *linked)
 {
     for (uint32_t i = 0; i < count; i++) {
         linked[i] = i == root;
@@ -307,8 +315,8 @@ void ips_clock_map_all_machines(const struct ips_clock_fit *fit, uint32_t count,
         }
         if (child == count)
             return;
-        map[child] =
-            compose_maps(&fit[(size_t)child * count + parent], &map[parent]);
+        map[child] = compose_clock_fit_with_map(
+            &fit[(size_t)child * count + parent], &map[parent]);
         bound[child] = least;
         linked[child] = true;
     }

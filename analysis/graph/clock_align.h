@@ -59,9 +59,9 @@ struct ips_clock_span {
 
 /* Aligns two clocks; sorts `points`. IPS_E_NOT_FOUND if there are no points.
  * O(n log n). */
-int ips_clock_align(struct ips_clock_point *points, size_t count,
-                    struct ips_clock_span span, struct ips_clock_fit *out,
-                    struct ips_err *err) IPS_MUST_USE;
+int ips_clock_compute_fit(struct ips_clock_point *points, size_t count,
+                          struct ips_clock_span span, struct ips_clock_fit *out,
+                          struct ips_err *err) IPS_MUST_USE;
 
 /* Maps the clocks of all machines to the run's origin along a spanning tree
  * that starts at machine `root` and adds the machine of least bound next.
@@ -71,8 +71,9 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
  * others. linked[i] is set to whether they do; if not, map[i] is not
  * changed. bound[i] is the sum of the bounds on the way to the root,
  * UINT64_MAX: unknown. */
-void ips_clock_map_all_machines(const struct ips_clock_fit *fit, uint32_t count,
-                                uint32_t root, struct ips_clock_map *map,
-                                uint64_t *bound, bool *linked);
+void ips_clock_compute_maps_to_root(const struct ips_clock_fit *fit,
+                                    uint32_t count, uint32_t root,
+                                    struct ips_clock_map *map, uint64_t *bound,
+                                    bool *linked);
 
 #endif

@@ -13,7 +13,8 @@
 /* Sets *most to the number of nodes of `g` that are at an end of a cross arc,
  * local or remote, or last in their chain. In every scenario this number is an
  * upper bound of the arcs and values of `g` that can matter to other machines,
- * and so of the size of the output of ips_joins_make(). O(nodes). */
+ * and so of the size of the output of ips_joins_compute_and_encode(). O(nodes).
+ */
 int ips_joins_compute_node_bound(const struct ips_graph *g, uint64_t *most,
                                  struct ips_err *err) IPS_MUST_USE;
 
@@ -51,7 +52,8 @@ int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
 
 /* Returns the remote send of `g` that wrote position `pos` on end `end`, by the
  * rules of ips_graph_merge(), or NULL. O(log sends). */
-const struct ips_remote_out *ips_graph_find_writer(const struct ips_graph *g,
-                                                   uint32_t end, uint64_t pos);
+const struct ips_remote_out *
+ips_graph_find_send_of_position(const struct ips_graph *g, uint32_t end,
+                                uint64_t pos);
 
 #endif

@@ -120,7 +120,7 @@ int ips_graph_alloc_times(struct ips_graph *g, struct ips_err *err)
     return 0;
 }
 
-int ips_graph_alloc_probe(struct ips_graph *g, struct ips_err *err)
+int ips_graph_alloc_probe_column(struct ips_graph *g, struct ips_err *err)
 {
     g->probe = ips_calloc_large((size_t)g->node_count + 1, sizeof(*g->probe));
     if (!g->probe)
@@ -129,7 +129,8 @@ int ips_graph_alloc_probe(struct ips_graph *g, struct ips_err *err)
     return 0;
 }
 
-int ips_graph_alloc_unended(struct ips_graph *g, struct ips_err *err)
+int ips_graph_alloc_unended_wait_column(struct ips_graph *g,
+                                        struct ips_err *err)
 {
     g->unended =
         ips_calloc_large((size_t)g->node_count + 1, sizeof(*g->unended));
@@ -215,7 +216,7 @@ static int check_remote_references(const struct ips_graph *g,
     return 0;
 }
 
-int ips_graph_check(const struct ips_graph *g, struct ips_err *err)
+int ips_graph_check_invariants(const struct ips_graph *g, struct ips_err *err)
 {
     if (g->node_count == IPS_NO_NODE || g->chain_count > g->node_count ||
         g->in_count > g->node_count)
@@ -235,7 +236,7 @@ int ips_graph_check(const struct ips_graph *g, struct ips_err *err)
     return rc;
 }
 
-uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len)
+uint64_t ips_mtime_compute_message_ns(const struct ips_mtime *m, uint64_t len)
 {
     uint64_t one = ips_add_sat(m->base_ns, ips_mul_q32(len, m->per_byte_q32));
     if (m->scale_den == 0 || m->scale_num == m->scale_den)
@@ -256,7 +257,8 @@ static uint64_t wall_weight_of_cross_arc(const struct ips_graph *g, uint32_t i,
         !(kind == IPS_X_EXTERNAL && scenario->external == IPS_EXTERNAL_OFF);
     if (!*present)
         return 0;
-    return kind == IPS_X_DATA ? ips_mtime_ns(&scale, g->xlen[i]) : g->xlen[i];
+    return kind == IPS_X_DATA ? ips_mtime_compute_message_ns(&scale, g->xlen[i])
+                              : g->xlen[i];
 }
 
 uint64_t ips_cross_arc_weight(const struct ips_graph *g, uint32_t i,
@@ -271,7 +273,7 @@ uint64_t ips_cross_arc_weight(const struct ips_graph *g, uint32_t i,
         *present = false;
         return 0;
     case IPS_X_DATA:
-        return ips_mtime_ns(&scenario->mtime, g->xlen[i]);
+        return ips_mtime_compute_message_ns(&scenario->mtime, g->xlen[i]);
     case IPS_X_LIFETIME:
     case IPS_X_ROOM:
     case IPS_X_SIGNAL:
@@ -286,6 +288,7 @@ uint64_t ips_cross_arc_weight(const struct ips_graph *g, uint32_t i,
         *present = scenario->external == IPS_EXTERNAL_ALL;
         return *present ? g->xlen[i] : 0;
     }
-    *present = false; /* not reached: ips_graph_check() refuses other kinds */
+    *present = false; /* not reached: ips_graph_check_invariants() refuses other
+                         kinds */
     return 0;
 }

@@ -165,8 +165,8 @@ struct ips_graph {
 
 /* Returns the length from which a scenario computes the message time of out[k]:
  * bytes, or ns if a map was applied. */
-static inline uint64_t ips_remote_send_length(const struct ips_graph *g,
-                                              uint32_t k)
+static inline uint64_t ips_remote_send_bytes_or_ns(const struct ips_graph *g,
+                                                   uint32_t k)
 {
     return g->out_ns ? g->out_ns[k] : g->out[k].len;
 }
@@ -187,17 +187,18 @@ void ips_graph_shrink(struct ips_graph *g, uint32_t nodes);
 /* Allocates `at`, `wait` and `delay`, zeroed. */
 int ips_graph_alloc_times(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
-/* Allocates `probe`, zeroed; ips_graph_alloc_unended() allocates `unended`. */
-int ips_graph_alloc_probe(struct ips_graph *g,
-                          struct ips_err *err) IPS_MUST_USE;
-int ips_graph_alloc_unended(struct ips_graph *g,
-                            struct ips_err *err) IPS_MUST_USE;
+/* Allocates `probe`, zeroed; ips_graph_alloc_unended_wait_column() allocates
+ * `unended`. */
+int ips_graph_alloc_probe_column(struct ips_graph *g,
+                                 struct ips_err *err) IPS_MUST_USE;
+int ips_graph_alloc_unended_wait_column(struct ips_graph *g,
+                                        struct ips_err *err) IPS_MUST_USE;
 /* Checks the invariants of this header: indices in range, legal kinds, START
  * only first and END only last in a chain. Returns 0 or IPS_E_CORRUPT. For
  * graphs that arrive over the wire or from disk. Does not find cycles:
- * ips_longest_path() does. */
-int ips_graph_check(const struct ips_graph *g,
-                    struct ips_err *err) IPS_MUST_USE;
+ * ips_longest_path_compute_ests() does. */
+int ips_graph_check_invariants(const struct ips_graph *g,
+                               struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the chain that contains node i; O(log chains). */
 uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i);
@@ -251,7 +252,7 @@ struct ips_scenario {
     uint32_t goal;
 };
 
-uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
+uint64_t ips_mtime_compute_message_ns(const struct ips_mtime *m, uint64_t len);
 /* Returns the message time for the weighting `wall`. There the argument of
  * MTIME is a measured time in ns instead of a length in bytes, so the message
  * time only applies the scenario's scale. */

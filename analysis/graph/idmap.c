@@ -31,7 +31,7 @@ uint64_t ips_idmap_bytes_to_reserve(const struct ips_idmap *m)
     return (m->cap ? m->cap : FIRST_CAP) * each;
 }
 
-bool ips_idmap_reserve(struct ips_idmap *m)
+bool ips_idmap_reserve_one_key(struct ips_idmap *m)
 {
     struct ips_idmap old = *m, new = {.count = m->count, .set = m->set};
     if (m->count * 2 < m->cap)

@@ -21,19 +21,19 @@ struct ips_idmap {
 void ips_idmap_release(struct ips_idmap *m);
 
 /* Makes room for one more key. Returns false if out of memory. */
-bool ips_idmap_reserve(struct ips_idmap *m);
-/* Returns how many bytes the next ips_idmap_reserve() would allocate: 0 unless
- * the map has to grow. */
+bool ips_idmap_reserve_one_key(struct ips_idmap *m);
+/* Returns how many bytes the next ips_idmap_reserve_one_key() would allocate: 0
+ * unless the map has to grow. */
 uint64_t ips_idmap_bytes_to_reserve(const struct ips_idmap *m);
 /* Returns the slot of a key, or the empty slot where the key belongs. Call
- * ips_idmap_reserve() at least once before. */
+ * ips_idmap_reserve_one_key() at least once before. */
 uint64_t ips_idmap_find_slot(const struct ips_idmap *m, uint64_t key);
 static inline bool ips_idmap_slot_is_used(const struct ips_idmap *m,
                                           uint64_t place)
 {
     return m->key[place] != UINT64_MAX;
 }
-/* Fills an empty slot; call ips_idmap_reserve() before. */
+/* Fills an empty slot; call ips_idmap_reserve_one_key() before. */
 static inline void ips_idmap_fill_slot(struct ips_idmap *m, uint64_t place,
                                        uint64_t key, uint32_t value)
 {

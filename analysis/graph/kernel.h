@@ -2,7 +2,7 @@
  * Private to analysis. Prepares the weights of a scenario's cross arcs once, so
  * that the inner loops do no work that the scenario does not need. Also
  * declares the longest-path computation (path.c) without the values of other
- * machines, for ips_joins_make().
+ * machines, for ips_joins_compute_and_encode().
  */
 #ifndef IPS_ANALYSIS_GRAPH_KERNEL_H
 #define IPS_ANALYSIS_GRAPH_KERNEL_H
@@ -34,8 +34,9 @@ ips_cross_arc_weight_by_mode(const struct ips_cross_arc_weighting *a,
 {
     if (mode == IPS_ARC_ZERO)
         return 0;
-    uint64_t ns =
-        mode == IPS_ARC_XLEN ? xlen[i] : ips_mtime_ns(&a->mtime, xlen[i]);
+    uint64_t ns = mode == IPS_ARC_XLEN
+                      ? xlen[i]
+                      : ips_mtime_compute_message_ns(&a->mtime, xlen[i]);
     return ips_min_u64(ns, IPS_TIME_LIMIT);
 }
 
@@ -55,10 +56,10 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes,
  * machines. Sets reached[c] to the first node of chain c that depends on a
  * remote receive (or on a cycle), or to one past the chain's last node. `e` has
  * the EST of all nodes before reached[c]; total, t_max and end are not set. */
-int ips_longest_path_local_part(const struct ips_graph *g,
-                                const struct ips_scenario *scenario,
-                                struct ips_est *e, uint32_t *reached,
-                                struct ips_err *err) IPS_MUST_USE;
+int ips_longest_path_compute_local_ests(const struct ips_graph *g,
+                                        const struct ips_scenario *scenario,
+                                        struct ips_est *e, uint32_t *reached,
+                                        struct ips_err *err) IPS_MUST_USE;
 
 /* Returns T, the sum of all chain arcs. A chain's first node has no chain
  * arc. */
@@ -77,10 +78,10 @@ static inline bool ips_may_end_path(const struct ips_graph *g,
 /* If the last node of chain c is an END, compares its EST with t_max and makes
  * it the end of the path if its EST is greater. Of several ENDs with equal EST
  * the first one stays. */
-static inline void ips_est_consider_end(struct ips_est *e,
-                                        const struct ips_graph *g,
-                                        const struct ips_scenario *scenario,
-                                        uint32_t c)
+static inline void
+ips_est_update_path_end_from_chain(struct ips_est *e, const struct ips_graph *g,
+                                   const struct ips_scenario *scenario,
+                                   uint32_t c)
 {
     uint32_t last = g->chains[c].first + g->chains[c].count - 1;
     if (!ips_may_end_path(g, scenario, last))

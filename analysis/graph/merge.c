@@ -5,8 +5,9 @@
 #include "analysis/graph/kernel.h"
 #include "analysis/graph/view.h"
 
-const struct ips_remote_out *ips_graph_find_writer(const struct ips_graph *g,
-                                                   uint32_t end, uint64_t pos)
+const struct ips_remote_out *
+ips_graph_find_send_of_position(const struct ips_graph *g, uint32_t end,
+                                uint64_t pos)
 {
     uint32_t low = 0, high = g->out_count;
     while (low < high) {
@@ -93,16 +94,17 @@ static uint64_t wall_weight_of_remote_arc(const struct ips_machine_graph *from,
         return 0;
     return ips_wall_cross_arc_weight(
         a->at[o->node], b->at[in->node], b->wait[in->node], b->xkind[in->node],
-        ips_remote_send_length(a, (uint32_t)(o - a->out)), scenario);
+        ips_remote_send_bytes_or_ns(a, (uint32_t)(o - a->out)), scenario);
 }
 
 /* Sets in `out` the cross predecessors of machine p's remote receives. Counts
  * in *unmatched the receives whose awaited position no node wrote. */
-static void resolve_remote_ins(const struct ips_machine_graph *parts,
-                               uint32_t part_count, uint32_t p,
-                               const uint32_t *node_base,
-                               const struct ips_scenario *scenario,
-                               struct ips_graph *out, uint64_t *unmatched)
+static void link_remote_receives_to_sends(const struct ips_machine_graph *parts,
+                                          uint32_t part_count, uint32_t p,
+                                          const uint32_t *node_base,
+                                          const struct ips_scenario *scenario,
+                                          struct ips_graph *out,
+                                          uint64_t *unmatched)
 {
     const struct ips_machine_graph *part = &parts[p];
     for (uint32_t k = 0; k < part->g->in_count; k++) {
@@ -112,8 +114,8 @@ static void resolve_remote_ins(const struct ips_machine_graph *parts,
         if (in->end < part->end_count) {
             struct ips_peer_end peer = part->peer[in->end];
             if (peer.machine < part_count)
-                o = ips_graph_find_writer(parts[peer.machine].g, peer.end,
-                                          in->pos);
+                o = ips_graph_find_send_of_position(parts[peer.machine].g,
+                                                    peer.end, in->pos);
             if (o) {
                 const struct ips_graph *from = parts[peer.machine].g;
                 out->xpred[i] = node_base[peer.machine] + o->node;
@@ -121,8 +123,8 @@ static void resolve_remote_ins(const struct ips_machine_graph *parts,
                     scenario->weighting == IPS_WEIGH_WALL
                         ? wall_weight_of_remote_arc(&parts[peer.machine], o,
                                                     part, in, scenario)
-                        : ips_remote_send_length(from,
-                                                 (uint32_t)(o - from->out));
+                        : ips_remote_send_bytes_or_ns(
+                              from, (uint32_t)(o - from->out));
             }
         }
         if (!o) {
@@ -156,9 +158,9 @@ int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
     if (times)
         rc = ips_graph_alloc_times(out, err);
     if (rc == 0 && probe)
-        rc = ips_graph_alloc_probe(out, err);
+        rc = ips_graph_alloc_probe_column(out, err);
     if (rc == 0 && unended)
-        rc = ips_graph_alloc_unended(out, err);
+        rc = ips_graph_alloc_unended_wait_column(out, err);
     if (rc < 0) {
         ips_graph_release(out);
         return rc;
@@ -171,7 +173,7 @@ int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
         chain += parts[p].g->chain_count;
     }
     for (uint32_t p = 0; p < part_count; p++)
-        resolve_remote_ins(parts, part_count, p, node_base, scenario, out,
-                           unmatched);
+        link_remote_receives_to_sends(parts, part_count, p, node_base, scenario,
+                                      out, unmatched);
     return 0;
 }

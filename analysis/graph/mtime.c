@@ -13,7 +13,7 @@ struct point {
     uint64_t bytes, ns;
 };
 
-static int by_bytes(const void *a, const void *b)
+static int compare_points_by_bytes(const void *a, const void *b)
 {
     const struct point *x = a, *y = b;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
@@ -47,13 +47,13 @@ struct slope {
     uint64_t q32, weight;
 };
 
-static int by_slope(const void *a, const void *b)
+static int compare_slopes(const void *a, const void *b)
 {
     const struct slope *x = a, *y = b;
     return (x->q32 > y->q32) - (x->q32 < y->q32);
 }
 
-static int by_value(const void *a, const void *b)
+static int compare_times_in_ns(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -76,7 +76,7 @@ static uint64_t median_slope(const struct ips_curve *c)
             all += wide;
         }
     }
-    qsort(s, n, sizeof(*s), by_slope);
+    qsort(s, n, sizeof(*s), compare_slopes);
     for (uint32_t i = 0; i < n; i++) {
         below += s[i].weight;
         if (below >= all - all / 2)
@@ -91,12 +91,13 @@ static void fit_line(struct ips_curve *c)
     c->beta_q32 = median_slope(c);
     for (uint32_t i = 0; i < c->count; i++)
         rest[i] = ips_sub_sat(c->ns[i], ips_mul_q32(c->bytes[i], c->beta_q32));
-    qsort(rest, c->count, sizeof(*rest), by_value);
+    qsort(rest, c->count, sizeof(*rest), compare_times_in_ns);
     c->alpha_ns = rest[(c->count - 1) / 2];
 }
 
-int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
-                   struct ips_curve *out, struct ips_err *err)
+int ips_curve_build_from_points(const uint64_t *bytes, const uint64_t *ns,
+                                uint32_t count, struct ips_curve *out,
+                                struct ips_err *err)
 {
     struct point p[IPS_CURVE_POINTS];
     memset(out, 0, sizeof(*out));
@@ -112,7 +113,7 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
                                " ns: at most 2^40 bytes and an hour",
                                bytes[i], ns[i]);
     }
-    qsort(p, count, sizeof(*p), by_bytes);
+    qsort(p, count, sizeof(*p), compare_points_by_bytes);
     for (uint32_t i = 1; i < count; i++) {
         if (p[i].bytes == p[i - 1].bytes)
             return ips_err_set(err, IPS_E_USAGE,
@@ -130,7 +131,7 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
 
 /* ---- using a curve ------------------------------------------------------ */
 
-uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
+uint64_t ips_curve_compute_message_ns(const struct ips_curve *c, uint64_t bytes)
 {
     /* binary search: `low` becomes the first point beyond `bytes` */
     uint32_t low = 0, high = c->count;
@@ -185,11 +186,13 @@ void ips_mtime_map_release(struct ips_mtime_map *m)
     m->other = IPS_NO_CURVE;
 }
 
-uint64_t ips_mtime_map_ns(const struct ips_mtime_map *m, uint32_t end,
-                          uint64_t bytes)
+uint64_t ips_mtime_map_compute_message_ns(const struct ips_mtime_map *m,
+                                          uint32_t end, uint64_t bytes)
 {
     uint32_t which = end < m->end_count ? m->which[end] : m->other;
-    return which < m->curve_count ? ips_curve_ns(&m->curve[which], bytes) : 0;
+    return which < m->curve_count
+               ? ips_curve_compute_message_ns(&m->curve[which], bytes)
+               : 0;
 }
 
 int ips_mtime_compute_remote_sends(const struct ips_graph *g, uint64_t **out,
@@ -200,7 +203,8 @@ int ips_mtime_compute_remote_sends(const struct ips_graph *g, uint64_t **out,
         return ips_err_set(err, IPS_E_NO_MEMORY, "message times of %u sends",
                            g->out_count);
     for (uint32_t k = 0; k < g->out_count; k++)
-        (*out)[k] = ips_mtime_map_ns(g->mtimes, g->out[k].end, g->out[k].len);
+        (*out)[k] = ips_mtime_map_compute_message_ns(g->mtimes, g->out[k].end,
+                                                     g->out[k].len);
     return 0;
 }
 
@@ -215,7 +219,7 @@ struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
     for (uint32_t i = 0; i < count; i++)
         trip_ns[i] =
             ips_sub_sat(trip_ns[i], ips_add_sat(near_ns[i], far_ns[i])) / 2;
-    qsort(trip_ns, count, sizeof(*trip_ns), by_value);
+    qsort(trip_ns, count, sizeof(*trip_ns), compare_times_in_ns);
     h.low_ns = trip_ns[count / 10];
     h.median_ns = trip_ns[(count - 1) / 2];
     h.high_ns = trip_ns[count - 1 - count / 10];
@@ -227,7 +231,7 @@ uint64_t ips_estimate_wake_cost_ns(uint64_t *together_ns, uint64_t *apart_ns,
 {
     if (count == 0)
         return 0;
-    qsort(together_ns, count, sizeof(*together_ns), by_value);
-    qsort(apart_ns, count, sizeof(*apart_ns), by_value);
+    qsort(together_ns, count, sizeof(*together_ns), compare_times_in_ns);
+    qsort(apart_ns, count, sizeof(*apart_ns), compare_times_in_ns);
     return ips_sub_sat(apart_ns[(count - 1) / 2], together_ns[(count - 1) / 2]);
 }

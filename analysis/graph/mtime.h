@@ -40,12 +40,14 @@ struct ips_curve {
 /* Sorts the points, makes them monotone and fits the line. IPS_E_USAGE: no
  * points or too many, a length occurs twice, or a value exceeds the limits
  * above. */
-int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
-                   struct ips_curve *out, struct ips_err *err) IPS_MUST_USE;
+int ips_curve_build_from_points(const uint64_t *bytes, const uint64_t *ns,
+                                uint32_t count, struct ips_curve *out,
+                                struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the message time of `bytes` bytes, at most IPS_TIME_LIMIT (kernel.h);
  * O(log points). */
-uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
+uint64_t ips_curve_compute_message_ns(const struct ips_curve *c,
+                                      uint64_t bytes);
 
 /* Returns a line that is nowhere above the curve. ips_curve_line_above()
  * returns a line that is nowhere below it. */
@@ -74,8 +76,8 @@ struct ips_mtime_map {
     uint32_t other;
 };
 void ips_mtime_map_release(struct ips_mtime_map *m);
-uint64_t ips_mtime_map_ns(const struct ips_mtime_map *m, uint32_t end,
-                          uint64_t bytes);
+uint64_t ips_mtime_map_compute_message_ns(const struct ips_mtime_map *m,
+                                          uint32_t end, uint64_t bytes);
 
 /* Computes the message time in ns of each remote send of `g` by the map
  * g->mtimes, for `out_ns` of a view of `g`. Sets *out to an array

@@ -1,11 +1,11 @@
 /*
- * The inner loops of ips_longest_path(). "Running" a chain means computing the
- * EST of its nodes, one after another. Each chain runs until it needs a value
- * that is not computed yet; then the chain waits on that node and another chain
- * runs. A node without a value stores the list of its waiting chains in its
- * EST: the top bit is set, the first waiter's number is in the low bits, and
- * further waiters are linked by chain. So giving a node its value needs neither
- * an allocation nor a lookup.
+ * The inner loops of ips_longest_path_compute_ests(). "Running" a chain means
+ * computing the EST of its nodes, one after another. Each chain runs until it
+ * needs a value that is not computed yet; then the chain waits on that node and
+ * another chain runs. A node without a value stores the list of its waiting
+ * chains in its EST: the top bit is set, the first waiter's number is in the
+ * low bits, and further waiters are linked by chain. So giving a node its value
+ * needs neither an allocation nor a lookup.
  *
  * Most of the time goes to mispredicted branches, some 20 cycles each, and to
  * cache misses. Therefore a node has only one unpredictable branch: whether the
@@ -160,7 +160,7 @@ uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g)
  * function must be inlined: otherwise the compiler sees no effect in it and
  * removes the calls. */
 static inline __attribute__((always_inline)) void
-prefetch_chain(const struct run *r, size_t i)
+prefetch_data_of_next_nodes(const struct run *r, size_t i)
 {
     i += AHEAD;
     __builtin_prefetch(r->w + i);
@@ -180,14 +180,15 @@ prefetch_chain(const struct run *r, size_t i)
  * the chain stops earlier (cur->pos < cur->stop_node), it now waits for another
  * node's value. */
 static inline __attribute__((always_inline)) void
-run_chain_to_remote_receive(struct run *r, uint32_t c, struct cursor *cur)
+compute_chain_until_receive_or_wait(struct run *r, uint32_t c,
+                                    struct cursor *cur)
 {
     uint64_t e = cur->e, bits = 0, passed = 0;
     const uint32_t none = r->none, absent = r->absent, odd = r->odd;
     size_t i = cur->pos, stop = cur->stop_node, to = r->to;
     while (i < stop) {
         if (i >= cur->asked) {
-            prefetch_chain(r, i);
+            prefetch_data_of_next_nodes(r, i);
             cur->asked = (uint32_t)i + PIECE;
         }
         size_t end = cur->asked < stop ? cur->asked : stop;
@@ -231,7 +232,7 @@ stopped:
 /* Computes the node at the cursor, which is a remote receive. Returns false if
  * the remote value is not known. */
 static inline __attribute__((always_inline)) bool
-compute_remote_receive_node(struct run *r, struct cursor *cur)
+compute_remote_receive_if_known(struct run *r, struct cursor *cur)
 {
     const struct ips_graph *g = r->k->g;
     uint32_t i = cur->pos;
@@ -272,7 +273,7 @@ dequeue_chain(const struct run *r, size_t at, bool *left)
  * answer each other are the exception: if `cur` waits for the chain that it
  * woke last, that chain runs next. */
 static inline __attribute__((always_inline)) uint32_t
-dequeue_next_chain(struct run *r, const struct cursor *cur)
+choose_and_dequeue_next_chain(struct run *r, const struct cursor *cur)
 {
     size_t ready = r->to - r->from;
     bool left;
@@ -300,7 +301,7 @@ dequeue_next_chain(struct run *r, const struct cursor *cur)
     return c;
 }
 
-static void compute_all_chains(struct kernel *k)
+static void compute_chains_until_none_is_ready(struct kernel *k)
 {
     const struct ips_graph *g = k->g;
     struct run r = {.k = k,
@@ -321,10 +322,10 @@ static void compute_all_chains(struct kernel *k)
          c != NO_CHAIN && r.bits < IPS_TIME_LIMIT;) {
         struct cursor *cur = &k->cur[c];
         do
-            run_chain_to_remote_receive(&r, c, cur);
+            compute_chain_until_receive_or_wait(&r, c, cur);
         while (cur->pos == cur->stop_node && cur->pos < cur->end &&
-               compute_remote_receive_node(&r, cur));
-        c = dequeue_next_chain(&r, cur);
+               compute_remote_receive_if_known(&r, cur));
+        c = choose_and_dequeue_next_chain(&r, cur);
     }
     k->passed = r.passed;
     k->bits = r.bits;
@@ -347,10 +348,11 @@ static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
     }
 }
 
-static int kernel_init(struct kernel *k, const struct ips_graph *g,
-                       const struct ips_scenario *scenario,
-                       const uint64_t *in_value, struct ips_est *e,
-                       struct ips_err *err)
+static int alloc_ests_and_init_kernel(struct kernel *k,
+                                      const struct ips_graph *g,
+                                      const struct ips_scenario *scenario,
+                                      const uint64_t *in_value,
+                                      struct ips_est *e, struct ips_err *err)
 {
     memset(k, 0, sizeof(*k));
     int rc = est_alloc(e, g->node_count, ips_alloc_large, err);
@@ -420,26 +422,26 @@ static int stall_error(const struct kernel *k, struct ips_err *err)
         k->g->chain_count, named, stalled > STALL_NAMED ? ", ..." : "");
 }
 
-int ips_longest_path(const struct ips_graph *g,
-                     const struct ips_scenario *scenario,
-                     const uint64_t *in_value, struct ips_est *out,
-                     struct ips_err *err)
+int ips_longest_path_compute_ests(const struct ips_graph *g,
+                                  const struct ips_scenario *scenario,
+                                  const uint64_t *in_value, struct ips_est *out,
+                                  struct ips_err *err)
 {
     struct kernel k;
     if (g->in_count && !in_value)
         return ips_err_set(err, IPS_E_USAGE,
                            "%u remote references without values", g->in_count);
-    int rc = kernel_init(&k, g, scenario, in_value, out, err);
+    int rc = alloc_ests_and_init_kernel(&k, g, scenario, in_value, out, err);
     if (rc < 0)
         return rc;
-    compute_all_chains(&k);
+    compute_chains_until_none_is_ready(&k);
     if (k.bits >= IPS_TIME_LIMIT)
         rc = overflow_error(err);
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         if (k.cur[c].pos != k.cur[c].end)
             rc = stall_error(&k, err);
         else
-            ips_est_consider_end(out, g, scenario, c);
+            ips_est_update_path_end_from_chain(out, g, scenario, c);
     }
     for (uint32_t c = 0; c < g->chain_count; c++)
         k.passed -= g->w[g->chains[c].first];
@@ -452,16 +454,16 @@ int ips_longest_path(const struct ips_graph *g,
     return rc;
 }
 
-int ips_longest_path_local_part(const struct ips_graph *g,
-                                const struct ips_scenario *scenario,
-                                struct ips_est *e, uint32_t *reached,
-                                struct ips_err *err)
+int ips_longest_path_compute_local_ests(const struct ips_graph *g,
+                                        const struct ips_scenario *scenario,
+                                        struct ips_est *e, uint32_t *reached,
+                                        struct ips_err *err)
 {
     struct kernel k;
-    int rc = kernel_init(&k, g, scenario, NULL, e, err);
+    int rc = alloc_ests_and_init_kernel(&k, g, scenario, NULL, e, err);
     if (rc < 0)
         return rc;
-    compute_all_chains(&k);
+    compute_chains_until_none_is_ready(&k);
     for (uint32_t c = 0; c < g->chain_count; c++)
         reached[c] = k.cur[c].pos;
     if (k.bits >= IPS_TIME_LIMIT) {

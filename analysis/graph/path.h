@@ -7,7 +7,7 @@
  * Ties: the chain arc wins; among equal ENDs the lowest (machine, process,
  * thread, index) wins, which is the lowest node index if the chains are sorted
  * so. Times must stay below 2^62 ns: a larger sum returns IPS_E_LIMIT, so no
- * sum ever wraps. The graph must have passed ips_graph_check().
+ * sum ever wraps. The graph must have passed ips_graph_check_invariants().
  * Source: DPM-5, IPS-11.
  */
 #ifndef IPS_ANALYSIS_GRAPH_PATH_H
@@ -35,22 +35,23 @@ void ips_est_release(struct ips_est *e);
  * the arc's weight included (EST of the sender + xw), or IPS_IN_ABSENT; NULL if
  * g->in_count is 0. IPS_E_STALLED if some nodes cannot be reached; the message
  * names up to ten awaited nodes. O(nodes). */
-int ips_longest_path(const struct ips_graph *g,
-                     const struct ips_scenario *scenario,
-                     const uint64_t *in_value, struct ips_est *out,
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_longest_path_compute_ests(const struct ips_graph *g,
+                                  const struct ips_scenario *scenario,
+                                  const uint64_t *in_value, struct ips_est *out,
+                                  struct ips_err *err) IPS_MUST_USE;
 
 #define IPS_PDM_MAX_SCANS 64
-/* Computes the same result as ips_longest_path(), by label correcting with a
- * deque (Pape, d'Esopo, Moore), the paper's central algorithm. Slower; for
- * the engine `central` and for tests. Only for graphs without remote
- * references. A cycle returns IPS_E_STALLED. The worst case is exponential,
- * so the function gives up with IPS_E_LIMIT after IPS_PDM_MAX_SCANS scans a
- * node on average, and a million more, even if the graph is valid. Random
- * programs take 1 to 5 scans a node. */
-int ips_longest_path_pdm(const struct ips_graph *g,
-                         const struct ips_scenario *scenario,
-                         struct ips_est *out, struct ips_err *err) IPS_MUST_USE;
+/* Computes the same result as ips_longest_path_compute_ests(), by label
+ * correcting with a deque (Pape, d'Esopo, Moore), the paper's central
+ * algorithm. Slower; for the engine `central` and for tests. Only for graphs
+ * without remote references. A cycle returns IPS_E_STALLED. The worst case is
+ * exponential, so the function gives up with IPS_E_LIMIT after
+ * IPS_PDM_MAX_SCANS scans a node on average, and a million more, even if the
+ * graph is valid. Random programs take 1 to 5 scans a node. */
+int ips_longest_path_by_label_correcting(const struct ips_graph *g,
+                                         const struct ips_scenario *scenario,
+                                         struct ips_est *out,
+                                         struct ips_err *err) IPS_MUST_USE;
 
 enum ips_segment_kind {
     IPS_SEG_COMPUTE = 0,
@@ -77,9 +78,9 @@ void ips_path_release(struct ips_path *p);
 /* Appends a segment. Merges a COMPUTE segment with the last segment if it
  * continues that one on the same chain. For assembling a path from sections of
  * several machines. */
-int ips_path_append_segment(struct ips_path *p,
-                            const struct ips_path_segment *seg,
-                            struct ips_err *err) IPS_MUST_USE;
+int ips_path_append_or_merge_segment(struct ips_path *p,
+                                     const struct ips_path_segment *seg,
+                                     struct ips_err *err) IPS_MUST_USE;
 
 /* Walks back from `from_end` along the winning arcs (of a node's in-arcs, the
  * one that determined its EST) and stores the path in *out. Stops at a START
@@ -88,11 +89,11 @@ int ips_path_append_segment(struct ips_path *p,
  * stand for a path that leads to it and was left out. Such a node is no START,
  * or has w > 0. The first segment of a path that begins there starts at
  * IPS_NO_NODE; the slave expands that segment with ips_path_find_between(). */
-int ips_path_walk_back(const struct ips_graph *g,
-                       const struct ips_scenario *scenario,
-                       const struct ips_est *e, uint32_t from_end,
-                       struct ips_path *out, uint32_t *stop,
-                       struct ips_err *err) IPS_MUST_USE;
+int ips_path_walk_back_and_store(const struct ips_graph *g,
+                                 const struct ips_scenario *scenario,
+                                 const struct ips_est *e, uint32_t from_end,
+                                 struct ips_path *out, uint32_t *stop,
+                                 struct ips_err *err) IPS_MUST_USE;
 
 /* Callback that gets the next segment of a path; if it returns an error, the
  * walk ends. */
@@ -100,10 +101,11 @@ typedef int ips_path_segment_fn(void *arg, const struct ips_path_segment *seg,
                                 struct ips_err *err);
 /* Calls `seen` with each segment of ips_path_find_between(), the last segment
  * first. O(nodes on the path), allocates nothing. */
-int ips_path_for_each_segment(const struct ips_graph *g,
-                              const struct ips_est *e, uint32_t from,
-                              uint32_t to, ips_path_segment_fn *seen, void *arg,
-                              struct ips_err *err) IPS_MUST_USE;
+int ips_path_visit_segments_backwards(const struct ips_graph *g,
+                                      const struct ips_est *e, uint32_t from,
+                                      uint32_t to, ips_path_segment_fn *seen,
+                                      void *arg,
+                                      struct ips_err *err) IPS_MUST_USE;
 
 /* Finds the winning path between two nodes of a full graph by walking back from
  * `to` until `from`, or until a START if `from` is IPS_NO_NODE. IPS_E_NOT_FOUND

@@ -105,7 +105,7 @@ static int refuse_cycle(struct pdm *p, struct ips_err *err)
     return 0;
 }
 
-static void enqueue_node(struct pdm *p, uint32_t i)
+static void enqueue_node_at_tail_or_head(struct pdm *p, uint32_t i)
 {
     uint32_t size = p->g->node_count + 1;
     if (p->queued[i] == IS)
@@ -130,7 +130,7 @@ static void improve_node(struct pdm *p, uint32_t i, uint64_t value)
     }
     p->reached[i] = 1;
     p->label[i] = value;
-    enqueue_node(p, i);
+    enqueue_node_at_tail_or_head(p, i);
 }
 
 static int correct_labels_until_stable(struct pdm *p, struct ips_err *err)
@@ -167,9 +167,10 @@ static int correct_labels_until_stable(struct pdm *p, struct ips_err *err)
     return 0;
 }
 
-int ips_longest_path_pdm(const struct ips_graph *g,
-                         const struct ips_scenario *scenario,
-                         struct ips_est *out, struct ips_err *err)
+int ips_longest_path_by_label_correcting(const struct ips_graph *g,
+                                         const struct ips_scenario *scenario,
+                                         struct ips_est *out,
+                                         struct ips_err *err)
 {
     struct pdm p;
     if (g->in_count)
@@ -193,7 +194,7 @@ int ips_longest_path_pdm(const struct ips_graph *g,
                 chain;
     }
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)
-        ips_est_consider_end(out, g, scenario, c);
+        ips_est_update_path_end_from_chain(out, g, scenario, c);
     pdm_release(&p);
     if (rc == 0)
         out->total = ips_graph_sum_chain_arcs(g);

@@ -12,9 +12,9 @@ void ips_path_release(struct ips_path *p)
 
 /* The capacity is always a power of two, so the array is full when the count is
  * a power of two. */
-static int append_segment(struct ips_path *p,
-                          const struct ips_path_segment *seg,
-                          struct ips_err *err)
+static int append_segment_without_merging(struct ips_path *p,
+                                          const struct ips_path_segment *seg,
+                                          struct ips_err *err)
 {
     if ((p->count & (p->count - 1)) == 0) {
         uint64_t room = p->count ? p->count * 2 : 1;
@@ -29,9 +29,9 @@ static int append_segment(struct ips_path *p,
     return 0;
 }
 
-int ips_path_append_segment(struct ips_path *p,
-                            const struct ips_path_segment *seg,
-                            struct ips_err *err)
+int ips_path_append_or_merge_segment(struct ips_path *p,
+                                     const struct ips_path_segment *seg,
+                                     struct ips_err *err)
 {
     struct ips_path_segment *last = p->count ? &p->seg[p->count - 1] : NULL;
     if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
@@ -43,7 +43,7 @@ int ips_path_append_segment(struct ips_path *p,
         last->ns += seg->ns;
         return 0;
     }
-    return append_segment(p, seg, err);
+    return append_segment_without_merging(p, seg, err);
 }
 
 static enum ips_segment_kind segment_kind_of_cross_arc(uint8_t xkind)
@@ -52,7 +52,8 @@ static enum ips_segment_kind segment_kind_of_cross_arc(uint8_t xkind)
                                                           : IPS_SEG_MESSAGE;
 }
 
-/* Where a walk back along the winning arcs (see ips_path_walk_back()) ended. */
+/* Where a walk back along the winning arcs (see ips_path_walk_back_and_store())
+ * ended. */
 struct walk {
     uint32_t at;
     bool remote; /* true: the arc that won at node `at` comes from another
@@ -141,7 +142,8 @@ static int walk_back_and_store_path(const struct ips_graph *g,
     int rc = walk_back(g, e, i, until, count_segment, &out->count, w, err);
     if (rc < 0 || out->count == 0)
         return rc;
-    while (room < out->count) /* append_segment() expects a power of two */
+    while (room < out->count) /* append_segment_without_merging() expects a
+                                 power of two */
         room *= 2;
     out->seg = ips_alloc_large(room, sizeof(*out->seg));
     if (!out->seg)
@@ -151,11 +153,11 @@ static int walk_back_and_store_path(const struct ips_graph *g,
     return walk_back(g, e, i, until, store_segment_backwards, &end, w, err);
 }
 
-int ips_path_walk_back(const struct ips_graph *g,
-                       const struct ips_scenario *scenario,
-                       const struct ips_est *e, uint32_t from_end,
-                       struct ips_path *out, uint32_t *stop,
-                       struct ips_err *err)
+int ips_path_walk_back_and_store(const struct ips_graph *g,
+                                 const struct ips_scenario *scenario,
+                                 const struct ips_est *e, uint32_t from_end,
+                                 struct ips_path *out, uint32_t *stop,
+                                 struct ips_err *err)
 {
     (void)scenario; /* not needed: `e` shows which arcs won */
     struct walk w;
@@ -193,10 +195,10 @@ static int check_nodes_exist(const struct ips_graph *g, uint32_t from,
     return ips_err_set(err, IPS_E_NOT_FOUND, "no path from %u to %u", from, to);
 }
 
-int ips_path_for_each_segment(const struct ips_graph *g,
-                              const struct ips_est *e, uint32_t from,
-                              uint32_t to, ips_path_segment_fn *seen, void *arg,
-                              struct ips_err *err)
+int ips_path_visit_segments_backwards(const struct ips_graph *g,
+                                      const struct ips_est *e, uint32_t from,
+                                      uint32_t to, ips_path_segment_fn *seen,
+                                      void *arg, struct ips_err *err)
 {
     struct walk w;
     int rc = check_nodes_exist(g, from, to, err);

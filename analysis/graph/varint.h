@@ -12,7 +12,7 @@
 
 #define IPS_VARINT_BYTES 10
 
-static inline uint8_t *ips_varint_put(uint8_t *at, uint64_t v)
+static inline uint8_t *ips_varint_write(uint8_t *at, uint64_t v)
 {
     for (; v >= 0x80; v >>= 7)
         *at++ = (uint8_t)(v | 0x80);
@@ -20,7 +20,7 @@ static inline uint8_t *ips_varint_put(uint8_t *at, uint64_t v)
     return at;
 }
 
-static inline const uint8_t *ips_varint_get(const uint8_t *at, uint64_t *v)
+static inline const uint8_t *ips_varint_read(const uint8_t *at, uint64_t *v)
 {
     uint64_t byte = *at++, sum = byte & 0x7f;
     for (unsigned shift = 7; byte >= 0x80 && shift < 70; shift += 7) {
@@ -39,7 +39,8 @@ static inline uint64_t ips_varint_zigzag_difference(uint64_t from, uint64_t to)
     return (d << 1) ^ (0 - (d >> 63));
 }
 
-static inline uint64_t ips_varint_apply_zigzag(uint64_t from, uint64_t step)
+static inline uint64_t ips_varint_add_zigzag_difference(uint64_t from,
+                                                        uint64_t step)
 {
     return from + ((step >> 1) ^ (0 - (step & 1)));
 }

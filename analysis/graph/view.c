@@ -27,13 +27,13 @@ uint64_t ips_wall_cross_arc_weight(uint64_t from, uint64_t to, uint64_t wait,
     struct ips_mtime once = scenario->mtime;
     /* the scale is applied later, in path.c */
     once.scale_num = once.scale_den = 1;
-    return ips_min_u64(apart, ips_mtime_ns(&once, len));
+    return ips_min_u64(apart, ips_mtime_compute_message_ns(&once, len));
 }
 
 /* ---- the weighting sched ---- */
 
-static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
-                                      uint32_t first, struct ips_view *v)
+static void compute_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
+                                          uint32_t first, struct ips_view *v)
 {
     uint32_t x = g->xpred[i];
     bool outside = g->xkind[i] == IPS_X_EXTERNAL || g->xkind[i] == IPS_X_IDLE;
@@ -72,10 +72,10 @@ static bool is_sleep_outside_chain_arc(const struct ips_graph *g, uint32_t i,
     return true;
 }
 
-static void set_wall_weights_of_node(const struct ips_graph *g, uint32_t i,
-                                     uint32_t first,
-                                     const struct ips_scenario *scenario,
-                                     struct ips_view *v)
+static void compute_wall_weights_of_node(const struct ips_graph *g, uint32_t i,
+                                         uint32_t first,
+                                         const struct ips_scenario *scenario,
+                                         struct ips_view *v)
 {
     uint64_t wait = is_sleep_outside_chain_arc(g, i, scenario) ? g->wait[i] : 0;
     uint64_t asked =
@@ -111,8 +111,8 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
     for (uint32_t i = 0; i < g->node_count; i++)
         out->own_xlen[i] =
             g->xkind[i] == IPS_X_DATA
-                ? ips_mtime_map_ns(map, g->site ? g->site[i] : IPS_NO_CURVE,
-                                   g->xlen[i])
+                ? ips_mtime_map_compute_message_ns(
+                      map, g->site ? g->site[i] : IPS_NO_CURVE, g->xlen[i])
                 : g->xlen[i];
     int rc = ips_mtime_compute_remote_sends(g, &out->own_out_ns, err);
     timed->xlen = out->own_xlen;
@@ -123,9 +123,10 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
 
 /* ---- making a view ---- */
 
-static int apply_weighting(const struct ips_graph *g,
-                           const struct ips_scenario *scenario,
-                           struct ips_view *out, struct ips_err *err)
+static int apply_sched_or_wall_weighting(const struct ips_graph *g,
+                                         const struct ips_scenario *scenario,
+                                         struct ips_view *out,
+                                         struct ips_err *err)
 {
     if (!g->at || !g->wait || !g->delay)
         return ips_err_set(err, IPS_E_USAGE,
@@ -146,9 +147,9 @@ static int apply_weighting(const struct ips_graph *g,
         uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
         for (uint32_t i = first; i < end; i++) {
             if (wall)
-                set_wall_weights_of_node(g, i, first, scenario, out);
+                compute_wall_weights_of_node(g, i, first, scenario, out);
             else
-                set_sched_weights_of_node(g, i, first, out);
+                compute_sched_weights_of_node(g, i, first, out);
         }
     }
     out->g.w = out->own_w;
@@ -161,7 +162,8 @@ static int apply_weighting(const struct ips_graph *g,
 }
 
 /* Allocates the view's own weights unless it has them already. */
-static bool alloc_own_weights(struct ips_view *v, struct ips_err *err)
+static bool alloc_own_weights_if_missing(struct ips_view *v,
+                                         struct ips_err *err)
 {
     if (!v->own_w)
         v->own_w = ips_alloc_large(v->g.node_count, sizeof(*v->own_w));
@@ -175,9 +177,9 @@ static bool alloc_own_weights(struct ips_view *v, struct ips_err *err)
  * weighting, which shortens the cross arc of an external wait by the chain arc
  * that overlaps with it: if the chain arc were reduced first, the cross arc
  * would become longer than it was with recording. */
-static int subtract_probe(struct ips_view *v,
-                          const struct ips_scenario *scenario,
-                          struct ips_err *err)
+static int subtract_probe_costs_from_arcs(struct ips_view *v,
+                                          const struct ips_scenario *scenario,
+                                          struct ips_err *err)
 {
     const struct ips_graph *g = &v->g;
     if (scenario->weighting == IPS_WEIGH_WALL)
@@ -186,7 +188,7 @@ static int subtract_probe(struct ips_view *v,
     if (!g->probe)
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph that does not say what recording cost");
-    if (!alloc_own_weights(v, err))
+    if (!alloc_own_weights_if_missing(v, err))
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < g->node_count; i++)
         v->own_w[i] = ips_sub_sat(g->w[i], g->probe[i]);
@@ -196,16 +198,16 @@ static int subtract_probe(struct ips_view *v,
 
 /* Adds each wait whose end has no arc to its chain arc, as if the unknown waker
  * had worked during the whole wait. */
-static int add_unended_waits(struct ips_view *v,
-                             const struct ips_scenario *scenario,
-                             struct ips_err *err)
+static int add_unended_waits_to_chain_arcs(struct ips_view *v,
+                                           const struct ips_scenario *scenario,
+                                           struct ips_err *err)
 {
     const struct ips_graph *g = &v->g;
     if (scenario->weighting == IPS_WEIGH_WALL || !g->unended)
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph or a weighting without waits of unknown "
                            "end");
-    if (!alloc_own_weights(v, err))
+    if (!alloc_own_weights_if_missing(v, err))
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < g->node_count; i++)
         v->own_w[i] = ips_add_sat(g->w[i], g->unended[i]);
@@ -213,17 +215,18 @@ static int add_unended_waits(struct ips_view *v,
     return 0;
 }
 
-int ips_graph_apply_probe_and_unended(const struct ips_graph *g,
-                                      const struct ips_scenario *scenario,
-                                      struct ips_view *out, struct ips_err *err)
+int ips_graph_make_view_of_weighted_graph(const struct ips_graph *g,
+                                          const struct ips_scenario *scenario,
+                                          struct ips_view *out,
+                                          struct ips_err *err)
 {
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->g = *g;
     if (scenario->probe_off && g->node_count)
-        rc = subtract_probe(out, scenario, err);
+        rc = subtract_probe_costs_from_arcs(out, scenario, err);
     if (rc == 0 && scenario->unended && g->node_count)
-        rc = add_unended_waits(out, scenario, err);
+        rc = add_unended_waits_to_chain_arcs(out, scenario, err);
     return rc;
 }
 
@@ -239,12 +242,12 @@ static int make_view(const struct ips_graph *g,
     out->g = timed;
     if (rc == 0 && scenario->weighting != IPS_WEIGH_CPU) {
         out->g.at = out->g.wait = NULL;
-        rc = apply_weighting(&timed, scenario, out, err);
+        rc = apply_sched_or_wall_weighting(&timed, scenario, out, err);
     }
     if (rc == 0 && scenario->probe_off)
-        rc = subtract_probe(out, scenario, err);
+        rc = subtract_probe_costs_from_arcs(out, scenario, err);
     if (rc == 0 && scenario->unended)
-        rc = add_unended_waits(out, scenario, err);
+        rc = add_unended_waits_to_chain_arcs(out, scenario, err);
     if (scenario->weighting == IPS_WEIGH_CPU)
         out->g.at = out->g.wait = NULL;
     out->g.delay = NULL;

@@ -56,10 +56,10 @@ int ips_graph_make_view(const struct ips_graph *g,
                         struct ips_view *out, struct ips_err *err) IPS_MUST_USE;
 /* Makes a view of a graph that is already a view of the scenario's weighting
  * (for example merged from views): applies only probe_off and `unended`. */
-int ips_graph_apply_probe_and_unended(const struct ips_graph *g,
-                                      const struct ips_scenario *scenario,
-                                      struct ips_view *out,
-                                      struct ips_err *err) IPS_MUST_USE;
+int ips_graph_make_view_of_weighted_graph(const struct ips_graph *g,
+                                          const struct ips_scenario *scenario,
+                                          struct ips_view *out,
+                                          struct ips_err *err) IPS_MUST_USE;
 void ips_view_release(struct ips_view *v);
 
 /* Returns the weight in `wall` of a cross arc from a node that was passed at

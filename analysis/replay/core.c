@@ -51,7 +51,8 @@ static void set_end_of_chains_turn(const struct rp *r, struct rp_machine *core)
 
 /* ---- initialisation ----------------------------------------------------- */
 
-static bool has_turns_of_loads(const struct ips_replay_ask *ask, uint32_t m)
+static bool machine_has_turns_and_load(const struct ips_replay_ask *ask,
+                                       uint32_t m)
 {
     const struct ips_ratio *b = &ask->machine[m].load;
     bool is = b->den && b->num, turns = ask->machine[m].turn_ns != 0;
@@ -66,7 +67,7 @@ int rp_cores_assign_numbers(struct rp *r, struct ips_err *err)
     uint64_t cores = 0;
     bool turns = false;
     for (uint32_t m = 0; m < r->machines; m++)
-        turns = turns || has_turns_of_loads(r->ask, m);
+        turns = turns || machine_has_turns_and_load(r->ask, m);
     r->first_core = r->end_core = r->machines + r->media;
     if (!turns)
         return 0;
@@ -76,7 +77,7 @@ int rp_cores_assign_numbers(struct rp *r, struct ips_err *err)
                            r->machines);
     for (uint32_t m = 0; m < r->machines; m++) {
         r->core_of[m] = RP_NO_CORE;
-        if (!has_turns_of_loads(r->ask, m))
+        if (!machine_has_turns_and_load(r->ask, m))
             continue;
         r->core_of[m] = r->first_core + (uint32_t)cores;
         cores += r->ask->machine[m].cores;
@@ -89,7 +90,7 @@ int rp_cores_assign_numbers(struct rp *r, struct ips_err *err)
     return 0;
 }
 
-int rp_cores_alloc(struct rp *r, struct ips_err *err)
+int rp_cores_alloc_placing_list(struct rp *r, struct ips_err *err)
 {
     if (r->first_core == r->end_core)
         return 0;
@@ -200,7 +201,7 @@ void rp_cores_add_work_or_place_later(struct rp *r, uint32_t c, uint64_t w,
     r->placing[r->place_count++] = c;
 }
 
-void rp_cores_account_departure(struct rp *r, uint32_t i, uint64_t now)
+void rp_cores_update_after_chain_left(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *core = &r->machine[i], *m = &r->machine[core->of];
     if (core->count == 0)
@@ -258,7 +259,7 @@ static uint32_t choose_core_for_chain(const struct rp *r,
     return less ? best : cur->core;
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_chain_numbers(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
@@ -269,7 +270,7 @@ void rp_cores_place_waiting_chains(struct rp *r)
     uint32_t count = r->place_count;
     r->place_count = 0;
     if (count > 1)
-        qsort(r->placing, count, sizeof(*r->placing), by_number);
+        qsort(r->placing, count, sizeof(*r->placing), compare_chain_numbers);
     for (uint32_t k = 0; k < count; k++) {
         struct rp_chain *cur = &r->chain[r->placing[k]];
         put_chain_on_core(r, choose_core_for_chain(r, cur), r->placing[k],
@@ -296,8 +297,8 @@ void rp_cores_update_next_event(struct rp *r, uint32_t i)
                r->machine[core->of].is.cores > 1) {
         t = core->empty_since + (core->is.turn_ns << r->bits);
     }
-    rp_tree_set(&r->completions, i,
-                t == RP_NEVER ? t : ips_max_u64(t, core->label_t), i);
+    rp_tree_set_leaf(&r->completions, i,
+                     t == RP_NEVER ? t : ips_max_u64(t, core->label_t), i);
 }
 
 static void stop_core(struct rp *r, struct rp_machine *core, uint64_t now)
@@ -315,7 +316,8 @@ static void stop_core(struct rp *r, struct rp_machine *core, uint64_t now)
     core->resume_t = now + (takes << r->bits);
 }
 
-static void resume_core(struct rp *r, struct rp_machine *core, uint64_t now)
+static void start_turn_of_chains_on_core(struct rp *r, struct rp_machine *core,
+                                         uint64_t now)
 {
     core->is_stopped = false;
     core->label_t = core->t0 = core->empty_since = core->idle_since = now;
@@ -325,7 +327,8 @@ static void resume_core(struct rp *r, struct rp_machine *core, uint64_t now)
 
 /* Returns the core's chain with the lowest number. Not the chain with the least
  * work left, because that work depends on how arcs were merged (graph.h). */
-static struct rp_item lowest_numbered_chain(const struct rp_machine *core)
+static struct rp_item
+find_lowest_numbered_chain_of_core(const struct rp_machine *core)
 {
     struct rp_item best = {.key = RP_NEVER};
     for (uint32_t k = 0; k < core->active.used; k++) {
@@ -340,7 +343,8 @@ static struct rp_item lowest_numbered_chain(const struct rp_machine *core)
 /* Called when core i has had no chain for turn_ns. Moves a chain to it from the
  * core with the most chains plus load, if that sum exceeds core i's load by
  * more than one. */
-static void pull_chain_from_busiest_core(struct rp *r, uint32_t i, uint64_t now)
+static void pull_chain_from_busiest_core_if_uneven(struct rp *r, uint32_t i,
+                                                   uint64_t now)
 {
     struct rp_machine *to = &r->machine[i], *from = NULL;
     uint32_t first = r->core_of[to->of];
@@ -354,24 +358,24 @@ static void pull_chain_from_busiest_core(struct rp *r, uint32_t i, uint64_t now)
         rp_cores_update_next_event(r, i);
         return;
     }
-    rp_advance_machine(from, now);
-    struct rp_item it = lowest_numbered_chain(from);
+    rp_advance_virtual_clock_of_machine(from, now);
+    struct rp_item it = find_lowest_numbered_chain_of_core(from);
     uint32_t c = rp_item_id(&it);
     rp_tree_free_leaf(&from->active, rp_item_leaf(&it));
     if (--from->count == 0)
         from->idle_since = now;
-    rp_cores_account_departure(r, (uint32_t)(from - r->machine), now);
+    rp_cores_update_after_chain_left(r, (uint32_t)(from - r->machine), now);
     rp_cores_update_next_event(r, (uint32_t)(from - r->machine));
     put_chain_on_core(r, i, c, it.key - from->v0, now);
 }
 
-bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now)
+bool rp_cores_switch_turn_or_pull_chain(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *core = &r->machine[i];
     if (core->is_stopped) {
-        resume_core(r, core, now);
+        start_turn_of_chains_on_core(r, core, now);
     } else if (core->count == 0) {
-        pull_chain_from_busiest_core(r, i, now);
+        pull_chain_from_busiest_core_if_uneven(r, i, now);
         return true;
     } else if (core->turn_v < rp_tree_first_key(&core->active)) {
         stop_core(r, core, now);
@@ -382,14 +386,14 @@ bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now)
     return true;
 }
 
-void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now)
+void rp_cores_apply_changed_machine_load(struct rp *r, uint32_t m, uint64_t now)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
     for (uint32_t j = 0; j < is->cores; j++) {
         uint32_t i = r->core_of[m] + j;
         struct rp_machine *core = &r->machine[i];
         struct ips_ratio was = core->is.load;
-        rp_advance_machine(core, now);
+        rp_advance_virtual_clock_of_machine(core, now);
         core->is.load = load_of_core(is->load, is->cores, j);
         if (core->is_stopped)
             continue;

@@ -143,9 +143,11 @@ static void set_cross_predecessors(struct making *m)
     }
 }
 
-int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
-                          struct ips_replay_cut *cut, size_t cuts,
-                          struct ips_replay_graph *out, struct ips_err *err)
+int ips_replay_graph_make_reduced(const struct ips_graph *whole,
+                                  const uint64_t *idle,
+                                  struct ips_replay_cut *cut, size_t cuts,
+                                  struct ips_replay_graph *out,
+                                  struct ips_err *err)
 {
     struct making m = {
         .g = whole, .out = out, .cut = cut, .cut_end = cut + cuts};

@@ -45,10 +45,11 @@ struct ips_replay_cut {
 /* Makes the reduced graph. `idle` [node_count]: ns of the chain arc into each
  * node that become an IDLE arc, or NULL. Cuts must be sorted by node and w.
  * Keeps the number and order of chains. O(nodes). */
-int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
-                          struct ips_replay_cut *cut, size_t cuts,
-                          struct ips_replay_graph *out,
-                          struct ips_err *err) IPS_MUST_USE;
+int ips_replay_graph_make_reduced(const struct ips_graph *whole,
+                                  const uint64_t *idle,
+                                  struct ips_replay_cut *cut, size_t cuts,
+                                  struct ips_replay_graph *out,
+                                  struct ips_err *err) IPS_MUST_USE;
 /* Sets *cut to the place where chain `c` of a graph with times (`at`, `wait`)
  * is at local raw time t, assuming that work is spread evenly between two
  * nodes. If the chain has not begun, cut->node is its first node. Returns false

@@ -19,7 +19,7 @@ static inline uint32_t lock_of_node(const struct rp *r, uint32_t i)
     return (r->lock_at[i] - 1) / 2;
 }
 
-int rp_locks_alloc(struct rp *r, struct ips_err *err)
+int rp_locks_alloc_and_init(struct rp *r, struct ips_err *err)
 {
     const struct ips_replay_locks *of = r->ask->locks;
     size_t nodes = (size_t)r->g->node_count + 1;
@@ -53,7 +53,7 @@ void rp_locks_release(struct rp *r)
     free(r->had_unit);
 }
 
-static void mark_lock_if_grantable(struct rp *r, uint32_t k)
+static void enqueue_lock_if_grantable(struct rp *r, uint32_t k)
 {
     struct rp_lock *l = &r->lock[k];
     if (l->due || l->free == 0 || l->first == RP_NO_CHAIN)
@@ -62,26 +62,26 @@ static void mark_lock_if_grantable(struct rp *r, uint32_t k)
     r->due[r->due_count++] = k;
 }
 
-static bool asked_before(const struct rp *r, uint32_t a, uint32_t b)
+static bool did_chain_ask_before(const struct rp *r, uint32_t a, uint32_t b)
 {
     const struct rp_chain *x = &r->chain[a], *y = &r->chain[b];
     return x->done_t < y->done_t || (x->done_t == y->done_t && a < b);
 }
 
-void rp_wait_for_lock(struct rp *r, uint32_t c)
+void rp_insert_chain_into_lock_waiters(struct rp *r, uint32_t c)
 {
     uint32_t k = lock_of_node(r, r->chain[c].pos);
     struct rp_lock *l = &r->lock[k];
     uint32_t *link = &l->first;
-    if (l->last != RP_NO_CHAIN && asked_before(r, l->last, c))
+    if (l->last != RP_NO_CHAIN && did_chain_ask_before(r, l->last, c))
         link = &r->chain[l->last].next;
-    while (*link != RP_NO_CHAIN && asked_before(r, *link, c))
+    while (*link != RP_NO_CHAIN && did_chain_ask_before(r, *link, c))
         link = &r->chain[*link].next;
     r->chain[c].next = *link;
     if (*link == RP_NO_CHAIN)
         l->last = c;
     *link = c;
-    mark_lock_if_grantable(r, k);
+    enqueue_lock_if_grantable(r, k);
 }
 
 void rp_return_lock_unit(struct rp *r, uint32_t i)
@@ -89,7 +89,7 @@ void rp_return_lock_unit(struct rp *r, uint32_t i)
     uint32_t k = lock_of_node(r, i);
     r->lock[k].free++;
     r->lock[k].giver = i;
-    mark_lock_if_grantable(r, k);
+    enqueue_lock_if_grantable(r, k);
 }
 
 void rp_grant_free_units(struct rp *r)
@@ -104,7 +104,7 @@ void rp_grant_free_units(struct rp *r)
             if (l->first == RP_NO_CHAIN)
                 l->last = RP_NO_CHAIN;
             if (r->queues)
-                rp_lock_queue_assign_piece(r, c, r->due[d]);
+                rp_lock_queue_assign_piece_if_worker(r, c, r->due[d]);
             if (r->chain[c].done_t < r->now)
                 r->out->giver[r->chain[c].pos] = l->giver;
             r->had_unit[have++] = c;
@@ -119,7 +119,7 @@ void rp_grant_free_units(struct rp *r)
     }
 }
 
-uint32_t rp_mark_awaited_locks(const struct rp *r, bool *kept)
+uint32_t rp_mark_and_count_awaited_locks(const struct rp *r, bool *kept)
 {
     uint32_t count = 0;
     for (uint32_t k = 0; r->lock_at && k < r->ask->locks->lock_count; k++) {

@@ -31,8 +31,8 @@ struct finding {
     bool *busy;    /* [chains] true: the chain is in another queue already */
     uint32_t *all; /* [chains] number of acquisitions of all locks */
     uint32_t *taken_unit; /* [chains] number of acquisitions of the current
-                             lock; in add_pieces_if_valid() the node where the
-                             chain's next piece has to begin */
+                             lock; in append_pieces_until_invalid() the node
+                             where the chain's next piece has to begin */
     uint32_t *number; /* [chains] index in out->worker; UINT32_MAX: the chain is
                          no worker */
     uint32_t *who;    /* [who_count] chains that took the current lock,
@@ -65,7 +65,8 @@ static int compare_locks_by_acquisitions(const void *va, const void *vb)
     return (a > b) - (a < b);
 }
 
-static void list_acquisitions(struct finding *f, const uint64_t *when)
+static void list_and_sort_lock_acquisitions(struct finding *f,
+                                            const uint64_t *when)
 {
     for (uint32_t k = 0; k < f->locks->event_count; k++) {
         const struct ips_replay_lock_event *e = &f->locks->event[k];
@@ -109,7 +110,7 @@ static uint32_t common_divisor(uint32_t a, uint32_t b)
     return a;
 }
 
-static int by_number(const void *va, const void *vb)
+static int compare_chains_by_number(const void *va, const void *vb)
 {
     uint32_t a = *(const uint32_t *)va, b = *(const uint32_t *)vb;
     return (a > b) - (a < b);
@@ -117,9 +118,8 @@ static int by_number(const void *va, const void *vb)
 
 /* Lists in `who` the chains that took the lock, and counts how often each did;
  * `t` has the lock's `n` acquisitions. */
-static void count_acquisitions_of_lock(struct finding *f,
-                                       const struct unit_acquisition *t,
-                                       uint32_t n)
+static void count_acquisitions_of_lock_by_chain(
+    struct finding *f, const struct unit_acquisition *t, uint32_t n)
 {
     for (uint32_t k = 0; k < f->who_count; k++)
         f->taken_unit[f->who[k]] = 0;
@@ -127,7 +127,7 @@ static void count_acquisitions_of_lock(struct finding *f,
     for (uint32_t k = 0; k < n; k++)
         if (f->taken_unit[t[k].chain]++ == 0)
             f->who[f->who_count++] = t[k].chain;
-    qsort(f->who, f->who_count, sizeof(*f->who), by_number);
+    qsort(f->who, f->who_count, sizeof(*f->who), compare_chains_by_number);
 }
 
 struct range {
@@ -167,9 +167,9 @@ static uint32_t count_workers_if_uneven(const struct finding *f)
 
 /* Adds the workers to the result. Returns false, and adds none, if a worker
  * took the lock for the last time before all pieces were taken. */
-static bool add_workers_if_all_ended(struct finding *f,
-                                     const struct unit_acquisition *t,
-                                     uint32_t n, uint32_t workers)
+static bool append_workers_if_each_has_tail(struct finding *f,
+                                            const struct unit_acquisition *t,
+                                            uint32_t n, uint32_t workers)
 {
     struct ips_lock_queues *o = f->out;
     uint32_t first = o->worker_count, ended = 0;
@@ -210,8 +210,9 @@ static uint32_t find_end_of_piece(const struct finding *f, uint32_t i,
     return i;
 }
 
-static bool add_pieces_if_valid(struct finding *f,
-                                const struct unit_acquisition *t, uint32_t n)
+static bool append_pieces_until_invalid(struct finding *f,
+                                        const struct unit_acquisition *t,
+                                        uint32_t n)
 {
     struct ips_lock_queues *o = f->out;
     for (uint32_t k = 0; k < n; k++) {
@@ -236,7 +237,8 @@ static bool add_pieces_if_valid(struct finding *f,
     return true;
 }
 
-static void set_piece_of_nodes(struct finding *f, uint32_t from, bool is)
+static void set_or_clear_piece_of_nodes(struct finding *f, uint32_t from,
+                                        bool is)
 {
     for (uint32_t p = from; p < f->out->piece_count; p++)
         for (uint32_t i = f->out->piece[p].first; i < f->out->piece[p].end; i++)
@@ -245,7 +247,7 @@ static void set_piece_of_nodes(struct finding *f, uint32_t from, bool is)
 
 /* Whether the pieces from number `from` on have cross arcs to and from other
  * nodes only by locks. */
-static bool exchanges_only_locks(const struct finding *f, uint32_t from)
+static bool pieces_exchange_only_locks(const struct finding *f, uint32_t from)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = 0; i < g->node_count; i++) {
@@ -295,27 +297,28 @@ static void add_lock_queue_if_valid(struct finding *f, uint32_t lock)
     uint32_t piece = o->piece_count, worker = o->worker_count;
     if (f->locks->units[lock] != 1)
         return;
-    count_acquisitions_of_lock(f, t, n);
+    count_acquisitions_of_lock_by_chain(f, t, n);
     uint32_t workers = count_workers_if_uneven(f);
-    if (!workers || !add_workers_if_all_ended(f, t, n, workers))
+    if (!workers || !append_workers_if_each_has_tail(f, t, n, workers))
         return;
     f->tried++;
-    bool is = add_pieces_if_valid(f, t, n);
-    set_piece_of_nodes(f, piece, true);
+    bool is = append_pieces_until_invalid(f, t, n);
+    set_or_clear_piece_of_nodes(f, piece, true);
     if (is && tails_are_short(f, piece, worker) &&
-        exchanges_only_locks(f, piece)) {
+        pieces_exchange_only_locks(f, piece)) {
         for (uint32_t w = worker; w < o->worker_count; w++)
             f->busy[o->worker[w].chain] = true;
         o->lock_queue[o->lock_queue_count++] = (struct ips_lock_queue){
             lock, piece, o->piece_count, worker, o->worker_count};
         return;
     }
-    set_piece_of_nodes(f, piece, false);
+    set_or_clear_piece_of_nodes(f, piece, false);
     o->piece_count = piece;
     o->worker_count = worker;
 }
 
-static int alloc_all(struct finding *f, const bool *busy, struct ips_err *err)
+static int alloc_lock_queue_arrays(struct finding *f, const bool *busy,
+                                   struct ips_err *err)
 {
     size_t nodes = (size_t)f->g->node_count + 1;
     size_t chains = (size_t)f->g->chain_count + 1;
@@ -352,9 +355,9 @@ int ips_lock_queues_find(const struct ips_graph *g,
 {
     struct finding f = {.g = g, .locks = locks, .out = out};
     memset(out, 0, sizeof(*out));
-    int rc = alloc_all(&f, busy, err);
+    int rc = alloc_lock_queue_arrays(&f, busy, err);
     if (rc == 0) {
-        list_acquisitions(&f, when);
+        list_and_sort_lock_acquisitions(&f, when);
         for (uint32_t k = 0; k < locks->lock_count && f.tried < TRIES; k++)
             add_lock_queue_if_valid(&f, f.order[k]);
     } else {

@@ -55,8 +55,8 @@ void rp_media_release(struct rp *r)
 
 /* Subtracts the time that medium m saved up from a transfer that takes `all`.
  * Returns the time that is left. Both are in units of virtual time (_v). */
-static uint64_t spend_saved_time(struct rp *r, uint32_t m, uint64_t all,
-                                 uint64_t now)
+static uint64_t subtract_saved_time_of_medium(struct rp *r, uint32_t m,
+                                              uint64_t all, uint64_t now)
 {
     if (!r->bucket || r->machine[r->machines + m].count)
         return all; /* a busy medium has saved nothing */
@@ -74,14 +74,16 @@ static uint64_t medium_time_of_message(const struct rp *r, size_t pair,
 {
     if (r->ask->wire && r->ask->wire[pair])
         return ips_replay_medium_occupancy_ns(r->ask, pair, bytes);
-    return ips_sub_sat(rp_mtime_ns(r, pair, bytes), rp_mtime_ns(r, pair, 0));
+    return ips_sub_sat(rp_compute_message_ns(r, pair, bytes),
+                       rp_compute_message_ns(r, pair, 0));
 }
 
 /* A chain may read one message with several receives. They are one transfer,
  * that of the first receive `i`. Returns the first receive of the same send by
  * another chain, or IPS_NO_NODE. Receives of one chain are adjacent in the
  * list, because it is sorted by node. */
-static uint32_t next_message_of_send(const struct rp *r, uint32_t i)
+static uint32_t find_receive_of_send_by_next_chain(const struct rp *r,
+                                                   uint32_t i)
 {
     uint32_t c = ips_chain_of(r->g, i);
     do
@@ -90,23 +92,24 @@ static uint32_t next_message_of_send(const struct rp *r, uint32_t i)
     return i;
 }
 
-void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now)
+void rp_start_transfers_of_node(struct rp *r, uint32_t x, uint64_t now)
 {
     uint32_t next;
     for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = next) {
-        size_t pair = rp_machine_pair_index(r, x, rp_receiving_chain(r, i));
+        size_t pair =
+            rp_machine_pair_index(r, x, rp_find_receiving_chain(r, i));
         uint32_t m = r->ask->medium[pair];
         uint64_t w = 0;
-        next = next_message_of_send(r, i);
+        next = find_receive_of_send_by_next_chain(r, i);
         if (m == IPS_REPLAY_NO_MEDIUM)
             continue;
         for (uint32_t k = i; k != next; k = r->sends_next[k])
             w = ips_max_u64(w, medium_time_of_message(r, pair, r->g->xlen[k]));
         if (w == 0)
             continue;
-        uint64_t left = spend_saved_time(r, m, w << r->bits, now);
-        uint64_t there =
-            ips_max_u64(now + (rp_mtime_ns(r, pair, 0) << r->bits), 1);
+        uint64_t left = subtract_saved_time_of_medium(r, m, w << r->bits, now);
+        uint64_t there = ips_max_u64(
+            now + (rp_compute_message_ns(r, pair, 0) << r->bits), 1);
         for (uint32_t k = i; k != next; k = r->sends_next[k])
             r->arrive[k] = left ? RP_UNKNOWN : there;
         if (left)
@@ -114,11 +117,12 @@ void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now)
     }
 }
 
-void rp_finish_transfer(struct rp *r, uint32_t i, uint32_t m, uint64_t now)
+void rp_schedule_arrival_after_transfer(struct rp *r, uint32_t i, uint32_t m,
+                                        uint64_t now)
 {
-    uint32_t c = rp_receiving_chain(r, i), x = r->g->xpred[i];
-    uint32_t next = next_message_of_send(r, i);
-    uint64_t rest = rp_mtime_ns(r, rp_machine_pair_index(r, x, c), 0)
+    uint32_t c = rp_find_receiving_chain(r, i), x = r->g->xpred[i];
+    uint32_t next = find_receive_of_send_by_next_chain(r, i);
+    uint64_t rest = rp_compute_message_ns(r, rp_machine_pair_index(r, x, c), 0)
                     << r->bits;
     bool waits = false;
     if (r->bucket)
@@ -127,10 +131,12 @@ void rp_finish_transfer(struct rp *r, uint32_t i, uint32_t m, uint64_t now)
         waits = waits || (r->arrive[k] & 1);
         r->arrive[k] = now + rest;
     }
-    if (waits && r->queues && rp_queue_block_of_result(r, x) != IPS_QUEUE_NONE)
-        rp_schedule_result(r, rp_queue_block_of_result(r, x), now + rest);
+    if (waits && r->queues &&
+        rp_queue_block_whose_result_node_sends(r, x) != IPS_QUEUE_NONE)
+        rp_schedule_arrival_of_result(
+            r, rp_queue_block_whose_result_node_sends(r, x), now + rest);
     else if (waits && rest)
-        rp_schedule_chain(r, c, now + rest);
+        rp_schedule_arrival_at_chain(r, c, now + rest);
     else if (waits)
         r->ready[r->ready_count++] = c;
 }

@@ -7,7 +7,8 @@
  *
  * As with locks, a result is not taken in the middle of an event: a dispatcher
  * that may take one is counted in queue_due, and rp_run_event_loop() calls
- * rp_queue_take_results() when nothing else is left to do at that time.
+ * rp_queue_let_dispatchers_take_results() when nothing else is left to do at
+ * that time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,7 @@ void rp_queues_release(struct rp *r)
     r->queues = NULL;
 }
 
-static void give_block(struct rp_queues *s, uint32_t w, uint32_t b)
+static void append_block_to_worker(struct rp_queues *s, uint32_t w, uint32_t b)
 {
     struct worker *to = &s->worker[w];
     s->holder[b] = w;
@@ -113,7 +114,7 @@ static void give_block(struct rp_queues *s, uint32_t w, uint32_t b)
     to->last = b;
 }
 
-static void init_worker(struct rp *r, uint32_t w)
+static void init_blocks_of_queue_worker(struct rp *r, uint32_t w)
 {
     struct rp_queues *s = r->queues;
     const struct ips_queue_worker *is = &s->is->worker[w];
@@ -125,7 +126,7 @@ static void init_worker(struct rp *r, uint32_t w)
         if (b > is->first_block)
             s->at[block->first] = 1;
         if (b > is->first_block && b + 1 < is->end_block && block->turn == NONE)
-            give_block(s, w, b);
+            append_block_to_worker(s, w, b);
         if (block->ask < block->ask_end) {
             s->at[block->ask] = 1;
             s->at[r->g->xpred[block->ask]] = 2 + b;
@@ -150,7 +151,7 @@ void rp_queues_init_state(struct rp *r)
     struct rp_queues *s = r->queues;
     init_lock_queues(r);
     for (uint32_t w = 0; w < s->is->worker_count; w++)
-        init_worker(r, w);
+        init_blocks_of_queue_worker(r, w);
     for (uint32_t k = 0; k < s->is->queue_count; k++) {
         const struct ips_queue *is = &s->is->queue[k];
         s->queue[k] = (struct dispatcher){
@@ -240,16 +241,16 @@ uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i)
 
 /* Returns the block whose result begins to arrive with the message that node i
  * sends, or NONE. */
-uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i)
+uint32_t rp_queue_block_whose_result_node_sends(const struct rp *r, uint32_t i)
 {
     uint32_t at = r->queues->at[i];
     return at < 2 ? NONE : at - 2;
 }
 
-void rp_schedule_result_of_node(struct rp *r, uint32_t i, uint64_t now)
+void rp_schedule_result_if_node_sends_it(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_queues *s = r->queues;
-    uint32_t b = rp_queue_block_of_result(r, i);
+    uint32_t b = rp_queue_block_whose_result_node_sends(r, i);
     if (b == NONE)
         return;
     uint32_t ask = s->is->block[b].ask;
@@ -259,25 +260,26 @@ void rp_schedule_result_of_node(struct rp *r, uint32_t i, uint64_t now)
     if (rp_arrives_through_medium(r, ask)) {
         if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved up enough time
                                             for the whole transfer */
-            rp_schedule_result(r, b, rp_medium_arrival_time(r, ask));
+            rp_schedule_arrival_of_result(r, b, rp_medium_arrival_time(r, ask));
         else
-            r->arrive[ask] |= 1; /* tells rp_finish_transfer() that a dispatcher
-                                    waits */
+            r->arrive[ask] |= 1; /* tells rp_schedule_arrival_after_transfer()
+                                    that a dispatcher waits */
         return;
     }
     uint64_t bytes = r->g->xlen[ask];
-    uint64_t way = r->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME
-                       ? rp_mtime_ns(r, rp_machine_pair_index(r, i, d), bytes)
-                       : 0;
-    rp_schedule_result(r, b, now + (way << r->bits));
+    uint64_t way =
+        r->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME
+            ? rp_compute_message_ns(r, rp_machine_pair_index(r, i, d), bytes)
+            : 0;
+    rp_schedule_arrival_of_result(r, b, now + (way << r->bits));
 }
 
-void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t)
+void rp_schedule_arrival_of_result(struct rp *r, uint32_t b, uint64_t t)
 {
     struct rp_queues *s = r->queues;
     struct worker *from = &s->worker[s->holder[b]];
     from->come_t = ips_max_u64(from->come_t, t);
-    rp_schedule_chain(r, r->chains + b, from->come_t);
+    rp_schedule_arrival_at_chain(r, r->chains + b, from->come_t);
 }
 
 static bool is_result_taken_before(const struct rp_queues *s, uint32_t a,
@@ -317,7 +319,7 @@ static void resume_chain(struct rp *r, uint32_t c, uint32_t i)
     rp_continue_ready_chains(r, r->now);
 }
 
-static void resume_worker(struct rp *r, uint32_t w)
+static void resume_worker_if_waiting(struct rp *r, uint32_t w)
 {
     struct rp_queues *s = r->queues;
     if (!s->worker[w].waits)
@@ -328,7 +330,7 @@ static void resume_worker(struct rp *r, uint32_t w)
         resume_chain(r, s->is->worker[w].chain, i);
 }
 
-static void take_result(struct rp *r, uint32_t k)
+static void let_dispatcher_take_result(struct rp *r, uint32_t k)
 {
     struct rp_queues *s = r->queues;
     struct dispatcher *is = &s->queue[k];
@@ -340,27 +342,28 @@ static void take_result(struct rp *r, uint32_t k)
     r->out->taken_block[t] = b;
     r->out->events++;
     if (s->is->turn[t].gives != NONE)
-        give_block(s, w, s->is->turn[t].gives);
+        append_block_to_worker(s, w, s->is->turn[t].gives);
     resume_chain(r, q->chain, s->is->block[b].ask);
-    resume_worker(r, w);
+    resume_worker_if_waiting(r, w);
     if (is->turn != q->end_turn)
         return;
     for (uint32_t v = q->first_worker; v < q->end_worker; v++)
-        resume_worker(r, v);
+        resume_worker_if_waiting(r, v);
 }
 
-void rp_queue_take_results(struct rp *r)
+void rp_queue_let_dispatchers_take_results(struct rp *r)
 {
     struct rp_queues *s = r->queues;
     r->queue_due = 0;
     for (uint32_t k = 0; k < s->is->queue_count; k++)
         if (s->queue[k].waits && s->queue[k].first != NONE)
-            take_result(r, k);
+            let_dispatcher_take_result(r, k);
 }
 
 /* ---- lock-protected work queues ----------------------------------------- */
 
-void rp_lock_queue_assign_piece(struct rp *r, uint32_t c, uint32_t lock)
+void rp_lock_queue_assign_piece_if_worker(struct rp *r, uint32_t c,
+                                          uint32_t lock)
 {
     struct rp_queues *s = r->queues;
     const struct ips_lock_queues *is = &s->is->lock_queues;

@@ -35,8 +35,8 @@ void ips_queues_release(struct ips_queues *q)
 
 /* Makes room for one more entry of `size` bytes in an array of `count` entries.
  * Returns false if out of memory. */
-static bool reserve_one(struct finding *f, void *array, size_t *cap,
-                        uint32_t count, size_t size)
+static bool reserve_one_array_entry(struct finding *f, void *array, size_t *cap,
+                                    uint32_t count, size_t size)
 {
     void **at = array;
     if (count < *cap)
@@ -65,7 +65,7 @@ static uint32_t source_chain_of(const struct finding *f, uint32_t i)
     return c == f->chain_of[i] ? NONE : c;
 }
 
-static uint32_t chain_end(const struct ips_graph *g, uint32_t c)
+static uint32_t end_node_of_chain(const struct ips_graph *g, uint32_t c)
 {
     return g->chains[c].first + g->chains[c].count;
 }
@@ -74,7 +74,7 @@ static void index_chain_and_receiver_of_nodes(struct finding *f)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t c = 0; c < g->chain_count; c++)
-        for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++)
+        for (uint32_t i = g->chains[c].first; i < end_node_of_chain(g, c); i++)
             f->chain_of[i] = c;
     for (uint32_t i = 0; i < g->node_count; i++)
         f->sent_to[i] = NONE;
@@ -83,11 +83,12 @@ static void index_chain_and_receiver_of_nodes(struct finding *f)
             f->sent_to[g->xpred[i]] = f->chain_of[i];
 }
 
-static bool add_block(struct finding *f, uint32_t worker, uint32_t first)
+static bool append_empty_block(struct finding *f, uint32_t worker,
+                               uint32_t first)
 {
     struct ips_queues *o = f->out;
-    if (!reserve_one(f, &o->block, &f->blocks_cap, o->block_count,
-                     sizeof(*o->block)))
+    if (!reserve_one_array_entry(f, &o->block, &f->blocks_cap, o->block_count,
+                                 sizeof(*o->block)))
         return false;
     o->block[o->block_count++] = (struct ips_queue_block){
         .first = first, .end = first, .worker = worker, .turn = NONE};
@@ -102,11 +103,11 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
     struct ips_queues *o = f->out;
     uint32_t first = o->block_count, worker = o->worker_count;
     bool met = false, asked = false;
-    if (!reserve_one(f, &o->worker, &f->workers_cap, worker,
-                     sizeof(*o->worker)) ||
-        !add_block(f, worker, g->chains[c].first))
+    if (!reserve_one_array_entry(f, &o->worker, &f->workers_cap, worker,
+                                 sizeof(*o->worker)) ||
+        !append_empty_block(f, worker, g->chains[c].first))
         return false;
-    for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++) {
+    for (uint32_t i = g->chains[c].first; i < end_node_of_chain(g, c); i++) {
         bool gets = source_chain_of(f, i) == d;
         if (!gets && f->sent_to[i] == d && !met)
             break; /* c sends to d before receiving from d: no worker
@@ -114,7 +115,7 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
         met = met || (gets && g->xkind[i] == IPS_X_DATA);
         if (gets && asked) {
             o->block[o->block_count - 1].end = i;
-            if (!add_block(f, worker, i))
+            if (!append_empty_block(f, worker, i))
                 return false;
             asked = false;
         }
@@ -124,12 +125,12 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
         }
     }
     if (!met || o->block_count < first + 2) {
-        for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++)
+        for (uint32_t i = g->chains[c].first; i < end_node_of_chain(g, c); i++)
             f->mark[i] = 0;
         o->block_count = first;
         return false;
     }
-    o->block[o->block_count - 1].end = chain_end(g, c);
+    o->block[o->block_count - 1].end = end_node_of_chain(g, c);
     o->worker[o->worker_count++] =
         (struct ips_queue_worker){c, o->queue_count, first, o->block_count};
     return true;
@@ -139,7 +140,7 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
 static void add_workers_of_dispatcher(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
-    for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < end_node_of_chain(g, d); i++) {
         uint32_t c = source_chain_of(f, i);
         if (c == NONE || f->role[c] != FREE)
             continue;
@@ -173,7 +174,7 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
     const struct ips_graph *g = f->g;
     struct ips_queues *o = f->out;
     uint32_t now = NONE;
-    for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < end_node_of_chain(g, d); i++) {
         uint32_t b = block_received_by(f, i);
         if (b != NONE && b != now) {
             if (o->block[b].ask_end)
@@ -181,8 +182,8 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
                                  receives of this block's result */
             if (now != NONE)
                 o->turn[o->turn_count - 1].end = i;
-            if (!reserve_one(f, &o->turn, &f->turns_cap, o->turn_count,
-                             sizeof(*o->turn)))
+            if (!reserve_one_array_entry(f, &o->turn, &f->turns_cap,
+                                         o->turn_count, sizeof(*o->turn)))
                 return false;
             o->turn[o->turn_count++] =
                 (struct ips_queue_turn){i + 1, i + 1, NONE, b};
@@ -198,7 +199,7 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
     q->end_turn = o->turn_count;
     if (now == NONE)
         return false;
-    o->turn[o->turn_count - 1].end = chain_end(g, d);
+    o->turn[o->turn_count - 1].end = end_node_of_chain(g, d);
     for (uint32_t t = q->first_turn; t < q->end_turn; t++) {
         struct ips_queue_block *b = &o->block[o->turn[t].taken_block];
         for (uint32_t i = b->ask; i < b->ask_end; i++)
@@ -210,8 +211,8 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
 
 /* Whether each turn, except the last, sent only to the worker whose result it
  * took (or to chains that are no workers). */
-static bool turns_write_to_one_worker(const struct finding *f,
-                                      const struct ips_queue *q)
+static bool turns_send_only_to_their_worker(const struct finding *f,
+                                            const struct ips_queue *q)
 {
     const struct ips_queues *o = f->out;
     for (uint32_t t = q->first_turn; t + 1 < q->end_turn; t++) {
@@ -247,8 +248,9 @@ static bool find_giving_turn(const struct finding *f, uint32_t d,
 
 /* Returns how many receives of a worker's last block were sent in the same turn
  * as the first one. */
-static uint32_t count_stop_receives(const struct finding *f, uint32_t d,
-                                    const struct ips_queue_block *b)
+static uint32_t
+count_receives_sent_in_first_turn(const struct finding *f, uint32_t d,
+                                  const struct ips_queue_block *b)
 {
     uint32_t count = 0, turn = f->mark[f->g->xpred[b->first]];
     for (uint32_t i = b->first; i < b->end; i++)
@@ -257,9 +259,9 @@ static uint32_t count_stop_receives(const struct finding *f, uint32_t d,
 }
 
 /* Returns the node after the `receives`-th receive from chain d in block b. */
-static uint32_t find_end_of_stop_receives(const struct finding *f, uint32_t d,
-                                          const struct ips_queue_block *b,
-                                          uint32_t receives)
+static uint32_t find_node_after_receives(const struct finding *f, uint32_t d,
+                                         const struct ips_queue_block *b,
+                                         uint32_t receives)
 {
     uint32_t i = b->first;
     for (; receives; i++)
@@ -267,7 +269,8 @@ static uint32_t find_end_of_stop_receives(const struct finding *f, uint32_t d,
     return i;
 }
 
-static bool link_block_to_turn(struct finding *f, uint32_t b, uint32_t turn)
+static bool link_block_to_turn_if_free(struct finding *f, uint32_t b,
+                                       uint32_t turn)
 {
     struct ips_queues *o = f->out;
     if (o->turn[turn].gives != NONE)
@@ -302,7 +305,7 @@ static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
             if (b == is->first_block)
                 continue;
             if (!find_giving_turn(f, q->chain, &o->block[b], &turn) ||
-                (turn && !link_block_to_turn(f, b, turn - 1)))
+                (turn && !link_block_to_turn_if_free(f, b, turn - 1)))
                 return false;
             *gives += turn != 0;
         }
@@ -315,7 +318,7 @@ static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
 static bool worker_sends_after_last_block(const struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
-    for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < end_node_of_chain(g, d); i++) {
         uint32_t c = source_chain_of(f, i);
         if (c == NONE || f->role[c] != PEER || g->xlen[i] == 0)
             continue;
@@ -337,7 +340,7 @@ static bool split_last_block_of_worker(struct finding *f,
     struct ips_queue_worker *is = &o->worker[w];
     struct ips_queue_block *tail = &o->block[is->end_block - 1];
     uint32_t from = is->first_block, turn = f->mark[f->g->xpred[tail->first]];
-    uint32_t end = find_end_of_stop_receives(f, q->chain, tail, receives);
+    uint32_t end = find_node_after_receives(f, q->chain, tail, receives);
     struct ips_queue_block rest = *tail;
     if (end >= tail->end)
         return false;
@@ -353,7 +356,7 @@ static bool split_last_block_of_worker(struct finding *f,
         if (o->block[b].turn != NONE)
             o->turn[o->block[b].turn].gives = b;
     }
-    return link_block_to_turn(f, is->end_block - 2, turn - 1);
+    return link_block_to_turn_if_free(f, is->end_block - 2, turn - 1);
 }
 
 /* For queues in which the dispatcher answers a result with a stop message:
@@ -367,10 +370,10 @@ static bool split_last_blocks_of_all_workers(struct finding *f,
         return false;
     for (uint32_t w = q->first_worker; w < q->end_worker; w++)
         receives = ips_min_u32(
-            receives, count_stop_receives(
+            receives, count_receives_sent_in_first_turn(
                           f, q->chain, &o->block[o->worker[w].end_block - 1]));
     for (uint32_t w = q->first_worker; w < q->end_worker; w++)
-        if (!add_block(f, 0, 0))
+        if (!append_empty_block(f, 0, 0))
             return false;
     for (uint32_t w = q->end_worker; w-- > q->first_worker;)
         if (!split_last_block_of_worker(f, q, w, w - q->first_worker, receives))
@@ -394,31 +397,31 @@ static void set_end_of_last_turn(struct finding *f, struct ips_queue *q)
     last->end = q->rest = end;
 }
 
-static bool make_queue_if_valid(struct finding *f, struct ips_queue *q)
+static bool fill_queue_and_check_pattern(struct finding *f, struct ips_queue *q)
 {
     uint32_t stops = 0, gives = 0;
     q->end_worker = f->out->worker_count;
     uint32_t workers = q->end_worker - q->first_worker;
     if (workers < 2 || !cut_dispatcher_into_turns(f, q->chain, q) ||
-        !turns_write_to_one_worker(f, q) ||
+        !turns_send_only_to_their_worker(f, q) ||
         !link_blocks_to_turns(f, q, &stops, &gives) || gives == 0)
         return false;
     if (stops && !split_last_blocks_of_all_workers(f, q))
         return false;
     set_end_of_last_turn(f, q);
-    return q->rest < chain_end(f->g, q->chain);
+    return q->rest < end_node_of_chain(f->g, q->chain);
 }
 
 static void clear_marks_and_worker_roles(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
-    for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < end_node_of_chain(g, d); i++) {
         uint32_t c = source_chain_of(f, i);
         f->mark[i] = 0;
         if (c == NONE || (f->role[c] != PEER && f->role[c] != NO_PEER))
             continue;
         for (uint32_t k = g->chains[c].first;
-             f->role[c] == PEER && k < chain_end(g, c); k++)
+             f->role[c] == PEER && k < end_node_of_chain(g, c); k++)
             f->mark[k] = 0;
         f->role[c] = FREE;
     }
@@ -431,12 +434,12 @@ static void add_queue_of_dispatcher_if_valid(struct finding *f, uint32_t d)
     struct ips_queue q = {.chain = d,
                           .first_turn = o->turn_count,
                           .first_worker = o->worker_count};
-    if (!reserve_one(f, &o->queue, &f->queues_cap, o->queue_count,
-                     sizeof(*o->queue)))
+    if (!reserve_one_array_entry(f, &o->queue, &f->queues_cap, o->queue_count,
+                                 sizeof(*o->queue)))
         return;
     f->role[d] = USED;
     add_workers_of_dispatcher(f, d);
-    if (!f->no_memory && make_queue_if_valid(f, &q)) {
+    if (!f->no_memory && fill_queue_and_check_pattern(f, &q)) {
         for (uint32_t w = q.first_worker; w < q.end_worker; w++)
             f->role[o->worker[w].chain] = USED;
         o->queue[o->queue_count++] = q;

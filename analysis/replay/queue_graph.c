@@ -36,7 +36,8 @@ void ips_queued_graph_release(struct ips_queued_graph *q)
     memset(q, 0, sizeof(*q));
 }
 
-static void append_block(struct making *m, uint32_t worker, uint32_t block)
+static void append_block_to_worker_list(struct making *m, uint32_t worker,
+                                        uint32_t block)
 {
     m->holder[block] = worker;
     m->behind[m->last[worker]] = block;
@@ -55,16 +56,17 @@ static void list_blocks_of_workers(struct making *m)
         m->holder[is->first_block] = w;
         for (uint32_t b = is->first_block + 1; b + 1 < is->end_block; b++)
             if (q->block[b].turn == NONE)
-                append_block(m, w, b);
+                append_block_to_worker_list(m, w, b);
     }
     for (uint32_t t = 0; t < q->turn_count; t++)
         if (q->turn[t].gives != NONE)
-            append_block(m, m->holder[m->taken_block[t]], q->turn[t].gives);
+            append_block_to_worker_list(m, m->holder[m->taken_block[t]],
+                                        q->turn[t].gives);
     for (uint32_t w = 0; w < q->worker_count; w++)
-        append_block(m, w, q->worker[w].end_block - 1);
+        append_block_to_worker_list(m, w, q->worker[w].end_block - 1);
 }
 
-static void append_nodes(struct making *m, uint32_t first, uint32_t end)
+static void append_node_range(struct making *m, uint32_t first, uint32_t end)
 {
     struct ips_queued_graph *o = m->out;
     for (uint32_t i = first; i < end; i++, m->next++) {
@@ -82,14 +84,14 @@ static void append_dispatcher(struct making *m, const struct ips_queue *is)
 {
     const struct ips_queues *q = m->q;
     const struct ips_chain *c = &m->g->chains[is->chain];
-    append_nodes(m, c->first,
-                 q->block[q->turn[is->first_turn].taken_block].ask);
+    append_node_range(m, c->first,
+                      q->block[q->turn[is->first_turn].taken_block].ask);
     for (uint32_t t = is->first_turn; t < is->end_turn; t++) {
         const struct ips_queue_block *b = &q->block[m->taken_block[t]];
-        append_nodes(m, b->ask, b->ask_end);
-        append_nodes(m, q->turn[t].first, q->turn[t].end);
+        append_node_range(m, b->ask, b->ask_end);
+        append_node_range(m, q->turn[t].first, q->turn[t].end);
     }
-    append_nodes(m, is->rest, c->first + c->count);
+    append_node_range(m, is->rest, c->first + c->count);
 }
 
 /* Lists the pieces of each lock queue's worker in order, linked by `then`. */
@@ -106,15 +108,15 @@ static void list_pieces_of_workers(struct making *m)
     }
 }
 
-static void append_lock_queue_worker(struct making *m, uint32_t w)
+static void append_reordered_nodes_of_worker(struct making *m, uint32_t w)
 {
     const struct ips_lock_queues *p = &m->q->lock_queues;
     const struct ips_lock_queue_worker *is = &p->worker[w];
     const struct ips_chain *c = &m->g->chains[is->chain];
-    append_nodes(m, c->first, is->begin);
+    append_node_range(m, c->first, is->begin);
     for (uint32_t k = m->piece[w]; k != NONE; k = m->then[k])
-        append_nodes(m, p->piece[k].first, p->piece[k].end);
-    append_nodes(m, is->tail, c->first + c->count);
+        append_node_range(m, p->piece[k].first, p->piece[k].end);
+    append_node_range(m, is->tail, c->first + c->count);
 }
 
 static void append_reordered_chain(struct making *m, uint32_t c)
@@ -126,20 +128,20 @@ static void append_reordered_chain(struct making *m, uint32_t c)
     to->first = m->next;
     m->after = from->first;
     if (m->works[c]) {
-        append_lock_queue_worker(m, m->works[c] - 1);
+        append_reordered_nodes_of_worker(m, m->works[c] - 1);
     } else if (m->role[c] == 0) {
-        append_nodes(m, from->first, from->first + from->count);
+        append_node_range(m, from->first, from->first + from->count);
     } else if (m->role[c] & 1) {
         append_dispatcher(m, &q->queue[m->role[c] / 2]);
     } else {
         uint32_t b = q->worker[m->role[c] / 2 - 1].first_block;
         for (; b != NONE; b = m->behind[b])
-            append_nodes(m, q->block[b].first, q->block[b].end);
+            append_node_range(m, q->block[b].first, q->block[b].end);
     }
     to->count = m->next - to->first;
 }
 
-static void copy_other_columns(struct making *m)
+static void copy_columns_of_reordered_nodes(struct making *m)
 {
     const struct ips_graph *g = m->g;
     struct ips_queued_graph *o = m->out;
@@ -155,7 +157,7 @@ static void copy_other_columns(struct making *m)
     }
 }
 
-static int alloc_all(struct making *m, struct ips_err *err)
+static int alloc_queued_graph(struct making *m, struct ips_err *err)
 {
     const struct ips_queues *q = m->q;
     size_t nodes = (size_t)m->g->node_count + 1;
@@ -189,7 +191,7 @@ int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
                        .out = out};
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);
-    int rc = alloc_all(&m, err);
+    int rc = alloc_queued_graph(&m, err);
     if (rc == 0) {
         for (uint32_t k = 0; k < q->queue_count; k++)
             m.role[q->queue[k].chain] = 2 * k + 1;
@@ -199,7 +201,7 @@ int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
         list_pieces_of_workers(&m);
         for (uint32_t c = 0; c < g->chain_count; c++)
             append_reordered_chain(&m, c);
-        copy_other_columns(&m);
+        copy_columns_of_reordered_nodes(&m);
     }
     free(m.holder);
     free(m.behind);

@@ -152,9 +152,10 @@ static int check_locks(const struct ips_graph *g,
     return 0;
 }
 
-static int check_ask(const struct ips_graph *g,
-                     const struct ips_scenario *scenario,
-                     const struct ips_replay_ask *ask, struct ips_err *err)
+static int check_replay_request(const struct ips_graph *g,
+                                const struct ips_scenario *scenario,
+                                const struct ips_replay_ask *ask,
+                                struct ips_err *err)
 {
     if (scenario->weighting != IPS_WEIGH_CPU)
         return ips_err_set(err, IPS_E_USAGE,
@@ -206,8 +207,8 @@ static ips_u128 time_of_one_chain_at_a_time(const struct ips_replay_machine *m,
 /* Returns an upper bound of the total time of `count` messages with `bytes`
  * bytes, whatever machines they are between: each message takes the greatest
  * base_ns, each byte the slowest pair's rate. Rounding adds 1 ns a message. */
-static uint64_t bound_messages_ns(const struct rp *r, uint64_t count,
-                                  uint64_t bytes)
+static uint64_t compute_bound_of_message_times(const struct rp *r,
+                                               uint64_t count, uint64_t bytes)
 {
     uint64_t bases = 0, all_bytes = 0;
     const struct ips_replay_ask *ask = r->ask;
@@ -229,8 +230,9 @@ static uint64_t bound_messages_ns(const struct rp *r, uint64_t count,
         ips_u128 wide = (ips_u128)base.base_ns * count;
         base.base_ns = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
         byte.base_ns = 0;
-        bases = ips_max_u64(bases, ips_mtime_ns(&base, 0));
-        all_bytes = ips_max_u64(all_bytes, ips_mtime_ns(&byte, bytes));
+        bases = ips_max_u64(bases, ips_mtime_compute_message_ns(&base, 0));
+        all_bytes =
+            ips_max_u64(all_bytes, ips_mtime_compute_message_ns(&byte, bytes));
     }
     return ips_add_sat(ips_add_sat(bases, all_bytes), count);
 }
@@ -242,7 +244,7 @@ struct arc_sums {
     uint64_t messages, bytes;
 };
 
-static inline uint64_t n_or_zero(bool is, uint64_t n)
+static inline uint64_t value_if_true_else_zero(bool is, uint64_t n)
 {
     return n & -(uint64_t)is;
 }
@@ -259,8 +261,9 @@ static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
         bool is = (g->xpred[i] != IPS_NO_NODE) & !rp_takes_lock_unit(r, i);
         uint8_t mode = r->arcs.mode[g->xkind[i]];
         bool message = is & (mode == IPS_ARC_MTIME);
-        waits += n_or_zero(is & (mode == IPS_ARC_XLEN), g->xlen[i]);
-        bytes += n_or_zero(message, g->xlen[i]);
+        waits +=
+            value_if_true_else_zero(is & (mode == IPS_ARC_XLEN), g->xlen[i]);
+        bytes += value_if_true_else_zero(message, g->xlen[i]);
         messages += message;
         any += is & (mode != IPS_ARC_ABSENT) & (g->xkind[i] == IPS_X_RESOURCE) &
                (g->xlen[i] != IPS_THING_BARRIER);
@@ -280,7 +283,8 @@ static int choose_time_precision_bits(struct rp *r, struct ips_err *err)
     uint64_t total = ips_graph_sum_chain_arcs(r->g);
     struct arc_sums sums = sum_arcs(r, &r->out->resources);
     uint64_t arcs = ips_add_sat(
-        sums.waits_ns, bound_messages_ns(r, sums.messages, sums.bytes));
+        sums.waits_ns,
+        compute_bound_of_message_times(r, sums.messages, sums.bytes));
     ips_u128 slowest = total;
     for (uint32_t m = 0; m < r->machines; m++) {
         struct ips_replay_machine is = r->machine[m].is;
@@ -329,7 +333,7 @@ static bool alloc_trees(struct rp *r)
     return all;
 }
 
-static int alloc_all(struct rp *r, struct ips_err *err)
+static int alloc_replay_state(struct rp *r, struct ips_err *err)
 {
     const struct ips_graph *g = r->g;
     struct ips_replay *out = r->out;
@@ -354,9 +358,9 @@ static int alloc_all(struct rp *r, struct ips_err *err)
         return no_memory(g, err);
     rc = r->media ? rp_media_alloc(r, err) : 0;
     if (rc == 0)
-        rc = rp_cores_alloc(r, err);
+        rc = rp_cores_alloc_placing_list(r, err);
     if (rc == 0 && r->ask->locks)
-        rc = rp_locks_alloc(r, err);
+        rc = rp_locks_alloc_and_init(r, err);
     if (rc == 0 && r->ask->queues)
         rc = rp_queues_alloc(r, err);
     if (rc < 0)
@@ -470,7 +474,7 @@ static void fill_replay_results(struct rp *r,
     struct ips_est e = {.est = out->reach, .end = IPS_NO_NODE};
     for (uint32_t c = 0; c < r->chains; c++) {
         struct ips_replay_chain *of = &out->chain[c];
-        rp_add_work_to_run_time(r, c);
+        rp_move_work_to_run_time(r, c);
         of->start_ns = out->reach[g->chains[c].first];
         of->end_ns = out->reach[r->chain[c].end - 1];
         of->blocked_ns = r->chain[c].blocked_ns;
@@ -479,7 +483,7 @@ static void fill_replay_results(struct rp *r,
         uint64_t active = of->end_ns - of->start_ns - of->blocked_ns;
         of->run_ns = ips_min_u64(of->run_ns, active);
         of->queued_ns = active - of->run_ns;
-        ips_est_consider_end(&e, g, scenario, c);
+        ips_est_update_path_end_from_chain(&e, g, scenario, c);
     }
     out->last_ns = rp_internal_time_to_ns(r, last_t);
     out->makespan_ns = e.t_max;
@@ -490,10 +494,10 @@ static void fill_replay_results(struct rp *r,
  * which the program did not deadlock. */
 #define ATTEMPTS 4
 
-static uint32_t keep_order_of_awaited_locks(const struct rp *r, bool *kept,
-                                            int number)
+static uint32_t mark_locks_to_keep_in_recorded_order(const struct rp *r,
+                                                     bool *kept, int number)
 {
-    uint32_t more = rp_mark_awaited_locks(r, kept);
+    uint32_t more = rp_mark_and_count_awaited_locks(r, kept);
     for (uint32_t k = 0;
          more && number == ATTEMPTS - 2 && k < r->ask->locks->lock_count; k++)
         more += !kept[k];
@@ -525,7 +529,7 @@ static int attempt_replay(const struct ips_graph *g,
     if (ask->mtime) /* even if the scenario's message time is 0, those of the
                        pairs may not be */
         r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
-    int rc = alloc_all(&r, err);
+    int rc = alloc_replay_state(&r, err);
     if (rc == 0)
         rc = init_machines_and_precision(&r, err);
     if (rc == 0) {
@@ -541,7 +545,7 @@ static int attempt_replay(const struct ips_graph *g,
     else
         ips_replay_release(out);
     if (rc == IPS_E_STALLED)
-        *again = keep_order_of_awaited_locks(&r, kept, number);
+        *again = mark_locks_to_keep_in_recorded_order(&r, kept, number);
     release_replay(&r);
     return rc;
 }
@@ -554,7 +558,7 @@ int ips_replay(const struct ips_graph *g, const struct ips_scenario *scenario,
              all = 0;
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
-    int rc = check_ask(g, scenario, ask, err);
+    int rc = check_replay_request(g, scenario, ask, err);
     if (rc < 0)
         return rc;
     bool *kept = calloc((size_t)locks + 1, sizeof(*kept));

@@ -80,8 +80,8 @@
  * of a message is determined when it is sent.
  *
  * Only for the weighting `cpu` and for full graphs without remote references
- * that have passed ips_graph_check(). Scheduling anomalies are real: a faster
- * machine or network may lengthen the makespan.
+ * that have passed ips_graph_check_invariants(). Scheduling anomalies are real:
+ * a faster machine or network may lengthen the makespan.
  *
  * Time: O((V + E) log(chains + machines)); with turns, each time a chain has
  * waited costs O(cores of its machine) more. Memory: 8 bytes a node; 2 more
@@ -192,16 +192,17 @@ struct ips_replay_ask {
 
 /* Returns the time of a message of `bytes` bytes for a pair of machines (an
  * index in ask->mtime, which must be set). */
-static inline uint64_t ips_replay_mtime_ns(const struct ips_replay_ask *ask,
-                                           size_t pair, uint64_t bytes)
+static inline uint64_t
+ips_replay_compute_message_ns(const struct ips_replay_ask *ask, size_t pair,
+                              uint64_t bytes)
 {
     const struct ips_mtime *m = &ask->mtime[pair];
     const struct ips_curve *c = ask->curve ? ask->curve[pair] : NULL;
     if (!c)
-        return ips_mtime_ns(m, bytes);
-    struct ips_mtime one = {ips_curve_ns(c, bytes), 0, m->scale_num,
-                            m->scale_den};
-    return ips_mtime_ns(&one, 0);
+        return ips_mtime_compute_message_ns(m, bytes);
+    struct ips_mtime one = {ips_curve_compute_message_ns(c, bytes), 0,
+                            m->scale_num, m->scale_den};
+    return ips_mtime_compute_message_ns(&one, 0);
 }
 
 /* Returns how long a message of `bytes` bytes occupies the medium of a pair of
@@ -211,9 +212,10 @@ ips_replay_medium_occupancy_ns(const struct ips_replay_ask *ask, size_t pair,
                                uint64_t bytes)
 {
     const struct ips_mtime *m = &ask->mtime[pair];
-    struct ips_mtime one = {ips_curve_ns(ask->wire[pair], bytes), 0,
-                            m->scale_num, m->scale_den};
-    return ips_mtime_ns(&one, 0);
+    struct ips_mtime one = {
+        ips_curve_compute_message_ns(ask->wire[pair], bytes), 0, m->scale_num,
+        m->scale_den};
+    return ips_mtime_compute_message_ns(&one, 0);
 }
 
 /* end_ns - start_ns = run_ns + queued_ns + blocked_ns. */

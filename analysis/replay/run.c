@@ -21,7 +21,7 @@
 
 /* ---- scheduling events -------------------------------------------------- */
 
-void rp_schedule_chain(struct rp *r, uint32_t c, uint64_t t)
+void rp_schedule_arrival_at_chain(struct rp *r, uint32_t c, uint64_t t)
 {
     uint32_t leaf = r->arrived;
     r->arrived = RP_NO_LEAF;
@@ -30,7 +30,7 @@ void rp_schedule_chain(struct rp *r, uint32_t c, uint64_t t)
     if (leaf == RP_NO_LEAF)
         r->no_memory = true;
     else
-        rp_tree_set(&r->pending_arrivals, leaf, t, c);
+        rp_tree_set_leaf(&r->pending_arrivals, leaf, t, c);
 }
 
 /* ---- a machine's virtual clock --------------------------------------------
@@ -77,7 +77,7 @@ RP_HOT uint64_t virtual_clock_advance_until(const struct rp_machine *m,
     return (uint64_t)(((ips_u128)(t - m->t0) * m->den - m->rem) / m->num);
 }
 
-static void advance_machine(struct rp_machine *m, uint64_t t)
+static void advance_virtual_clock_of_machine(struct rp_machine *m, uint64_t t)
 {
     if (t <= m->label_t)
         return;
@@ -99,9 +99,9 @@ static void advance_machine(struct rp_machine *m, uint64_t t)
     m->v0 += dv;
 }
 
-void rp_advance_machine(struct rp_machine *m, uint64_t t)
+void rp_advance_virtual_clock_of_machine(struct rp_machine *m, uint64_t t)
 {
-    advance_machine(m, t);
+    advance_virtual_clock_of_machine(m, t);
 }
 
 void rp_time_after_virtual_step(const struct rp_machine *m, uint64_t dv,
@@ -120,14 +120,15 @@ RP_HOT void update_next_completion(struct rp *r, uint32_t i)
         return;
     }
     if (m->count == 0) {
-        rp_tree_set(&r->completions, i, RP_NEVER, i);
+        rp_tree_set_leaf(&r->completions, i, RP_NEVER, i);
         return;
     }
     m->num = rp_time_per_work_num(&m->is, m->count);
     compute_time_after_virtual_step(m, next_completion_virtual_time(m) - m->v0,
                                     &m->next_t0, &m->next_rem);
-    rp_tree_set(&r->completions, i,
-                ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t), i);
+    rp_tree_set_leaf(&r->completions, i,
+                     ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t),
+                     i);
 }
 
 RP_HOT void add_virtual_work_to_machine(struct rp *r, uint32_t i, uint32_t id,
@@ -140,12 +141,12 @@ RP_HOT void add_virtual_work_to_machine(struct rp *r, uint32_t i, uint32_t id,
         r->no_memory = true;
         return;
     }
-    advance_machine(m, now);
+    advance_virtual_clock_of_machine(m, now);
     if (m->count == 0)
         m->idle_t += now - m->idle_since;
     m->count += !m->hole;
     m->hole = false;
-    rp_tree_set(&m->active, leaf, m->v0 + w_v, id);
+    rp_tree_set_leaf(&m->active, leaf, m->v0 + w_v, id);
     if (i != r->busy)
         update_next_completion(r, i);
 }
@@ -163,7 +164,8 @@ void rp_add_virtual_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
 }
 
 /* Starts w ns of work of chain c on its machine. */
-RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
+RP_HOT void start_work_of_chain(struct rp *r, uint32_t c, uint64_t w,
+                                uint64_t now)
 {
     r->chain[c].work_ns += w;
     if (r->core_of && r->core_of[r->chain[c].machine] != RP_NO_CORE)
@@ -184,14 +186,15 @@ RP_HOT void remove_completed_entry(struct rp *r, struct rp_machine *m,
         if (m->count == 0)
             m->idle_since = now;
         if (m >= r->machine + r->first_core)
-            rp_cores_account_departure(r, (uint32_t)(m - r->machine), now);
+            rp_cores_update_after_chain_left(r, (uint32_t)(m - r->machine),
+                                             now);
     }
     update_next_completion(r, (uint32_t)(m - r->machine));
 }
 
 /* ---- running chains ----------------------------------------------------- */
 
-void rp_add_work_to_run_time(struct rp *r, uint32_t c)
+void rp_move_work_to_run_time(struct rp *r, uint32_t c)
 {
     struct rp_chain *cur = &r->chain[c];
     const struct ips_ratio *s = &r->machine[cur->machine].is.speed;
@@ -204,7 +207,7 @@ static void move_chain(struct rp *r, uint32_t c)
 {
     struct rp_chain *cur = &r->chain[c];
     const struct ips_replay_ask *ask = r->ask;
-    rp_add_work_to_run_time(r, c);
+    rp_move_work_to_run_time(r, c);
     cur->machine = ask->move[cur->move++].machine;
     cur->move_node = IPS_NO_NODE;
     if (cur->move < ask->move_count && ask->move[cur->move].node < cur->end)
@@ -221,7 +224,8 @@ RP_HOT uint64_t cross_arc_time(const struct rp *r, uint32_t c, uint32_t i)
         return 0;
     if (mode == IPS_ARC_XLEN)
         return g->xlen[i] << r->bits;
-    return rp_mtime_ns(r, rp_machine_pair_index(r, g->xpred[i], c), g->xlen[i])
+    return rp_compute_message_ns(r, rp_machine_pair_index(r, g->xpred[i], c),
+                                 g->xlen[i])
            << r->bits;
 }
 
@@ -233,7 +237,7 @@ RP_HOT bool cross_arc_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
     struct rp_chain *cur = &r->chain[c];
     uint32_t i = cur->pos;
     if (rp_takes_lock_unit(r, i)) {
-        rp_wait_for_lock(r, c);
+        rp_insert_chain_into_lock_waiters(r, c);
         return false;
     }
     if (!ips_has_local_cross_arc(g, &r->arcs, i))
@@ -250,13 +254,14 @@ RP_HOT bool cross_arc_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
     } else if (r->arrive[i] < RP_UNKNOWN) {
         t = rp_medium_arrival_time(r, i);
     } else {
-        /* low bit: tells rp_finish_transfer() that a chain waits */
+        /* low bit: tells rp_schedule_arrival_after_transfer() that a chain
+         * waits */
         r->arrive[i] |= 1;
         return false;
     }
     if (t <= now)
         return true;
-    rp_schedule_chain(r, c, t);
+    rp_schedule_arrival_at_chain(r, c, t);
     return false;
 }
 
@@ -267,7 +272,8 @@ bool rp_cross_arc_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
 
 /* Handles the end of chain c's work before its node `pos`. Returns true if the
  * node can be reached now, false if the chain waits. */
-RP_HOT bool handle_work_done(struct rp *r, uint32_t c, uint64_t now)
+RP_HOT bool choose_node_after_work_or_wait(struct rp *r, uint32_t c,
+                                           uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     cur->done_t = now;
@@ -280,7 +286,8 @@ RP_HOT bool handle_work_done(struct rp *r, uint32_t c, uint64_t now)
     return cross_arc_arrived_or_wait(r, c, now);
 }
 
-static void wake_waiting_chains(struct rp *r, uint64_t list, uint64_t now)
+static void schedule_or_ready_waiting_chains(struct rp *r, uint64_t list,
+                                             uint64_t now)
 {
     for (uint32_t c = (uint32_t)list; c != RP_NO_CHAIN; c = r->chain[c].next) {
         uint32_t i = r->chain[c].pos;
@@ -292,7 +299,7 @@ static void wake_waiting_chains(struct rp *r, uint64_t list, uint64_t now)
         uint64_t way = by_medium ? rp_medium_arrival_time(r, i) - now
                                  : cross_arc_time(r, c, i);
         if (way)
-            rp_schedule_chain(r, c, now + way);
+            rp_schedule_arrival_at_chain(r, c, now + way);
         else
             r->ready[r->ready_count++] = c;
     }
@@ -326,13 +333,13 @@ RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
     if (r->at_machine)
         r->at_machine[i] = (uint16_t)cur->machine;
     if (r->media)
-        rp_start_transfers(r, i, now);
+        rp_start_transfers_of_node(r, i, now);
     if (rp_gives_lock_unit(r, i))
         rp_return_lock_unit(r, i);
     if (r->queues)
-        rp_schedule_result_of_node(r, i, now);
+        rp_schedule_result_if_node_sends_it(r, i, now);
     if ((uint32_t)waiting != RP_NO_CHAIN)
-        wake_waiting_chains(r, waiting, now);
+        schedule_or_ready_waiting_chains(r, waiting, now);
 }
 
 RP_HOT void run_chain_until_work_or_wait(struct rp *r, uint32_t c, uint64_t now)
@@ -346,10 +353,10 @@ RP_HOT void run_chain_until_work_or_wait(struct rp *r, uint32_t c, uint64_t now)
             move_chain(r, c);
         uint64_t w = r->g->w[cur->pos];
         if (w) {
-            start_work(r, c, w, now);
+            start_work_of_chain(r, c, w, now);
             return;
         }
-        if (!handle_work_done(r, c, now))
+        if (!choose_node_after_work_or_wait(r, c, now))
             return;
     }
 }
@@ -369,10 +376,11 @@ void rp_continue_ready_chains(struct rp *r, uint64_t now)
         rp_continue_chain(r, r->ready[--r->ready_count], now);
 }
 
-RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
+RP_HOT void finish_work_or_turn_of_machine(struct rp *r, uint32_t i,
+                                           uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
-    if (i >= r->first_core && rp_cores_handle_turn_event(r, i, now))
+    if (i >= r->first_core && rp_cores_switch_turn_or_pull_chain(r, i, now))
         return;
     uint32_t c = rp_item_id(&m->active.at[1]);
     m->v0 = next_completion_virtual_time(m);
@@ -385,8 +393,8 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
         r->chain[c].ran_t = now;
     if (i >= r->machines && i < r->first_core)
         /* for a medium, c is the receiving node */
-        rp_finish_transfer(r, c, i - r->machines, now);
-    else if (handle_work_done(r, c, now))
+        rp_schedule_arrival_after_transfer(r, c, i - r->machines, now);
+    else if (choose_node_after_work_or_wait(r, c, now))
         run_chain_until_work_or_wait(r, c, now);
     rp_continue_ready_chains(r, now);
     r->busy = NOWHERE;
@@ -395,7 +403,7 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
 
 /* Handles an awaited arrival: a chain continues, or a queue's result arrives.
  */
-static void handle_arrival(struct rp *r, uint64_t now)
+static void continue_chain_or_insert_result(struct rp *r, uint64_t now)
 {
     uint32_t c = rp_item_id(&r->pending_arrivals.at[1]);
     r->arrived = rp_item_leaf(&r->pending_arrivals.at[1]);
@@ -409,15 +417,17 @@ static void handle_arrival(struct rp *r, uint64_t now)
     r->arrived = RP_NO_LEAF;
 }
 
-static void change_load(struct rp *r, const struct ips_replay_load *load)
+static void apply_load_change_to_machine(struct rp *r,
+                                         const struct ips_replay_load *load)
 {
     struct rp_machine *m = &r->machine[load->machine];
     if (r->core_of && r->core_of[load->machine] != RP_NO_CORE) {
         m->is.load = rp_ratio_in_lowest_terms(load->load, 0);
-        rp_cores_change_load(r, load->machine, load->at_ns << r->bits);
+        rp_cores_apply_changed_machine_load(r, load->machine,
+                                            load->at_ns << r->bits);
         return;
     }
-    advance_machine(m, load->at_ns << r->bits);
+    advance_virtual_clock_of_machine(m, load->at_ns << r->bits);
     uint64_t den = rp_time_per_work_den(&m->is);
     m->is.load = rp_ratio_in_lowest_terms(load->load, 0);
     m->den = rp_time_per_work_den(&m->is);
@@ -431,7 +441,7 @@ void rp_run_event_loop(struct rp *r)
     r->busy = NOWHERE;
     r->arrived = RP_NO_LEAF;
     for (uint32_t c = 0; c < r->chains; c++) {
-        if (handle_work_done(r, c, 0)) {
+        if (choose_node_after_work_or_wait(r, c, 0)) {
             rp_continue_chain(r, c, 0);
             rp_continue_ready_chains(r, 0);
         }
@@ -445,7 +455,7 @@ void rp_run_event_loop(struct rp *r)
             continue;
         }
         if (r->queue_due && next > r->now) {
-            rp_queue_take_results(r);
+            rp_queue_let_dispatchers_take_results(r);
             continue;
         }
         if (r->place_count && next > r->now) {
@@ -456,14 +466,15 @@ void rp_run_event_loop(struct rp *r)
             break;
         if (r->load_next < r->ask->load_count &&
             r->ask->load[r->load_next].at_ns <= next >> r->bits) {
-            change_load(r, &r->ask->load[r->load_next++]);
+            apply_load_change_to_machine(r, &r->ask->load[r->load_next++]);
             continue;
         }
         r->out->events++;
         r->now = next;
         if (come <= done)
-            handle_arrival(r, next);
+            continue_chain_or_insert_result(r, next);
         else
-            handle_completion(r, rp_item_id(&r->completions.at[1]), next);
+            finish_work_or_turn_of_machine(r, rp_item_id(&r->completions.at[1]),
+                                           next);
     }
 }

@@ -189,7 +189,7 @@ struct ips_ratio rp_ratio_in_lowest_terms(struct ips_ratio from,
 
 /* Moves the work in chain c's work_ns to its run_ns, as time at its
  * machine's speed. */
-void rp_add_work_to_run_time(struct rp *r, uint32_t c);
+void rp_move_work_to_run_time(struct rp *r, uint32_t c);
 
 /* Returns the index of a pair of machines: from the machine on which node x was
  * reached to the machine of chain c. */
@@ -199,11 +199,11 @@ static inline size_t rp_machine_pair_index(const struct rp *r, uint32_t x,
     size_t from = r->at_machine ? r->at_machine[x] : 0;
     return from * r->machines + r->chain[c].machine;
 }
-static inline uint64_t rp_mtime_ns(const struct rp *r, size_t pair,
-                                   uint64_t bytes)
+static inline uint64_t rp_compute_message_ns(const struct rp *r, size_t pair,
+                                             uint64_t bytes)
 {
-    return r->ask->mtime ? ips_replay_mtime_ns(r->ask, pair, bytes)
-                         : ips_mtime_ns(&r->arcs.mtime, bytes);
+    return r->ask->mtime ? ips_replay_compute_message_ns(r->ask, pair, bytes)
+                         : ips_mtime_compute_message_ns(&r->arcs.mtime, bytes);
 }
 
 /* ---- replay/medium.c ---- */
@@ -211,7 +211,7 @@ static inline uint64_t rp_mtime_ns(const struct rp *r, size_t pair,
 int rp_media_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_media_release(struct rp *r);
 /* Starts the transfers of the messages that node x sends, when x is reached. */
-void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now);
+void rp_start_transfers_of_node(struct rp *r, uint32_t x, uint64_t now);
 /* Whether a medium carries the message that node i receives. */
 static inline bool rp_arrives_through_medium(const struct rp *r, uint32_t i)
 {
@@ -228,11 +228,12 @@ static inline uint64_t rp_medium_arrival_time(const struct rp *r, uint32_t i)
 /* Handles the end of a transfer over medium `m`: schedules the arrival of the
  * message at node i. Its receiver may have moved to another machine since the
  * send. */
-void rp_finish_transfer(struct rp *r, uint32_t i, uint32_t m, uint64_t now);
+void rp_schedule_arrival_after_transfer(struct rp *r, uint32_t i, uint32_t m,
+                                        uint64_t now);
 
 /* ---- replay/lock.c ---- */
 
-int rp_locks_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
+int rp_locks_alloc_and_init(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_locks_release(struct rp *r);
 /* Whether node i takes a unit of a lock; rp_gives_lock_unit(): whether it gives
  * a unit back. */
@@ -246,14 +247,14 @@ static inline bool rp_gives_lock_unit(const struct rp *r, uint32_t i)
 }
 /* Adds chain c to the waiters of the lock that its node `pos` takes. Waiters
  * are sorted by the time at which their work was done (`done_t`). */
-void rp_wait_for_lock(struct rp *r, uint32_t c);
+void rp_insert_chain_into_lock_waiters(struct rp *r, uint32_t c);
 void rp_return_lock_unit(struct rp *r, uint32_t i);
 /* Grants the free units of all locks in rp.due to their waiters, and continues
  * those chains. They may free units again, so the event loop repeats this. */
 void rp_grant_free_units(struct rp *r);
 /* Marks in `kept` (locks that keep the recorded order) the locks that have
  * waiters. Returns how many were newly marked. */
-uint32_t rp_mark_awaited_locks(const struct rp *r, bool *kept);
+uint32_t rp_mark_and_count_awaited_locks(const struct rp *r, bool *kept);
 
 /* ---- replay/queue.c ---- */
 
@@ -272,21 +273,23 @@ uint32_t rp_queue_next_node_or_wait(struct rp *r, uint32_t c);
 uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i);
 /* Returns the block whose result begins to arrive with the message that node i
  * sends, or IPS_QUEUE_NONE. */
-uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i);
+uint32_t rp_queue_block_whose_result_node_sends(const struct rp *r, uint32_t i);
 /* If node i sends a result, schedules the result's arrival at the
  * dispatcher; called when i is reached. */
-void rp_schedule_result_of_node(struct rp *r, uint32_t i, uint64_t now);
+void rp_schedule_result_if_node_sends_it(struct rp *r, uint32_t i,
+                                         uint64_t now);
 /* Schedules the arrival of block b's result at t. */
-void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t);
+void rp_schedule_arrival_of_result(struct rp *r, uint32_t b, uint64_t t);
 /* Adds block b's result, which has arrived, to the results that the dispatcher
  * can take. */
 void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now);
 /* Lets each dispatcher that may take a result take one. */
-void rp_queue_take_results(struct rp *r);
+void rp_queue_let_dispatchers_take_results(struct rp *r);
 /* Called when chain c got `lock`. If c is a worker of that lock's queue, it
  * continues with the queue's next piece. */
-void rp_lock_queue_assign_piece(struct rp *r, uint32_t c, uint32_t lock);
-static inline uint32_t rp_receiving_chain(const struct rp *r, uint32_t i)
+void rp_lock_queue_assign_piece_if_worker(struct rp *r, uint32_t c,
+                                          uint32_t lock);
+static inline uint32_t rp_find_receiving_chain(const struct rp *r, uint32_t i)
 {
     return r->queues ? rp_queue_receiving_chain(r, i) : ips_chain_of(r->g, i);
 }
@@ -296,7 +299,7 @@ static inline uint32_t rp_receiving_chain(const struct rp *r, uint32_t i)
 /* Gives numbers to the cores of machines that have turns: sets core_of,
  * first_core and end_core. Called before `machine` is allocated. */
 int rp_cores_assign_numbers(struct rp *r, struct ips_err *err) IPS_MUST_USE;
-int rp_cores_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
+int rp_cores_alloc_placing_list(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_cores_release(struct rp *r);
 /* Initialises the cores from their machines; no core has a chain yet. */
 void rp_cores_init_from_machines(struct rp *r);
@@ -312,20 +315,21 @@ void rp_cores_add_work_or_place_later(struct rp *r, uint32_t c, uint64_t w,
                                       uint64_t now);
 /* Updates core i and its machine after a chain has left the core: count of
  * chains, start of idle time. */
-void rp_cores_account_departure(struct rp *r, uint32_t i, uint64_t now);
+void rp_cores_update_after_chain_left(struct rp *r, uint32_t i, uint64_t now);
 /* Recomputes the next event of core i after its chains, load or turn changed.
  */
 void rp_cores_update_next_event(struct rp *r, uint32_t i);
 /* If the next event of core i is the end of a turn or another event that is no
  * completion, handles it and returns true. */
-bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now);
+bool rp_cores_switch_turn_or_pull_chain(struct rp *r, uint32_t i, uint64_t now);
 /* Assigns cores to the chains in rp.placing. */
 void rp_cores_place_waiting_chains(struct rp *r);
-void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now);
+void rp_cores_apply_changed_machine_load(struct rp *r, uint32_t m,
+                                         uint64_t now);
 
 /* ---- replay/run.c ---- */
 
-void rp_advance_machine(struct rp_machine *m, uint64_t t);
+void rp_advance_virtual_clock_of_machine(struct rp_machine *m, uint64_t t);
 /* Computes when machine m's virtual clock will have advanced by dv: at the time
  * *t0 + *rem / m->den. */
 void rp_time_after_virtual_step(const struct rp_machine *m, uint64_t dv,
@@ -343,7 +347,7 @@ void rp_continue_ready_chains(struct rp *r, uint64_t now);
 
 /* Schedules chain c to continue at time t, when the message or other arc for
  * which it waits arrives. */
-void rp_schedule_chain(struct rp *r, uint32_t c, uint64_t t);
+void rp_schedule_arrival_at_chain(struct rp *r, uint32_t c, uint64_t t);
 /* Adds w_v units of work, from now on, to machine (medium, core) i, for chain
  * (or receiving node) `id`. */
 void rp_add_virtual_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,

@@ -26,8 +26,9 @@ static uint32_t count_used_machines(struct search *s, const uint32_t *map)
     return used;
 }
 
-static bool comes_before(const struct search *s, const struct ips_search_map *a,
-                         const struct ips_search_map *b)
+static bool is_map_better(const struct search *s,
+                          const struct ips_search_map *a,
+                          const struct ips_search_map *b)
 {
     if (a->makespan_ns != b->makespan_ns)
         return a->makespan_ns < b->makespan_ns;
@@ -41,13 +42,13 @@ static bool comes_before(const struct search *s, const struct ips_search_map *a,
 
 /* Inserts a copy of a new map into the list of the `top` best maps if it is
  * good enough. */
-static int insert_best_map(struct search *s, uint32_t *map,
-                           uint64_t makespan_ns, struct ips_err *err)
+static int insert_map_if_among_best(struct search *s, uint32_t *map,
+                                    uint64_t makespan_ns, struct ips_err *err)
 {
     struct ips_placement_search *out = s->out;
     struct ips_search_map one = {makespan_ns, count_used_machines(s, map), map};
     uint32_t at = out->count;
-    while (at > 0 && comes_before(s, &one, &out->best[at - 1]))
+    while (at > 0 && is_map_better(s, &one, &out->best[at - 1]))
         at--;
     if (at == s->ask->top)
         return 0;
@@ -79,7 +80,7 @@ static int evaluate_map(struct search *s, uint32_t *map,
     if (rc < 0)
         return rc;
     out->evaluations++;
-    rc = insert_best_map(s, map, worth->makespan_ns, err);
+    rc = insert_map_if_among_best(s, map, worth->makespan_ns, err);
     if (rc < 0)
         return rc;
     uint64_t best_ns = out->best[0].makespan_ns;
@@ -126,7 +127,7 @@ static uint32_t next_machine_for_item(const struct search *s, uint32_t item,
 /* Sets s->map to the first canonical map (`first`) or to the one after the
  * current s->map. Returns false if there is none. s->users (items on each
  * machine) must not change between calls. */
-static bool advance_to_next_canonical_map(struct search *s, bool first)
+static bool advance_to_first_or_next_canonical_map(struct search *s, bool first)
 {
     uint32_t i = first ? 0 : s->items - 1, from = 0;
     if (first)
@@ -155,8 +156,8 @@ static bool advance_to_next_canonical_map(struct search *s, bool first)
 static bool can_try_all_maps(struct search *s)
 {
     uint64_t count = 0;
-    for (bool more = advance_to_next_canonical_map(s, true); more;
-         more = advance_to_next_canonical_map(s, false))
+    for (bool more = advance_to_first_or_next_canonical_map(s, true); more;
+         more = advance_to_first_or_next_canonical_map(s, false))
         if (++count > s->ask->evaluations || count > ALL_MOST)
             return false;
     return true;
@@ -164,8 +165,8 @@ static bool can_try_all_maps(struct search *s)
 
 static int evaluate_all_maps(struct search *s, struct ips_err *err)
 {
-    for (bool more = advance_to_next_canonical_map(s, true); more;
-         more = advance_to_next_canonical_map(s, false)) {
+    for (bool more = advance_to_first_or_next_canonical_map(s, true); more;
+         more = advance_to_first_or_next_canonical_map(s, false)) {
         int rc = evaluate_map(s, s->map, &s->worth, err);
         if (rc)
             return rc;
@@ -176,7 +177,7 @@ static int evaluate_all_maps(struct search *s, struct ips_err *err)
 
 /* ---- table of evaluated maps -------------------------------------------- */
 
-static void make_canonical(struct search *s, const uint32_t *map)
+static void compute_canonical_form_of_map(struct search *s, const uint32_t *map)
 {
     memset(s->renamed, 0xff, s->machines * sizeof(*s->renamed));
     /* users[class]: the lowest machine of the class of like machines that is
@@ -210,7 +211,7 @@ static uint32_t find_slot_of_map(const struct search *s, const uint32_t *map)
     return at;
 }
 
-static int grow_table(struct search *s, struct ips_err *err)
+static int grow_map_table_if_full(struct search *s, struct ips_err *err)
 {
     if (s->known_count < s->known_capacity)
         return 0;
@@ -241,14 +242,14 @@ static int grow_table(struct search *s, struct ips_err *err)
     return 0;
 }
 
-int search_evaluate_current_map(struct search *s,
-                                struct ips_placement_value *worth,
-                                struct ips_err *err)
+int search_get_or_evaluate_current_map(struct search *s,
+                                       struct ips_placement_value *worth,
+                                       struct ips_err *err)
 {
-    int rc = grow_table(s, err);
+    int rc = grow_map_table_if_full(s, err);
     if (rc < 0)
         return rc;
-    make_canonical(s, s->map);
+    compute_canonical_form_of_map(s, s->map);
     uint32_t at = find_slot_of_map(s, s->canon);
     if (s->table[at]) {
         *worth = s->known[s->table[at] - 1];
@@ -316,7 +317,8 @@ static int check_fixed_and_alike_machines(const struct ips_search_ask *ask,
     return 0;
 }
 
-static int check_ask(const struct ips_search_ask *ask, struct ips_err *err)
+static int check_search_request(const struct ips_search_ask *ask,
+                                struct ips_err *err)
 {
     if (ask->item_count == 0 || ask->machine_count == 0 ||
         ask->machine_count > IPS_REPLAY_MACHINES_MAX || ask->top == 0 ||
@@ -394,7 +396,7 @@ int ips_placement_search(const struct ips_search_ask *ask,
                        .machines = ask->machine_count,
                        .rng = ask->seed};
     memset(out, 0, sizeof(*out));
-    int rc = check_ask(ask, err);
+    int rc = check_search_request(ask, err);
     if (rc < 0)
         return rc;
     rc = init_search(&s, err);

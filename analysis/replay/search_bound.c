@@ -73,7 +73,7 @@ static struct ips_ratio ratio_or_zero(struct ips_ratio r)
     return r.den ? r : (struct ips_ratio){0, 1};
 }
 
-static void find_usable_machines(struct bound *b)
+static void mark_usable_machines(struct bound *b)
 {
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
         b->there[m] = !b->of->closed || !b->of->closed[m];
@@ -152,12 +152,12 @@ static void find_least_message_lines(struct bound *b)
     }
 }
 
-static uint64_t least_message_time(const struct ips_mtime *ways, uint32_t count,
-                                   uint64_t len)
+static uint64_t least_time_over_message_lines(const struct ips_mtime *ways,
+                                              uint32_t count, uint64_t len)
 {
-    uint64_t least = ips_mtime_ns(&ways[0], len);
+    uint64_t least = ips_mtime_compute_message_ns(&ways[0], len);
     for (uint32_t k = 1; k < count; k++)
-        least = ips_min_u64(least, ips_mtime_ns(&ways[k], len));
+        least = ips_min_u64(least, ips_mtime_compute_message_ns(&ways[k], len));
     return least;
 }
 
@@ -168,18 +168,18 @@ static uint64_t least_message_ns_between_items(const struct bound *b,
     uint32_t f = fixed_machine_of_item(b, from),
              t = fixed_machine_of_item(b, to);
     if (b->ask->mtime && f != IPS_SEARCH_FREE && t != IPS_SEARCH_FREE)
-        return ips_replay_mtime_ns(b->ask,
-                                   (size_t)f * b->ask->machine_count + t, len);
+        return ips_replay_compute_message_ns(
+            b->ask, (size_t)f * b->ask->machine_count + t, len);
     if (from == to)
-        return least_message_time(b->near, b->near_count, len);
-    return least_message_time(b->all, b->all_count, len);
+        return least_time_over_message_lines(b->near, b->near_count, len);
+    return least_time_over_message_lines(b->all, b->all_count, len);
 }
 
 /* ---- the three bounds --------------------------------------------------- */
 
 /* Marks the nodes from which a path leads to an END at which the run may be
  * over. */
-static int mark_needed_nodes(struct bound *b, struct ips_err *err)
+static int mark_nodes_that_lead_to_end(struct bound *b, struct ips_err *err)
 {
     const struct ips_graph *g = b->g;
     struct ips_computation_order order;
@@ -210,7 +210,7 @@ static uint64_t ns_to_internal_units(uint64_t ns)
 
 /* Sets the weights of chain c's arcs, at the rate of the best machine, and the
  * least times of its messages. Adds the chain's work to that of its item. */
-static void fill_chain_weights(struct bound *b, uint32_t c)
+static void compute_least_weights_of_chain_arcs(struct bound *b, uint32_t c)
 {
     const struct ips_graph *g = b->g;
     const struct ips_chain *is = &g->chains[c];
@@ -266,7 +266,7 @@ static int compute_path_bound(struct bound *b, struct ips_err *err)
     g.w = b->w;
     g.xlen = b->xlen;
     scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
-    int rc = ips_longest_path(&g, &scenario, NULL, &e, err);
+    int rc = ips_longest_path_compute_ests(&g, &scenario, NULL, &e, err);
     if (rc < 0)
         return rc;
     b->out->path_ns = e.t_max >> BITS;
@@ -274,7 +274,7 @@ static int compute_path_bound(struct bound *b, struct ips_err *err)
     return 0;
 }
 
-static int alloc_all(struct bound *b, struct ips_err *err)
+static int alloc_bound_arrays(struct bound *b, struct ips_err *err)
 {
     size_t nodes = (size_t)b->g->node_count + 1;
     size_t items = b->of->item_count, machines = b->ask->machine_count;
@@ -294,9 +294,11 @@ static int alloc_all(struct bound *b, struct ips_err *err)
     return 0;
 }
 
-static int check_ask(const struct ips_graph *g,
-                     const struct ips_replay_ask *ask, const uint32_t *item,
-                     const struct ips_search_ask *of, struct ips_err *err)
+static int check_bound_request(const struct ips_graph *g,
+                               const struct ips_replay_ask *ask,
+                               const uint32_t *item,
+                               const struct ips_search_ask *of,
+                               struct ips_err *err)
 {
     if (ask->move_count || ask->machine_count != of->machine_count)
         return ips_err_set(err, IPS_E_USAGE,
@@ -322,18 +324,18 @@ int ips_search_bound(const struct ips_graph *g,
                       .item = item,
                       .out = out};
     memset(out, 0, sizeof(*out));
-    int rc = check_ask(g, ask, item, of, err);
+    int rc = check_bound_request(g, ask, item, of, err);
     if (rc < 0)
         return rc;
-    rc = alloc_all(&b, err);
+    rc = alloc_bound_arrays(&b, err);
     if (rc == 0)
-        rc = mark_needed_nodes(&b, err);
+        rc = mark_nodes_that_lead_to_end(&b, err);
     if (rc == 0) {
-        find_usable_machines(&b);
+        mark_usable_machines(&b);
         find_least_loads(&b);
         find_least_message_lines(&b);
         for (uint32_t c = 0; c < g->chain_count; c++)
-            fill_chain_weights(&b, c);
+            compute_least_weights_of_chain_arcs(&b, c);
         compute_work_bounds(&b);
         rc = compute_path_bound(&b, err);
     }
@@ -418,7 +420,8 @@ static bool same_message_times_and_media(const struct ips_replay_ask *ask,
            are_pairs_alike(ask, a * n + b, b * n + a);
 }
 
-static bool are_alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
+static bool are_machines_alike(const struct ips_replay_ask *ask, uint32_t a,
+                               uint32_t b)
 {
     const struct ips_replay_machine *x = &ask->machine[a],
                                     *y = &ask->machine[b];
@@ -445,7 +448,7 @@ void ips_search_find_alike_machines(const struct ips_replay_ask *ask,
             continue;
         alike_to[m] = m;
         for (uint32_t k = m + 1; k < ask->machine_count; k++)
-            if (alike_to[k] == IPS_SEARCH_FREE && are_alike(ask, m, k))
+            if (alike_to[k] == IPS_SEARCH_FREE && are_machines_alike(ask, m, k))
                 alike_to[k] = m;
     }
 }

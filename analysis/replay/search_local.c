@@ -41,7 +41,7 @@ static int move_item_to_best_machine(struct search *s, uint32_t item,
             continue;
         uint32_t old = s->map[item];
         s->map[item] = m;
-        int rc = search_evaluate_current_map(s, &worth, err);
+        int rc = search_get_or_evaluate_current_map(s, &worth, err);
         if (rc)
             return rc;
         if (is_better_value(&worth, &s->worth)) {
@@ -54,8 +54,8 @@ static int move_item_to_best_machine(struct search *s, uint32_t item,
     return 0;
 }
 
-static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
-                    struct ips_err *err)
+static int swap_items_if_better(struct search *s, uint32_t a, uint32_t b,
+                                bool *better, struct ips_err *err)
 {
     struct ips_placement_value worth;
     uint32_t of_a = s->map[a], of_b = s->map[b];
@@ -64,7 +64,7 @@ static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
         return 0;
     s->map[a] = of_b;
     s->map[b] = of_a;
-    int rc = search_evaluate_current_map(s, &worth, err);
+    int rc = search_get_or_evaluate_current_map(s, &worth, err);
     if (rc)
         return rc;
     *better = is_better_value(&worth, &s->worth);
@@ -98,7 +98,8 @@ static int make_first_improving_swap(struct search *s, bool *better,
     *better = false;
     for (uint32_t a = 0; a < s->free_count && !*better; a++)
         for (uint32_t b = a + 1; b < s->free_count && !*better; b++) {
-            int rc = try_swap(s, s->order[a], s->order[b], better, err);
+            int rc =
+                swap_items_if_better(s, s->order[a], s->order[b], better, err);
             if (rc)
                 return rc;
         }
@@ -109,7 +110,7 @@ static int make_first_improving_swap(struct search *s, bool *better,
 static int improve_map_to_local_optimum(struct search *s, struct ips_err *err)
 {
     s->out->starts++;
-    int rc = search_evaluate_current_map(s, &s->worth, err);
+    int rc = search_get_or_evaluate_current_map(s, &s->worth, err);
     bool better = true;
     while (rc == 0 && better) {
         rc = move_items_until_no_gain(s, err);
@@ -121,7 +122,8 @@ static int improve_map_to_local_optimum(struct search *s, struct ips_err *err)
 
 /* ---- maps from which the search starts ---------------------------------- */
 
-static void reset_map_to_fixed_items(struct search *s, uint32_t otherwise)
+static void reset_map_to_fixed_and_one_machine(struct search *s,
+                                               uint32_t otherwise)
 {
     for (uint32_t i = 0; i < s->items; i++) {
         uint32_t fixed = search_fixed_machine_of(s, i);
@@ -131,13 +133,13 @@ static void reset_map_to_fixed_items(struct search *s, uint32_t otherwise)
 
 /* Runs the local search from the map in which the items, heaviest first, are
  * each placed on the machine that would then finish its work soonest. */
-static int start_with_heaviest_first(struct search *s, struct ips_err *err)
+static int search_from_heaviest_first_map(struct search *s, struct ips_err *err)
 {
     uint64_t *work = calloc(s->machines, sizeof(*work));
     if (!work)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u machines", s->machines);
     const uint64_t *weight = s->ask->weight, *capacity = s->ask->capacity;
-    reset_map_to_fixed_items(s, 0);
+    reset_map_to_fixed_and_one_machine(s, 0);
     for (uint32_t i = 0; i < s->items; i++)
         if (search_fixed_machine_of(s, i) != IPS_SEARCH_FREE)
             work[s->map[i]] = ips_add_sat(work[s->map[i]], weight[i]);
@@ -160,7 +162,7 @@ static int start_with_heaviest_first(struct search *s, struct ips_err *err)
 /* Runs the local search from maps with all free items on one machine, the
  * machines of greatest capacity first, and one of several machines that are
  * alike. */
-static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
+static int search_from_one_machine_maps(struct search *s, struct ips_err *err)
 {
     uint8_t *tried = calloc(s->machines, 1);
     if (!tried)
@@ -177,7 +179,7 @@ static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
         if (best == IPS_SEARCH_FREE)
             break;
         tried[best] = 1;
-        reset_map_to_fixed_items(s, best);
+        reset_map_to_fixed_and_one_machine(s, best);
         rc = improve_map_to_local_optimum(s, err);
     }
     free(tried);
@@ -186,7 +188,7 @@ static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
 
 /* Sets s->map to the best map with some items moved at random. Every fourth
  * time, places all free items at random instead. */
-static void disturb_best_map(struct search *s)
+static void place_items_of_best_map_at_random(struct search *s)
 {
     uint32_t often = 2 + random_below(s, s->free_count / 4 + 1);
     memcpy(s->map, s->out->best[0].machine, s->items * sizeof(*s->map));
@@ -208,13 +210,13 @@ int search_local(struct search *s, struct ips_err *err)
         rc = improve_map_to_local_optimum(s, err);
     }
     if (rc == 0)
-        rc = start_with_heaviest_first(s, err);
+        rc = search_from_heaviest_first_map(s, err);
     if (rc == 0)
-        rc = start_with_all_on_one_machine(s, err);
+        rc = search_from_one_machine_maps(s, err);
     for (uint32_t stale = 0;
          rc == 0 && stale < STALE_STARTS && s->free_count;) {
         uint64_t before = s->out->evaluations;
-        disturb_best_map(s);
+        place_items_of_best_map_at_random(s);
         rc = improve_map_to_local_optimum(s, err);
         stale = s->out->evaluations == before ? stale + 1 : 0;
     }

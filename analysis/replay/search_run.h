@@ -54,9 +54,9 @@ static inline uint32_t search_fixed_machine_of(const struct search *s,
 
 /* Sets *worth to the value of s->map. Evaluates the map only if it is new. May
  * return SEARCH_STOP. */
-int search_evaluate_current_map(struct search *s,
-                                struct ips_placement_value *worth,
-                                struct ips_err *err) IPS_MUST_USE;
+int search_get_or_evaluate_current_map(struct search *s,
+                                       struct ips_placement_value *worth,
+                                       struct ips_err *err) IPS_MUST_USE;
 
 /* Runs the local search from its start maps, then from random changes of the
  * best map. Sets out->end to IPS_SEARCH_SETTLED if it ends because no new map

@@ -44,9 +44,10 @@ make_machine_and_medium_tables(const struct ips_graph *g,
 
 /* Subtracts least_ns (the time of an empty message) from the message times in
  * the graph, because the replay adds it from the table `mtime`. */
-static void subtract_least_ns(struct ips_graph *g,
-                              const struct ips_cross_arc_weighting *arcs,
-                              const struct ips_shared_medium_ask *ask)
+static void
+subtract_empty_message_times(struct ips_graph *g,
+                             const struct ips_cross_arc_weighting *arcs,
+                             const struct ips_shared_medium_ask *ask)
 {
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
@@ -106,7 +107,7 @@ int ips_compute_shared_medium_path(struct ips_graph *g,
     ips_cross_arc_weighting_init(&arcs, scenario);
     int rc = make_machine_and_medium_tables(g, ask, &t, err);
     if (rc == 0 && ask->least_ns)
-        subtract_least_ns(g, &arcs, ask);
+        subtract_empty_message_times(g, &arcs, ask);
     const struct ips_replay_ask replay = {.machine_count = ask->machine_count,
                                           .machine = t.machine,
                                           .map = ask->map,

@@ -56,8 +56,8 @@ static inline ips_u128 rp_item_as_u128(const struct rp_item *i)
 }
 
 /* Sets leaf `leaf` to (key, id) and updates the inner nodes above it. */
-static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
-                               uint32_t id)
+static inline void rp_tree_set_leaf(struct rp_tree *t, uint32_t leaf,
+                                    uint64_t key, uint32_t id)
 {
     ips_u128 least = (ips_u128)key << 64 | (uint64_t)id << 32 | leaf;
     /* Byte offsets are used instead of indices, so that each level takes only a
@@ -80,7 +80,7 @@ static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
 /* Empties `leaf` and frees it for reuse. */
 static inline void rp_tree_free_leaf(struct rp_tree *t, uint32_t leaf)
 {
-    rp_tree_set(t, leaf, RP_NEVER, t->free_leaf);
+    rp_tree_set_leaf(t, leaf, RP_NEVER, t->free_leaf);
     t->free_leaf = leaf;
 }
 

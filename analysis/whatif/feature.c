@@ -47,10 +47,10 @@ int ips_features_check(const struct ips_graph *g, const struct ips_features *f,
     return check_arc_shares(g, f, err);
 }
 
-static void add_shares_of_chain_arc(const struct ips_graph *g,
-                                    const struct ips_features *f,
-                                    uint32_t chain, uint32_t node,
-                                    uint64_t *share)
+static void add_chain_arc_time_to_features(const struct ips_graph *g,
+                                           const struct ips_features *f,
+                                           uint32_t chain, uint32_t node,
+                                           uint64_t *share)
 {
     uint64_t count, rest = g->w[node];
     const struct ips_arc_share *p =
@@ -63,11 +63,11 @@ static void add_shares_of_chain_arc(const struct ips_graph *g,
         share[f->chain[chain]] += rest;
 }
 
-uint64_t ips_compute_feature_shares(const struct ips_graph *g,
-                                    const struct ips_scenario *scenario,
-                                    const struct ips_est *e,
-                                    const struct ips_features *f,
-                                    uint64_t *share)
+uint64_t ips_sum_path_time_by_feature(const struct ips_graph *g,
+                                      const struct ips_scenario *scenario,
+                                      const struct ips_est *e,
+                                      const struct ips_features *f,
+                                      uint64_t *share)
 {
     uint64_t resources = 0;
     memset(share, 0, (size_t)f->count * sizeof(*share));
@@ -87,7 +87,7 @@ uint64_t ips_compute_feature_shares(const struct ips_graph *g,
             if (i == g->chains[chain].first)
                 return resources; /* the path starts here: the time before this
                                      node belongs to no feature */
-            add_shares_of_chain_arc(g, f, chain, i, share);
+            add_chain_arc_time_to_features(g, f, chain, i, share);
             i--;
         }
     }

@@ -64,10 +64,10 @@ static inline uint64_t ips_feature_ns_of_cross_arc(const struct ips_features *f,
 
 /* Sets share[f->count] to the time of each feature on the longest path of `e`.
  * Returns the number of RESOURCE arcs on that path. O(nodes of the path). */
-uint64_t ips_compute_feature_shares(const struct ips_graph *g,
-                                    const struct ips_scenario *scenario,
-                                    const struct ips_est *e,
-                                    const struct ips_features *f,
-                                    uint64_t *share);
+uint64_t ips_sum_path_time_by_feature(const struct ips_graph *g,
+                                      const struct ips_scenario *scenario,
+                                      const struct ips_est *e,
+                                      const struct ips_features *f,
+                                      uint64_t *share);
 
 #endif

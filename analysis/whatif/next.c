@@ -69,7 +69,7 @@ static bool reserve_map(struct search *s, struct ips_idmap *m)
 {
     if (!charge_bytes_to_limit(s, ips_idmap_bytes_to_reserve(m)))
         return false;
-    if (!ips_idmap_reserve(m))
+    if (!ips_idmap_reserve_one_key(m))
         s->full = true;
     return !s->full;
 }
@@ -92,8 +92,8 @@ static bool add_met_node(struct search *s, uint32_t node, uint32_t group)
 
 /* Returns the group that has `label` before the labels of `rest`. Groups are
  * looked up by (rest, label), so each exists only once. */
-static uint32_t prepend_label_to_group(struct search *s, uint32_t rest,
-                                       uint32_t label)
+static uint32_t intern_group_with_label_prepended(struct search *s,
+                                                  uint32_t rest, uint32_t label)
 {
     struct ips_idmap *m = &s->longer;
     if (!reserve_map(s, m))
@@ -144,9 +144,9 @@ static uint32_t add_label_to_set_group(struct search *s, uint32_t group,
     at = group;
     for (uint32_t i = 0; i < off; i++, at = s->group[at].rest)
         taken[i] = s->group[at].label;
-    at = prepend_label_to_group(s, at, label);
+    at = intern_group_with_label_prepended(s, at, label);
     while (off > 0 && !s->full)
-        at = prepend_label_to_group(s, at, taken[--off]);
+        at = intern_group_with_label_prepended(s, at, taken[--off]);
     free(taken);
     return at;
 }
@@ -168,7 +168,7 @@ static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
     }
     if (group && s->group[group].label == label)
         return group;
-    return prepend_label_to_group(s, group, label);
+    return intern_group_with_label_prepended(s, group, label);
 }
 
 /* ---- branches to be walked ---------------------------------------------- */
@@ -202,7 +202,7 @@ static bool reserve_branches(struct search *s, struct branch **list,
     return true;
 }
 
-static void heap_push(struct search *s, const struct branch *b)
+static void push_branch_and_trim_heap(struct search *s, const struct branch *b)
 {
     /* Without grouping only the k best paths are ever needed. A sorted list is
      * a heap, so the tail can simply be cut off. */
@@ -322,7 +322,7 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
                 make_branch_at_node(s, v, &in, !cross, suffix);
             other.parent = self;
             other.group = *group;
-            heap_push(s, &other);
+            push_branch_and_trim_heap(s, &other);
         }
         suffix += cross ? in.xw : s->g->w[v];
         if (cross) {
@@ -349,7 +349,7 @@ static int append_arc_to_path(const struct search *s, struct ips_path *p,
             last->ns += g->w[node];
             return 0;
         }
-        return ips_path_append_segment(
+        return ips_path_append_or_merge_segment(
             p,
             &(struct ips_path_segment){IPS_SEG_COMPUTE, IPS_X_NONE, chain,
                                        node - 1, node, g->w[node]},
@@ -357,7 +357,7 @@ static int append_arc_to_path(const struct search *s, struct ips_path *p,
     }
     uint8_t kind = g->xkind[node];
     bool outside = kind == IPS_X_EXTERNAL || kind == IPS_X_IDLE;
-    return ips_path_append_segment(
+    return ips_path_append_or_merge_segment(
         p,
         &(struct ips_path_segment){
             outside ? IPS_SEG_EXTERNAL : IPS_SEG_MESSAGE, kind, chain,
@@ -369,8 +369,9 @@ static int append_arc_to_path(const struct search *s, struct ips_path *p,
 
 /* Collects the path from the END backwards, with the deviations of result[self]
  * and of its parents, and then reverses it. */
-static int expand_path(const struct search *s, uint32_t self,
-                       struct ips_next_path *to, struct ips_err *err)
+static int build_path_from_deviations(const struct search *s, uint32_t self,
+                                      struct ips_next_path *to,
+                                      struct ips_err *err)
 {
     uint32_t depth = 0, v;
     int rc = 0;
@@ -452,7 +453,7 @@ static int emit_path(struct search *s, uint32_t self, uint32_t group,
         to->label[b] = to->label[a];
         to->label[a] = swap;
     }
-    return expand_path(s, self, to, err);
+    return build_path_from_deviations(s, self, to, err);
 }
 
 static int search_paths(struct search *s, struct ips_err *err)
@@ -462,10 +463,11 @@ static int search_paths(struct search *s, struct ips_err *err)
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t last = g->chains[c].first + g->chains[c].count - 1;
         if (ips_may_end_path(g, s->scenario, last))
-            heap_push(s, &(struct branch){.priority = s->e->est[last],
-                                          .node = last,
-                                          .at = NOTHING,
-                                          .parent = NOTHING});
+            push_branch_and_trim_heap(
+                s, &(struct branch){.priority = s->e->est[last],
+                                    .node = last,
+                                    .at = NOTHING,
+                                    .parent = NOTHING});
     }
     while (rc == 0 && !s->full && s->heap_count && s->out->count < s->ask->k) {
         struct branch b = heap_pop(s);

@@ -64,8 +64,8 @@ struct ips_next_paths {
 };
 void ips_next_paths_release(struct ips_next_paths *n);
 
-/* Finds the longest paths. `e` is the result of ips_longest_path() for this
- * graph, which must have no remote references, and this scenario. */
+/* Finds the longest paths. `e` is the result of ips_longest_path_compute_ests()
+ * for this graph, which must have no remote references, and this scenario. */
 int ips_find_longest_paths(const struct ips_graph *g,
                            const struct ips_scenario *scenario,
                            const struct ips_est *e,

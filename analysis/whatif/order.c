@@ -51,8 +51,8 @@ static int push_run(struct maker *m, uint32_t chain, uint32_t first,
     return 0;
 }
 
-static int order_chain_until_wait(struct maker *m, uint32_t c,
-                                  struct ips_err *err)
+static int order_chain_and_ready_waiting_chains(struct maker *m, uint32_t c,
+                                                struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     uint32_t *head = m->out->slot;
@@ -81,9 +81,10 @@ static int order_all_chains(struct maker *m, struct ips_err *err)
     for (uint32_t c = 0; c < g->chain_count; c++)
         m->pos[c] = g->chains[c].first;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
-        rc = order_chain_until_wait(m, c, err);
+        rc = order_chain_and_ready_waiting_chains(m, c, err);
         while (m->ready_count && rc == 0)
-            rc = order_chain_until_wait(m, m->ready[--m->ready_count], err);
+            rc = order_chain_and_ready_waiting_chains(
+                m, m->ready[--m->ready_count], err);
     }
     for (uint64_t r = 0; r < m->out->run_count; r++)
         done += m->out->run[r].count;

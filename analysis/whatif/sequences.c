@@ -9,7 +9,8 @@
 #include "common/types.h"
 
 /* At least SPARE * `top` candidates of each length are kept, because
- * choose_sequences() leaves out those that repeat or are part of others. */
+ * choose_top_nonredundant_sequences() leaves out those that repeat or are part
+ * of others. */
 #define SPARE 8u
 
 struct keyed {
@@ -73,9 +74,9 @@ static bool append_candidate_sequence(struct counting *c,
 /* Counts the occurrences of one sequence that do not overlap, and keeps the
  * sequence as a candidate if there are at least two. `group` has the positions
  * of its occurrences, ascending. False: out of memory. */
-static bool count_and_keep_sequence(struct counting *c,
-                                    const struct keyed *group, uint32_t size,
-                                    uint32_t length)
+static bool count_sequence_and_keep_if_repeated(struct counting *c,
+                                                const struct keyed *group,
+                                                uint32_t size, uint32_t length)
 {
     struct ips_sequence s = {.first = group[0].at, .length = length};
     uint64_t free_from = 0;
@@ -89,7 +90,8 @@ static bool count_and_keep_sequence(struct counting *c,
     return s.count < 2 || append_candidate_sequence(c, &s);
 }
 
-static bool count_sequences_of_length(struct counting *c, uint32_t length)
+static bool find_repeated_sequences_of_length(struct counting *c,
+                                              uint32_t length)
 {
     uint32_t n = c->n - length + 1, names = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -101,7 +103,8 @@ static bool count_sequences_of_length(struct counting *c, uint32_t length)
         uint32_t end = i;
         while (end < n && c->keyed[end].key == c->keyed[i].key)
             c->name[c->keyed[end++].at] = names;
-        if (!count_and_keep_sequence(c, c->keyed + i, end - i, length))
+        if (!count_sequence_and_keep_if_repeated(c, c->keyed + i, end - i,
+                                                 length))
             return false;
         names++;
         i = end;
@@ -148,8 +151,9 @@ static bool is_repetition(const struct counting *c,
     return false;
 }
 
-static uint32_t choose_sequences(struct counting *c, uint32_t top,
-                                 struct ips_sequence *out)
+static uint32_t choose_top_nonredundant_sequences(struct counting *c,
+                                                  uint32_t top,
+                                                  struct ips_sequence *out)
 {
     uint32_t n = 0;
     if (c->found_count)
@@ -192,9 +196,9 @@ int ips_find_sequences(const struct ips_step *steps, uint32_t n,
         longest = IPS_SEQUENCE_LONGEST;
     for (uint32_t length = 2; fine && length <= longest && length <= n;
          length++)
-        fine = count_sequences_of_length(&c, length);
+        fine = find_repeated_sequences_of_length(&c, length);
     if (fine)
-        *count = choose_sequences(&c, top, out);
+        *count = choose_top_nonredundant_sequences(&c, top, out);
     free(c.until);
     free(c.name);
     free(c.keyed);

@@ -61,7 +61,7 @@ int ips_compute_slacks(const struct ips_graph *g,
                     near_ns);
         }
     }
-    (void)ips_compute_feature_shares(g, scenario, e, f, share);
+    (void)ips_sum_path_time_by_feature(g, scenario, e, f, share);
     for (uint32_t i = 0; i < f->count; i++)
         out[i].path_ns = share[i];
     free(share);

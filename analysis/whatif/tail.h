@@ -20,8 +20,8 @@
 #define IPS_NO_SLACK UINT64_MAX
 
 /* Allocates tail[g->node_count]; the caller calls free(). `order` must have
- * been made of this graph and scenario, and ips_longest_path() must have found
- * all times in range. */
+ * been made of this graph and scenario, and ips_longest_path_compute_ests()
+ * must have found all times in range. */
 int ips_compute_tails(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       const struct ips_computation_order *order,

@@ -87,7 +87,7 @@ static uint8_t apply_cross_arc_where_it_wins(const struct pass *p, uint32_t i,
     return (uint8_t)won;
 }
 
-static void compute_paths_of_all_scenarios(struct pass *p)
+static void compute_path_lengths_of_scenarios(struct pass *p)
 {
     const struct ips_graph *g = p->b->g;
     const struct ips_computation_order *order = p->b->order;
@@ -118,7 +118,8 @@ static void compute_paths_of_all_scenarios(struct pass *p)
 
 /* Returns the number of RESOURCE arcs on the longest path of scenario l, which
  * ends at node i. */
-static uint64_t count_resources(const struct pass *p, int l, uint32_t i)
+static uint64_t count_resource_arcs_on_path(const struct pass *p, int l,
+                                            uint32_t i)
 {
     const struct ips_graph *g = p->b->g;
     uint64_t resources = 0;
@@ -136,8 +137,8 @@ static uint64_t count_resources(const struct pass *p, int l, uint32_t i)
     }
 }
 
-static void read_result_of_scenario(const struct pass *p, int l,
-                                    struct ips_whatif *out)
+static void compute_result_of_scenario(const struct pass *p, int l,
+                                       struct ips_whatif *out)
 {
     const struct ips_graph *g = p->b->g;
     out->end = IPS_NO_NODE;
@@ -152,8 +153,9 @@ static void read_result_of_scenario(const struct pass *p, int l,
     }
     out->gain = p->b->est->t_max - out->t_max;
     out->computed = true;
-    out->resources =
-        out->end == IPS_NO_NODE ? 0 : count_resources(p, l, out->end);
+    out->resources = out->end == IPS_NO_NODE
+                         ? 0
+                         : count_resource_arcs_on_path(p, l, out->end);
 }
 
 /* Returns the share (ppm) that two edits of one feature save together. The
@@ -238,9 +240,9 @@ static int run_changes_in_one_pass(struct pass *p,
         rc = add_edits_to_scenario(p, set, &change[which[set]], err);
     if (rc < 0)
         return rc;
-    compute_paths_of_all_scenarios(p);
+    compute_path_lengths_of_scenarios(p);
     for (int l = 0; l < count; l++)
-        read_result_of_scenario(p, l, &out[which[l]]);
+        compute_result_of_scenario(p, l, &out[which[l]]);
     for (int l = 0; l < count; l++)
         out[which[l]].bound =
             remove_edits_and_get_bound(p, l, &change[which[l]]);

@@ -53,10 +53,10 @@ struct ips_whatif_base {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
     const struct ips_computation_order *order; /* made from g and scenario */
-    /* result of ips_longest_path() for g and scenario */
+    /* result of ips_longest_path_compute_ests() for g and scenario */
     const struct ips_est *est;
     const struct ips_features *f; /* passed ips_features_check() */
-    const uint64_t *share;        /* from ips_compute_feature_shares() */
+    const uint64_t *share;        /* from ips_sum_path_time_by_feature() */
 };
 
 /* Answers any number of changes into out[count], IPS_WHATIF_SCENARIOS in each

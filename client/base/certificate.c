@@ -10,35 +10,37 @@
 #include "client/base/units.h"
 #include "proto/message.h"
 
-static void put_count(struct ipsq_json *j, const char *key, uint64_t n)
+static void write_json_count_member(struct ipsq_json *j, const char *key,
+                                    uint64_t n)
 {
-    ipsq_json_key(j, key);
-    ipsq_json_count(j, n);
+    ipsq_json_write_key(j, key);
+    ipsq_json_write_count_or_null(j, n);
 }
 
-static void put_text(struct ipsq_json *j, const char *key, const char *text)
+static void write_json_text_member(struct ipsq_json *j, const char *key,
+                                   const char *text)
 {
-    ipsq_json_key(j, key);
-    ipsq_json_text_or_null(j, text);
+    ipsq_json_write_key(j, key);
+    ipsq_json_write_text_or_null(j, text);
 }
 
 static void put_list(struct ipsq_json *j, const char *key, char **item,
                      size_t count)
 {
     struct ipsq_cell cell = ipsq_list_cell(item, count);
-    ipsq_json_key(j, key);
+    ipsq_json_write_key(j, key);
     ipsq_json_write_cell(j, IPSQ_LIST, &cell);
 }
 
 static void put_notes(struct ipsq_json *j, const Ips__Certificate *c)
 {
-    ipsq_json_key(j, "notes");
-    ipsq_json_open(j, '[');
+    ipsq_json_write_key(j, "notes");
+    ipsq_json_open_container(j, '[');
     for (size_t i = 0; i < c->n_notes; i++)
-        ipsq_json_text_or_null(j, c->notes[i]);
+        ipsq_json_write_text_or_null(j, c->notes[i]);
     for (size_t i = 0; i < c->n_details; i++)
-        ipsq_json_text_or_null(j, c->details[i]);
-    ipsq_json_close(j, ']');
+        ipsq_json_write_text_or_null(j, c->details[i]);
+    ipsq_json_close_container(j, ']');
 }
 
 /* Makes the cell of the recording overhead, as a fraction of the CPU time of
@@ -52,77 +54,77 @@ static struct ipsq_cell recording_overhead_cell(const Ips__Certificate *c)
 
 static void put_lost_events(struct ipsq_json *j, const Ips__Certificate *c)
 {
-    ipsq_json_key(j, "lost");
-    ipsq_json_open(j, '[');
+    ipsq_json_write_key(j, "lost");
+    ipsq_json_open_container(j, '[');
     for (size_t i = 0; i < c->n_lost; i++) {
-        ipsq_json_open(j, '{');
-        put_text(j, "cause", c->lost[i]->name);
-        put_count(j, "count", c->lost[i]->count);
-        ipsq_json_close(j, '}');
+        ipsq_json_open_container(j, '{');
+        write_json_text_member(j, "cause", c->lost[i]->name);
+        write_json_count_member(j, "count", c->lost[i]->count);
+        ipsq_json_close_container(j, '}');
     }
-    ipsq_json_close(j, ']');
+    ipsq_json_close_container(j, ']');
 }
 
 static void put_scenarios(struct ipsq_json *j, const Ips__Certificate *c)
 {
-    ipsq_json_key(j, "lanes");
-    ipsq_json_open(j, '[');
+    ipsq_json_write_key(j, "lanes");
+    ipsq_json_open_container(j, '[');
     for (size_t i = 0; i < c->n_lanes; i++) {
-        ipsq_json_open(j, '{');
-        put_text(j, "lane", c->lanes[i]->lane);
-        put_count(j, "t_max_ns", c->lanes[i]->t_max_ns);
-        ipsq_json_key(j, "same_order");
-        ipsq_json_bool(j, c->lanes[i]->same_order);
-        ipsq_json_close(j, '}');
+        ipsq_json_open_container(j, '{');
+        write_json_text_member(j, "lane", c->lanes[i]->lane);
+        write_json_count_member(j, "t_max_ns", c->lanes[i]->t_max_ns);
+        ipsq_json_write_key(j, "same_order");
+        ipsq_json_write_bool(j, c->lanes[i]->same_order);
+        ipsq_json_close_container(j, '}');
     }
-    ipsq_json_close(j, ']');
+    ipsq_json_close_container(j, ']');
 }
 
 static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
 {
-    ipsq_json_key(j, "untraced");
-    ipsq_json_open(j, '[');
+    ipsq_json_write_key(j, "untraced");
+    ipsq_json_open_container(j, '[');
     for (size_t i = 0; i < c->n_untraced; i++) {
         const Ips__Untraced *u = c->untraced[i];
-        ipsq_json_open(j, '{');
-        put_text(j, "machine", u->machine);
-        put_text(j, "cause", u->cause);
-        put_text(j, "program", u->program);
-        put_count(j, "count", u->count);
-        put_count(j, "pid", u->pid);
-        ipsq_json_close(j, '}');
+        ipsq_json_open_container(j, '{');
+        write_json_text_member(j, "machine", u->machine);
+        write_json_text_member(j, "cause", u->cause);
+        write_json_text_member(j, "program", u->program);
+        write_json_count_member(j, "count", u->count);
+        write_json_count_member(j, "pid", u->pid);
+        ipsq_json_close_container(j, '}');
     }
-    ipsq_json_close(j, ']');
+    ipsq_json_close_container(j, ']');
 }
 
 /* Writes how much CPU time was estimated, and how wrong the estimates were. */
 static void put_cpu_estimates(struct ipsq_json *j, const Ips__Certificate *c)
 {
-    put_count(j, "cpu_ns", c->cpu_ns);
-    put_count(j, "guessed_cpu_ns", c->guessed_cpu_ns);
-    put_count(j, "guesses_settled", c->guesses_settled);
-    put_count(j, "guess_off_ns", c->guess_off_ns);
-    put_count(j, "guess_off_max_ns", c->guess_off_max_ns);
+    write_json_count_member(j, "cpu_ns", c->cpu_ns);
+    write_json_count_member(j, "guessed_cpu_ns", c->guessed_cpu_ns);
+    write_json_count_member(j, "guesses_settled", c->guesses_settled);
+    write_json_count_member(j, "guess_off_ns", c->guess_off_ns);
+    write_json_count_member(j, "guess_off_max_ns", c->guess_off_max_ns);
 }
 
 static void put_loads(struct ipsq_json *j, const Ips__Certificate *c)
 {
-    ipsq_json_key(j, "loads");
-    ipsq_json_open(j, '[');
+    ipsq_json_write_key(j, "loads");
+    ipsq_json_open_container(j, '[');
     for (size_t i = 0; i < c->n_loads; i++) {
         const Ips__MachineLoad *l = c->loads[i];
         struct ipsq_cell load = ipsq_real_cell((double)l->milli / 1e3);
         struct ipsq_cell own = ipsq_real_cell((double)l->own_milli / 1e3);
-        ipsq_json_open(j, '{');
-        put_text(j, "machine", l->machine);
-        ipsq_json_key(j, "load");
+        ipsq_json_open_container(j, '{');
+        write_json_text_member(j, "machine", l->machine);
+        ipsq_json_write_key(j, "load");
         ipsq_json_write_cell(j, IPSQ_REAL, &load);
-        ipsq_json_key(j, "own_load");
+        ipsq_json_write_key(j, "own_load");
         ipsq_json_write_cell(j, IPSQ_REAL, &own);
-        put_count(j, "samples", l->samples);
-        ipsq_json_close(j, '}');
+        write_json_count_member(j, "samples", l->samples);
+        ipsq_json_close_container(j, '}');
     }
-    ipsq_json_close(j, ']');
+    ipsq_json_close_container(j, ']');
 }
 
 const Ips__Certificate *
@@ -152,47 +154,49 @@ void ipsq_certificate_write_json(struct ipsq_json *j,
                                  const Ips__Certificate *cert)
 {
     const Ips__Certificate *c = ipsq_certificate_or_placeholder(cert);
-    ipsq_json_open(j, '{');
-    ipsq_json_key(j, "complete");
-    ipsq_json_bool(j, c->complete);
+    ipsq_json_open_container(j, '{');
+    ipsq_json_write_key(j, "complete");
+    ipsq_json_write_bool(j, c->complete);
     put_list(j, "gaps", c->gaps, c->n_gaps);
-    put_count(j, "events", c->events);
-    put_count(j, "records_read", c->records_read);
+    write_json_count_member(j, "events", c->events);
+    write_json_count_member(j, "records_read", c->records_read);
     put_lost_events(j, c);
-    put_count(j, "unmatched", c->unmatched);
-    put_count(j, "ambiguous", c->ambiguous);
-    put_count(j, "pending", c->pending);
-    put_count(j, "external", c->external);
-    put_count(j, "idle", c->idle);
-    put_count(j, "any", c->any);
-    put_count(j, "any_on_path", c->any_on_path);
-    put_count(j, "any_unmatched", c->any_unmatched);
-    put_count(j, "spin_ns", c->spin_ns);
-    put_count(j, "run_delay_unknown_ns", c->run_delay_unknown_ns);
-    put_count(j, "unended_ns", c->unended_ns);
+    write_json_count_member(j, "unmatched", c->unmatched);
+    write_json_count_member(j, "ambiguous", c->ambiguous);
+    write_json_count_member(j, "pending", c->pending);
+    write_json_count_member(j, "external", c->external);
+    write_json_count_member(j, "idle", c->idle);
+    write_json_count_member(j, "any", c->any);
+    write_json_count_member(j, "any_on_path", c->any_on_path);
+    write_json_count_member(j, "any_unmatched", c->any_unmatched);
+    write_json_count_member(j, "spin_ns", c->spin_ns);
+    write_json_count_member(j, "run_delay_unknown_ns", c->run_delay_unknown_ns);
+    write_json_count_member(j, "unended_ns", c->unended_ns);
     put_list(j, "machines", c->machines, c->n_machines);
     put_list(j, "missing_machines", c->missing_machines, c->n_missing_machines);
-    put_count(j, "untraced_processes", c->untraced_processes);
+    write_json_count_member(j, "untraced_processes", c->untraced_processes);
     put_untraced(j, c);
     put_list(j, "unseen", c->unseen, c->n_unseen);
-    put_text(j, "clock", c->clock);
-    put_text(j, "engine", c->engine);
-    put_count(j, "probe_ns", c->probe_ns);
-    put_count(j, "overhead_ns", c->overhead_ns);
-    put_count(j, "probe_arc_ns", c->probe_arc_ns);
+    write_json_text_member(j, "clock", c->clock);
+    write_json_text_member(j, "engine", c->engine);
+    write_json_count_member(j, "probe_ns", c->probe_ns);
+    write_json_count_member(j, "overhead_ns", c->overhead_ns);
+    write_json_count_member(j, "probe_arc_ns", c->probe_arc_ns);
     struct ipsq_cell share = recording_overhead_cell(c);
-    ipsq_json_key(j, "dilation");
+    ipsq_json_write_key(j, "dilation");
     ipsq_json_write_cell(j, IPSQ_SHARE, &share);
     put_cpu_estimates(j, c);
     put_loads(j, c);
-    put_text(j, "message_times", c->message_times);
+    write_json_text_member(j, "message_times", c->message_times);
     put_scenarios(j, c);
-    put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
-    put_count(j, "category", c->category ? c->category : UINT64_MAX);
-    put_text(j, "plan", c->plan);
-    put_count(j, "took_ns", c->category ? c->took_ns : UINT64_MAX);
+    write_json_count_member(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
+    write_json_count_member(j, "category",
+                            c->category ? c->category : UINT64_MAX);
+    write_json_text_member(j, "plan", c->plan);
+    write_json_count_member(j, "took_ns",
+                            c->category ? c->took_ns : UINT64_MAX);
     put_notes(j, c);
-    ipsq_json_close(j, '}');
+    ipsq_json_close_container(j, '}');
 }
 
 const char *ipsq_describe_untraced_cause(const char *cause)

@@ -29,9 +29,9 @@ struct writer {
     bool begun; /* true: the output line is not empty */
 };
 
-static void add_formatted(struct writer *w, const char *fmt, ...)
+static void write_formatted_item(struct writer *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-static void add_formatted(struct writer *w, const char *fmt, ...)
+static void write_formatted_item(struct writer *w, const char *fmt, ...)
 {
     va_list ap;
     fputs(w->verbose ? "  " : w->begun ? "; " : "", w->f);
@@ -43,11 +43,12 @@ static void add_formatted(struct writer *w, const char *fmt, ...)
         fputc('\n', w->f);
 }
 
-static void add_text(struct writer *w, const char *before, const char *text)
+static void write_text_item(struct writer *w, const char *before,
+                            const char *text)
 {
     struct ipsq_cell cell = ipsq_text_cell(text);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
-    add_formatted(w, "%s%s", before, clean);
+    write_formatted_item(w, "%s%s", before, clean);
     free(clean);
 }
 
@@ -58,7 +59,7 @@ static void add_count(struct writer *w, uint64_t n, const char *what)
     if (n == UINT64_MAX)
         return;
     ipsq_format_count(n, text);
-    add_formatted(w, "%s %s%s", text, what, n == 1 ? "" : "s");
+    write_formatted_item(w, "%s %s%s", text, what, n == 1 ? "" : "s");
 }
 
 /* Adds a list of names: "one, two". */
@@ -68,7 +69,7 @@ static void add_names(struct writer *w, const char *what, char **item,
     struct ipsq_cell cell = ipsq_list_cell(item, count);
     char *text = ipsq_cell_text(IPSQ_LIST, &cell);
     if (count)
-        add_formatted(w, "%s: %s", what, text);
+        write_formatted_item(w, "%s: %s", what, text);
     free(text);
 }
 
@@ -93,15 +94,15 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
     char line[IPSQ_OVERHEAD_BYTES];
     double percent = (double)c->dilation_ppm / 1e4;
     if (!w->verbose && ipsq_format_overhead_text(line, c))
-        add_formatted(w, "%s", line);
+        write_formatted_item(w, "%s", line);
     if (!w->verbose || !is_known_nonzero(c->overhead_ns))
         return;
     ipsq_format_ns(c->overhead_ns, overhead);
     ipsq_format_ns(c->probe_ns, probe);
     if (c->dilation_ppm != UINT64_MAX)
         snprintf(share, sizeof(share), ", %.2f%% of the program's", percent);
-    add_formatted(w, "recording overhead: %s CPU%s; %s a call", overhead, share,
-                  probe);
+    write_formatted_item(w, "recording overhead: %s CPU%s; %s a call", overhead,
+                         share, probe);
 }
 
 /* Reports whether the path could change if threads took locks in another
@@ -111,25 +112,25 @@ static void add_lock_order(struct writer *w, const Ips__Certificate *c)
     char spin[IPSQ_UNIT_BYTES];
     if (!w->verbose) {
         if (is_known_nonzero(c->any_on_path))
-            add_formatted(w, "another lock order could change the path");
+            write_formatted_item(w, "another lock order could change the path");
         return;
     }
     if (is_known_nonzero(c->any))
-        add_formatted(w,
-                      "waits for locks and similar resources: %" PRIu64
-                      ", on the path: %" PRIu64 "%s",
-                      c->any, c->any_on_path,
-                      c->any_on_path ? " (another order could change the path)"
-                                     : "");
+        write_formatted_item(
+            w,
+            "waits for locks and similar resources: %" PRIu64
+            ", on the path: %" PRIu64 "%s",
+            c->any, c->any_on_path,
+            c->any_on_path ? " (another order could change the path)" : "");
     if (is_known_nonzero(c->any_unmatched))
-        add_formatted(
+        write_formatted_item(
             w,
             "waits for locks and similar resources, release not recorded: "
             "%" PRIu64,
             c->any_unmatched);
     if (is_known_nonzero(c->spin_ns)) {
         ipsq_format_ns(c->spin_ns, spin);
-        add_formatted(w, "%s CPU spent spinning, in no total", spin);
+        write_formatted_item(w, "%s CPU spent spinning, in no total", spin);
     }
 }
 
@@ -140,8 +141,9 @@ static void add_loads_of_other_programs(struct writer *w,
         const Ips__MachineLoad *l = c->loads[i];
         if (l->milli < l->own_milli + OTHERS_MILLI)
             continue;
-        add_formatted(w, "other programs wanted %.1f cores of %s",
-                      (double)(l->milli - l->own_milli) / 1e3, l->machine);
+        write_formatted_item(w, "other programs wanted %.1f cores of %s",
+                             (double)(l->milli - l->own_milli) / 1e3,
+                             l->machine);
     }
 }
 
@@ -150,7 +152,7 @@ static void add_unexplained_times(struct writer *w, const Ips__Certificate *c)
     char ns[IPSQ_UNIT_BYTES];
     if (is_known_nonzero(c->run_delay_unknown_ns)) {
         ipsq_format_ns(c->run_delay_unknown_ns, ns);
-        add_formatted(
+        write_formatted_item(
             w,
             "threads were off the CPU for %s between waits; whether they "
             "waited for a CPU is not known",
@@ -158,7 +160,7 @@ static void add_unexplained_times(struct writer *w, const Ips__Certificate *c)
     }
     if (is_known_nonzero(c->unattributed_cpu_ns)) {
         ipsq_format_ns(c->unattributed_cpu_ns, ns);
-        add_formatted(
+        write_formatted_item(
             w,
             "%s of the CPU time that the kernel counted is in no thread's "
             "record",
@@ -166,13 +168,15 @@ static void add_unexplained_times(struct writer *w, const Ips__Certificate *c)
     }
 }
 
-static void add_scenarios(struct writer *w, const Ips__Certificate *c)
+static void write_path_length_of_scenarios(struct writer *w,
+                                           const Ips__Certificate *c)
 {
     for (size_t i = 0; i < c->n_lanes; i++) {
         char ns[IPSQ_UNIT_BYTES];
         ipsq_format_ns(c->lanes[i]->t_max_ns, ns);
-        add_formatted(w, "longest path with %s: %s%s", c->lanes[i]->lane, ns,
-                      c->lanes[i]->same_order ? "" : " (through other events)");
+        write_formatted_item(
+            w, "longest path with %s: %s%s", c->lanes[i]->lane, ns,
+            c->lanes[i]->same_order ? "" : " (through other events)");
     }
 }
 
@@ -186,7 +190,7 @@ static void add_cpu_estimates(struct writer *w, const Ips__Certificate *c)
         return;
     ipsq_format_ns(c->guess_off_ns / c->guesses_settled, mean);
     ipsq_format_ns(c->guess_off_max_ns, most);
-    add_formatted(
+    write_formatted_item(
         w,
         "%.2f%% of the CPU time was estimated instead of read; %" PRIu64
         " later readings of the clock showed errors of %s on average and %s at "
@@ -198,22 +202,23 @@ static void add_cpu_estimates(struct writer *w, const Ips__Certificate *c)
 static void add_match_counts(struct writer *w, const Ips__Certificate *c)
 {
     if (is_known_nonzero(c->unmatched))
-        add_formatted(w, "receives whose send was not recorded: %" PRIu64,
-                      c->unmatched);
+        write_formatted_item(
+            w, "receives whose send was not recorded: %" PRIu64, c->unmatched);
     if (is_known_nonzero(c->ambiguous))
-        add_formatted(w, "receives that several sends explain: %" PRIu64,
-                      c->ambiguous);
+        write_formatted_item(w, "receives that several sends explain: %" PRIu64,
+                             c->ambiguous);
     if (is_known_nonzero(c->pending))
-        add_formatted(w, "receives on channels that are still open: %" PRIu64,
-                      c->pending);
+        write_formatted_item(
+            w, "receives on channels that are still open: %" PRIu64,
+            c->pending);
     if (is_known_nonzero(c->external))
-        add_formatted(
+        write_formatted_item(
             w,
             "waits for something not recorded (disk, timer, unrecorded peer): "
             "%" PRIu64,
             c->external);
     if (is_known_nonzero(c->idle))
-        add_formatted(w, "timed waits that ran out: %" PRIu64, c->idle);
+        write_formatted_item(w, "timed waits that ran out: %" PRIu64, c->idle);
 }
 
 static void add_details(struct writer *w, const Ips__Certificate *c)
@@ -223,28 +228,28 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
     add_names(w, "machines missing", c->missing_machines,
               c->n_missing_machines);
     for (size_t i = 0; i < c->n_lost; i++)
-        add_formatted(w, "events lost (%s): %" PRIu64, c->lost[i]->name,
-                      c->lost[i]->count);
+        write_formatted_item(w, "events lost (%s): %" PRIu64, c->lost[i]->name,
+                             c->lost[i]->count);
     add_match_counts(w, c);
     if (c->category) {
         ipsq_format_ns(c->took_ns, took);
-        add_formatted(w, "answered in %s from %s (category %" PRIu32 ")", took,
-                      c->plan, c->category);
+        write_formatted_item(w, "answered in %s from %s (category %" PRIu32 ")",
+                             took, c->plan, c->category);
     }
     if (c->engine && *c->engine)
-        add_text(w, "computed by: ", c->engine);
+        write_text_item(w, "computed by: ", c->engine);
     if (c->message_times && *c->message_times)
-        add_text(w, "message times: ", c->message_times);
+        write_text_item(w, "message times: ", c->message_times);
     if (c->clock && *c->clock)
-        add_text(w, "comparison of the machines' clocks: ", c->clock);
+        write_text_item(w, "comparison of the machines' clocks: ", c->clock);
     add_overhead(w, c);
     add_cpu_estimates(w, c);
     add_lock_order(w, c);
     add_unexplained_times(w, c);
     add_loads_of_other_programs(w, c);
-    add_scenarios(w, c);
+    write_path_length_of_scenarios(w, c);
     for (size_t i = 0; i < c->n_details; i++)
-        add_text(w, "note: ", c->details[i]);
+        write_text_item(w, "note: ", c->details[i]);
 }
 
 /* Writes "BEFORE: TEXT" as a line. `more`: number of further items of this kind

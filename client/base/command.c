@@ -51,13 +51,13 @@ int ipsq_set_unknown_command_error(const char *name, const char *const *more,
                                    struct ips_err *err)
 {
     struct ips_nearest near;
-    ips_nearest_begin(&near, name);
+    ips_nearest_start_search(&near, name);
     for (int i = 0; ipsq_commands[i]; i++)
-        ips_nearest_offer(&near, ipsq_commands[i]->name);
+        ips_nearest_consider_candidate(&near, ipsq_commands[i]->name);
     for (int i = 0; more && more[i]; i++)
-        ips_nearest_offer(&near, more[i]);
+        ips_nearest_consider_candidate(&near, more[i]);
     return ips_err_set(err, IPS_E_USAGE, "no such command: '%.80s'%s", name,
-                       ips_nearest_suggestion(&near));
+                       ips_nearest_format_suggestion(&near));
 }
 
 void ipsq_print_usage(FILE *f)
@@ -113,15 +113,16 @@ int ipsq_find_run_or_newest(struct ipsq_session *s, const char *word,
 {
     int rc = ipsq_session_find_run(s, word, run, err);
     if (rc == 0 && !word) {
-        ipsq_progress_end();
+        ipsq_progress_stop_and_erase_line();
         fprintf(stderr, "ipsq: run %s, the newest\n", *run);
-        ipsq_progress_begin();
+        ipsq_progress_start_on_terminal();
     }
     return rc;
 }
 
-int ipsq_set_request_run(struct ipsq_session *s, const struct ipsq_options *o,
-                         Ips__Request *rq, struct ips_err *err)
+int ipsq_find_and_set_run_of_request(struct ipsq_session *s,
+                                     const struct ipsq_options *o,
+                                     Ips__Request *rq, struct ips_err *err)
 {
     const char *run;
     int rc =
@@ -143,12 +144,15 @@ void ipsq_fill_scenario(const struct ipsq_options *o, Ips__Lane *scenario)
 
 void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o)
 {
-    ipsq_out_value(out, IPSQ_COUNT, "phase", o->phase ? "phase" : NULL,
-                   ipsq_count_cell(o->phase ? o->phase : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "from_ns", o->from_ns ? "window from" : NULL,
-                   ipsq_count_cell(o->from_ns ? o->from_ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "to_ns", o->to_ns ? "window to" : NULL,
-                   ipsq_count_cell(o->to_ns ? o->to_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_COUNT, "phase", o->phase ? "phase" : NULL,
+        ipsq_count_cell(o->phase ? o->phase : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "from_ns", o->from_ns ? "window from" : NULL,
+        ipsq_count_cell(o->from_ns ? o->from_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "to_ns", o->to_ns ? "window to" : NULL,
+        ipsq_count_cell(o->to_ns ? o->to_ns : IPS_UNMEASURED));
 }
 
 int ipsq_check_answer_kind(const Ips__Reply *last,

@@ -124,8 +124,10 @@ int ipsq_find_run_or_newest(struct ipsq_session *s, const char *word,
                             const char **run, struct ips_err *err) IPS_MUST_USE;
 /* Stores in rq->run the name of the run that the first argument of the command
  * names, or else of the newest run. Stores --fresh in rq->fresh. */
-int ipsq_set_request_run(struct ipsq_session *s, const struct ipsq_options *o,
-                         Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
+int ipsq_find_and_set_run_of_request(struct ipsq_session *s,
+                                     const struct ipsq_options *o,
+                                     Ips__Request *rq,
+                                     struct ips_err *err) IPS_MUST_USE;
 /* Sets from the options which message times the scenario uses (--mtime) and
  * which external waits count (--external). The caller has initialised
  * `scenario`. */

@@ -65,7 +65,8 @@ static void scan_option(struct typed_line *l, const char *word)
         l->pending = option;
 }
 
-static struct typed_line scan_words(char *const *words, size_t count)
+static struct typed_line parse_words_before_cursor(char *const *words,
+                                                   size_t count)
 {
     struct typed_line l = {
         .words = words, .count = count, .pending = IPSQ_OPT_COUNT};
@@ -152,7 +153,7 @@ complete_value(const struct typed_line *l, enum ipsq_option option,
     if (option == IPSQ_OPT_SORT && c && c->sort_columns)
         offer_columns(w, l, from);
     if (strcmp(kind, "OBJECT") == 0)
-        ipsq_word_offer_names(w, from, ipsq_complete_objects);
+        ipsq_word_offer_names(w, from, ipsq_list_objects_beginning_with);
     bool files = strcmp(kind, "FILE") == 0 || strcmp(kind, "DIR") == 0 ||
                  option == IPSQ_OPT_MAP; /* --map takes a file as well */
     return files ? IPSQ_COMPLETES_FILES : IPSQ_COMPLETES_NAMES;
@@ -201,11 +202,11 @@ static void complete_argument(const struct typed_line *l, struct ipsq_word *w,
     } else if (c == &ipsq_cmd_completion) {
         ipsq_word_offer_all(w, ipsq_completion_shells);
     } else if (does_usage_argument_start_with(c, 0, "MACHINE")) {
-        ipsq_word_offer_names(w, from, ipsq_complete_machines);
+        ipsq_word_offer_names(w, from, ipsq_list_machines_beginning_with);
     } else if (does_usage_argument_start_with(c, l->args, "RUN")) {
         if (does_usage_argument_start_with(c, l->args, "RUN[,"))
             keep_text_before_last_comma(w);
-        ipsq_word_offer_names(w, from, ipsq_complete_runs);
+        ipsq_word_offer_names(w, from, ipsq_list_runs_beginning_with);
     }
 }
 
@@ -214,7 +215,7 @@ ipsq_complete_word(const struct ipsq_name_source *from, char *const *words,
                    size_t count, const char *text, bool common,
                    struct ipsq_names *out)
 {
-    struct typed_line l = scan_words(words, count);
+    struct typed_line l = parse_words_before_cursor(words, count);
     struct ipsq_name_source named = *from;
     struct ipsq_word w = {text, 0, out};
     bool dashed = !l.ended && *text == '-';
@@ -247,7 +248,7 @@ ipsq_complete_word(const struct ipsq_name_source *from, char *const *words,
 
 /* ---- ipsq complete ------------------------------------------------------ */
 
-static void on_completion_timeout(int sig)
+static void exit_quietly_on_completion_timeout(int sig)
 {
     (void)sig;
     _exit(0); /* without this handler the shell would report that a signal
@@ -256,7 +257,7 @@ static void on_completion_timeout(int sig)
 
 int ipsq_print_completions(int argc, char **argv)
 {
-    struct sigaction act = {.sa_handler = on_completion_timeout};
+    struct sigaction act = {.sa_handler = exit_quietly_on_completion_timeout};
     struct ipsq_options o;
     struct ipsq_names names = {.described = true};
     struct ipsq_name_source from = {.session = &o};

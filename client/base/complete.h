@@ -59,12 +59,13 @@ void ipsq_word_offer_names(const struct ipsq_word *w,
 
 /* These functions (client/base/complete_names.c) add all names that begin with
  * `text`, and none if no master answers. */
-void ipsq_complete_runs(const struct ipsq_name_source *from, const char *text,
-                        struct ipsq_names *out);
-void ipsq_complete_objects(const struct ipsq_name_source *from,
-                           const char *text, struct ipsq_names *out);
-void ipsq_complete_machines(const struct ipsq_name_source *from,
-                            const char *text, struct ipsq_names *out);
+void ipsq_list_runs_beginning_with(const struct ipsq_name_source *from,
+                                   const char *text, struct ipsq_names *out);
+void ipsq_list_objects_beginning_with(const struct ipsq_name_source *from,
+                                      const char *text, struct ipsq_names *out);
+void ipsq_list_machines_beginning_with(const struct ipsq_name_source *from,
+                                       const char *text,
+                                       struct ipsq_names *out);
 
 /* Whether file names may complete the word, besides the added candidates. */
 enum ipsq_completion_kind { IPSQ_COMPLETES_NAMES, IPSQ_COMPLETES_FILES };

@@ -83,7 +83,7 @@ static int complete_value(const struct ipsq_name_source *from,
 {
     ipsq_word_offer_all(w, ipsrun_option_values(o->name + 2));
     if (strcmp(o->value, "RUN") == 0)
-        ipsq_word_offer_names(w, from, ipsq_complete_runs);
+        ipsq_word_offer_names(w, from, ipsq_list_runs_beginning_with);
     return strcmp(o->value, "DIR") == 0 ? IPSQ_COMPLETE_FILES : 0;
 }
 

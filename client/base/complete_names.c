@@ -90,8 +90,8 @@ static int open_session(struct ipsq_session *s,
                        : ipsq_session_connect(s, from->session, &ignored);
 }
 
-void ipsq_complete_runs(const struct ipsq_name_source *from, const char *text,
-                        struct ipsq_names *out)
+void ipsq_list_runs_beginning_with(const struct ipsq_name_source *from,
+                                   const char *text, struct ipsq_names *out)
 {
     struct ipsq_session session;
     struct ips_err ignored;
@@ -128,8 +128,8 @@ static int add_objects(const Ips__Reply *reply, void *arg, struct ips_err *err)
     return 0;
 }
 
-void ipsq_complete_objects(const struct ipsq_name_source *from,
-                           const char *text, struct ipsq_names *out)
+void ipsq_list_objects_beginning_with(const struct ipsq_name_source *from,
+                                      const char *text, struct ipsq_names *out)
 {
     static char everything[] = "/";
     struct ipsq_session session;
@@ -155,8 +155,8 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
     ipsq_session_close(&session);
 }
 
-void ipsq_complete_machines(const struct ipsq_name_source *from,
-                            const char *text, struct ipsq_names *out)
+void ipsq_list_machines_beginning_with(const struct ipsq_name_source *from,
+                                       const char *text, struct ipsq_names *out)
 {
     struct ipsq_session session;
     struct ips_err ignored;

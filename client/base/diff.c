@@ -73,8 +73,8 @@ static struct diff_item *append_item(struct diff *d, const char *kind,
     return x->kind && x->name && x->v ? x : NULL;
 }
 
-int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
-             uint64_t v, struct ips_err *err)
+int diff_add_value_of_run(struct diff *d, const char *kind, const char *name,
+                          unsigned run, uint64_t v, struct ips_err *err)
 {
     struct diff_item *x = find_item(d, kind, name);
     if (!x && v > 0)
@@ -115,8 +115,8 @@ static int64_t round_quotient(ips_i128 n, ips_i128 by)
     return (int64_t)((n >= 0 ? n + by / 2 : n - by / 2) / by);
 }
 
-static void fill_means(const struct diff *d, const uint64_t *v,
-                       struct diff_item *x)
+static void fill_means_and_change(const struct diff *d, const uint64_t *v,
+                                  struct diff_item *x)
 {
     ips_i128 a, b, by = (ips_i128)d->first * (d->runs - d->first);
     sum_sides(d, v, &a, &b);
@@ -136,7 +136,7 @@ static ips_i128 scaled_rounding_error(const struct diff *d,
 
 /* Adjusts the changes of the items by at most 1 each, so that they add up to
  * the change of the totals. */
-static void distribute_rounding(struct diff *d)
+static void adjust_changes_to_add_up_to_total(struct diff *d)
 {
     int64_t left = d->sum.change;
     for (size_t i = 0; i < d->count; i++)
@@ -332,7 +332,7 @@ static int compare_reals(const void *va, const void *vb)
     return (a > b) - (a < b);
 }
 
-static void compute_interval_95(double *v, double *low, double *high)
+static void sort_and_get_interval_95(double *v, double *low, double *high)
 {
     qsort(v, RESAMPLES, sizeof(*v), compare_reals);
     *low = v[RESAMPLES / 40];
@@ -356,7 +356,7 @@ static void compute_interval_of_change(const struct diff *d, const uint64_t *v,
         double a = resampled_mean(v, d->first, &seed);
         change[k] = resampled_mean(v + d->first, d->runs - d->first, &seed) - a;
     }
-    compute_interval_95(change, &x->low, &x->high);
+    sort_and_get_interval_95(change, &x->low, &x->high);
 }
 
 /* Copies the values that were measured; returns their number. */
@@ -403,7 +403,7 @@ void diff_median_interval(const double *a, unsigned na, const double *b,
         double was = resampled_median(first, na, &seed);
         change[k] = resampled_median(second, nb, &seed) - was;
     }
-    compute_interval_95(change, low, high);
+    sort_and_get_interval_95(change, low, high);
 }
 
 /* ---- computing the differences ------------------------------------------ */
@@ -423,14 +423,14 @@ int diff_compute_changes(struct diff *d, struct ips_err *err)
     bool enough =
         d->first >= DIFF_RUNS_MIN && d->runs - d->first >= DIFF_RUNS_MIN;
     int rc = 0;
-    fill_means(d, d->total, &d->sum);
+    fill_means_and_change(d, d->total, &d->sum);
     d->sum.p = d->sum.low = d->sum.high = (double)NAN;
     for (size_t i = 0; i < d->count; i++) {
         struct diff_item *x = &d->item[i];
-        fill_means(d, x->v, x);
+        fill_means_and_change(d, x->v, x);
         x->p = x->low = x->high = (double)NAN;
     }
-    distribute_rounding(d);
+    adjust_changes_to_add_up_to_total(d);
     if (enough) {
         rc = compute_p_values(d, err);
         compute_interval_of_change(d, d->total, &d->sum);

@@ -61,8 +61,9 @@ int diff_init(struct diff *d, unsigned first_side, unsigned second_side,
 void diff_release(struct diff *d);
 /* Adds `v` to the value that the item has in run number `run`, and to the total
  * of that run. */
-int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
-             uint64_t v, struct ips_err *err) IPS_MUST_USE;
+int diff_add_value_of_run(struct diff *d, const char *kind, const char *name,
+                          unsigned run, uint64_t v,
+                          struct ips_err *err) IPS_MUST_USE;
 /* Computes means, changes, p-values and intervals; sorts the items by the size
  * of their change. */
 int diff_compute_changes(struct diff *d, struct ips_err *err) IPS_MUST_USE;

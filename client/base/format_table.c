@@ -34,11 +34,11 @@ void ipsq_set_cells_ascii(bool ascii)
 /* Copies `text`, or "-" if it is empty. Replaces with '?' control characters,
  * which could move the cursor or worse, and bytes that are not UTF-8, which
  * would break the alignment. */
-static char *copy_text_without_control_chars(const char *text)
+static char *copy_printable_text_or_dash(const char *text)
 {
     char *out = copy_text(text && *text ? text : "-");
     for (char *p = out; *p;) {
-        size_t n = ipsq_utf8_length(p, strlen(p));
+        size_t n = ipsq_utf8_length_of_first_char(p, strlen(p));
         unsigned char c = (unsigned char)*p;
         /* U+0080 to U+009F are control characters too. */
         bool c1 = n == 2 && c == 0xc2 && (unsigned char)p[1] < 0xa0;
@@ -76,7 +76,7 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
     switch (kind) {
     case IPSQ_TEXT:
     case IPSQ_FIGURE:
-        return copy_text_without_control_chars(cell->text);
+        return copy_printable_text_or_dash(cell->text);
     case IPSQ_COUNT:
         if (cell->n != UINT64_MAX)
             snprintf(unit, sizeof(unit), "%" PRIu64, cell->n);
@@ -101,7 +101,7 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
         return copy_text(cell->b ? "yes" : "no");
     case IPSQ_VALUE:
         if (cell->value.type == 't')
-            return copy_text_without_control_chars(cell->value.text);
+            return copy_printable_text_or_dash(cell->value.text);
         if (cell->value.type == 'i')
             snprintf(unit, sizeof(unit), "%" PRId64, cell->value.i);
         else if (cell->value.type == 'r')
@@ -109,7 +109,7 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
         break;
     case IPSQ_LIST: {
         char *joined = join_items(cell->list.item, cell->list.count);
-        char *out = copy_text_without_control_chars(joined);
+        char *out = copy_printable_text_or_dash(joined);
         free(joined);
         return out;
     }

@@ -34,7 +34,7 @@ static void write_newline_and_indent(struct ipsq_json *j)
 
 /* Called before each key and each value: writes the comma and the line break,
  * but nothing between a key and its value. */
-static void begin_value(struct ipsq_json *j)
+static void write_separator_before_value(struct ipsq_json *j)
 {
     if (j->keyed) {
         j->keyed = false;
@@ -48,15 +48,15 @@ static void begin_value(struct ipsq_json *j)
     write_newline_and_indent(j);
 }
 
-void ipsq_json_open(struct ipsq_json *j, char bracket)
+void ipsq_json_open_container(struct ipsq_json *j, char bracket)
 {
-    begin_value(j);
+    write_separator_before_value(j);
     put_char(j, bracket);
     if (j->depth < IPSQ_JSON_DEPTH)
         j->some[j->depth++] = false;
 }
 
-void ipsq_json_close(struct ipsq_json *j, char bracket)
+void ipsq_json_close_container(struct ipsq_json *j, char bracket)
 {
     if (j->depth == 0)
         return;
@@ -66,7 +66,7 @@ void ipsq_json_close(struct ipsq_json *j, char bracket)
     put_char(j, bracket);
 }
 
-size_t ipsq_utf8_length(const char *text, size_t len)
+size_t ipsq_utf8_length_of_first_char(const char *text, size_t len)
 {
     const unsigned char *s = (const unsigned char *)text;
     size_t need;
@@ -138,7 +138,7 @@ static void write_string(struct ipsq_json *j, const char *text)
             n++;
         bool plain = n > 0;
         if (!plain)
-            n = ipsq_utf8_length(text, len);
+            n = ipsq_utf8_length_of_first_char(text, len);
         if (n == 0)
             put_text(j, "\\ufffd");
         else if (!plain && c < 0x80)
@@ -152,35 +152,35 @@ static void write_string(struct ipsq_json *j, const char *text)
     put_char(j, '"');
 }
 
-void ipsq_json_key(struct ipsq_json *j, const char *key)
+void ipsq_json_write_key(struct ipsq_json *j, const char *key)
 {
-    begin_value(j);
+    write_separator_before_value(j);
     write_string(j, key);
     put_text(j, ": ");
     j->keyed = true;
 }
 
-void ipsq_json_string(struct ipsq_json *j, const char *text)
+void ipsq_json_write_string(struct ipsq_json *j, const char *text)
 {
-    begin_value(j);
+    write_separator_before_value(j);
     write_string(j, text ? text : "");
 }
 
-void ipsq_json_text_or_null(struct ipsq_json *j, const char *text)
+void ipsq_json_write_text_or_null(struct ipsq_json *j, const char *text)
 {
     if (text && *text)
-        ipsq_json_string(j, text);
+        ipsq_json_write_string(j, text);
     else
-        ipsq_json_null(j);
+        ipsq_json_write_null(j);
 }
 
-void ipsq_json_count(struct ipsq_json *j, uint64_t n)
+void ipsq_json_write_count_or_null(struct ipsq_json *j, uint64_t n)
 {
     if (n == UINT64_MAX) {
-        ipsq_json_null(j);
+        ipsq_json_write_null(j);
         return;
     }
-    begin_value(j);
+    write_separator_before_value(j);
     char digits[24], *at = digits + sizeof(digits) - 1;
     *at = '\0';
     do {
@@ -190,43 +190,43 @@ void ipsq_json_count(struct ipsq_json *j, uint64_t n)
     put_text(j, at);
 }
 
-void ipsq_json_integer(struct ipsq_json *j, int64_t n)
+void ipsq_json_write_integer(struct ipsq_json *j, int64_t n)
 {
-    begin_value(j);
+    write_separator_before_value(j);
     fprintf(j->file, "%" PRId64, n);
 }
 
-void ipsq_json_int_or_null(struct ipsq_json *j, int64_t n)
+void ipsq_json_write_integer_or_null(struct ipsq_json *j, int64_t n)
 {
     if (n == INT64_MIN)
-        ipsq_json_null(j);
+        ipsq_json_write_null(j);
     else
-        ipsq_json_integer(j, n);
+        ipsq_json_write_integer(j, n);
 }
 
-void ipsq_json_real(struct ipsq_json *j, double r)
+void ipsq_json_write_real_or_null(struct ipsq_json *j, double r)
 {
     if (!isfinite(r)) {
-        ipsq_json_null(j);
+        ipsq_json_write_null(j);
         return;
     }
-    begin_value(j);
+    write_separator_before_value(j);
     fprintf(j->file, "%.17g", r);
 }
 
-void ipsq_json_bool(struct ipsq_json *j, bool b)
+void ipsq_json_write_bool(struct ipsq_json *j, bool b)
 {
-    begin_value(j);
+    write_separator_before_value(j);
     put_text(j, b ? "true" : "false");
 }
 
-void ipsq_json_null(struct ipsq_json *j)
+void ipsq_json_write_null(struct ipsq_json *j)
 {
-    begin_value(j);
+    write_separator_before_value(j);
     put_text(j, "null");
 }
 
-void ipsq_json_end(struct ipsq_json *j)
+void ipsq_json_write_final_newline(struct ipsq_json *j)
 {
     put_char(j, '\n');
 }

@@ -28,27 +28,27 @@ struct ipsq_json {
 
 void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty);
 /* Opens an object or array; bracket: '{' or '[' */
-void ipsq_json_open(struct ipsq_json *j, char bracket);
+void ipsq_json_open_container(struct ipsq_json *j, char bracket);
 /* Closes an object or array; bracket: '}' or ']' */
-void ipsq_json_close(struct ipsq_json *j, char bracket);
-void ipsq_json_key(struct ipsq_json *j, const char *key);
+void ipsq_json_close_container(struct ipsq_json *j, char bracket);
+void ipsq_json_write_key(struct ipsq_json *j, const char *key);
 /* writes a text; "" becomes null */
-void ipsq_json_text_or_null(struct ipsq_json *j, const char *text);
+void ipsq_json_write_text_or_null(struct ipsq_json *j, const char *text);
 /* writes a text; "" remains "" */
-void ipsq_json_string(struct ipsq_json *j, const char *text);
-void ipsq_json_count(struct ipsq_json *j, uint64_t n);
-void ipsq_json_integer(struct ipsq_json *j, int64_t n);
+void ipsq_json_write_string(struct ipsq_json *j, const char *text);
+void ipsq_json_write_count_or_null(struct ipsq_json *j, uint64_t n);
+void ipsq_json_write_integer(struct ipsq_json *j, int64_t n);
 /* writes a number; INT64_MIN becomes null */
-void ipsq_json_int_or_null(struct ipsq_json *j, int64_t n);
-void ipsq_json_real(struct ipsq_json *j, double r);
-void ipsq_json_bool(struct ipsq_json *j, bool b);
-void ipsq_json_null(struct ipsq_json *j);
+void ipsq_json_write_integer_or_null(struct ipsq_json *j, int64_t n);
+void ipsq_json_write_real_or_null(struct ipsq_json *j, double r);
+void ipsq_json_write_bool(struct ipsq_json *j, bool b);
+void ipsq_json_write_null(struct ipsq_json *j);
 /* Ends the line after the outermost value. */
-void ipsq_json_end(struct ipsq_json *j);
+void ipsq_json_write_final_newline(struct ipsq_json *j);
 
 /* Returns the length of the UTF-8 character at `text` (which has `len` bytes),
  * or 0 if it is not well-formed. Overlong forms, surrogates and values beyond
  * U+10FFFF are not well-formed. */
-size_t ipsq_utf8_length(const char *text, size_t len);
+size_t ipsq_utf8_length_of_first_char(const char *text, size_t len);
 
 #endif

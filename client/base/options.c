@@ -74,7 +74,7 @@ static int parse_option_choice(enum ipsq_option option, const char *text,
     const char *const *words = ipsq_option_values(option);
     struct ips_nearest near;
     char all[128] = "";
-    ips_nearest_begin(&near, text);
+    ips_nearest_start_search(&near, text);
     for (uint32_t i = 0; words[i]; i++) {
         size_t at = strlen(all);
         if (strcmp(text, words[i]) == 0) {
@@ -82,11 +82,11 @@ static int parse_option_choice(enum ipsq_option option, const char *text,
             return 0;
         }
         snprintf(all + at, sizeof(all) - at, "%s%s", i ? ", " : "", words[i]);
-        ips_nearest_offer(&near, words[i]);
+        ips_nearest_consider_candidate(&near, words[i]);
     }
     return ips_err_set(err, IPS_E_USAGE, "--%s '%.40s' is not one of %s%s",
                        ipsq_option_table[option].name, text, all,
-                       ips_nearest_suggestion(&near));
+                       ips_nearest_format_suggestion(&near));
 }
 
 /* Stores the value of an option that names what becomes faster (--procedure,
@@ -280,8 +280,8 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
         o->weighting = text;
         return parse_option_choice(option, text, &which, err);
     case IPSQ_OPT_MTIME:
-        return ipsq_parse_mtime(text, &o->mtime_base_ns, &o->mtime_per_byte_q32,
-                                err);
+        return ipsq_parse_message_time(text, &o->mtime_base_ns,
+                                       &o->mtime_per_byte_q32, err);
     case IPSQ_OPT_EXTERNAL:
         return parse_option_choice(option, text, &o->external, err);
     case IPSQ_OPT_FROM:
@@ -307,7 +307,7 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_MESSAGE:
         return add_edit_name(o, option, text, err);
     case IPSQ_OPT_FASTER:
-        rc = ipsq_parse_faster(text, &which, err);
+        rc = ipsq_parse_speedup_as_saved_share(text, &which, err);
         if (rc == 0)
             set_missing_edit_speeds(o, which);
         return rc;
@@ -428,14 +428,14 @@ static int set_unknown_option_error(const char *word, struct ips_err *err)
     struct ips_nearest near;
     char typed[64], name[64];
     snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(word, "="), word);
-    ips_nearest_begin(&near, typed);
+    ips_nearest_start_search(&near, typed);
     for (const struct option *o = longs; o->name; o++) {
         snprintf(name, sizeof(name), "--%s", o->name);
         if (strlen(typed) > 2)
-            ips_nearest_offer(&near, name);
+            ips_nearest_consider_candidate(&near, name);
     }
     return ips_err_set(err, IPS_E_USAGE, "no such option: '%.80s'%s", word,
-                       ips_nearest_suggestion(&near));
+                       ips_nearest_format_suggestion(&near));
 }
 
 int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,

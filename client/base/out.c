@@ -20,7 +20,7 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
     ipsq_set_cells_ascii(o->columns && !ipsq_is_utf8());
     ipsq_json_init(&o->json, file, format == IPSQ_JSON);
     if (format == IPSQ_JSON)
-        ipsq_json_open(&o->json, '{');
+        ipsq_json_open_container(&o->json, '{');
 }
 
 /* Writes `before` and `text` on one line, folded on a terminal. */
@@ -55,8 +55,9 @@ static void write_values(struct ipsq_out *o)
     o->value_count = 0;
 }
 
-void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
-                    const char *title, struct ipsq_cell value)
+void ipsq_out_write_or_collect_value(struct ipsq_out *o, enum ipsq_kind kind,
+                                     const char *key, const char *title,
+                                     struct ipsq_cell value)
 {
     switch (o->format) {
     case IPSQ_TABLE:
@@ -73,7 +74,7 @@ void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
         fputc('\n', o->file);
         return;
     case IPSQ_JSON:
-        ipsq_json_key(&o->json, key);
+        ipsq_json_write_key(&o->json, key);
         ipsq_json_write_cell(&o->json, kind, &value);
         return;
     case IPSQ_JSONL:
@@ -91,21 +92,22 @@ void ipsq_out_formatted_value(struct ipsq_out *o, const char *title,
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    ipsq_out_value(o, IPSQ_TEXT, NULL, title, ipsq_text_cell(text));
+    ipsq_out_write_or_collect_value(o, IPSQ_TEXT, NULL, title,
+                                    ipsq_text_cell(text));
 }
 
 void ipsq_out_group_begin(struct ipsq_out *o, const char *name)
 {
     if (o->format != IPSQ_JSON)
         return;
-    ipsq_json_key(&o->json, name);
-    ipsq_json_open(&o->json, '{');
+    ipsq_json_write_key(&o->json, name);
+    ipsq_json_open_container(&o->json, '{');
 }
 
 void ipsq_out_group_end(struct ipsq_out *o)
 {
     if (o->format == IPSQ_JSON)
-        ipsq_json_close(&o->json, '}');
+        ipsq_json_close_container(&o->json, '}');
 }
 
 static void write_folded_and_free(struct ipsq_out *o, char *text)
@@ -132,8 +134,8 @@ void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
             fprintf(o->file, "#%s\n", t->name);
         break;
     case IPSQ_JSON:
-        ipsq_json_key(&o->json, t->name);
-        ipsq_json_open(&o->json, '[');
+        ipsq_json_write_key(&o->json, t->name);
+        ipsq_json_open_container(&o->json, '[');
         break;
     case IPSQ_JSONL:
         break;
@@ -141,7 +143,7 @@ void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
     o->parts_written++;
 }
 
-void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t)
+void ipsq_out_write_and_clear_rows(struct ipsq_out *o, struct ipsq_table *t)
 {
     switch (o->format) {
     case IPSQ_TABLE:
@@ -157,7 +159,7 @@ void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t)
     case IPSQ_JSONL:
         for (size_t i = 0; i < t->row_count; i++) {
             ipsq_json_write_row(&o->json, t, i);
-            ipsq_json_end(&o->json);
+            ipsq_json_write_final_newline(&o->json);
         }
         break;
     }
@@ -178,11 +180,11 @@ static void write_hidden_columns(struct ipsq_out *o, const struct ipsq_table *t)
 
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t)
 {
-    ipsq_out_table_rows(o, t);
+    ipsq_out_write_and_clear_rows(o, t);
     if (o->format == IPSQ_TABLE)
         write_hidden_columns(o, t);
     if (o->format == IPSQ_JSON)
-        ipsq_json_close(&o->json, ']');
+        ipsq_json_close_container(&o->json, ']');
 }
 
 void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
@@ -232,7 +234,7 @@ static void put_certificate(struct ipsq_out *o)
         ipsq_certificate_write_tsv(o->file, o->certificate);
         return;
     case IPSQ_JSON:
-        ipsq_json_key(&o->json, "certificate");
+        ipsq_json_write_key(&o->json, "certificate");
         ipsq_certificate_write_json(&o->json, o->certificate);
         return;
     case IPSQ_JSONL:
@@ -240,8 +242,8 @@ static void put_certificate(struct ipsq_out *o)
     }
 }
 
-void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
-                    unsigned indent)
+void ipsq_out_write_prose_if_table(struct ipsq_out *o, const char *before,
+                                   const char *text, unsigned indent)
 {
     const struct ipsq_cell cell = ipsq_text_cell(text);
     if (o->format != IPSQ_TABLE)
@@ -252,14 +254,14 @@ void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
     free(clean);
 }
 
-void ipsq_out_bold(struct ipsq_out *o, bool bold)
+void ipsq_out_switch_bold(struct ipsq_out *o, bool bold)
 {
     write_values(o);
     if (o->color)
         fputs(bold ? IPSQ_BOLD : IPSQ_PLAIN, o->file);
 }
 
-void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
+void ipsq_out_write_line_if_table(struct ipsq_out *o, const char *fmt, ...)
 {
     va_list ap;
     if (o->format != IPSQ_TABLE)
@@ -277,8 +279,8 @@ int ipsq_out_end(struct ipsq_out *o, struct ips_err *err)
     if (o->certified)
         put_certificate(o);
     if (o->format == IPSQ_JSON) {
-        ipsq_json_close(&o->json, '}');
-        ipsq_json_end(&o->json);
+        ipsq_json_close_container(&o->json, '}');
+        ipsq_json_write_final_newline(&o->json);
     }
     if (fflush(o->file) == EOF || ferror(o->file))
         return ips_err_errno(err, "writing the answer");

@@ -42,8 +42,9 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
                     bool several);
 /* Writes a named value. `key`: its name in JSON and TSV. `title`: its name in
  * the table format; NULL: left out there. */
-void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
-                    const char *title, struct ipsq_cell value);
+void ipsq_out_write_or_collect_value(struct ipsq_out *o, enum ipsq_kind kind,
+                                     const char *key, const char *title,
+                                     struct ipsq_cell value);
 /* Writes a named text of up to 255 bytes, in the table format only. */
 void ipsq_out_formatted_value(struct ipsq_out *o, const char *title,
                               const char *fmt, ...)
@@ -61,7 +62,7 @@ void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
  * the last rows and the end of the table. */
 void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
                           const char *heading);
-void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t);
+void ipsq_out_write_and_clear_rows(struct ipsq_out *o, struct ipsq_table *t);
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
 /* Called right after ipsq_out_begin(). In the table format, writes the
  * limitations of the answer at once; ipsq_out_end() writes the certificate. `c`
@@ -71,12 +72,12 @@ void ipsq_out_write_limitations(struct ipsq_out *o, const Ips__Certificate *c,
 /* Writes prose, in the table format only: `before` as it is, then `text` with
  * control characters replaced; folded on a terminal, with continuation lines
  * indented by `indent` columns. */
-void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
-                    unsigned indent);
+void ipsq_out_write_prose_if_table(struct ipsq_out *o, const char *before,
+                                   const char *text, unsigned indent);
 /* Switches bold on or off; only on a terminal with colours. */
-void ipsq_out_bold(struct ipsq_out *o, bool bold);
+void ipsq_out_switch_bold(struct ipsq_out *o, bool bold);
 /* Writes a line, in the table format only. */
-void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
+void ipsq_out_write_line_if_table(struct ipsq_out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Ends the answer. Returns 0, or a negative code if the stream could not be
  * written. */

@@ -96,11 +96,12 @@ static int parse_load(Ips__PredictMachine *m, const char *value,
         return 0;
     }
     if (!len || value[len - 1] != '%' || len >= sizeof(number))
-        return ipsq_parse_ratio(value, &m->load_num, &m->load_den, err);
+        return ipsq_parse_decimal_as_fraction(value, &m->load_num, &m->load_den,
+                                              err);
     memcpy(number, value, len - 1);
     number[len - 1] = '\0';
     uint32_t num = 0, den = 1;
-    int rc = ipsq_parse_ratio(number, &num, &den, err);
+    int rc = ipsq_parse_decimal_as_fraction(number, &num, &den, err);
     if (rc == 0 && num >= den * 100)
         rc = ips_err_set(err, IPS_E_USAGE, "must be below 100%%");
     m->taken_num = num * 100 / den;
@@ -114,7 +115,8 @@ static int parse_machine_setting(Ips__PredictMachine *m, const char *word,
     if (strncmp(word, "cores=", 6) == 0)
         return parse_cores(m, word + 6, err);
     if (strncmp(word, "speed=", 6) == 0)
-        return ipsq_parse_ratio(word + 6, &m->speed_num, &m->speed_den, err);
+        return ipsq_parse_decimal_as_fraction(word + 6, &m->speed_num,
+                                              &m->speed_den, err);
     if (strncmp(word, "load=", 5) == 0)
         return parse_load(m, word + 5, err);
     if (strncmp(word, "turn=", 5) == 0) {
@@ -325,9 +327,10 @@ static int parse_network_time(Ips__PredictNet *n, char *text,
     if (!*text)
         return at ? 0 : set_network_form_error(text, err);
     if (*text == 'x')
-        return ipsq_parse_ratio(text + 1, &n->scale_num, &n->scale_den, err);
+        return ipsq_parse_decimal_as_fraction(text + 1, &n->scale_num,
+                                              &n->scale_den, err);
     n->given = true;
-    return ipsq_parse_mtime(text, &n->base_ns, &n->per_byte_q32, err);
+    return ipsq_parse_message_time(text, &n->base_ns, &n->per_byte_q32, err);
 }
 
 static int parse_network_entry(Ips__PredictNet *n, const char *text,

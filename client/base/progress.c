@@ -58,7 +58,7 @@ static void set_timer(long every_us)
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
-void ipsq_progress_begin(void)
+void ipsq_progress_start_on_terminal(void)
 {
     const char *term = getenv("TERM");
     struct sigaction act;
@@ -71,7 +71,7 @@ void ipsq_progress_begin(void)
     set_timer(500000);
 }
 
-void ipsq_progress_end(void)
+void ipsq_progress_stop_and_erase_line(void)
 {
     set_timer(0);
     if (shown && write(STDERR_FILENO, "\r\033[K", 4) < 0)
@@ -101,6 +101,6 @@ void ipsq_progress_replace_line(const char *text)
 {
     if (!isatty(STDERR_FILENO))
         return;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     shown = dprintf(STDERR_FILENO, "\r%s\033[K", text) > 0;
 }

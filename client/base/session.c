@@ -101,9 +101,9 @@ int ipsq_session_connect(struct ipsq_session *s, const struct ipsq_options *o,
         return ips_err_set(err, IPS_E_USAGE, "--master is too long");
     int rc = 0;
     if (!o->state && !o->master)
-        rc = ips_path_state_directory(s->state, err);
+        rc = ips_path_default_state_directory(s->state, err);
     if (rc == 0 && !o->master)
-        rc = ips_path_master_address(s->state, s->address, err);
+        rc = ips_path_default_master_address(s->state, s->address, err);
     if (rc == 0)
         rc = ips_client_connect(s->address, CONNECT_MS, &s->client, err);
     return rc;
@@ -151,8 +151,10 @@ static int keep_envelope(struct ipsq_session *s, Ips__Envelope *env,
 
 /* Receives one message. Sets *reply to NULL if the message only reports
  * progress, or is a reply to an earlier request, which was given up. */
-static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
-                      const Ips__Reply **reply, struct ips_err *err)
+static int receive_reply_or_progress(struct ipsq_session *s, uint64_t id,
+                                     Ips__Envelope **env,
+                                     const Ips__Reply **reply,
+                                     struct ips_err *err)
 {
     *reply = NULL;
     int rc = ips_client_recv(s->client, 0, env, err);
@@ -193,7 +195,7 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
     for (bool done = false; rc == 0 && !done;) {
         Ips__Envelope *got = NULL;
         const Ips__Reply *reply;
-        rc = next_reply(s, rq->id, &got, &reply, err);
+        rc = receive_reply_or_progress(s, rq->id, &got, &reply, err);
         if (rc == 0 && reply) {
             rc = ips_reply_get_error(reply, err);
             done = reply->last;
@@ -299,12 +301,12 @@ int ipsq_find_run_in_rows(Ips__RunRow *const *rows, size_t count,
     }
     if (!found || len == 0) {
         struct ips_nearest near;
-        ips_nearest_begin(&near, word);
+        ips_nearest_start_search(&near, word);
         for (size_t i = 0; i < count; i++)
-            ips_nearest_offer(&near, rows[i]->run);
+            ips_nearest_consider_candidate(&near, rows[i]->run);
         return ips_err_set(err, IPS_E_NOT_FOUND,
                            "no run '%.80s' is known (`ipsq runs` lists %zu)%s",
-                           word, count, ips_nearest_suggestion(&near));
+                           word, count, ips_nearest_format_suggestion(&near));
     }
     *run = found;
     return 0;
@@ -354,7 +356,7 @@ void ipsq_session_print_slave_hint(const struct ipsq_session *s, FILE *f)
 {
     char pool[IPS_PATH_BYTES];
     struct ips_err ignored;
-    if (s->slaveless && ips_path_pool_root(pool, &ignored) == 0)
+    if (s->slaveless && ips_path_default_pool_root(pool, &ignored) == 0)
         fprintf(f,
                 "ipsq: the slave of this machine did not connect. The pool "
                 "%s may be drained into\nanother state directory, or may "

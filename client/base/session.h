@@ -83,8 +83,8 @@ int ipsq_start_slave(const char *state, struct ips_err *err) IPS_MUST_USE;
 /* The progress line (client/base/progress.c): if the answer takes longer than
  * half a second and standard error is a terminal, a line there shows what the
  * master is doing and for how many seconds. */
-void ipsq_progress_begin(void);
-void ipsq_progress_end(void);
+void ipsq_progress_start_on_terminal(void);
+void ipsq_progress_stop_and_erase_line(void);
 /* Whether the progress line will be shown if the answer takes long. */
 bool ipsq_progress_wanted(void);
 #define IPSQ_WAITING "waiting for the answer"

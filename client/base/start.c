@@ -39,7 +39,7 @@ int ipsq_start_master(const char *state, struct ips_err *err)
     if (rc == 0)
         rc = make_absolute_state_dir(state, dir, err);
     if (rc == 0)
-        rc = ips_path_master_address(dir, at, err);
+        rc = ips_path_default_master_address(dir, at, err);
     if (rc < 0)
         return rc;
     char *argv[] = {program, word[0], word[1], dir, word[2], at, NULL};
@@ -53,7 +53,7 @@ static int choose_pool_for_state(const char *dir, char pool[IPS_PATH_BYTES],
                                  struct ips_err *err)
 {
     if (ips_path_state_may_drain_default_pool(dir))
-        return ips_path_pool_root(pool, err);
+        return ips_path_default_pool_root(pool, err);
     if (snprintf(pool, IPS_PATH_BYTES, "%s/no-pool", dir) >= IPS_PATH_BYTES)
         return ips_err_set(err, IPS_E_LIMIT, "%.80s: path too long", dir);
     return 0;
@@ -69,7 +69,7 @@ int ipsq_start_slave(const char *state, struct ips_err *err)
     if (rc == 0)
         rc = make_absolute_state_dir(state, dir, err);
     if (rc == 0)
-        rc = ips_path_master_address(dir, at, err);
+        rc = ips_path_default_master_address(dir, at, err);
     if (rc == 0)
         rc = choose_pool_for_state(dir, pool, err);
     if (rc < 0)

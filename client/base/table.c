@@ -77,7 +77,8 @@ static int compare_ranked_by_value(const void *a, const void *b)
     return x->row < y->row ? -1 : 1;
 }
 
-uint64_t ipsq_table_keep_top(struct ipsq_table *t, size_t column, uint64_t n)
+uint64_t ipsq_table_sort_and_keep_top(struct ipsq_table *t, size_t column,
+                                      uint64_t n)
 {
     size_t width = t->column_count * sizeof(*t->cells);
     uint64_t left_out = n && n < t->row_count ? t->row_count - n : 0;

@@ -98,7 +98,8 @@ void ipsq_table_clear(struct ipsq_table *t);
 /* Sorts the rows by a column of kind COUNT, NS or BYTES, greatest first, and
  * keeps the first `n`; 0: all. A value that was not measured counts as least;
  * equal rows stay in their order. Returns the number of rows removed. */
-uint64_t ipsq_table_keep_top(struct ipsq_table *t, size_t column, uint64_t n);
+uint64_t ipsq_table_sort_and_keep_top(struct ipsq_table *t, size_t column,
+                                      uint64_t n);
 
 static inline struct ipsq_cell ipsq_text_cell(const char *text)
 {

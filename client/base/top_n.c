@@ -84,7 +84,7 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
 {
     struct ips_nearest near;
     char all[700] = "";
-    ips_nearest_begin(&near, name);
+    ips_nearest_start_search(&near, name);
     for (size_t c = 0; c < columns->count; c++) {
         const char *key = columns->column[c].key;
         size_t at = strlen(all);
@@ -93,10 +93,10 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
             return 0;
         }
         snprintf(all + at, sizeof(all) - at, "%s%s", c ? ", " : "", key);
-        ips_nearest_offer(&near, key);
+        ips_nearest_consider_candidate(&near, key);
     }
     return ips_err_set(err, IPS_E_USAGE, "--sort '%.60s' is not one of %s%s",
-                       name, all, ips_nearest_suggestion(&near));
+                       name, all, ips_nearest_format_suggestion(&near));
 }
 
 /* Moves *text to the start of the machine's name in "/m1/a.3" or "m1", and
@@ -226,9 +226,10 @@ void ipsq_put_left_out_count(struct ipsq_out *out, const char *name,
     char key[80];
     snprintf(key, sizeof(key), "%s_left_out", name);
     if (out->format == IPSQ_TABLE && count > 0)
-        ipsq_out_line(out, "%" PRIu64 " more left out", count);
+        ipsq_out_write_line_if_table(out, "%" PRIu64 " more left out", count);
     else if (out->format == IPSQ_JSON || (out->format == IPSQ_TSV && count > 0))
-        ipsq_out_value(out, IPSQ_COUNT, key, NULL, ipsq_count_cell(count));
+        ipsq_out_write_or_collect_value(out, IPSQ_COUNT, key, NULL,
+                                        ipsq_count_cell(count));
 }
 
 Ips__Select *ipsq_top_n_fill_select(const struct ipsq_options *o,

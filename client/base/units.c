@@ -114,8 +114,8 @@ static int parse_per_byte(const char *text, uint64_t *q32, struct ips_err *err)
     return 0;
 }
 
-int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
-                     uint64_t *per_byte_q32, struct ips_err *err)
+int ipsq_parse_message_time(const char *text, uint64_t *base_ns,
+                            uint64_t *per_byte_q32, struct ips_err *err)
 {
     char base[64];
     size_t len = strcspn(text, "+,");
@@ -183,8 +183,8 @@ int ipsq_parse_positive_count(const char *text, uint64_t *n,
     return 0;
 }
 
-int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
-                     struct ips_err *err)
+int ipsq_parse_decimal_as_fraction(const char *text, uint32_t *num,
+                                   uint32_t *den, struct ips_err *err)
 {
     struct decimal d;
     bool ok = parse_decimal(text, &d) == 0 && !*d.rest && d.whole <= 9999;
@@ -206,7 +206,8 @@ int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
     return 0;
 }
 
-int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
+int ipsq_parse_speedup_as_saved_share(const char *text, uint32_t *ppm,
+                                      struct ips_err *err)
 {
     struct decimal d;
     bool ok = parse_decimal(text, &d) == 0 && d.whole <= IPSQ_GONE;

@@ -29,23 +29,25 @@ int ipsq_parse_share(const char *text, uint32_t *ppm,
  * "+"). BASE is a duration of at most an hour. PER_BYTE is ns per byte,
  * decimals and a suffix allowed, at most 2^31 ns; the result is a 32.32
  * fixed-point number, rounded to nearest. */
-int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
-                     uint64_t *per_byte_q32, struct ips_err *err) IPS_MUST_USE;
+int ipsq_parse_message_time(const char *text, uint64_t *base_ns,
+                            uint64_t *per_byte_q32,
+                            struct ips_err *err) IPS_MUST_USE;
 
 /* Parses a whole number greater than 0. */
 int ipsq_parse_positive_count(const char *text, uint64_t *n,
                               struct ips_err *err) IPS_MUST_USE;
 
 /* Parses a number of at most four digits, such as "1.5", into num / den. */
-int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
-                     struct ips_err *err) IPS_MUST_USE;
+int ipsq_parse_decimal_as_fraction(const char *text, uint32_t *num,
+                                   uint32_t *den,
+                                   struct ips_err *err) IPS_MUST_USE;
 
 #define IPSQ_GONE 1000000u
 /* Parses how much faster something gets: "30%" (of its time is saved) or "2.5x"
  * (2.5 times as fast). *ppm becomes the share of the time that is saved: 1 to
  * IPSQ_GONE (all of it). Finer digits are truncated. */
-int ipsq_parse_faster(const char *text, uint32_t *ppm,
-                      struct ips_err *err) IPS_MUST_USE;
+int ipsq_parse_speedup_as_saved_share(const char *text, uint32_t *ppm,
+                                      struct ips_err *err) IPS_MUST_USE;
 
 /* Formats a time in the greatest unit in which the number is at least 1: "17
  * ns", "1.250 us", "83.21 s". Like the functions below, except

@@ -125,12 +125,14 @@ static int print_calibration(const struct ipsq_options *o,
                              const Ips__CalibrateAnswer *a, struct ips_err *err)
 {
     struct ipsq_out out;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "file", "file", ipsq_text_cell(a->file));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "file", "file",
+                                    ipsq_text_cell(a->file));
     if (a->n_rows == 0)
-        ipsq_out_line(&out, "no message times are known here: `ipsq calibrate` "
-                            "measures them");
+        ipsq_out_write_line_if_table(
+            &out, "no message times are known here: `ipsq calibrate` "
+                  "measures them");
     if (a->n_rows || o->format != IPSQ_TABLE) {
         put_pairs(&out, a);
         put_points(&out, a);
@@ -156,7 +158,8 @@ static int show_calibrate_progress(const Ips__Reply *reply, void *arg,
     if (reply->last || reply->answer_case != IPS__REPLY__ANSWER_CALIBRATE ||
         !isatty(STDERR_FILENO) || (term && strcmp(term, "dumb") == 0))
         return 0;
-    ipsq_progress_end(); /* the line printed below replaces the progress line */
+    ipsq_progress_stop_and_erase_line(); /* the line printed below replaces the
+                                            progress line */
     const Ips__CalibrateAnswer *a = reply->calibrate;
     fprintf(stderr, "\r\033[Kipsq: %u of %u: %.60s", a->done, a->of, a->doing);
     if (a->done == a->of)
@@ -282,7 +285,7 @@ static int run_calibrate(const struct ipsq_command *self,
         return rc;
     if (!o->export_file)
         return print_calibration(o, last->calibrate, err);
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     return write_file(o->export_file, last->calibrate->text, err);
 }
 

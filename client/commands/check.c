@@ -116,7 +116,7 @@ static int print_check(const struct ipsq_options *o, const char *run,
     struct ipsq_table t;
     struct ipsq_out out;
     *worst = WITHIN;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_table_init(&t, "limits", columns, IPSQ_COUNT_OF(columns));
     if (o->options_set & IPSQ_HAS(MAX_WALL))
         add_row(&t, "wall", m->wall_ns, o->max_wall_ns, true, m, worst);
@@ -127,12 +127,13 @@ static int print_check(const struct ipsq_options *o, const char *run,
     if (o->options_set & IPSQ_HAS(MAX_LOST))
         add_row(&t, "lost", m->lost, o->max_lost, false, m, worst);
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run));
     ipsq_put_asked_window(&out, o);
-    ipsq_out_value(&out, IPSQ_TEXT, "within", "within limits",
-                   ipsq_text_cell(verdicts[*worst]));
-    ipsq_out_value(&out, IPSQ_BOOL, "complete", "complete",
-                   ipsq_bool_cell(m->complete));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "within", "within limits",
+                                    ipsq_text_cell(verdicts[*worst]));
+    ipsq_out_write_or_collect_value(&out, IPSQ_BOOL, "complete", "complete",
+                                    ipsq_bool_cell(m->complete));
     ipsq_out_table(&out, &t, "");
     ipsq_table_release(&t);
     return ipsq_out_end(&out, err);
@@ -148,7 +149,7 @@ static int run_check(const struct ipsq_command *self,
     if (!(o->options_set & self->options & ~IPSQ_WINDOW))
         return ips_err_set(err, IPS_E_USAGE,
                            "name at least one limit, such as --max-wall 10s");
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ask_metrics(s, o, rq.run, &m, err);
     if (rc == 0 && (o->options_set & IPSQ_HAS(MAX_PATH)))

@@ -15,18 +15,18 @@ static int run_completion(const struct ipsq_command *self,
     struct ips_nearest near;
     (void)self;
     (void)s;
-    ips_nearest_begin(&near, shell);
+    ips_nearest_start_search(&near, shell);
     for (int i = 0; ipsq_completion_shells[i]; i++) {
         if (strcmp(shell, ipsq_completion_shells[i]) == 0) {
             fputs(scripts[i], stdout);
             return IPSQ_OK;
         }
-        ips_nearest_offer(&near, ipsq_completion_shells[i]);
+        ips_nearest_consider_candidate(&near, ipsq_completion_shells[i]);
     }
     return ips_err_set(
         err, IPS_E_USAGE, "%s%.40s%s the shell must be bash, zsh or fish%s",
         *shell ? "'" : "", shell,
-        *shell ? "':" : "no shell:", ips_nearest_suggestion(&near));
+        *shell ? "':" : "no shell:", ips_nearest_format_suggestion(&near));
 }
 
 const struct ipsq_command ipsq_cmd_completion = {

@@ -162,32 +162,35 @@ static void format_procedure_name(const Ips__ProcedureRow *r,
 
 /* Adds the own time of each procedure (without what it called) and `unsampled`
  * to `d`, and stores their sum in *sum. */
-static int add_procedures(struct diff *d, const struct ipsq_rows *rows,
-                          uint64_t unsampled, unsigned run, uint64_t *sum,
-                          struct ips_err *err)
+static int add_procedure_times_and_sum(struct diff *d,
+                                       const struct ipsq_rows *rows,
+                                       uint64_t unsampled, unsigned run,
+                                       uint64_t *sum, struct ips_err *err)
 {
-    int rc = diff_add(d, "procedure", "[unsampled]", run, unsampled, err);
+    int rc = diff_add_value_of_run(d, "procedure", "[unsampled]", run,
+                                   unsampled, err);
     *sum = unsampled;
     for (size_t i = 0; rc == 0 && i < rows->count; i++) {
         const Ips__ProcedureRow *r = rows->row[i];
         char name[NAME_BYTES];
         format_procedure_name(r, name);
-        rc = diff_add(d, "procedure", name, run, r->self_ns, err);
+        rc = diff_add_value_of_run(d, "procedure", name, run, r->self_ns, err);
         *sum = ips_add_sat(*sum, r->self_ns);
     }
     return rc;
 }
 
-static int add_shares(struct diff *d, const char *kind, Ips__Share **rows,
-                      size_t n, unsigned run, uint64_t *left,
-                      struct ips_err *err)
+static int add_object_times_and_deduct(struct diff *d, const char *kind,
+                                       Ips__Share **rows, size_t n,
+                                       unsigned run, uint64_t *left,
+                                       struct ips_err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < n; i++) {
         char name[NAME_BYTES];
         uint64_t ns = ips_min_u64(rows[i]->ns, *left);
         diff_strip_process_ids(rows[i]->object, name, sizeof(name));
-        rc = diff_add(d, kind, name, run, ns, err);
+        rc = diff_add_value_of_run(d, kind, name, run, ns, err);
         *left -= ns;
     }
     return rc;
@@ -199,11 +202,12 @@ static int add_messages_and_externals(struct diff *d, const Ips__PathAnswer *a,
                                       unsigned run, uint64_t *left,
                                       struct ips_err *err)
 {
-    int rc = add_shares(d, "message", a->by_message, a->n_by_message, run, left,
-                        err);
-    return rc < 0 ? rc
-                  : add_shares(d, "outside", a->by_external, a->n_by_external,
-                               run, left, err);
+    int rc = add_object_times_and_deduct(d, "message", a->by_message,
+                                         a->n_by_message, run, left, err);
+    return rc < 0
+               ? rc
+               : add_object_times_and_deduct(d, "outside", a->by_external,
+                                             a->n_by_external, run, left, err);
 }
 
 /* Adds both breakdowns of the path. Time of the path that belongs to no
@@ -217,25 +221,28 @@ static int add_path_breakdowns(struct diff_state *w, const Ips__PathAnswer *a,
         a->procedure_totals ? a->procedure_totals->unsampled_ns : 0;
     int rc = add_messages_and_externals(&w->what, a, run, &left, err);
     if (rc == 0)
-        rc = add_procedures(&w->what, &w->rows, unsampled, run, &sum, err);
+        rc = add_procedure_times_and_sum(&w->what, &w->rows, unsampled, run,
+                                         &sum, err);
     uint64_t off = ips_sub_sat(left, sum);
     uint64_t queue = a->run_delay_ns == IPS_UNMEASURED
                          ? 0
                          : ips_min_u64(a->run_delay_ns, off);
     if (rc == 0)
-        rc = diff_add(&w->what, "queue", "[waiting for a core]", run, queue,
-                      err);
+        rc = diff_add_value_of_run(&w->what, "queue", "[waiting for a core]",
+                                   run, queue, err);
     if (rc == 0)
-        rc = diff_add(&w->what, "wait", "[waiting, cause not traced]", run,
-                      off - queue, err);
+        rc = diff_add_value_of_run(&w->what, "wait",
+                                   "[waiting, cause not traced]", run,
+                                   off - queue, err);
     left = a->window_ns;
     if (rc == 0)
         rc = add_messages_and_externals(&w->whose, a, run, &left, err);
     if (rc == 0)
-        rc = add_shares(&w->whose, "process", a->by_process, a->n_by_process,
-                        run, &left, err);
+        rc = add_object_times_and_deduct(&w->whose, "process", a->by_process,
+                                         a->n_by_process, run, &left, err);
     return rc < 0 ? rc
-                  : diff_add(&w->whose, "process", "[others]", run, left, err);
+                  : diff_add_value_of_run(&w->whose, "process", "[others]", run,
+                                          left, err);
 }
 
 static int ask_path(struct diff_state *w, const struct ipsq_options *o,
@@ -315,8 +322,8 @@ static int ask_metrics_and_procedures(struct diff_state *w,
     if (rc < 0)
         return rc;
     const Ips__ProcedureTotals *t = last->procedures->totals;
-    return add_procedures(&w->cpu, &w->rows, t ? t->unsampled_ns : 0, run, &sum,
-                          err);
+    return add_procedure_times_and_sum(&w->cpu, &w->rows,
+                                       t ? t->unsampled_ns : 0, run, &sum, err);
 }
 
 /* ---- printing ------------------------------------------------------------ */
@@ -480,26 +487,28 @@ static int print_diff(const struct ipsq_options *o, struct diff_state *w,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     struct texts *kept = table ? &texts : NULL;
     format_change(IPSQ_NS, (double)sum->change, change);
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_COUNT, "first_runs", NULL,
-                   ipsq_count_cell(w->first));
-    ipsq_out_value(&out, IPSQ_COUNT, "second_runs", NULL,
-                   ipsq_count_cell(w->runs - w->first));
+    ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "first_runs", NULL,
+                                    ipsq_count_cell(w->first));
+    ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "second_runs", NULL,
+                                    ipsq_count_cell(w->runs - w->first));
     ipsq_put_asked_window(&out, o);
-    ipsq_out_value(
+    ipsq_out_write_or_collect_value(
         &out, IPSQ_NS, "longer_ns", NULL,
         ipsq_count_cell(sum->change > 0 ? (uint64_t)sum->change : 0));
-    ipsq_out_value(
+    ipsq_out_write_or_collect_value(
         &out, IPSQ_NS, "shorter_ns", NULL,
         ipsq_count_cell(sum->change < 0 ? (uint64_t)-sum->change : 0));
-    ipsq_out_value(&out, IPSQ_REAL, "p", NULL, ipsq_real_cell(sum->p));
+    ipsq_out_write_or_collect_value(&out, IPSQ_REAL, "p", NULL,
+                                    ipsq_real_cell(sum->p));
     if (table)
-        ipsq_out_value(&out, IPSQ_TEXT, "", "critical path",
-                       ipsq_text_cell(change));
-    ipsq_out_value(&out, IPSQ_BOOL, "differ", NULL, ipsq_bool_cell(sum->cause));
-    ipsq_out_value(&out, IPSQ_TEXT, "verdict", "verdict",
-                   ipsq_text_cell(difference_verdict_text(w)));
+        ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "", "critical path",
+                                        ipsq_text_cell(change));
+    ipsq_out_write_or_collect_value(&out, IPSQ_BOOL, "differ", NULL,
+                                    ipsq_bool_cell(sum->cause));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "verdict", "verdict",
+                                    ipsq_text_cell(difference_verdict_text(w)));
     out.parts_written = 1;
     put_items(&out, &w->what, "path",
               "parts of the difference between the critical paths (means)", top,

@@ -35,15 +35,15 @@ static void begin_output(struct stream *st)
         return;
     st->begun = true;
     st->quiet = isatty(STDOUT_FILENO);
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&st->out, stdout, st->o->format, false);
     if (st->o->format == IPSQ_JSON)
-        ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL,
-                       ipsq_text_cell(st->run));
+        ipsq_out_write_or_collect_value(&st->out, IPSQ_TEXT, "run", NULL,
+                                        ipsq_text_cell(st->run));
     ipsq_out_table_begin(&st->out, &st->t, NULL);
 }
 
-static void show_events_so_far(struct stream *st, size_t more)
+static void count_and_show_events_so_far(struct stream *st, size_t more)
 {
     struct timespec t;
     char text[80];
@@ -84,8 +84,8 @@ static int print_reply_events(const Ips__Reply *reply, void *arg,
         if (st->o->stacks)
             *cell++ = ipsq_list_cell(row->stack, row->n_stack);
     }
-    ipsq_out_table_rows(&st->out, &st->t);
-    show_events_so_far(st, reply->events->n_events);
+    ipsq_out_write_and_clear_rows(&st->out, &st->t);
+    count_and_show_events_so_far(st, reply->events->n_events);
     return 0;
 }
 
@@ -106,7 +106,7 @@ static int run_events(const struct ipsq_command *self,
     ask.stacks = o->stacks;
     rq.ask_case = IPS__REQUEST__ASK_EVENTS;
     rq.events = &ask;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc < 0)
         return rc;
     st.run = rq.run;
@@ -116,7 +116,7 @@ static int run_events(const struct ipsq_command *self,
     rc = ipsq_session_ask(s, &rq, true, print_reply_events, &st, NULL, err);
     if (rc == 0) {
         begin_output(&st);
-        ipsq_progress_end();
+        ipsq_progress_stop_and_erase_line();
         ipsq_out_table_end(&st.out, &st.t);
         rc = ipsq_out_end(&st.out, err);
     }

@@ -45,14 +45,16 @@ static bool has_time_window(const struct stream *st)
  * end of the run. */
 static void put_window(struct stream *st)
 {
-    ipsq_out_value(&st->out, IPSQ_COUNT, "phase", st->phase ? "phase" : NULL,
-                   ipsq_count_cell(st->phase ? st->phase : IPS_UNMEASURED));
-    ipsq_out_value(
+    ipsq_out_write_or_collect_value(
+        &st->out, IPSQ_COUNT, "phase", st->phase ? "phase" : NULL,
+        ipsq_count_cell(st->phase ? st->phase : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
         &st->out, IPSQ_NS, "from_ns",
         has_time_window(st) ? "window from" : NULL,
         ipsq_count_cell(has_time_window(st) ? st->from_ns : IPS_UNMEASURED));
-    ipsq_out_value(&st->out, IPSQ_NS, "to_ns", st->to_ns ? "window to" : NULL,
-                   ipsq_count_cell(st->to_ns ? st->to_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        &st->out, IPSQ_NS, "to_ns", st->to_ns ? "window to" : NULL,
+        ipsq_count_cell(st->to_ns ? st->to_ns : IPS_UNMEASURED));
 }
 
 static void begin_output(struct stream *st)
@@ -60,11 +62,11 @@ static void begin_output(struct stream *st)
     if (st->begun)
         return;
     st->begun = true;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&st->out, stdout, st->format, false);
     if (st->format == IPSQ_JSON)
-        ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL,
-                       ipsq_text_cell(st->run));
+        ipsq_out_write_or_collect_value(&st->out, IPSQ_TEXT, "run", NULL,
+                                        ipsq_text_cell(st->run));
     if (st->format == IPSQ_JSON ||
         (st->format == IPSQ_TABLE && has_time_window(st)))
         put_window(st);
@@ -109,7 +111,7 @@ static int print_reply_nodes(const Ips__Reply *reply, void *arg,
     begin_output(st);
     for (size_t i = 0; i < reply->graph->n_nodes; i++)
         add_row(&st->t, reply->graph->nodes[i]);
-    ipsq_out_table_rows(&st->out, &st->t);
+    ipsq_out_write_and_clear_rows(&st->out, &st->t);
     return 0;
 }
 
@@ -126,7 +128,7 @@ static int run_graph(const struct ipsq_command *self,
     ask.phase = o->phase;
     rq.ask_case = IPS__REQUEST__ASK_GRAPH;
     rq.graph = &ask;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc < 0)
         return rc;
     st.run = rq.run;

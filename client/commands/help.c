@@ -37,14 +37,14 @@ static int set_unknown_help_topic_error(const char *word, struct ips_err *err)
 {
     char term[IPSQ_TERM_BYTES];
     struct ips_nearest near;
-    ips_nearest_begin(&near, word);
+    ips_nearest_start_search(&near, word);
     for (int i = 0; ipsq_commands[i]; i++)
-        ips_nearest_offer(&near, ipsq_commands[i]->name);
+        ips_nearest_consider_candidate(&near, ipsq_commands[i]->name);
     for (int i = 0; ipsq_glossary[i]; i++)
         if (ipsq_extract_term(ipsq_glossary[i], term))
-            ips_nearest_offer(&near, term);
+            ips_nearest_consider_candidate(&near, term);
     return ips_err_set(err, IPS_E_USAGE, "no such command or term: '%.80s'%s",
-                       word, ips_nearest_suggestion(&near));
+                       word, ips_nearest_format_suggestion(&near));
 }
 
 static int run_help(const struct ipsq_command *self,

@@ -14,7 +14,8 @@ static const struct ipsq_column columns[] = {
 };
 enum { CPU_COLUMN = 9 };
 
-static struct ipsq_columns sort_columns(const struct ipsq_options *o)
+static struct ipsq_columns
+list_object_sort_columns(const struct ipsq_options *o)
 {
     (void)o;
     return (struct ipsq_columns){columns, IPSQ_COUNT_OF(columns)};
@@ -92,13 +93,14 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
             return rc;
         }
         if (level == 0) {
-            ipsq_progress_end();
+            ipsq_progress_stop_and_erase_line();
             ipsq_out_begin(&out, stdout, o->format, false);
             ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-            ipsq_out_value(&out, IPSQ_TEXT, "run", "run",
-                           ipsq_text_cell(run_name));
-            ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
-                           ipsq_text_cell(o->object ? o->object : "/"));
+            ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
+                                            ipsq_text_cell(run_name));
+            ipsq_out_write_or_collect_value(
+                &out, IPSQ_TEXT, "object", NULL,
+                ipsq_text_cell(o->object ? o->object : "/"));
         }
         if (tree || level > 0) {
             ipsq_out_table(&out, &t, "");
@@ -136,7 +138,7 @@ static int run_ls(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
     select.per_level = !has_one_table_for_all_levels(o);
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc =
             ipsq_session_ask(s, &rq, false, collect_objects, &rows, &last, err);
@@ -167,7 +169,7 @@ const struct ipsq_command ipsq_cmd_ls = {
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) |
                IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
-    .sort_columns = sort_columns,
+    .sort_columns = list_object_sort_columns,
     .max_args = 1,
     .run = run_ls,
 };

@@ -42,7 +42,8 @@ static bool is_by_procedure(const struct ipsq_options *o)
     return o->level && strcmp(o->level, "procedure") == 0;
 }
 
-static struct ipsq_columns sort_columns(const struct ipsq_options *o)
+static struct ipsq_columns
+list_metrics_sort_columns(const struct ipsq_options *o)
 {
     return is_by_procedure(o)
                ? ipsq_metrics_procedure_columns
@@ -114,7 +115,7 @@ static void write_top_and_release(struct ipsq_out *out, struct ipsq_table *t,
                                   uint64_t left_out, const char *heading)
 {
     if (top)
-        left_out += ipsq_table_keep_top(t, column, top);
+        left_out += ipsq_table_sort_and_keep_top(t, column, top);
     if (t->row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, t, heading);
     ipsq_put_left_out_count(out, t->name, left_out);
@@ -233,7 +234,7 @@ static void put_pop_efficiencies(struct ipsq_out *out, const Ips__MetricsRow *r,
     if (is || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "efficiencies (POP)");
     else
-        ipsq_out_line(
+        ipsq_out_write_line_if_table(
             out, "no POP efficiencies: fewer than two threads last for half "
                  "of the run,\nor the other threads use more than a tenth "
                  "of the CPU time");
@@ -258,10 +259,11 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
         ipsq_table_release(&t);
         return rc;
     }
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");
     ipsq_put_left_out_count(&out, "metrics",
                             left_out + (left->n_rows ? left->rows[0] : 0));
@@ -381,7 +383,7 @@ static int run_metrics(const struct ipsq_command *self,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, collect_metrics_rows, &whole,
                               &last, err);
@@ -418,7 +420,7 @@ const struct ipsq_command ipsq_cmd_metrics = {
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
-    .sort_columns = sort_columns,
+    .sort_columns = list_metrics_sort_columns,
     .max_args = 1,
     .run = run_metrics,
 };

@@ -81,10 +81,11 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
         ipsq_table_release(&t);
         return rc;
     }
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");
     if (a->totals &&
         w->rows.count < a->totals->rows) /* the master left out some rows */
@@ -110,7 +111,7 @@ int ipsq_run_procedure_metrics(const struct ipsq_options *o,
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
     ask.select = ipsq_top_n_fill_procedure_select(o, &select);
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, collect_procedure_metrics, &w,
                               &last, err);

@@ -53,15 +53,18 @@ static void put_cpu_and_run_delay(struct ipsq_out *out,
         known && a->window_ns /* without a window, window_ns is t_max_ns */
             ? (double)a->run_delay_ns / (double)a->window_ns
             : IPS_UNMEASURED_REAL;
-    ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", known ? "  on CPU" : NULL,
-                   ipsq_count_cell(a->on_cpu_ns));
-    ipsq_out_value(out, IPSQ_NS, "run_delay_ns",
-                   known ? "  waiting for a CPU" : NULL,
-                   ipsq_count_cell(a->run_delay_ns));
-    ipsq_out_value(out, IPSQ_SHARE, "run_delay_share",
-                   known ? "  share of it" : NULL, ipsq_real_cell(share));
-    ipsq_out_value(out, IPSQ_NS, "other_ns", known ? "  unattributed" : NULL,
-                   ipsq_count_cell(a->other_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "on_cpu_ns",
+                                    known ? "  on CPU" : NULL,
+                                    ipsq_count_cell(a->on_cpu_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "run_delay_ns",
+                                    known ? "  waiting for a CPU" : NULL,
+                                    ipsq_count_cell(a->run_delay_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_SHARE, "run_delay_share",
+                                    known ? "  share of it" : NULL,
+                                    ipsq_real_cell(share));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "other_ns",
+                                    known ? "  unattributed" : NULL,
+                                    ipsq_count_cell(a->other_ns));
 }
 
 /* Whether processes continued after the command of the run ended (by more than
@@ -74,49 +77,60 @@ static bool do_processes_outlive_command(const Ips__PathAnswer *a)
            a->t_max_ns > a->elapsed_ns;
 }
 
-static void put_values(struct ipsq_out *out, const char *run_name,
-                       const Ips__PathAnswer *a, bool verbose)
+static void print_path_summary(struct ipsq_out *out, const char *run_name,
+                               const Ips__PathAnswer *a, bool verbose)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
-    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool_cell(a->open));
-    ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
-                   ipsq_text_cell(a->weighting));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(out, IPSQ_BOOL, "open",
+                                    a->open ? "still open" : NULL,
+                                    ipsq_bool_cell(a->open));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "weighting", "weighting",
+                                    ipsq_text_cell(a->weighting));
     bool goal = a->goal && *a->goal;
-    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "goal" : NULL,
-                   ipsq_text_cell(goal ? a->goal : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "engine", verbose ? "engine" : NULL,
-                   ipsq_text_cell(a->engine));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
-                   ipsq_text_cell(a->category));
-    ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
-                   ipsq_count_cell(a->t_max_ns));
-    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
-                   ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "lasted_ns",
-                   do_processes_outlive_command(a) ? "went on for" : NULL,
-                   ipsq_count_cell(a->lasted_ns));
-    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns",
-                   strcmp(a->weighting, "cpu") == 0 ? "total CPU"
-                                                    : "total time",
-                   ipsq_count_cell(a->total_cpu_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "goal",
+                                    goal ? "goal" : NULL,
+                                    ipsq_text_cell(goal ? a->goal : NULL));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "engine",
+                                    verbose ? "engine" : NULL,
+                                    ipsq_text_cell(a->engine));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "category", NULL,
+                                    ipsq_text_cell(a->category));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "t_max_ns", "critical path",
+                                    ipsq_count_cell(a->t_max_ns));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "elapsed_ns", "elapsed",
+        ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "lasted_ns",
+        do_processes_outlive_command(a) ? "went on for" : NULL,
+        ipsq_count_cell(a->lasted_ns));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "total_cpu_ns",
+        strcmp(a->weighting, "cpu") == 0 ? "total CPU" : "total time",
+        ipsq_count_cell(a->total_cpu_ns));
     put_cpu_and_run_delay(out, a);
-    ipsq_out_value(out, IPSQ_REAL, "parallelism_factor", NULL,
-                   ipsq_real_cell(a->parallelism));
-    ipsq_out_value(out, IPSQ_REAL, "p_max", NULL, ipsq_real_cell(a->p_max));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "parallelism_factor", NULL,
+                                    ipsq_real_cell(a->parallelism));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "p_max", NULL,
+                                    ipsq_real_cell(a->p_max));
     char p[IPSQ_UNIT_BYTES], p_max[IPSQ_UNIT_BYTES];
     ipsq_format_real(a->parallelism, p);
     ipsq_format_real(a->p_max, p_max);
     ipsq_out_formatted_value(out, "parallelism",
                              "%s (%s if messages took no time)", p, p_max);
-    ipsq_out_value(out, IPSQ_REAL, "rho", isnan(a->rho) ? NULL : "utilisation",
-                   ipsq_real_cell(a->rho));
-    ipsq_out_value(out, IPSQ_COUNT, "messages", "messages on the path",
-                   ipsq_count_cell(a->messages));
-    ipsq_out_value(out, IPSQ_COUNT, "segment_count", "segments",
-                   ipsq_count_cell(a->segment_count));
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "rho",
+                                    isnan(a->rho) ? NULL : "utilisation",
+                                    ipsq_real_cell(a->rho));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "messages",
+                                    "messages on the path",
+                                    ipsq_count_cell(a->messages));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "segment_count",
+                                    "segments",
+                                    ipsq_count_cell(a->segment_count));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "took_ns", NULL,
+                                    ipsq_count_cell(a->took_ns));
 }
 
 static void put_engine_cost(struct ipsq_out *out, const Ips__EngineCost *c,
@@ -125,22 +139,23 @@ static void put_engine_cost(struct ipsq_out *out, const Ips__EngineCost *c,
     static const Ips__EngineCost unknown = IPS__ENGINE_COST__INIT;
     bool known = c != NULL;
     c = known ? c : &unknown;
-    ipsq_out_value(out, IPSQ_COUNT, "cost_rounds", NULL,
-                   ipsq_count_cell(c->rounds));
-    ipsq_out_value(out, IPSQ_COUNT, "cost_values", NULL,
-                   ipsq_count_cell(c->values));
-    ipsq_out_value(out, IPSQ_COUNT, "cost_messages", NULL,
-                   ipsq_count_cell(c->messages));
-    ipsq_out_value(out, IPSQ_BYTES, "cost_bytes", NULL,
-                   ipsq_count_cell(c->bytes));
-    ipsq_out_value(out, IPSQ_COUNT, "cost_relayed", NULL,
-                   ipsq_count_cell(c->relayed));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "cost_rounds", NULL,
+                                    ipsq_count_cell(c->rounds));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "cost_values", NULL,
+                                    ipsq_count_cell(c->values));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "cost_messages", NULL,
+                                    ipsq_count_cell(c->messages));
+    ipsq_out_write_or_collect_value(out, IPSQ_BYTES, "cost_bytes", NULL,
+                                    ipsq_count_cell(c->bytes));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "cost_relayed", NULL,
+                                    ipsq_count_cell(c->relayed));
     char bytes[IPSQ_UNIT_BYTES];
     ipsq_format_bytes(c->bytes, bytes);
     if (known && verbose)
-        ipsq_out_line(out, "%-15s %llu values in %llu messages, %s",
-                      "exchanged", (unsigned long long)c->values,
-                      (unsigned long long)c->messages, bytes);
+        ipsq_out_write_line_if_table(out,
+                                     "%-15s %llu values in %llu messages, %s",
+                                     "exchanged", (unsigned long long)c->values,
+                                     (unsigned long long)c->messages, bytes);
 }
 
 /* Explains why there is no path to show. */
@@ -150,15 +165,16 @@ static void explain_empty_path(struct ipsq_out *out,
 {
     const Ips__Certificate *c = a->certificate;
     if (ipsq_has_window(o) && a->t_max_ns)
-        ipsq_out_line(out,
-                      "\nNO PATH in this window. A window counts from each "
-                      "machine's first event.");
+        ipsq_out_write_line_if_table(
+            out, "\nNO PATH in this window. A window counts from each "
+                 "machine's first event.");
     else if (a->t_max_ns == 0 && c && c->events == 0)
-        ipsq_out_line(out, "\nNO PATH: no event of this run is known.");
+        ipsq_out_write_line_if_table(
+            out, "\nNO PATH: no event of this run is known.");
     else
-        ipsq_out_line(out,
-                      "\nNO PATH: nothing in this run took CPU time; -v says "
-                      "what was recorded.");
+        ipsq_out_write_line_if_table(
+            out, "\nNO PATH: nothing in this run took CPU time; -v says "
+                 "what was recorded.");
 }
 
 /* Returns how many rows of each list, and how many segments, are shown; 0:
@@ -176,10 +192,10 @@ static int print_path(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     uint64_t top = row_limit_of(o);
     bool empty = segments->row_count == 0;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    put_values(&out, run_name, a, o->verbose);
+    print_path_summary(&out, run_name, a, o->verbose);
     put_engine_cost(&out, a->cost, o->verbose);
     if (empty)
         explain_empty_path(&out, o, a);
@@ -229,7 +245,7 @@ static int run_path(const struct ipsq_command *self,
     ask.phase = o->phase;
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc < 0)
         return rc;
     ipsq_table_init(&taken.segments, "segments", segment_columns,

@@ -133,11 +133,11 @@ void ipsq_put_slacks_and_next_paths(struct ipsq_out *out,
         put_slacks(out, a, top);
     if (!o->next)
         return;
-    ipsq_out_value(out, IPSQ_BOOL, "next_complete", NULL,
-                   ipsq_bool_cell(a->next_complete));
+    ipsq_out_write_or_collect_value(out, IPSQ_BOOL, "next_complete", NULL,
+                                    ipsq_bool_cell(a->next_complete));
     put_next_paths(out, a);
     if (!a->next_complete)
-        ipsq_out_line(out,
-                      "the search reached its memory limit: there may be more "
-                      "paths");
+        ipsq_out_write_line_if_table(
+            out, "the search reached its memory limit: there may be more "
+                 "paths");
 }

@@ -98,7 +98,7 @@ static void put_shares(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count_cell(shares[i]->ns_high);
         *cell++ = ipsq_text_cell(shares[i]->object);
     }
-    uint64_t left_out = ipsq_table_keep_top(&t, 1, top);
+    uint64_t left_out = ipsq_table_sort_and_keep_top(&t, 1, top);
     write_table_and_release(out, &t, heading, left_out);
 }
 
@@ -145,8 +145,9 @@ void ipsq_format_source_location(const Ips__ProcedureRow *r, char *out,
                  base_name(r->module), *r->module ? ")" : "");
 }
 
-static void fill_code_cells(struct ipsq_cell *cell, const Ips__ProcedureRow *r,
-                            char *place)
+static void fill_sample_and_source_cells(struct ipsq_cell *cell,
+                                         const Ips__ProcedureRow *r,
+                                         char *place)
 {
     *cell++ = ipsq_count_cell(r->samples);
     *cell++ = ipsq_bool_cell(r->exact);
@@ -186,7 +187,7 @@ static void add_procedure_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
     *cell++ = ipsq_count_cell(r->self_high_ns);
     if (!p->whole)
         *cell++ = ipsq_count_cell(r->total_ns);
-    fill_code_cells(cell, r, place);
+    fill_sample_and_source_cells(cell, r, place);
 }
 
 /* Adds a row for time that belongs to no procedure. */
@@ -231,7 +232,7 @@ static void put_procedures(struct ipsq_out *out, const struct procedures *p,
         p->path_unsampled, p, table ? places + n * PLACE_BYTES : NULL);
     add_unattributed_row(&t, "[off the CPU]", p->off_cpu_ns, 0, p,
                          table ? places + (n + 1) * PLACE_BYTES : NULL);
-    uint64_t left_out = ipsq_table_keep_top(&t, 1, top);
+    uint64_t left_out = ipsq_table_sort_and_keep_top(&t, 1, top);
     write_table_and_release(out, &t, p->heading, left_out);
     free(places);
 }
@@ -284,7 +285,8 @@ static void put_sequences(struct ipsq_out *out, const char *heading,
         }
     }
     if (table && n == 0)
-        ipsq_out_line(out, "\n%s: no sequence occurs twice", heading);
+        ipsq_out_write_line_if_table(out, "\n%s: no sequence occurs twice",
+                                     heading);
     write_table_and_release(out, &t, heading, left_out);
     for (size_t i = 0; texts && i < n; i++)
         free(texts[i]);
@@ -314,7 +316,7 @@ static void put_whole_shares(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count_cell(shares[i]->count);
         *cell++ = ipsq_text_cell(shares[i]->object);
     }
-    uint64_t left_out = ipsq_table_keep_top(&t, 1, top);
+    uint64_t left_out = ipsq_table_sort_and_keep_top(&t, 1, top);
     write_table_and_release(out, &t, heading, left_out);
 }
 
@@ -399,8 +401,9 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
 {
     unsigned by = grouping_mask_of(o);
     if (ipsq_has_window(o))
-        ipsq_out_value(out, IPSQ_NS, "window_ns", "in the window",
-                       ipsq_count_cell(a->window_ns));
+        ipsq_out_write_or_collect_value(out, IPSQ_NS, "window_ns",
+                                        "in the window",
+                                        ipsq_count_cell(a->window_ns));
     ipsq_out_group_begin(out, "shares");
     /* puts a blank line between the values and the first list */
     out->parts_written = 1;

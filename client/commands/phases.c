@@ -72,8 +72,8 @@ static void print_sparkline(struct ipsq_out *out, const char *name,
     ipsq_format_real(cpu ? compute_rate(top, bin_ns) / 1e9
                          : compute_rate(top, bin_ns),
                      text);
-    ipsq_out_line(out, "%-9s %s  up to %s%s", name, line, text,
-                  cpu ? " cores" : "/s");
+    ipsq_out_write_line_if_table(out, "%-9s %s  up to %s%s", name, line, text,
+                                 cpu ? " cores" : "/s");
 }
 
 static int print_sparklines(struct ipsq_out *out, const Ips__PhasesAnswer *a,
@@ -89,7 +89,7 @@ static int print_sparklines(struct ipsq_out *out, const Ips__PhasesAnswer *a,
             a->bin_ns;
     ipsq_draw_interval_numbers(ends, a->n_phases, a->n_cpu_ns, line);
     free(ends);
-    ipsq_out_line(out, "%-9s %s", "phase", line);
+    ipsq_out_write_line_if_table(out, "%-9s %s", "phase", line);
     print_sparkline(out, "CPU", a->cpu_ns, a->n_cpu_ns, a->bin_ns, true);
     print_sparkline(out, "messages", a->messages, a->n_messages, a->bin_ns,
                     false);
@@ -125,18 +125,23 @@ static void put_phase_ends(struct ipsq_out *out, const char *name,
     ipsq_table_release(&t);
 }
 
-static void put_values(struct ipsq_out *out, const char *run_name,
-                       const Ips__PhasesAnswer *a)
+static void print_run_window_and_bins(struct ipsq_out *out,
+                                      const char *run_name,
+                                      const Ips__PhasesAnswer *a)
 {
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
-    ipsq_out_value(out, IPSQ_NS, "from_ns", a->from_ns ? "from" : NULL,
-                   ipsq_count_cell(a->from_ns));
-    ipsq_out_value(out, IPSQ_NS, "to_ns", "to", ipsq_count_cell(a->to_ns));
-    ipsq_out_value(out, IPSQ_NS, "bin_ns", "bins of",
-                   ipsq_count_cell(a->bin_ns));
-    ipsq_out_value(out, IPSQ_COUNT, "cores", "cores",
-                   ipsq_count_cell(a->cores));
-    ipsq_out_value(out, IPSQ_BOOL, "open", NULL, ipsq_bool_cell(a->open));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "from_ns",
+                                    a->from_ns ? "from" : NULL,
+                                    ipsq_count_cell(a->from_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "to_ns", "to",
+                                    ipsq_count_cell(a->to_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "bin_ns", "bins of",
+                                    ipsq_count_cell(a->bin_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "cores", "cores",
+                                    ipsq_count_cell(a->cores));
+    ipsq_out_write_or_collect_value(out, IPSQ_BOOL, "open", NULL,
+                                    ipsq_bool_cell(a->open));
 }
 
 static int print_phases(const struct ipsq_options *o, const char *run_name,
@@ -145,12 +150,12 @@ static int print_phases(const struct ipsq_options *o, const char *run_name,
     struct ipsq_table t;
     struct ipsq_out out;
     int rc = 0;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    put_values(&out, run_name, a);
+    print_run_window_and_bins(&out, run_name, a);
     if (o->format == IPSQ_TABLE) {
-        ipsq_out_line(&out, "%s", "");
+        ipsq_out_write_line_if_table(&out, "%s", "");
         rc = print_sparklines(&out, a, err);
         out.parts_written++;
     }
@@ -166,8 +171,9 @@ static int print_phases(const struct ipsq_options *o, const char *run_name,
                        a->n_message_phase_ends);
         put_bins(&out, a);
     }
-    ipsq_out_line(&out, "phases of CPU use alone: %zu, of messages alone: %zu",
-                  a->n_cpu_phase_ends, a->n_message_phase_ends);
+    ipsq_out_write_line_if_table(
+        &out, "phases of CPU use alone: %zu, of messages alone: %zu",
+        a->n_cpu_phase_ends, a->n_message_phase_ends);
     return rc < 0 ? rc : ipsq_out_end(&out, err);
 }
 
@@ -184,7 +190,7 @@ static int run_phases(const struct ipsq_command *self,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)

@@ -147,19 +147,20 @@ static void put_model_error(struct ipsq_out *out, const Ips__PredictAnswer *a)
     char loaded[IPSQ_UNIT_BYTES];
     double error = prediction_error_of(a, a->own_command_ns);
     double loaded_error = prediction_error_of(a, a->own_loaded_ns);
-    ipsq_out_value(out, IPSQ_NS, "own_makespan_ns", NULL,
-                   ipsq_count_cell(a->own_makespan_ns));
-    ipsq_out_value(out, IPSQ_NS, "own_command_ns", NULL,
-                   ipsq_count_cell(a->own_command_ns));
-    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL,
-                   ipsq_count_cell(a->elapsed_ns));
-    ipsq_out_value(out, IPSQ_REAL, "own_error", NULL, ipsq_real_cell(error));
-    ipsq_out_value(out, IPSQ_REAL, "own_load", NULL,
-                   ipsq_real_cell(a->own_load));
-    ipsq_out_value(out, IPSQ_NS, "own_loaded_ns", NULL,
-                   ipsq_count_cell(a->own_loaded_ns));
-    ipsq_out_value(out, IPSQ_REAL, "own_loaded_error", NULL,
-                   ipsq_real_cell(loaded_error));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "own_makespan_ns", NULL,
+                                    ipsq_count_cell(a->own_makespan_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "own_command_ns", NULL,
+                                    ipsq_count_cell(a->own_command_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "elapsed_ns", NULL,
+                                    ipsq_count_cell(a->elapsed_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "own_error", NULL,
+                                    ipsq_real_cell(error));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "own_load", NULL,
+                                    ipsq_real_cell(a->own_load));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "own_loaded_ns", NULL,
+                                    ipsq_count_cell(a->own_loaded_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "own_loaded_error", NULL,
+                                    ipsq_real_cell(loaded_error));
     ipsq_format_ns(a->own_command_ns, own);
     ipsq_format_ns(a->own_loaded_ns, loaded);
     ipsq_format_ns(a->elapsed_ns, measured);
@@ -177,51 +178,63 @@ static void put_model_error(struct ipsq_out *out, const Ips__PredictAnswer *a)
             a->own_load, loaded, loaded_error * 100);
 }
 
-static void put_values(struct ipsq_out *out, const char *run_name,
-                       const Ips__PredictAnswer *a)
+static void print_prediction_summary(struct ipsq_out *out, const char *run_name,
+                                     const Ips__PredictAnswer *a)
 {
     bool goal = *a->goal;
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
-    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool_cell(a->open));
-    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
-                   ipsq_text_cell(goal ? a->goal : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
-                   ipsq_text_cell(a->category));
-    ipsq_out_value(out, IPSQ_NS, "makespan_ns", "makespan",
-                   ipsq_count_cell(a->makespan_ns));
-    ipsq_out_value(out, IPSQ_NS, "command_ns",
-                   a->command_ns == a->makespan_ns ? NULL : "the command",
-                   ipsq_count_cell(a->command_ns));
-    ipsq_out_value(out, IPSQ_NS, "t_max_ns", "path, unshared",
-                   ipsq_count_cell(a->t_max_ns));
-    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
-                   ipsq_count_cell(a->total_cpu_ns));
-    ipsq_out_value(out, IPSQ_NS, "recorded_cpu_ns", NULL,
-                   ipsq_count_cell(a->recorded_cpu_ns));
-    ipsq_out_value(out, IPSQ_REAL, "p", "parallelism", ipsq_real_cell(a->p));
-    ipsq_out_value(out, IPSQ_REAL, "p_path", "  unshared",
-                   ipsq_real_cell(a->p_path));
-    ipsq_out_value(out, IPSQ_REAL, "p_max", "  at most",
-                   ipsq_real_cell(a->p_max));
-    ipsq_out_value(out, IPSQ_REAL, "rho", "utilisation",
-                   ipsq_real_cell(a->rho));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(out, IPSQ_BOOL, "open",
+                                    a->open ? "still open" : NULL,
+                                    ipsq_bool_cell(a->open));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "goal",
+                                    goal ? "ends with" : NULL,
+                                    ipsq_text_cell(goal ? a->goal : NULL));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "category", NULL,
+                                    ipsq_text_cell(a->category));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "makespan_ns", "makespan",
+                                    ipsq_count_cell(a->makespan_ns));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "command_ns",
+        a->command_ns == a->makespan_ns ? NULL : "the command",
+        ipsq_count_cell(a->command_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "t_max_ns", "path, unshared",
+                                    ipsq_count_cell(a->t_max_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
+                                    ipsq_count_cell(a->total_cpu_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "recorded_cpu_ns", NULL,
+                                    ipsq_count_cell(a->recorded_cpu_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "p", "parallelism",
+                                    ipsq_real_cell(a->p));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "p_path", "  unshared",
+                                    ipsq_real_cell(a->p_path));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "p_max", "  at most",
+                                    ipsq_real_cell(a->p_max));
+    ipsq_out_write_or_collect_value(out, IPSQ_REAL, "rho", "utilisation",
+                                    ipsq_real_cell(a->rho));
     put_model_error(out, a);
-    ipsq_out_value(out, IPSQ_TEXT, "valid", "valid", ipsq_text_cell(a->valid));
-    ipsq_out_value(out, IPSQ_COUNT, "arcs", NULL, ipsq_count_cell(a->arcs));
-    ipsq_out_value(out, IPSQ_COUNT, "marked_arcs", NULL,
-                   ipsq_count_cell(a->marked_arcs));
-    ipsq_out_value(out, IPSQ_COUNT, "order_unchecked", NULL,
-                   ipsq_count_cell(a->order_unchecked));
-    ipsq_out_value(out, IPSQ_TEXT, "locks", NULL, ipsq_text_cell(a->locks));
-    ipsq_out_value(out, IPSQ_TEXT, "queues", NULL, ipsq_text_cell(a->queues));
-    ipsq_out_value(out, IPSQ_COUNT, "pieces", NULL, ipsq_count_cell(a->pieces));
-    ipsq_out_value(out, IPSQ_COUNT, "pieces_anew", NULL,
-                   ipsq_count_cell(a->pieces_anew));
-    ipsq_out_value(out, IPSQ_COUNT, "events", NULL, ipsq_count_cell(a->events));
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
-    ipsq_out_value(out, IPSQ_LIST, "assumed", NULL,
-                   ipsq_list_cell(a->assumed, a->n_assumed));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "valid", "valid",
+                                    ipsq_text_cell(a->valid));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "arcs", NULL,
+                                    ipsq_count_cell(a->arcs));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "marked_arcs", NULL,
+                                    ipsq_count_cell(a->marked_arcs));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "order_unchecked", NULL,
+                                    ipsq_count_cell(a->order_unchecked));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "locks", NULL,
+                                    ipsq_text_cell(a->locks));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "queues", NULL,
+                                    ipsq_text_cell(a->queues));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "pieces", NULL,
+                                    ipsq_count_cell(a->pieces));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "pieces_anew", NULL,
+                                    ipsq_count_cell(a->pieces_anew));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "events", NULL,
+                                    ipsq_count_cell(a->events));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "took_ns", NULL,
+                                    ipsq_count_cell(a->took_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_LIST, "assumed", NULL,
+                                    ipsq_list_cell(a->assumed, a->n_assumed));
 }
 
 static const struct ipsq_column map_columns[] = {
@@ -252,41 +265,46 @@ static void put_bound(struct ipsq_out *out, const Ips__PredictFound *f)
         by = "the longest path";
     else if (f->bound_ns == f->capacity_bound_ns)
         by = "all work on all machines";
-    ipsq_out_value(out, IPSQ_NS, "bound_ns", NULL,
-                   ipsq_count_cell(f->bound_ns));
-    ipsq_out_value(out, IPSQ_NS, "path_bound_ns", NULL,
-                   ipsq_count_cell(f->path_bound_ns));
-    ipsq_out_value(out, IPSQ_NS, "capacity_bound_ns", NULL,
-                   ipsq_count_cell(f->capacity_bound_ns));
-    ipsq_out_value(out, IPSQ_NS, "process_bound_ns", NULL,
-                   ipsq_count_cell(f->process_bound_ns));
-    ipsq_out_value(out, IPSQ_TEXT, "bound_process", NULL,
-                   ipsq_text_cell(*f->bound_process ? f->bound_process : NULL));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "bound_ns", NULL,
+                                    ipsq_count_cell(f->bound_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "path_bound_ns", NULL,
+                                    ipsq_count_cell(f->path_bound_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "capacity_bound_ns", NULL,
+                                    ipsq_count_cell(f->capacity_bound_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "process_bound_ns", NULL,
+                                    ipsq_count_cell(f->process_bound_ns));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_TEXT, "bound_process", NULL,
+        ipsq_text_cell(*f->bound_process ? f->bound_process : NULL));
     ipsq_format_ns(f->bound_ns, bound);
-    ipsq_out_line(out,
-                  "%-15s no placement on these machines takes less than %s "
-                  "(%s)",
-                  "the bound", bound, by);
+    ipsq_out_write_line_if_table(
+        out,
+        "%-15s no placement on these machines takes less than %s "
+        "(%s)",
+        "the bound", bound, by);
 }
 
 static void put_search(struct ipsq_out *out, const Ips__PredictFound *f)
 {
     put_bound(out, f);
-    ipsq_out_value(out, IPSQ_BOOL, "proved", NULL, ipsq_bool_cell(f->best));
-    ipsq_out_value(out, IPSQ_TEXT, "search_end", NULL, ipsq_text_cell(f->end));
-    ipsq_out_value(out, IPSQ_COUNT, "search_tries", NULL,
-                   ipsq_count_cell(f->tries));
-    ipsq_out_value(out, IPSQ_COUNT, "search_tries_most", NULL,
-                   ipsq_count_cell(f->tries_most));
-    ipsq_out_value(out, IPSQ_COUNT, "search_starts", NULL,
-                   ipsq_count_cell(f->starts));
-    ipsq_out_value(out, IPSQ_COUNT, "search_seed", NULL,
-                   ipsq_count_cell(f->seed));
-    ipsq_out_value(out, IPSQ_COUNT, "search_processes", NULL,
-                   ipsq_count_cell(f->free_processes));
-    ipsq_out_line(out, "%-15s %llu placements of %llu processes tried; %s",
-                  "the search", (unsigned long long)f->tries,
-                  (unsigned long long)f->free_processes, search_end_text(f));
+    ipsq_out_write_or_collect_value(out, IPSQ_BOOL, "proved", NULL,
+                                    ipsq_bool_cell(f->best));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "search_end", NULL,
+                                    ipsq_text_cell(f->end));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "search_tries", NULL,
+                                    ipsq_count_cell(f->tries));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "search_tries_most", NULL,
+                                    ipsq_count_cell(f->tries_most));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "search_starts", NULL,
+                                    ipsq_count_cell(f->starts));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "search_seed", NULL,
+                                    ipsq_count_cell(f->seed));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "search_processes", NULL,
+                                    ipsq_count_cell(f->free_processes));
+    ipsq_out_write_line_if_table(
+        out, "%-15s %llu placements of %llu processes tried; %s", "the search",
+        (unsigned long long)f->tries, (unsigned long long)f->free_processes,
+        search_end_text(f));
 }
 
 static void put_best_placements(struct ipsq_out *out,
@@ -331,10 +349,10 @@ static int print_prediction(const struct ipsq_options *o, const char *run_name,
                             const Ips__PredictAnswer *a, struct ips_err *err)
 {
     struct ipsq_out out;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    put_values(&out, run_name, a);
+    print_prediction_summary(&out, run_name, a);
     if (a->found)
         put_search(&out, a->found);
     /* puts a blank line between the values and the first table */
@@ -345,9 +363,9 @@ static int print_prediction(const struct ipsq_options *o, const char *run_name,
     put_media(&out, a);
     put_path(&out, a);
     put_order_dependence(&out, a);
-    ipsq_out_line(&out, "\nassumed");
+    ipsq_out_write_line_if_table(&out, "\nassumed");
     for (size_t i = 0; i < a->n_assumed; i++)
-        ipsq_out_prose(&out, "  ", a->assumed[i], 4);
+        ipsq_out_write_prose_if_table(&out, "  ", a->assumed[i], 4);
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certificate_exit_status(a->certificate);
 }
@@ -381,7 +399,7 @@ static int ask_and_print_prediction(const struct ipsq_options *o,
     ask.moves = p->move;
     rq.ask_case = IPS__REQUEST__ASK_PREDICT;
     rq.predict = &ask;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, show_search_progress, NULL, &last,
                               err);

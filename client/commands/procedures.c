@@ -94,24 +94,28 @@ static void add_unsampled(struct ipsq_table *t,
 static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
 {
     uint64_t sampled = ips_sub_sat(t->sampled_ns, t->exact_ns);
-    ipsq_out_value(out, IPSQ_NS, "cpu_ns", "cpu", ipsq_count_cell(t->cpu_ns));
-    ipsq_out_value(out, IPSQ_NS, "sampled_ns", NULL, ipsq_count_cell(sampled));
-    ipsq_out_value(out, IPSQ_NS, "exact_ns", NULL,
-                   ipsq_count_cell(t->exact_ns));
-    ipsq_out_value(out, IPSQ_NS, "unsampled_ns", NULL,
-                   ipsq_count_cell(t->unsampled_ns));
-    ipsq_out_value(out, IPSQ_COUNT, "samples", "samples",
-                   ipsq_count_cell(t->samples));
-    ipsq_out_value(
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "cpu_ns", "cpu",
+                                    ipsq_count_cell(t->cpu_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "sampled_ns", NULL,
+                                    ipsq_count_cell(sampled));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "exact_ns", NULL,
+                                    ipsq_count_cell(t->exact_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "unsampled_ns", NULL,
+                                    ipsq_count_cell(t->unsampled_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "samples", "samples",
+                                    ipsq_count_cell(t->samples));
+    ipsq_out_write_or_collect_value(
         out, IPSQ_NS, "period_ns", "one each",
         ipsq_count_cell(t->samples ? sampled / t->samples : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "asked_period_ns", "asked for",
-                   ipsq_count_cell(t->samples ? t->asked_ns / t->samples
-                                              : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_COUNT, "calls", t->called ? "calls" : NULL,
-                   ipsq_count_cell(t->called ? t->calls : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_COUNT, "procedure_count", NULL,
-                   ipsq_count_cell(t->rows));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "asked_period_ns", "asked for",
+        ipsq_count_cell(t->samples ? t->asked_ns / t->samples
+                                   : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_COUNT, "calls", t->called ? "calls" : NULL,
+        ipsq_count_cell(t->called ? t->calls : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "procedure_count", NULL,
+                                    ipsq_count_cell(t->rows));
 }
 
 #define FALLBACKS_MAX 10
@@ -131,8 +135,8 @@ static void put_counted_only_procedures(struct ipsq_out *out,
         /* the name, with control characters replaced */
         char *name = ipsq_cell_text(IPSQ_TEXT, &cell);
         ipsq_format_ns(r->counted_from_ns, when);
-        ipsq_out_line(out, "%s: from %s on its calls were only counted", name,
-                      when);
+        ipsq_out_write_line_if_table(
+            out, "%s: from %s on its calls were only counted", name, when);
         free(name);
         said++;
     }
@@ -180,14 +184,17 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
         ipsq_table_release(&t);
         return rc;
     }
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
-    ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
-                   ipsq_text_cell(o->object ? o->object : "/"));
-    ipsq_out_value(&out, IPSQ_TEXT, "by", NULL,
-                   ipsq_text_cell(o->by ? o->by : "procedure"));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(
+        &out, IPSQ_TEXT, "object", NULL,
+        ipsq_text_cell(o->object ? o->object : "/"));
+    ipsq_out_write_or_collect_value(
+        &out, IPSQ_TEXT, "by", NULL,
+        ipsq_text_cell(o->by ? o->by : "procedure"));
     put_totals(&out, a->totals);
     ipsq_out_table(&out, &t, "");
     ipsq_table_release(&t);
@@ -230,7 +237,7 @@ static int run_procedures(const struct ipsq_command *self,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, collect_procedures, &whole, &last,
                               err);

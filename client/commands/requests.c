@@ -272,24 +272,29 @@ static int print_requests(const struct ipsq_options *o, const char *run_name,
                           uint64_t top, struct ips_err *err)
 {
     struct ipsq_out out;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
-    ipsq_out_value(&out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool_cell(a->open));
-    ipsq_out_value(&out, IPSQ_TEXT, "category", NULL,
-                   ipsq_text_cell(a->category));
-    ipsq_out_value(&out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(&out, IPSQ_BOOL, "open",
+                                    a->open ? "still open" : NULL,
+                                    ipsq_bool_cell(a->open));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "category", NULL,
+                                    ipsq_text_cell(a->category));
+    ipsq_out_write_or_collect_value(&out, IPSQ_NS, "took_ns", NULL,
+                                    ipsq_count_cell(a->took_ns));
     if (bottleneck) {
         const Ips__ServiceRow *r =
             a->n_stations && a->n_services ? a->services[0] : NULL;
-        ipsq_out_value(&out, IPSQ_TEXT, "service", "service",
-                       ipsq_text_cell(r ? r->service : NULL));
-        ipsq_out_value(&out, IPSQ_REAL, "rate", "requests /s",
-                       ipsq_real_cell(r ? r->rate : IPS_UNMEASURED_REAL));
-        ipsq_out_value(&out, IPSQ_REAL, "bound", "at most /s",
-                       ipsq_real_cell(r ? r->bound : IPS_UNMEASURED_REAL));
+        ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "service", "service",
+                                        ipsq_text_cell(r ? r->service : NULL));
+        ipsq_out_write_or_collect_value(
+            &out, IPSQ_REAL, "rate", "requests /s",
+            ipsq_real_cell(r ? r->rate : IPS_UNMEASURED_REAL));
+        ipsq_out_write_or_collect_value(
+            &out, IPSQ_REAL, "bound", "at most /s",
+            ipsq_real_cell(r ? r->bound : IPS_UNMEASURED_REAL));
         put_stations(&out, a, top);
     } else {
         put_services(&out, a);
@@ -323,7 +328,7 @@ static int run_requests(const struct ipsq_command *self,
     ask.by = ips_unconst_text(o->by ? o->by : "");
     rq.ask_case = IPS__REQUEST__ASK_REQUESTS;
     rq.requests = &ask;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)

@@ -69,15 +69,16 @@ static int run_runs(const struct ipsq_command *self,
     for (size_t i = 0; i < count && (!o->top || i < o->top); i++)
         add_row(&t, rows[i], created[i]);
     left_out += count - t.row_count;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, false);
     ipsq_out_table(&out, &t, NULL);
     ipsq_put_left_out_count(&out, "runs", left_out);
     if (count == 0)
-        ipsq_out_line(&out,
-                      "no run is known to the master at %s: record one with "
-                      "ipsrun -- COMMAND",
-                      s->address);
+        ipsq_out_write_line_if_table(
+            &out,
+            "no run is known to the master at %s: record one with "
+            "ipsrun -- COMMAND",
+            s->address);
     ipsq_table_release(&t);
     free(created);
     free(rows);

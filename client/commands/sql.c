@@ -11,7 +11,7 @@ static const struct ipsq_column machine_column = {"machine", "machine",
 
 /* The columns that --sort accepts, as far as they are known before the answer.
  * The columns of the query are not known yet. */
-static struct ipsq_columns sort_columns(const struct ipsq_options *o)
+static struct ipsq_columns list_sql_sort_columns(const struct ipsq_options *o)
 {
     (void)o;
     return (struct ipsq_columns){&machine_column, 1};
@@ -117,10 +117,11 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
         t.row_count = (size_t)o->top;
     }
     if (rc == 0) {
-        ipsq_progress_end();
+        ipsq_progress_stop_and_erase_line();
         ipsq_out_begin(&out, stdout, o->format, false);
         ipsq_out_write_limitations(&out, certificate, o->verbose);
-        ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text_cell(run_name));
+        ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", NULL,
+                                        ipsq_text_cell(run_name));
         ipsq_out_table(&out, &t, NULL);
         ipsq_put_left_out_count(&out, "rows", left_out);
         rc = ipsq_out_end(&out, err);
@@ -179,7 +180,7 @@ const struct ipsq_command ipsq_cmd_sql = {
         "returns at most 100000 rows and computes for at most 10 seconds.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(PER),
     .formats = IPSQ_FORMATS_USUAL,
-    .sort_columns = sort_columns,
+    .sort_columns = list_sql_sort_columns,
     .max_args = 2,
     .run = run_sql,
 };

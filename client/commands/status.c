@@ -46,30 +46,32 @@ static int run_status(const struct ipsq_command *self,
         *cell++ = ipsq_count_cell(row->questions);
         *cell++ = ipsq_text_cell(row->trouble);
     }
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_value(
+    ipsq_out_write_or_collect_value(
         &out, IPSQ_TEXT, "address", "master",
         ipsq_text_cell(a->address && *a->address ? a->address : s->address));
-    ipsq_out_value(&out, IPSQ_TEXT, "version", "version",
-                   ipsq_text_cell(a->version));
-    ipsq_out_value(&out, IPSQ_NS, "uptime_ns", "up",
-                   ipsq_count_cell(a->uptime_ns));
-    ipsq_out_value(&out, IPSQ_COUNT, "clients", "clients",
-                   ipsq_count_cell(a->clients));
-    ipsq_out_value(&out, IPSQ_COUNT, "kept_answers", "kept answers",
-                   ipsq_count_cell(a->kept_answers));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "version", "version",
+                                    ipsq_text_cell(a->version));
+    ipsq_out_write_or_collect_value(&out, IPSQ_NS, "uptime_ns", "up",
+                                    ipsq_count_cell(a->uptime_ns));
+    ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "clients", "clients",
+                                    ipsq_count_cell(a->clients));
+    ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "kept_answers",
+                                    "kept answers",
+                                    ipsq_count_cell(a->kept_answers));
     ipsq_out_table(&out, &t, "");
     bool trouble = false;
     for (size_t i = 0; i < a->n_slaves; i++)
         trouble |= *a->slaves[i]->trouble != '\0';
     if (trouble)
-        ipsq_out_line(&out,
-                      "until the problem is fixed, recordings stay in the "
-                      "machine's pool; when the pool is full, events are lost");
+        ipsq_out_write_line_if_table(
+            &out, "until the problem is fixed, recordings stay in the "
+                  "machine's pool; when the pool is full, events are lost");
     if (a->n_slaves == 0)
-        ipsq_out_line(&out, "no slave is connected: start ips-slave on each "
-                            "machine, or just use ipsrun");
+        ipsq_out_write_line_if_table(
+            &out, "no slave is connected: start ips-slave on each "
+                  "machine, or just use ipsrun");
     ipsq_table_release(&t);
     return ipsq_out_end(&out, err);
 }

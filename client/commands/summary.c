@@ -126,13 +126,13 @@ static int run_summary(const struct ipsq_command *self,
     struct counts n = {0};
     const Ips__LsAnswer *a = NULL;
     (void)self;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ask_counts(s, &rq, &n, &a, err);
     if (rc < 0)
         return rc;
     const Ips__Certificate *c = ipsq_certificate_or_placeholder(a->certificate);
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     if (o->format == IPSQ_TABLE) {
         print_summary_line(&n, c);
         return ipsq_certificate_exit_status(c);
@@ -140,11 +140,12 @@ static int run_summary(const struct ipsq_command *self,
     struct ipsq_out out;
     ipsq_out_begin(&out, stdout, o->format, false);
     ipsq_out_write_limitations(&out, c, o->verbose);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text_cell(rq.run));
-    ipsq_out_value(&out, IPSQ_COUNT, "processes", NULL,
-                   ipsq_count_cell(n.processes));
-    ipsq_out_value(&out, IPSQ_COUNT, "threads", NULL,
-                   ipsq_count_cell(n.threads));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", NULL,
+                                    ipsq_text_cell(rq.run));
+    ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "processes", NULL,
+                                    ipsq_count_cell(n.processes));
+    ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "threads", NULL,
+                                    ipsq_count_cell(n.threads));
     rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certificate_exit_status(c);
 }

@@ -89,7 +89,7 @@ static void location_text(const Ips__WaitGroup *g, char out[PLACE_BYTES])
         snprintf(out, PLACE_BYTES, "%.190s", g->procedure);
 }
 
-static void add_text(char out[WHILE_BYTES], const char *text)
+static void append_to_meanwhile_text(char out[WHILE_BYTES], const char *text)
 {
     size_t at = strlen(out);
     snprintf(out + at, WHILE_BYTES - at, "%s", text);
@@ -128,7 +128,7 @@ static void append_blame_text(const Ips__BlameRow *b, const char *waiter,
         snprintf(one, sizeof(one), "%s %s", b->cause, ns);
     else
         snprintf(one, sizeof(one), "%.120s%s%s %s", who, space, b->kind, ns);
-    add_text(out, one);
+    append_to_meanwhile_text(out, one);
 }
 
 static void format_meanwhile_text(const Ips__WaitGroup *g,
@@ -137,15 +137,16 @@ static void format_meanwhile_text(const Ips__WaitGroup *g,
     size_t shown = g->n_blame < WHILE_ROWS ? g->n_blame : WHILE_ROWS;
     out[0] = '\0';
     if (*g->peer) {
-        add_text(out, "for ");
-        add_text(out, name_without_common_machine(g->peer, g->object));
+        append_to_meanwhile_text(out, "for ");
+        append_to_meanwhile_text(
+            out, name_without_common_machine(g->peer, g->object));
     }
     for (size_t i = 0; i < shown; i++) {
-        add_text(out, i ? ", " : *out ? ": " : "");
+        append_to_meanwhile_text(out, i ? ", " : *out ? ": " : "");
         append_blame_text(g->blame[i], g->object, out);
     }
     if (g->n_blame > shown)
-        add_text(out, ", ...");
+        append_to_meanwhile_text(out, ", ...");
 }
 
 /* ---- tables ------------------------------------------------------------- */
@@ -214,7 +215,7 @@ static void put_causes(struct ipsq_out *out, const Ips__WaitsAnswer *a)
         *cell++ = cell_of_share(a->causes[i]->ns, a->total_ns);
         *cell++ = ipsq_count_cell(a->causes[i]->count);
     }
-    ipsq_table_keep_top(&t, 1, 0);
+    ipsq_table_sort_and_keep_top(&t, 1, 0);
     ipsq_out_table(out, &t, "what they waited for");
     ipsq_table_release(&t);
 }
@@ -277,35 +278,44 @@ static void put_core_times(struct ipsq_out *out, const struct ipsq_options *o,
 
 /* ---- printing the answer ------------------------------------------------ */
 
-static void put_values(struct ipsq_out *out, const struct ipsq_options *o,
-                       const char *run_name, const Ips__WaitsAnswer *a)
+static void print_waits_summary(struct ipsq_out *out,
+                                const struct ipsq_options *o,
+                                const char *run_name, const Ips__WaitsAnswer *a)
 {
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
-    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool_cell(a->open));
-    ipsq_out_value(out, IPSQ_TEXT, "object", NULL,
-                   ipsq_text_cell(o->object ? o->object : "/"));
-    ipsq_out_value(out, IPSQ_TEXT, "by", NULL,
-                   ipsq_text_cell(o->by ? o->by : "place"));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
-                   ipsq_text_cell(a->category));
-    ipsq_out_value(out, IPSQ_NS, "total_ns", "waited",
-                   ipsq_count_cell(a->total_ns));
-    ipsq_out_value(out, IPSQ_COUNT, "wait_count", "waits",
-                   ipsq_count_cell(a->waits));
-    ipsq_out_value(out, IPSQ_NS, "late_sender_ns", "for late senders",
-                   ipsq_count_cell(a->late_sender_ns));
-    ipsq_out_value(out, IPSQ_NS, "late_receiver_ns", "for late receivers",
-                   ipsq_count_cell(a->late_receiver_ns));
-    ipsq_out_value(out, IPSQ_COUNT, "group_count", NULL,
-                   ipsq_count_cell(a->group_count));
-    ipsq_out_value(out, IPSQ_NS, "left_out_ns", NULL,
-                   ipsq_count_cell(a->left_out_ns));
-    ipsq_out_value(out, IPSQ_NS, "cut_ns", NULL, ipsq_count_cell(a->cut_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(out, IPSQ_BOOL, "open",
+                                    a->open ? "still open" : NULL,
+                                    ipsq_bool_cell(a->open));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_TEXT, "object", NULL,
+        ipsq_text_cell(o->object ? o->object : "/"));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "by", NULL,
+                                    ipsq_text_cell(o->by ? o->by : "place"));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "category", NULL,
+                                    ipsq_text_cell(a->category));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "total_ns", "waited",
+                                    ipsq_count_cell(a->total_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "wait_count", "waits",
+                                    ipsq_count_cell(a->waits));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "late_sender_ns",
+                                    "for late senders",
+                                    ipsq_count_cell(a->late_sender_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "late_receiver_ns",
+                                    "for late receivers",
+                                    ipsq_count_cell(a->late_receiver_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "group_count", NULL,
+                                    ipsq_count_cell(a->group_count));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "left_out_ns", NULL,
+                                    ipsq_count_cell(a->left_out_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "cut_ns", NULL,
+                                    ipsq_count_cell(a->cut_ns));
     bool clock = *a->clock;
-    ipsq_out_value(out, IPSQ_TEXT, "clock", clock ? "clocks" : NULL,
-                   ipsq_text_cell(a->clock));
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "clock",
+                                    clock ? "clocks" : NULL,
+                                    ipsq_text_cell(a->clock));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "took_ns", NULL,
+                                    ipsq_count_cell(a->took_ns));
 }
 
 static int print_waits(const struct ipsq_options *o, const char *run_name,
@@ -318,10 +328,10 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
     struct texts *texts = calloc(groups->count + 1, sizeof(*texts));
     if (!texts)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    put_values(&out, o, run_name, a);
+    print_waits_summary(&out, o, run_name, a);
     /* puts a blank line between the values and the first table */
     out.parts_written = 1;
     ipsq_table_init(&t, "waits", wait_columns,
@@ -334,8 +344,9 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
     if (groups->count < a->group_count) {
         char ns[IPSQ_UNIT_BYTES];
         ipsq_format_ns(a->left_out_ns, ns);
-        ipsq_out_line(&out, "%zu of %llu; the others waited %s", groups->count,
-                      (unsigned long long)a->group_count, ns);
+        ipsq_out_write_line_if_table(&out, "%zu of %llu; the others waited %s",
+                                     groups->count,
+                                     (unsigned long long)a->group_count, ns);
     }
     if (!table)
         put_blame(&out, groups);
@@ -357,7 +368,7 @@ static int collect_wait_groups(const Ips__Reply *reply, void *arg,
 
 /* The columns that --sort accepts. The master sorts, and can sort only by
  * these. */
-static struct ipsq_columns sort_columns(const struct ipsq_options *o)
+static struct ipsq_columns list_wait_sort_columns(const struct ipsq_options *o)
 {
     static const struct ipsq_column columns[] = {
         {"total_ns", "WAITED", IPSQ_NS},
@@ -371,7 +382,7 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 
 static int check_sort(const struct ipsq_options *o, struct ips_err *err)
 {
-    const struct ipsq_columns columns = sort_columns(o);
+    const struct ipsq_columns columns = list_wait_sort_columns(o);
     size_t ignored;
     return o->sort ? ipsq_find_column(&columns, o->sort + (*o->sort == '-'),
                                       &ignored, err)
@@ -399,7 +410,7 @@ static int run_waits(const struct ipsq_command *self,
     ask.phase = o->phase;
     int rc = check_sort(o, err);
     if (rc == 0)
-        rc = ipsq_set_request_run(s, o, &rq, err);
+        rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, collect_wait_groups, &groups,
                               &last, err);
@@ -435,7 +446,7 @@ const struct ipsq_command ipsq_cmd_waits = {
     .formats = IPSQ_FORMATS_USUAL,
     .bys = IPSQ_IS_BY(PLACE) | IPSQ_IS_BY(CAUSE) | IPSQ_IS_BY(PEER) |
            IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(THREAD),
-    .sort_columns = sort_columns,
+    .sort_columns = list_wait_sort_columns,
     .max_args = 1,
     .run = run_waits,
 };

@@ -58,38 +58,45 @@ static void put_rows(struct ipsq_out *out, const char *name,
     ipsq_table_release(&t);
 }
 
-static void put_values(struct ipsq_out *out, const char *run_name,
-                       bool windowed, const Ips__WhatifAnswer *a)
+static void print_whatif_summary(struct ipsq_out *out, const char *run_name,
+                                 bool windowed, const Ips__WhatifAnswer *a)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
-    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool_cell(a->open));
-    ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
-                   ipsq_text_cell(a->weighting));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(out, IPSQ_BOOL, "open",
+                                    a->open ? "still open" : NULL,
+                                    ipsq_bool_cell(a->open));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "weighting", "weighting",
+                                    ipsq_text_cell(a->weighting));
     bool goal = *a->goal;
-    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
-                   ipsq_text_cell(goal ? a->goal : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
-                   ipsq_text_cell(a->category));
-    ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
-                   ipsq_count_cell(a->t_max_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "goal",
+                                    goal ? "ends with" : NULL,
+                                    ipsq_text_cell(goal ? a->goal : NULL));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "category", NULL,
+                                    ipsq_text_cell(a->category));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "t_max_ns", "critical path",
+                                    ipsq_count_cell(a->t_max_ns));
     if (windowed)
-        ipsq_out_value(out, IPSQ_NS, "window_ns", "of it in the window",
-                       ipsq_count_cell(a->window_ns));
-    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
-                   ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
-                   ipsq_count_cell(a->total_cpu_ns));
+        ipsq_out_write_or_collect_value(out, IPSQ_NS, "window_ns",
+                                        "of it in the window",
+                                        ipsq_count_cell(a->window_ns));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "elapsed_ns", "elapsed",
+        ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
+                                    ipsq_count_cell(a->total_cpu_ns));
     if (a->all) {
-        ipsq_out_value(out, IPSQ_NS, "gain_ns", "gain",
-                       ipsq_count_cell(a->all->gain_ns));
-        ipsq_out_value(out, IPSQ_NS, "bound_ns", "at most",
-                       ipsq_count_cell(a->all->bound_ns));
-        ipsq_out_value(out, IPSQ_NS, "t_max_then_ns", "path then",
-                       ipsq_count_cell(a->all->t_max_ns));
+        ipsq_out_write_or_collect_value(out, IPSQ_NS, "gain_ns", "gain",
+                                        ipsq_count_cell(a->all->gain_ns));
+        ipsq_out_write_or_collect_value(out, IPSQ_NS, "bound_ns", "at most",
+                                        ipsq_count_cell(a->all->bound_ns));
+        ipsq_out_write_or_collect_value(out, IPSQ_NS, "t_max_then_ns",
+                                        "path then",
+                                        ipsq_count_cell(a->all->t_max_ns));
     }
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "took_ns", NULL,
+                                    ipsq_count_cell(a->took_ns));
 }
 
 static int print_whatif(const struct ipsq_options *o, const char *run_name,
@@ -98,15 +105,15 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
 {
     struct ipsq_out out;
     char by[IPSQ_UNIT_BYTES], heading[160];
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    put_values(&out, run_name, ipsq_has_window(o), a);
+    print_whatif_summary(&out, run_name, ipsq_has_window(o), a);
     if (rank) {
-        ipsq_out_value(&out, IPSQ_COUNT, "candidates", NULL,
-                       ipsq_count_cell(a->candidates));
-        ipsq_out_value(&out, IPSQ_COUNT, "computed", NULL,
-                       ipsq_count_cell(a->computed));
+        ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "candidates", NULL,
+                                        ipsq_count_cell(a->candidates));
+        ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "computed", NULL,
+                                        ipsq_count_cell(a->computed));
     }
     /* puts a blank line between the values and the first table */
     out.parts_written = 1;
@@ -124,7 +131,7 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
         ipsq_put_left_out_count(&out, "ranking",
                                 ips_sub_sat(a->candidates, a->n_ranking));
     } else if (rank) {
-        ipsq_out_line(&out, "\nno single change would help");
+        ipsq_out_write_line_if_table(&out, "\nno single change would help");
     }
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certificate_exit_status(a->certificate);
@@ -170,7 +177,7 @@ static int run_whatif(const struct ipsq_command *self,
     ask.top = o->top || o->format != IPSQ_TABLE ? o->top : TABLE_TOP;
     rq.ask_case = IPS__REQUEST__ASK_WHATIF;
     rq.whatif = &ask;
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)

@@ -77,7 +77,7 @@ static void put_command(struct ipsq_out *out, const char *command)
 {
     const struct ipsq_cell cell = ipsq_text_cell(command);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
-    ipsq_out_line(out, "    more:  %s", clean);
+    ipsq_out_write_line_if_table(out, "    more:  %s", clean);
     free(clean);
 }
 
@@ -86,35 +86,35 @@ static void put_finding(struct ipsq_out *out, size_t number,
 {
     char head[160], gain[IPSQ_UNIT_BYTES], share[IPSQ_UNIT_BYTES];
     snprintf(head, sizeof(head), "\n%2zu. ", number);
-    ipsq_out_bold(out, true);
-    ipsq_out_prose(out, head, r->says, 4);
-    ipsq_out_bold(out, false);
-    ipsq_out_prose(out, "    seen:  ", r->evidence, 11);
+    ipsq_out_switch_bold(out, true);
+    ipsq_out_write_prose_if_table(out, head, r->says, 4);
+    ipsq_out_switch_bold(out, false);
+    ipsq_out_write_prose_if_table(out, "    seen:  ", r->evidence, 11);
     if (r->gain_ns) {
         ipsq_format_ns(r->gain_ns, gain);
         ipsq_format_share((double)r->gain_ppm / 1e6, share);
         snprintf(head, sizeof(head), "    gain:  %s (%s) if ", gain, share);
-        ipsq_out_prose(out, head, r->supposes, 11);
+        ipsq_out_write_prose_if_table(out, head, r->supposes, 11);
     }
     snprintf(head, sizeof(head), "    sure:  %.20s%s", r->sure,
              *r->sure_why ? ": " : "");
     if (*r->sure_why)
-        ipsq_out_prose(out, head, r->sure_why, 11);
+        ipsq_out_write_prose_if_table(out, head, r->sure_why, 11);
     else
-        ipsq_out_line(out, "%s", head);
+        ipsq_out_write_line_if_table(out, "%s", head);
     put_command(out, r->command);
 }
 
 static void put_no_findings(struct ipsq_out *out, const Ips__WhyAnswer *a)
 {
     char gain[IPSQ_UNIT_BYTES], share[IPSQ_UNIT_BYTES], head[160];
-    ipsq_out_line(out, "\nNothing stands out.");
+    ipsq_out_write_line_if_table(out, "\nNothing stands out.");
     if (!a->nearest)
         return;
     ipsq_format_ns(a->nearest->gain_ns, gain);
     ipsq_format_share((double)a->nearest->gain_ppm / 1e6, share);
     snprintf(head, sizeof(head), "The largest gain (%s, %s): ", gain, share);
-    ipsq_out_prose(out, head, a->nearest->says, 4);
+    ipsq_out_write_prose_if_table(out, head, a->nearest->says, 4);
 }
 
 static void put_findings_as_text(struct ipsq_out *out, const Ips__WhyAnswer *a)
@@ -124,19 +124,20 @@ static void put_findings_as_text(struct ipsq_out *out, const Ips__WhyAnswer *a)
     if (a->n_findings == 0)
         put_no_findings(out, a);
     if (a->left_out)
-        ipsq_out_line(out, "\n%llu more finding%s (--top N)",
-                      (unsigned long long)a->left_out,
-                      a->left_out == 1 ? "" : "s");
+        ipsq_out_write_line_if_table(out, "\n%llu more finding%s (--top N)",
+                                     (unsigned long long)a->left_out,
+                                     a->left_out == 1 ? "" : "s");
 }
 
 /* ---- the whole answer --------------------------------------------------- */
 
 /* Writes a time; in the table format only if it was measured. */
-static void put_ns(struct ipsq_out *out, const char *key, const char *title,
-                   uint64_t ns)
+static void print_time_if_measured(struct ipsq_out *out, const char *key,
+                                   const char *title, uint64_t ns)
 {
-    ipsq_out_value(out, IPSQ_NS, key, ns == IPS_UNMEASURED ? NULL : title,
-                   ipsq_count_cell(ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, key,
+                                    ns == IPS_UNMEASURED ? NULL : title,
+                                    ipsq_count_cell(ns));
 }
 
 /* Writes the parts of the path (on CPU, waiting for a CPU ...). In the table
@@ -156,8 +157,8 @@ static void put_path_breakdown(struct ipsq_out *out, const Ips__WhyAnswer *a)
     char line[400] = "", ns[IPSQ_UNIT_BYTES];
     for (size_t i = 0; i < IPSQ_COUNT_OF(part); i++) {
         size_t at = strlen(line);
-        ipsq_out_value(out, IPSQ_NS, part[i].key, NULL,
-                       ipsq_count_cell(part[i].ns));
+        ipsq_out_write_or_collect_value(out, IPSQ_NS, part[i].key, NULL,
+                                        ipsq_count_cell(part[i].ns));
         if (part[i].ns == IPS_UNMEASURED || !part[i].ns)
             continue;
         ipsq_format_ns(part[i].ns, ns);
@@ -165,7 +166,7 @@ static void put_path_breakdown(struct ipsq_out *out, const Ips__WhyAnswer *a)
                  part[i].text);
     }
     if (*line)
-        ipsq_out_prose(out, "the path        ", line, 16);
+        ipsq_out_write_prose_if_table(out, "the path        ", line, 16);
 }
 
 /* Writes the window of the answer; null: the whole run. */
@@ -173,12 +174,15 @@ static void put_window(struct ipsq_out *out, uint32_t phase,
                        const Ips__WhyAnswer *a)
 {
     bool given = a->from_ns || a->to_ns;
-    ipsq_out_value(out, IPSQ_COUNT, "phase", phase ? "phase" : NULL,
-                   ipsq_count_cell(phase ? phase : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "from_ns", given ? "window from" : NULL,
-                   ipsq_count_cell(given ? a->from_ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "to_ns", a->to_ns ? "window to" : NULL,
-                   ipsq_count_cell(a->to_ns ? a->to_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_COUNT, "phase", phase ? "phase" : NULL,
+        ipsq_count_cell(phase ? phase : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "from_ns", given ? "window from" : NULL,
+        ipsq_count_cell(given ? a->from_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "to_ns", a->to_ns ? "window to" : NULL,
+        ipsq_count_cell(a->to_ns ? a->to_ns : IPS_UNMEASURED));
 }
 
 /* Writes the innermost procedure that has, with its callees, at least half of
@@ -194,57 +198,73 @@ static void put_common_procedure(struct ipsq_out *out, const Ips__WhyCommon *c)
     if (c)
         snprintf(text, sizeof(text), "%.300s, %s of its samples [%s, %s]",
                  c->procedure, share[0], share[1], share[2]);
-    ipsq_out_value(out, IPSQ_TEXT, "common_says", c ? "  mostly in" : NULL,
-                   ipsq_text_cell(c ? text : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "common_procedure", NULL,
-                   ipsq_text_cell(c ? c->procedure : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "common_module", NULL,
-                   ipsq_text_cell(c ? c->module : NULL));
-    ipsq_out_value(out, IPSQ_NS, "common_ns", NULL,
-                   ipsq_count_cell(c ? c->ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "common_low_ns", NULL,
-                   ipsq_count_cell(c ? c->low_ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "common_high_ns", NULL,
-                   ipsq_count_cell(c ? c->high_ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "common_of_ns", NULL,
-                   ipsq_count_cell(c ? c->of_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "common_says",
+                                    c ? "  mostly in" : NULL,
+                                    ipsq_text_cell(c ? text : NULL));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "common_procedure", NULL,
+                                    ipsq_text_cell(c ? c->procedure : NULL));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "common_module", NULL,
+                                    ipsq_text_cell(c ? c->module : NULL));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "common_ns", NULL,
+        ipsq_count_cell(c ? c->ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "common_low_ns", NULL,
+        ipsq_count_cell(c ? c->low_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "common_high_ns", NULL,
+        ipsq_count_cell(c ? c->high_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "common_of_ns", NULL,
+        ipsq_count_cell(c ? c->of_ns : IPS_UNMEASURED));
 }
 
-static void put_values(struct ipsq_out *out, const char *run_name,
-                       uint32_t phase, const Ips__WhyAnswer *a)
+static void print_why_summary(struct ipsq_out *out, const char *run_name,
+                              uint32_t phase, const Ips__WhyAnswer *a)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
     bool goal = *a->goal;
-    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text_cell(run_name));
-    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
-                   ipsq_bool_cell(a->open));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell(run_name));
+    ipsq_out_write_or_collect_value(out, IPSQ_BOOL, "open",
+                                    a->open ? "still open" : NULL,
+                                    ipsq_bool_cell(a->open));
     put_window(out, phase, a);
-    ipsq_out_value(out, IPSQ_TEXT, "answers", NULL, ipsq_text_cell(a->answers));
-    ipsq_out_value(out, IPSQ_TEXT, "shape", NULL, ipsq_text_cell(a->shape));
-    ipsq_out_value(out, IPSQ_TEXT, "shape_says", "question",
-                   ipsq_text_cell(a->shape_says));
-    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "goal" : NULL,
-                   ipsq_text_cell(goal ? a->goal : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "category", NULL,
-                   ipsq_text_cell(a->category));
-    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL,
-                   ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "wall_ns", NULL, ipsq_count_cell(a->wall_ns));
-    put_ns(out, "own_ns", "ideal time", a->own_ns);
-    ipsq_out_value(out, IPSQ_NS, "quiet_ns", NULL,
-                   ipsq_count_cell(a->quiet_ns));
-    ipsq_out_value(out, IPSQ_NS, "sched_ns", NULL,
-                   ipsq_count_cell(a->sched_ns));
-    ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count_cell(a->cpu_ns));
-    put_ns(out, "total_cpu_ns", "total CPU", a->total_cpu_ns);
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "answers", NULL,
+                                    ipsq_text_cell(a->answers));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "shape", NULL,
+                                    ipsq_text_cell(a->shape));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "shape_says", "question",
+                                    ipsq_text_cell(a->shape_says));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "goal",
+                                    goal ? "goal" : NULL,
+                                    ipsq_text_cell(goal ? a->goal : NULL));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "category", NULL,
+                                    ipsq_text_cell(a->category));
+    ipsq_out_write_or_collect_value(
+        out, IPSQ_NS, "elapsed_ns", NULL,
+        ipsq_count_cell(known ? a->elapsed_ns : IPS_UNMEASURED));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "wall_ns", NULL,
+                                    ipsq_count_cell(a->wall_ns));
+    print_time_if_measured(out, "own_ns", "ideal time", a->own_ns);
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "quiet_ns", NULL,
+                                    ipsq_count_cell(a->quiet_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "sched_ns", NULL,
+                                    ipsq_count_cell(a->sched_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "cpu_ns", NULL,
+                                    ipsq_count_cell(a->cpu_ns));
+    print_time_if_measured(out, "total_cpu_ns", "total CPU", a->total_cpu_ns);
     put_path_breakdown(out, a);
     put_common_procedure(out, a->common);
-    ipsq_out_value(out, IPSQ_TEXT, "sure", "sure", ipsq_text_cell(a->sure));
-    ipsq_out_value(out, IPSQ_TEXT, "sure_why", *a->sure_why ? "because" : NULL,
-                   ipsq_text_cell(a->sure_why));
-    ipsq_out_value(out, IPSQ_COUNT, "left_out", NULL,
-                   ipsq_count_cell(a->left_out));
-    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count_cell(a->took_ns));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "sure", "sure",
+                                    ipsq_text_cell(a->sure));
+    ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "sure_why",
+                                    *a->sure_why ? "because" : NULL,
+                                    ipsq_text_cell(a->sure_why));
+    ipsq_out_write_or_collect_value(out, IPSQ_COUNT, "left_out", NULL,
+                                    ipsq_count_cell(a->left_out));
+    ipsq_out_write_or_collect_value(out, IPSQ_NS, "took_ns", NULL,
+                                    ipsq_count_cell(a->took_ns));
 }
 
 static int print_why(const struct ipsq_options *o, const char *run_name,
@@ -252,10 +272,10 @@ static int print_why(const struct ipsq_options *o, const char *run_name,
 {
     struct ipsq_out out;
     Ips__WhyRow *nearest[] = {a->nearest};
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_limitations(&out, a->certificate, o->verbose);
-    put_values(&out, run_name, o->phase, a);
+    print_why_summary(&out, run_name, o->phase, a);
     if (o->format == IPSQ_TABLE) {
         put_findings_as_text(&out, a);
     } else {
@@ -280,8 +300,9 @@ static int ask_for_answer_kind(struct ipsq_session *s, Ips__Request *rq,
     return rc;
 }
 
-int why_request_answer(struct ipsq_session *s, Ips__Request *rq,
-                       const Ips__WhyAnswer **out, struct ips_err *err)
+int why_ask_and_retry_for_service(struct ipsq_session *s, Ips__Request *rq,
+                                  const Ips__WhyAnswer **out,
+                                  struct ips_err *err)
 {
     const char *what = rq->why->answer;
     int rc = ask_for_answer_kind(s, rq, what, out, err);
@@ -321,9 +342,9 @@ static int run_why(const struct ipsq_command *self,
     rq.why = &ask;
     if (why_are_several_runs_named(o))
         return why_answer_several_runs(o, s, &rq, err);
-    int rc = ipsq_set_request_run(s, o, &rq, err);
+    int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
-        rc = why_request_answer(s, &rq, &answer, err);
+        rc = why_ask_and_retry_for_service(s, &rq, &answer, err);
     return rc < 0 ? rc : print_why(o, rq.run, answer, err);
 }
 

@@ -3,7 +3,7 @@
  * object and procedure (without process ids, as `ipsq diff` does), and counts
  * in how many runs each was made and with which gain. A frequency of k in n
  * runs is shown with its 95% interval (Wilson 1927). Pure, except for
- * why_request_answer and why_answer_several_runs.
+ * why_ask_and_retry_for_service and why_answer_several_runs.
  */
 #ifndef IPS_CLIENT_COMMANDS_WHY_H
 #define IPS_CLIENT_COMMANDS_WHY_H
@@ -50,9 +50,9 @@ void why_compute_frequency_interval(unsigned k, unsigned n, double *low,
  * "" (no particular kind of answer) and the run is a service, asks about its
  * requests or, if none are known, about the elapsed time. *out belongs to the
  * session. */
-int why_request_answer(struct ipsq_session *s, Ips__Request *rq,
-                       const Ips__WhyAnswer **out,
-                       struct ips_err *err) IPS_MUST_USE;
+int why_ask_and_retry_for_service(struct ipsq_session *s, Ips__Request *rq,
+                                  const Ips__WhyAnswer **out,
+                                  struct ips_err *err) IPS_MUST_USE;
 
 /* Whether the command line names several runs. */
 bool why_are_several_runs_named(const struct ipsq_options *o);

@@ -39,8 +39,8 @@ bool why_are_several_runs_named(const struct ipsq_options *o)
     return o->arg_count == 1 && strchr(o->args[0], ',');
 }
 
-static int add_named_run(struct whole *w, struct ipsq_session *s,
-                         const char *word, struct ips_err *err)
+static int find_and_append_named_run(struct whole *w, struct ipsq_session *s,
+                                     const char *word, struct ips_err *err)
 {
     unsigned at = w->set.runs;
     if (at == WHY_RUNS_MAX)
@@ -69,7 +69,7 @@ static int add_named_runs(struct whole *w, const struct ipsq_options *o,
                 o->args[0]);
         memcpy(word, from, len);
         word[len] = '\0';
-        rc = add_named_run(w, s, word, err);
+        rc = find_and_append_named_run(w, s, word, err);
         if (!from[len])
             break;
         from += len + 1;
@@ -84,7 +84,7 @@ static int ask_and_add_findings(struct whole *w, unsigned i,
     const Ips__WhyAnswer *a = NULL;
     struct compared_run *t = &w->run[i];
     rq->run = ips_unconst_text(t->run);
-    int rc = why_request_answer(s, rq, &a, err);
+    int rc = why_ask_and_retry_for_service(s, rq, &a, err);
     if (rc < 0)
         return rc;
     t->wall_ns = a->wall_ns;
@@ -158,28 +158,32 @@ static void put_merged_findings_as_text(struct ipsq_out *out,
         why_compute_gains(x, &median, &least, &greatest);
         why_compute_frequency_interval(x->runs, w->runs, &low, &high);
         snprintf(head, sizeof(head), "\n%2zu. ", i + 1);
-        ipsq_out_prose(out, head, x->text, 4);
-        ipsq_out_line(out, "    gain:  %.0f%%, from %.0f%% to %.0f%%",
-                      100 * median, 100 * least, 100 * greatest);
-        ipsq_out_line(out,
-                      "    sure:  in %u of %u runs (of more, 95%%: in %.0f%% "
-                      "to %.0f%%)",
-                      x->runs, w->runs, 100 * low, 100 * high);
+        ipsq_out_write_prose_if_table(out, head, x->text, 4);
+        ipsq_out_write_line_if_table(out,
+                                     "    gain:  %.0f%%, from %.0f%% to %.0f%%",
+                                     100 * median, 100 * least, 100 * greatest);
+        ipsq_out_write_line_if_table(
+            out,
+            "    sure:  in %u of %u runs (of more, 95%%: in %.0f%% "
+            "to %.0f%%)",
+            x->runs, w->runs, 100 * low, 100 * high);
     }
     if (w->count == 0)
-        ipsq_out_line(out, "\nNothing stands out in any of them.");
+        ipsq_out_write_line_if_table(out,
+                                     "\nNothing stands out in any of them.");
     if (w->count > top)
-        ipsq_out_line(out, "\n%zu more are left out", w->count - (size_t)top);
+        ipsq_out_write_line_if_table(out, "\n%zu more are left out",
+                                     w->count - (size_t)top);
 }
 
 static int print_why_runs(const struct ipsq_options *o, const struct whole *w,
                           struct ips_err *err)
 {
     struct ipsq_out out;
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_COUNT, "run_count", "runs",
-                   ipsq_count_cell(w->set.runs));
+    ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "run_count", "runs",
+                                    ipsq_count_cell(w->set.runs));
     if (o->format == IPSQ_TABLE)
         put_merged_findings_as_text(&out, &w->set, o->top ? o->top : TABLE_TOP);
     else

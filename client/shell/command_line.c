@@ -33,16 +33,16 @@ static int check_by_values(const struct ipsq_command *c,
                            o->by, c->name);
     if (!(given & ~c->bys))
         return 0;
-    ips_nearest_begin(&near, o->by);
+    ips_nearest_start_search(&near, o->by);
     for (unsigned i = 0; i < IPSQ_BY_COUNT; i++) {
         size_t at = strlen(all);
         if (!(c->bys & 1u << i))
             continue;
         snprintf(all + at, sizeof(all) - at, "%s%s", at ? ", " : "", bys[i]);
-        ips_nearest_offer(&near, bys[i]);
+        ips_nearest_consider_candidate(&near, bys[i]);
     }
     return ips_err_set(err, IPS_E_USAGE, "--by %.80s: %s takes %s%s", o->by,
-                       c->name, all, ips_nearest_suggestion(&near));
+                       c->name, all, ips_nearest_format_suggestion(&near));
 }
 
 /* Checks that the command accepts the options and arguments that were given. */
@@ -76,8 +76,8 @@ static int check_options_and_arguments(const struct ipsq_command *c,
     return 0;
 }
 
-static int run_command(const struct ipsq_command *c,
-                       const struct ipsq_options *o)
+static int connect_and_run_command(const struct ipsq_command *c,
+                                   const struct ipsq_options *o)
 {
     struct ipsq_session s;
     struct ips_err err = {0};
@@ -87,12 +87,12 @@ static int run_command(const struct ipsq_command *c,
     memset(&s, 0, sizeof(s));
     ipsq_set_tables_wide(o->wide);
     if (!c->local) {
-        ipsq_progress_begin();
+        ipsq_progress_start_on_terminal();
         rc = ipsq_session_open(&s, o, &err);
     }
     if (rc == 0)
         rc = c->run(c, o, &s, &err);
-    ipsq_progress_end();
+    ipsq_progress_stop_and_erase_line();
     if (rc < 0)
         rc = report_error(&err, c->name);
     if (rc == IPSQ_FAILED)
@@ -111,7 +111,7 @@ int ipsq_run_command_line(int argc, char **argv)
         return report_error(
             &err, o.command && ipsq_command_find(o.command) ? o.command : "");
     if (o.version)
-        return run_command(&ipsq_cmd_version, &o);
+        return connect_and_run_command(&ipsq_cmd_version, &o);
     if (!o.command && !o.help && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
         return ipsq_shell(&o);
     if (!o.command) {
@@ -127,5 +127,5 @@ int ipsq_run_command_line(int argc, char **argv)
         ipsq_print_command_usage(stdout, c);
         return IPSQ_OK;
     }
-    return run_command(c, &o);
+    return connect_and_run_command(c, &o);
 }

@@ -35,7 +35,7 @@ static void offer_objects_below_focus(const struct ipsq_name_source *from,
     snprintf(object, sizeof(object), "%s%s%s",
              *text == '/' ? "" : shell->focus.object, *text == '/' ? "" : "/",
              text);
-    ipsq_complete_objects(from, object, &offered);
+    ipsq_list_objects_beginning_with(from, object, &offered);
     size_t skip = *text == '/' ? 0 : strlen(shell->focus.object) + 1;
     for (size_t i = 0; i < offered.count; i++) {
         size_t len = strlen(offered.name[i]);
@@ -48,7 +48,7 @@ static char **complete_word(const char *text, int start, int end)
 {
     struct ipsq_words words;
     struct ips_err ignored;
-    struct ipsq_name_source from = ipsq_shell_source(shell);
+    struct ipsq_name_source from = ipsq_shell_get_name_source(shell);
     char line[IPSQ_LINE_BYTES];
     (void)end;
     rl_attempted_completion_over = 1; /* do not fall back to file names */
@@ -61,7 +61,7 @@ static char **complete_word(const char *text, int start, int end)
     if (strcmp(first, "zoom") == 0) {
         offer_objects_below_focus(&from, text);
     } else if (strcmp(first, "run") == 0) {
-        ipsq_complete_runs(&from, text, &offered);
+        ipsq_list_runs_beginning_with(&from, text, &offered);
     } else if (strcmp(first, "format") == 0) {
         const char *const *formats = ipsq_option_values(IPSQ_OPT_FORMAT);
         for (int i = 0; i <= IPSQ_JSON; i++)

@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* Copies one word from *at to *to, and moves both after it. */
-static int split_word(const char **at, char **to, struct ips_err *err)
+static int unquote_and_copy_next_word(const char **at, char **to,
+                                      struct ips_err *err)
 {
     const char *p = *at;
     char quote = 0;
@@ -46,7 +47,7 @@ int ipsq_words_split(const char *line, struct ipsq_words *out,
                                IPSQ_WORDS_MAX);
         out->word[out->count++] = to;
         out->word[out->count] = NULL;
-        int rc = split_word(&at, &to, err);
+        int rc = unquote_and_copy_next_word(&at, &to, err);
         if (rc < 0)
             return rc;
     }
@@ -83,8 +84,8 @@ bool ipsq_focus_resolve_object(const struct ipsq_focus *f, const char *word,
     return true;
 }
 
-bool ipsq_focus_set_window(struct ipsq_focus *f, const char *word,
-                           struct ips_err *err)
+bool ipsq_focus_set_window_if_word_is_one(struct ipsq_focus *f,
+                                          const char *word, struct ips_err *err)
 {
     struct ipsq_focus next = *f;
     const char *dots = strstr(word, "..");
@@ -154,10 +155,10 @@ static void add_word(char **argv, int *argc, const char *word)
     argv[*argc] = NULL;
 }
 
-static void add_options(const struct ipsq_focus *f,
-                        const struct ipsq_command *c,
-                        const struct ipsq_options *o, char **argv, int *argc,
-                        unsigned *unused)
+static void append_focus_options(const struct ipsq_focus *f,
+                                 const struct ipsq_command *c,
+                                 const struct ipsq_options *o, char **argv,
+                                 int *argc, unsigned *unused)
 {
     if (*f->object && command_takes_object(c)) {
         if (!(o->options_set & IPSQ_HAS(OBJECT))) {
@@ -223,6 +224,6 @@ int ipsq_focus_build_argv(const struct ipsq_focus *f, char *const *before,
         argv[at + 1] = (char *)(uintptr_t)f->run;
         argc++;
     }
-    add_options(f, c, &o, argv, &argc, unused);
+    append_focus_options(f, c, &o, argv, &argc, unused);
     return argc;
 }

@@ -49,8 +49,9 @@ bool ipsq_focus_resolve_object(const struct ipsq_focus *f, const char *word,
 /* Sets the window from "1s..2s", "1s.." or "..2s". False: `word` is not of this
  * form. True with err->code != 0 (IPS_E_USAGE): `word` is of this form, but its
  * times are wrong, and the window is unchanged. */
-bool ipsq_focus_set_window(struct ipsq_focus *f, const char *word,
-                           struct ips_err *err);
+bool ipsq_focus_set_window_if_word_is_one(struct ipsq_focus *f,
+                                          const char *word,
+                                          struct ips_err *err);
 /* Sets the phase to the number `word`, such as "2", as `ipsq phases` numbers
  * them. IPS_E_USAGE: `word` is no number. */
 int ipsq_focus_set_phase(struct ipsq_focus *f, const char *word,

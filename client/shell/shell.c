@@ -123,8 +123,8 @@ static bool command_lacks_format(const struct ipsq_shell *s,
     return c && !(c->formats & 1u << s->session.format);
 }
 
-static int run_command(const struct ipsq_shell *s,
-                       const struct ipsq_words *words)
+static int run_command_with_focus(const struct ipsq_shell *s,
+                                  const struct ipsq_words *words)
 {
     char *argv[IPSQ_ARGV_MAX + 1];
     char *before[sizeof(s->before) / sizeof(*s->before)];
@@ -154,7 +154,7 @@ static int print_usage_error(const char *what, const char *word)
     return IPSQ_USAGE;
 }
 
-struct ipsq_name_source ipsq_shell_source(const struct ipsq_shell *s)
+struct ipsq_name_source ipsq_shell_get_name_source(const struct ipsq_shell *s)
 {
     return (struct ipsq_name_source){
         .session = &s->session, .run = s->focus.run, .start = true};
@@ -168,15 +168,15 @@ typedef void name_lister(const struct ipsq_name_source *from, const char *text,
 static void print_unknown_name(const struct ipsq_shell *s, name_lister *list,
                                const char *text, const char *what)
 {
-    struct ipsq_name_source from = ipsq_shell_source(s);
+    struct ipsq_name_source from = ipsq_shell_get_name_source(s);
     struct ipsq_names all = {0};
     struct ips_nearest near;
     list(&from, "", &all);
-    ips_nearest_begin(&near, text);
+    ips_nearest_start_search(&near, text);
     for (size_t i = 0; i < all.count; i++)
-        ips_nearest_offer(&near, all.name[i]);
+        ips_nearest_consider_candidate(&near, all.name[i]);
     fprintf(stderr, "ipsq: no %s '%s'%s\n", what, text,
-            ips_nearest_suggestion(&near));
+            ips_nearest_format_suggestion(&near));
     ipsq_names_release(&all);
 }
 
@@ -202,7 +202,7 @@ static bool resolve_unique_name(const struct ipsq_shell *s, name_lister *list,
                                 const char *text, const char *what, char *out,
                                 size_t room)
 {
-    struct ipsq_name_source from = ipsq_shell_source(s);
+    struct ipsq_name_source from = ipsq_shell_get_name_source(s);
     struct ipsq_names names = {0};
     const char *found = NULL, *other = NULL;
     list(&from, text, &names);
@@ -238,7 +238,7 @@ static int set_focus_from_word(struct ipsq_shell *s, const char *word,
         return ipsq_focus_set_phase(&s->focus, more, &err) < 0
                    ? print_usage_error(err.msg, NULL)
                    : IPSQ_OK;
-    if (ipsq_focus_set_window(&s->focus, word, &err))
+    if (ipsq_focus_set_window_if_word_is_one(&s->focus, word, &err))
         return err.code ? print_usage_error(err.msg, NULL) : IPSQ_OK;
     if (!ipsq_focus_resolve_object(&s->focus, word, object))
         return print_usage_error("name too long: ", word);
@@ -246,17 +246,18 @@ static int set_focus_from_word(struct ipsq_shell *s, const char *word,
         *s->focus.object = '\0';
         return IPSQ_OK;
     }
-    return resolve_unique_name(s, ipsq_complete_objects, object, "object",
-                               s->focus.object, sizeof(s->focus.object))
+    return resolve_unique_name(s, ipsq_list_objects_beginning_with, object,
+                               "object", s->focus.object,
+                               sizeof(s->focus.object))
                ? IPSQ_OK
                : IPSQ_FAILED;
 }
 
-static int set_focus_run(struct ipsq_shell *s, const char *word)
+static int reset_focus_to_run(struct ipsq_shell *s, const char *word)
 {
     struct ipsq_focus next = {0};
-    if (word && !resolve_unique_name(s, ipsq_complete_runs, word, "run",
-                                     next.run, sizeof(next.run)))
+    if (word && !resolve_unique_name(s, ipsq_list_runs_beginning_with, word,
+                                     "run", next.run, sizeof(next.run)))
         return IPSQ_FAILED;
     s->focus = next;
     return IPSQ_OK;
@@ -285,9 +286,9 @@ static int set_shell_format(struct ipsq_shell *s, const char *word)
 {
     const char *const *formats = ipsq_option_values(IPSQ_OPT_FORMAT);
     struct ips_nearest near;
-    ips_nearest_begin(&near, word ? word : "");
+    ips_nearest_start_search(&near, word ? word : "");
     for (int i = 0; i <= IPSQ_JSON; i++) {
-        ips_nearest_offer(&near, formats[i]);
+        ips_nearest_consider_candidate(&near, formats[i]);
         if (!word || strcmp(word, formats[i]) != 0)
             continue;
         snprintf(s->format, sizeof(s->format), "--format=%s", word);
@@ -296,7 +297,7 @@ static int set_shell_format(struct ipsq_shell *s, const char *word)
         return IPSQ_OK;
     }
     return print_usage_error("the formats are table, tsv and json",
-                             ips_nearest_suggestion(&near));
+                             ips_nearest_format_suggestion(&near));
 }
 
 static int show_history(void)
@@ -335,7 +336,7 @@ static int run_line(struct ipsq_shell *s, const char *text)
                    : print_usage_error("the focus is already the newest run",
                                        NULL);
     if (strcmp(word, "run") == 0)
-        return set_focus_run(s, words.word[1]);
+        return reset_focus_to_run(s, words.word[1]);
     if (strcmp(word, "focus") == 0)
         return show_focus(s);
     if (strcmp(word, "format") == 0)
@@ -355,7 +356,7 @@ static int run_line(struct ipsq_shell *s, const char *text)
         fprintf(stderr, "ipsq: %s\ntry: help\n", err.msg);
         return IPSQ_USAGE;
     }
-    return run_command(s, &words);
+    return run_command_with_focus(s, &words);
 }
 
 /* ---- reading lines ------------------------------------------------------ */
@@ -365,7 +366,7 @@ static volatile sig_atomic_t at_prompt;
 
 /* An interrupt at the prompt starts a new line. While a command runs, only the
  * command is interrupted. */
-static void on_interrupt(int sig)
+static void return_to_prompt_on_interrupt(int sig)
 {
     (void)sig;
     if (at_prompt) {
@@ -402,15 +403,15 @@ static char *read_line_without_editing(void)
 
 /* Stores the path of the history file, and makes its directory. "": no history
  * file can be used. */
-static void make_history_path(const struct ipsq_shell *s,
-                              char out[IPS_PATH_BYTES])
+static void make_history_dir_and_get_path(const struct ipsq_shell *s,
+                                          char out[IPS_PATH_BYTES])
 {
     char state[IPS_PATH_BYTES];
     struct ips_err ignored;
     *out = '\0';
     if (s->session.state)
         snprintf(state, sizeof(state), "%s", s->session.state);
-    else if (ips_path_state_directory(state, &ignored) < 0)
+    else if (ips_path_default_state_directory(state, &ignored) < 0)
         return;
     if (ips_path_make_directories(state, 0700, &ignored) == 0 &&
         snprintf(out, IPS_PATH_BYTES, "%s/history", state) >= IPS_PATH_BYTES)
@@ -442,9 +443,9 @@ int ipsq_shell(const struct ipsq_options *o)
         setvbuf(stdin, NULL, _IONBF, 0);
     using_history();
     if (s.terminal) {
-        struct sigaction act = {.sa_handler = on_interrupt};
+        struct sigaction act = {.sa_handler = return_to_prompt_on_interrupt};
         sigaction(SIGINT, &act, NULL);
-        make_history_path(&s, past);
+        make_history_dir_and_get_path(&s, past);
         stifle_history(HISTORY_LINES);
         if (*past)
             (void)read_history(past);

@@ -31,7 +31,7 @@ struct ipsq_shell {
 extern const char *const ipsq_shell_words[];
 
 /* Returns the source from which the shell gets names for completion. */
-struct ipsq_name_source ipsq_shell_source(const struct ipsq_shell *s);
+struct ipsq_name_source ipsq_shell_get_name_source(const struct ipsq_shell *s);
 
 /* client/shell/complete.c: installs completion in the line editor. */
 void ipsq_install_completion(struct ipsq_shell *s);

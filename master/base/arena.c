@@ -58,8 +58,8 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
     return out;
 }
 
-bool arena_reserve(struct arena *a, void *list, size_t count, size_t *cap,
-                   size_t item)
+bool arena_reserve_array_slot(struct arena *a, void *list, size_t count,
+                              size_t *cap, size_t item)
 {
     if (count < *cap)
         return true;

@@ -28,7 +28,7 @@ void arena_release(struct arena *a);
  * `*cap` is its capacity in items. The capacity doubles when it must grow, and
  * the old copy stays in the arena until the end. Returns false if there is no
  * memory. */
-bool arena_reserve(struct arena *a, void *list, size_t count, size_t *cap,
-                   size_t item);
+bool arena_reserve_array_slot(struct arena *a, void *list, size_t count,
+                              size_t *cap, size_t item);
 
 #endif

@@ -238,9 +238,9 @@ static uint64_t hash_run_report(const char *machine, const Ips__RunState *run,
     return hash ? hash : 1;
 }
 
-int catalogue_store_runs(struct catalogue *c, const char *machine,
-                         Ips__RunState *const *runs, size_t count,
-                         struct ips_err *err)
+int catalogue_store_changed_runs(struct catalogue *c, const char *machine,
+                                 Ips__RunState *const *runs, size_t count,
+                                 struct ips_err *err)
 {
     bool begun = false;
     int rc = 0;

@@ -25,9 +25,9 @@ void catalogue_close(struct catalogue *c);
 
 /* Stores all runs of one report in one transaction. Writes only runs that
  * changed, and skips runs with an invalid name. */
-int catalogue_store_runs(struct catalogue *c, const char *machine,
-                         Ips__RunState *const *runs, size_t count,
-                         struct ips_err *err) IPS_MUST_USE;
+int catalogue_store_changed_runs(struct catalogue *c, const char *machine,
+                                 Ips__RunState *const *runs, size_t count,
+                                 struct ips_err *err) IPS_MUST_USE;
 
 /* one run on one machine; its strings are valid only during the callback */
 struct catalogue_row {

@@ -76,7 +76,7 @@ struct master {
 uint64_t master_now_ns(void); /* reads CLOCK_MONOTONIC */
 
 /* session.c: the accept callback for ips_listener_new. */
-void session_on_accept(struct ips_peer *peer, void *arg);
+void session_await_hello_of_peer(struct ips_peer *peer, void *arg);
 /* Closes every connection; no callback follows. */
 void session_release(struct master *m);
 

@@ -76,7 +76,7 @@ static int make_pair_curves(struct mtime_pair *p, struct ips_err *err)
         bytes[i] = p->point[i].bytes;
         ns[i] = p->point[i].ns;
     }
-    int rc = ips_curve_make(bytes, ns, p->count, &p->curve, err);
+    int rc = ips_curve_build_from_points(bytes, ns, p->count, &p->curve, err);
     uint32_t known = 0;
     for (uint32_t i = 0; i < p->count && i < IPS_CURVE_POINTS; i++) {
         if (p->point[i].cpu_ns == 0)
@@ -85,13 +85,14 @@ static int make_pair_curves(struct mtime_pair *p, struct ips_err *err)
         ns[known++] = p->point[i].cpu_ns;
     }
     p->cpu = (struct ips_curve){.count = 0};
-    return rc == 0 && known ? ips_curve_make(bytes, ns, known, &p->cpu, err)
-                            : rc;
+    return rc == 0 && known
+               ? ips_curve_build_from_points(bytes, ns, known, &p->cpu, err)
+               : rc;
 }
 
 /* Inserts `p`, or replaces the pair with the same key. Capacity must be
  * reserved (reserve_mtime_rows); the table takes ownership. */
-static void put_pair(struct mtimes *t, struct mtime_pair *p)
+static void insert_or_replace_pair(struct mtimes *t, struct mtime_pair *p)
 {
     uint32_t at = find_position(t, p->from, p->to, p->over);
     if (at < t->count &&
@@ -133,8 +134,9 @@ static int reserve_mtime_rows(struct mtimes *t, uint32_t pairs, uint32_t wakes,
     return room && more ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
 }
 
-int mtimes_put_pair(struct mtimes *t, const struct mtime_pair *pair,
-                    struct ips_err *err)
+int mtimes_insert_or_replace_pair(struct mtimes *t,
+                                  const struct mtime_pair *pair,
+                                  struct ips_err *err)
 {
     struct mtime_pair *copy = malloc(sizeof(*copy));
     if (!copy)
@@ -148,14 +150,15 @@ int mtimes_put_pair(struct mtimes *t, const struct mtime_pair *pair,
     if (rc == 0)
         rc = reserve_mtime_rows(t, 1, 0, err);
     if (rc == 0)
-        put_pair(t, copy);
+        insert_or_replace_pair(t, copy);
     else
         free(copy);
     return rc;
 }
 
-int mtimes_put_wake(struct mtimes *t, const struct mtime_wake *wake,
-                    struct ips_err *err)
+int mtimes_insert_or_replace_wake(struct mtimes *t,
+                                  const struct mtime_wake *wake,
+                                  struct ips_err *err)
 {
     int rc = reserve_mtime_rows(t, 0, 1, err);
     if (rc == 0)
@@ -186,7 +189,7 @@ int mtimes_move_rows(struct mtimes *t, struct mtimes *from, struct ips_err *err)
     if (reserve_mtime_rows(t, from->count, from->wake_count, err) < 0)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < from->count; i++)
-        put_pair(t, from->pair[i]);
+        insert_or_replace_pair(t, from->pair[i]);
     from->count = 0;
     for (uint32_t i = 0; i < from->wake_count; i++)
         put_wake(t, &from->wake[i]);
@@ -207,7 +210,8 @@ bool mtimes_remove_pair(struct mtimes *t, const char *from, const char *to,
     return true;
 }
 
-uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine)
+uint32_t mtimes_remove_rows_of_machine_or_all(struct mtimes *t,
+                                              const char *machine)
 {
     uint32_t kept = 0, all = t->count;
     for (uint32_t i = 0; i < all; i++) {
@@ -231,9 +235,9 @@ uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine)
     return removed;
 }
 
-const struct mtime_pair *mtimes_choose_pair(const struct mtimes *t,
-                                            const char *from, const char *to,
-                                            enum mtime_transport over)
+const struct mtime_pair *
+mtimes_find_pair_or_substitute(const struct mtimes *t, const char *from,
+                               const char *to, enum mtime_transport over)
 {
     bool inside = strcmp(from, to) == 0;
     const struct mtime_pair *p = mtimes_find_pair(t, from, to, over);
@@ -255,7 +259,7 @@ const struct mtime_pair *mtimes_choose_pair(const struct mtimes *t,
 
 /* ---- reading and writing the file --------------------------------------- */
 
-void mtimes_set_directory(struct mtimes *t, const char *dir)
+void mtimes_init_for_directory(struct mtimes *t, const char *dir)
 {
     memset(t, 0, sizeof(*t));
     snprintf(t->path, sizeof(t->path), "%s/message-times", dir);
@@ -268,7 +272,7 @@ static void remember_file_version(struct mtimes *t, const struct stat *st)
     t->seen_inode = (long long)st->st_ino;
 }
 
-static int read_all(int fd, char **out, struct ips_err *err)
+static int read_table_file(int fd, char **out, struct ips_err *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
@@ -290,7 +294,7 @@ static int read_all(int fd, char **out, struct ips_err *err)
     return n < 0 ? ips_err_errno(err, "message times") : 0;
 }
 
-int mtimes_load(struct mtimes *t, struct ips_err *err)
+int mtimes_reload_if_changed(struct mtimes *t, struct ips_err *err)
 {
     struct stat st;
     int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -312,7 +316,7 @@ int mtimes_load(struct mtimes *t, struct ips_err *err)
         clear_table(t);
         memset(&t->broken, 0, sizeof(t->broken));
         remember_file_version(t, &st);
-        int rc = read_all(fd, &text, &t->broken);
+        int rc = read_table_file(fd, &text, &t->broken);
         if (rc == 0)
             rc = mtimes_parse(t, t->path, text, &t->broken);
         t->broken.code = rc;

@@ -75,7 +75,7 @@ struct mtimes {
     uint32_t count;
     struct mtime_wake *wake; /* [wake_count] sorted by machine */
     uint32_t wake_count;
-    /* the path of the file, set by mtimes_set_directory */
+    /* the path of the file, set by mtimes_init_for_directory */
     char path[IPS_PATH_BYTES + 32];
     /* modification time of the file when it was last read */
     struct timespec seen;
@@ -88,8 +88,9 @@ struct mtime_pair *mtimes_find_pair(const struct mtimes *t, const char *from,
                                     const char *to, enum mtime_transport over);
 /* Adds a copy of `pair`, or replaces the pair with the same key (from, to,
  * over), and makes its curves. */
-int mtimes_put_pair(struct mtimes *t, const struct mtime_pair *pair,
-                    struct ips_err *err) IPS_MUST_USE;
+int mtimes_insert_or_replace_pair(struct mtimes *t,
+                                  const struct mtime_pair *pair,
+                                  struct ips_err *err) IPS_MUST_USE;
 bool mtimes_remove_pair(
     struct mtimes *t, const char *from, const char *to,
     enum mtime_transport over); /* returns true if the pair existed */
@@ -98,14 +99,16 @@ bool mtimes_remove_pair(
 const struct mtime_wake *mtimes_find_wake(const struct mtimes *t,
                                           const char *machine);
 /* Adds the wake row, or replaces that of the same machine. */
-int mtimes_put_wake(struct mtimes *t, const struct mtime_wake *wake,
-                    struct ips_err *err) IPS_MUST_USE;
+int mtimes_insert_or_replace_wake(struct mtimes *t,
+                                  const struct mtime_wake *wake,
+                                  struct ips_err *err) IPS_MUST_USE;
 /* Moves all rows of `from` into `t`; on an error it moves none. */
 int mtimes_move_rows(struct mtimes *t, struct mtimes *from,
                      struct ips_err *err) IPS_MUST_USE;
 /* Removes the pairs whose `from` or `to` is `machine`, and the wake row of
  * `machine`; NULL removes everything. Returns how many were removed. */
-uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine);
+uint32_t mtimes_remove_rows_of_machine_or_all(struct mtimes *t,
+                                              const char *machine);
 
 /* Parses the text of a message-times file and adds its rows; `name` is used in
  * error messages. On an error `t` is unchanged. */
@@ -115,11 +118,12 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
 char *mtimes_format_text(const struct mtimes *t);
 
 /* Binds `t` to the file in directory `dir`; reads nothing yet. */
-void mtimes_set_directory(struct mtimes *t, const char *dir);
+void mtimes_init_for_directory(struct mtimes *t, const char *dir);
 /* Reads the file if it has changed since the last read. A damaged file keeps
  * returning its error until someone repairs or replaces it; a missing file is
  * an empty table. */
-int mtimes_load(struct mtimes *t, struct ips_err *err) IPS_MUST_USE;
+int mtimes_reload_if_changed(struct mtimes *t,
+                             struct ips_err *err) IPS_MUST_USE;
 int mtimes_save(struct mtimes *t, struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the pair whose curve is used for messages from `from` to `to` (both
@@ -127,9 +131,9 @@ int mtimes_save(struct mtimes *t, struct ips_err *err) IPS_MUST_USE;
  * measured: the pair itself; the opposite direction; within one machine, its
  * other transport; any pair of the same transport that is likewise within one
  * machine, or between two. NULL: none was measured. */
-const struct mtime_pair *mtimes_choose_pair(const struct mtimes *t,
-                                            const char *from, const char *to,
-                                            enum mtime_transport over);
+const struct mtime_pair *
+mtimes_find_pair_or_substitute(const struct mtimes *t, const char *from,
+                               const char *to, enum mtime_transport over);
 static inline bool mtime_pair_has_ends(const struct mtime_pair *p,
                                        const char *from, const char *to)
 {

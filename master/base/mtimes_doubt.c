@@ -12,8 +12,10 @@ static bool is_more_than_quarter(uint32_t wrong, uint32_t of)
     return wrong > 0 && 4 * wrong > of;
 }
 
-bool mtimes_is_machine_busy(const char *machine, uint32_t load_milli,
-                            uint32_t processors, char *out, size_t room)
+bool mtimes_check_busy_and_write_reason(const char *machine,
+                                        uint32_t load_milli,
+                                        uint32_t processors, char *out,
+                                        size_t room)
 {
     if (load_milli == UINT32_MAX ||
         load_milli <= (uint64_t)IDLE_MILLI * processors)
@@ -24,9 +26,9 @@ bool mtimes_is_machine_busy(const char *machine, uint32_t load_milli,
     return true;
 }
 
-bool mtimes_has_doubtful_trips(const struct mtime_pair *p,
-                               const struct mtime_trip *trip, char *out,
-                               size_t room)
+bool mtimes_check_trips_and_write_doubt(const struct mtime_pair *p,
+                                        const struct mtime_trip *trip,
+                                        char *out, size_t room)
 {
     uint32_t late = 0, wide = 0, first = 0;
     uint64_t delay = 0, all = 0;

@@ -33,14 +33,16 @@ struct mtime_trip {
 /* Checks the rule `idle` (see the top of this file), before the measurement.
  * Returns true, with the text in `out`, if the machine is not idle. load_milli
  * UINT32_MAX: the load is not known, which raises no doubt. */
-bool mtimes_is_machine_busy(const char *machine, uint32_t load_milli,
-                            uint32_t processors, char *out, size_t room);
+bool mtimes_check_busy_and_write_reason(const char *machine,
+                                        uint32_t load_milli,
+                                        uint32_t processors, char *out,
+                                        size_t room);
 /* Checks the rules `delay` and `spread` (see the top of this file). Returns
  * true, with the text in `out`, if the pair is in doubt. `trip` has p->count
  * elements. */
-bool mtimes_has_doubtful_trips(const struct mtime_pair *p,
-                               const struct mtime_trip *trip, char *out,
-                               size_t room);
+bool mtimes_check_trips_and_write_doubt(const struct mtime_pair *p,
+                                        const struct mtime_trip *trip,
+                                        char *out, size_t room);
 /* Checks the rule `both ways` (see the top of this file), for the message
  * lengths that both `p` and `back`, the opposite direction, have. Returns true,
  * with the text in `out`, if the pair is in doubt. */

@@ -38,7 +38,7 @@ static int store_open_pair(struct reader *r, struct ips_err *err)
     if (!r->open)
         return 0;
     r->open = false;
-    if (mtimes_put_pair(r->t, &r->now, &why) == 0)
+    if (mtimes_insert_or_replace_pair(r->t, &r->now, &why) == 0)
         return 0;
     r->line_number = r->open_line;
     return set_syntax_error(
@@ -47,7 +47,7 @@ static int store_open_pair(struct reader *r, struct ips_err *err)
         "it");
 }
 
-static int read_pair(struct reader *r, char *words, struct ips_err *err)
+static int parse_pair_line(struct reader *r, char *words, struct ips_err *err)
 {
     static const char form[] = "write `pair FROM TO tcp|unix DATE`, as in "
                                "`pair m1 m2 tcp 2026-11-22T07:30:00Z`";
@@ -86,7 +86,8 @@ static int read_pair(struct reader *r, char *words, struct ips_err *err)
 }
 
 /* Reads `doubt WORDS`, which belongs to the open pair. */
-static int read_doubt(struct reader *r, const char *words, struct ips_err *err)
+static int parse_doubt_line(struct reader *r, const char *words,
+                            struct ips_err *err)
 {
     if (!r->open)
         return set_syntax_error(r, err, "a doubt before any pair",
@@ -114,7 +115,7 @@ static bool read_optional_number(char **words, uint64_t *out)
     return !*end && errno == 0 && n < IPS_UNMEASURED;
 }
 
-static int read_point(struct reader *r, char *words, struct ips_err *err)
+static int parse_point_line(struct reader *r, char *words, struct ips_err *err)
 {
     static const char form[] =
         "write `point BYTES NS` in whole bytes and nanoseconds, and if you "
@@ -147,7 +148,8 @@ static int read_point(struct reader *r, char *words, struct ips_err *err)
     return 0;
 }
 
-static int read_wake(struct reader *r, char *words, struct ips_err *err)
+static int parse_wake_line_and_store(struct reader *r, char *words,
+                                     struct ips_err *err)
 {
     static const char form[] = "write `wake MACHINE NS DATE`, as in `wake m1 "
                                "2400 2026-11-22T07:30:00Z`";
@@ -167,10 +169,10 @@ static int read_wake(struct reader *r, char *words, struct ips_err *err)
     snprintf(w.machine, sizeof(w.machine), "%s", machine);
     snprintf(w.measured, sizeof(w.measured), "%s", date);
     snprintf(w.by, sizeof(w.by), "%.63s", by ? by : "");
-    return mtimes_put_wake(r->t, &w, err);
+    return mtimes_insert_or_replace_wake(r->t, &w, err);
 }
 
-static int read_line(struct reader *r, char *line, struct ips_err *err)
+static int parse_table_line(struct reader *r, char *line, struct ips_err *err)
 {
     line[strcspn(line, "\r")] = '\0';
     size_t skip = strspn(line, " \t");
@@ -191,16 +193,16 @@ static int read_line(struct reader *r, char *line, struct ips_err *err)
         *rest++ = '\0';
     int rc = 0;
     if (strcmp(word, "point") == 0)
-        return read_point(r, rest, err);
+        return parse_point_line(r, rest, err);
     if (strcmp(word, "doubt") == 0)
-        return read_doubt(r, rest, err);
+        return parse_doubt_line(r, rest, err);
     rc = store_open_pair(r, err);
     if (rc < 0)
         return rc;
     if (strcmp(word, "pair") == 0)
-        return read_pair(r, rest, err);
+        return parse_pair_line(r, rest, err);
     if (strcmp(word, "wake") == 0)
-        return read_wake(r, rest, err);
+        return parse_wake_line_and_store(r, rest, err);
     return set_syntax_error(r, err,
                             "neither `pair` nor `point`, `doubt` or `wake`",
                             "put # before a comment");
@@ -224,7 +226,7 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
         memcpy(line, text, len);
         line[len] = '\0';
         text += len + (text[len] == '\n');
-        rc = read_line(&r, line, err);
+        rc = parse_table_line(&r, line, err);
     }
     if (rc == 0)
         rc = store_open_pair(&r, err);

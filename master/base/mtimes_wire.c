@@ -68,7 +68,7 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
         at[k] = link_ns_of_bytes(bytes_on_wire(bytes[k]), ns, per);
     struct mtime_wire made = {.burst_ns = compute_burst_ns(p, ns, per)};
     struct ips_err err;
-    if (ips_curve_make(bytes, at, 3, &made.curve, &err) < 0)
+    if (ips_curve_build_from_points(bytes, at, 3, &made.curve, &err) < 0)
         return false;
     *out = made;
     return true;
@@ -80,6 +80,7 @@ uint64_t mtime_wire_bytes_per_us(const struct mtime_pair *p)
     struct mtime_wire wire;
     if (!p || !mtime_wire_compute(p, &wire))
         return 0;
-    uint64_t ns = ips_max_u64(ips_curve_ns(&wire.curve, bytes), 1);
+    uint64_t ns =
+        ips_max_u64(ips_curve_compute_message_ns(&wire.curve, bytes), 1);
     return ips_max_u64(bytes * 1000 / ns, 1);
 }

@@ -72,7 +72,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static void finish_queued_jobs(struct worker *w, struct queue *q)
+static void call_done_and_free_queued_jobs(struct worker *w, struct queue *q)
 {
     for (;;) {
         pthread_mutex_lock(&w->lock);
@@ -85,14 +85,15 @@ static void finish_queued_jobs(struct worker *w, struct queue *q)
     }
 }
 
-static void on_done_jobs_notified(evutil_socket_t fd, short what, void *arg)
+static void read_notice_and_finish_done_jobs(evutil_socket_t fd, short what,
+                                             void *arg)
 {
     (void)what;
     uint64_t count;
     if (read(fd, &count, sizeof(count)) < 0)
         return;
     struct worker *w = arg;
-    finish_queued_jobs(w, &w->ready);
+    call_done_and_free_queued_jobs(w, &w->ready);
 }
 
 static int start_thread(struct worker *w)
@@ -120,7 +121,7 @@ int worker_new(struct event_base *base, struct worker **out,
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->fd >= 0)
         w->ev = event_new(base, w->fd, EV_READ | EV_PERSIST,
-                          on_done_jobs_notified, w);
+                          read_notice_and_finish_done_jobs, w);
     if (!w->ev || event_add(w->ev, NULL) < 0 || start_thread(w) != 0) {
         worker_free(w);
         return ips_err_set(err, IPS_E_IO, "the worker thread did not start");
@@ -154,8 +155,8 @@ void worker_free(struct worker *w)
         pthread_mutex_unlock(&w->lock);
         pthread_join(w->thread, NULL);
     }
-    finish_queued_jobs(w, &w->ready);
-    finish_queued_jobs(w, &w->todo);
+    call_done_and_free_queued_jobs(w, &w->ready);
+    call_done_and_free_queued_jobs(w, &w->todo);
     if (w->ev)
         event_free(w->ev);
     if (w->fd >= 0)

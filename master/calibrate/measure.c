@@ -98,9 +98,9 @@ static void report_progress(struct query *q, uint64_t bytes)
 
 /* ---- measuring the pairs ------------------------------------------------ */
 
-static void measure_next_pair(struct query *q);
+static void start_next_pair_or_send_answer(struct query *q);
 
-static void add_failed_pair_text(struct query *q, const char *why)
+static void record_failure_of_current_pair(struct query *q, const char *why)
 {
     struct calibration *c = calibration_of(q);
     const struct job *j = &c->job[c->at];
@@ -112,14 +112,14 @@ static void add_failed_pair_text(struct query *q, const char *why)
                  why);
 }
 
-static void add_refused_pair_text(struct query *q, const char *doubt)
+static void record_refusal_of_current_pair(struct query *q, const char *doubt)
 {
     char why[320];
     snprintf(why, sizeof(why),
              "%.200s; not kept: repeat it on an idle machine, or use "
              "--force",
              doubt);
-    add_failed_pair_text(q, why);
+    record_failure_of_current_pair(q, why);
 }
 
 /* If the requests to this slave failed: adds the current pair to the failed
@@ -128,7 +128,7 @@ static bool reset_machine_if_failed(struct query *q, struct machine_share *p)
 {
     if (p->state == MACHINE_ACTIVE)
         return false;
-    add_failed_pair_text(q, *p->why ? p->why : "its slave went away");
+    record_failure_of_current_pair(q, *p->why ? p->why : "its slave went away");
     p->state = MACHINE_ACTIVE;
     p->why[0] = '\0';
     return true;
@@ -150,17 +150,18 @@ static const char *calibration_command_text(const struct calibration *c)
 
 /* Puts the pair or the wake row (either may be NULL) into the current table and
  * saves it. On an error it fails the question. */
-static int store_pair_or_wake(struct query *q, const struct mtime_pair *pair,
-                              const struct mtime_wake *wake)
+static int reload_table_and_save_pair_or_wake(struct query *q,
+                                              const struct mtime_pair *pair,
+                                              const struct mtime_wake *wake)
 {
     struct mtimes *t = &q->m->mtimes;
     struct ips_err err = {0};
     /* read the file again, because the user may have edited it meanwhile */
-    int rc = mtimes_load(t, &err);
+    int rc = mtimes_reload_if_changed(t, &err);
     if (rc == 0 && pair)
-        rc = mtimes_put_pair(t, pair, &err);
+        rc = mtimes_insert_or_replace_pair(t, pair, &err);
     if (rc == 0 && wake)
-        rc = mtimes_put_wake(t, wake, &err);
+        rc = mtimes_insert_or_replace_wake(t, wake, &err);
     if (rc == 0)
         rc = mtimes_save(t, &err);
     if (rc < 0)
@@ -171,7 +172,7 @@ static int store_pair_or_wake(struct query *q, const struct mtime_pair *pair,
 /* Checks the result of the previous job, already saved, against the opposite
  * direction, now measured. If it is in doubt, marks it (with `force`), or
  * restores or removes its entry in the table. */
-static void recheck_opposite_direction_pair(struct query *q)
+static void recheck_opposite_pair_and_mark_or_undo(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct mtimes *t = &q->m->mtimes;
@@ -180,8 +181,9 @@ static void recheck_opposite_direction_pair(struct query *q)
                                          sizeof(c->there.doubt)))
         return;
     if (c->force || c->older.count) {
-        (void)store_pair_or_wake(q, c->force ? &c->there : &c->older, NULL);
-    } else if (mtimes_load(t, &err) < 0 ||
+        (void)reload_table_and_save_pair_or_wake(
+            q, c->force ? &c->there : &c->older, NULL);
+    } else if (mtimes_reload_if_changed(t, &err) < 0 ||
                (mtimes_remove_pair(t, c->there.from, c->there.to,
                                    c->there.over) &&
                 mtimes_save(t, &err) < 0)) {
@@ -190,7 +192,7 @@ static void recheck_opposite_direction_pair(struct query *q)
     if (q->over || c->force)
         return;
     c->at--;
-    add_refused_pair_text(q, c->there.doubt);
+    record_refusal_of_current_pair(q, c->there.doubt);
     c->at++;
 }
 
@@ -215,17 +217,17 @@ static void store_or_refuse_pair(struct query *q)
     const char *busy = busy_text_of_job_machines(q, j);
     if (*busy)
         snprintf(p->doubt, sizeof(p->doubt), "%s", busy);
-    else if (!mtimes_has_doubtful_trips(p, c->trip, p->doubt,
-                                        sizeof(p->doubt)) &&
+    else if (!mtimes_check_trips_and_write_doubt(p, c->trip, p->doubt,
+                                                 sizeof(p->doubt)) &&
              j->back && c->there.count)
         (void)mtimes_has_differing_directions(p, &c->there, p->doubt,
                                               sizeof(p->doubt));
     if (j->back && c->there.count)
-        recheck_opposite_direction_pair(q);
+        recheck_opposite_pair_and_mark_or_undo(q);
     if (q->over)
         return;
     if (*p->doubt && !c->force) {
-        add_refused_pair_text(q, p->doubt);
+        record_refusal_of_current_pair(q, p->doubt);
         return;
     }
     const struct mtime_pair *old =
@@ -233,7 +235,7 @@ static void store_or_refuse_pair(struct query *q)
     c->older.count = 0;
     if (old)
         c->older = *old;
-    if (store_pair_or_wake(q, p, NULL) == 0 && !j->back)
+    if (reload_table_and_save_pair_or_wake(q, p, NULL) == 0 && !j->back)
         c->there = *p;
 }
 
@@ -273,7 +275,7 @@ static int handle_trip_reply(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void on_pair_measured(struct query *q)
+static void finish_pair_and_measure_next(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
@@ -283,7 +285,7 @@ static void on_pair_measured(struct query *q)
         return;
     c->at++;
     c->done = c->at * c->length_count;
-    measure_next_pair(q);
+    start_next_pair_or_send_answer(q);
 }
 
 static void ask_to_measure_trips(struct query *q, char **addresses,
@@ -302,12 +304,13 @@ static void ask_to_measure_trips(struct query *q, char **addresses,
     ask.length_ns = LENGTH_NS;
     request.ask_case = IPS__REQUEST__ASK_TRIP;
     request.trip = &ask;
-    query_open_round(q, handle_trip_reply, on_pair_measured);
+    query_open_round(q, handle_trip_reply, finish_pair_and_measure_next);
     query_send_request_to_slave(q, j->from, &request, true);
 }
 
-static int handle_echo_reply(struct query *q, struct machine_share *p,
-                             const Ips__Reply *reply, struct ips_err *err)
+static int store_echo_reply_of_machine(struct query *q, struct machine_share *p,
+                                       const Ips__Reply *reply,
+                                       struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_ECHO ||
         reply->echo->n_addresses == 0)
@@ -318,7 +321,7 @@ static int handle_echo_reply(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void on_echo_started(struct query *q)
+static void request_trips_or_skip_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
@@ -327,23 +330,24 @@ static void on_echo_started(struct query *q)
     if (reset_machine_if_failed(q, j->to) || !echo) {
         c->at++;
         c->done = c->at * c->length_count;
-        measure_next_pair(q);
+        start_next_pair_or_send_answer(q);
         return;
     }
     ask_to_measure_trips(q, echo->addresses, echo->n_addresses);
     query_close_round(q);
 }
 
-static void measure_next_pair(struct query *q)
+static void start_next_pair_or_send_answer(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     for (; c->at < c->job_count; c->at++) {
         const struct job *j = &c->job[c->at];
         const char *busy = busy_text_of_job_machines(q, j);
         if (!j->from->slave || !j->to->slave)
-            add_failed_pair_text(q, "its slave is not connected any more");
+            record_failure_of_current_pair(
+                q, "its slave is not connected any more");
         else if (*busy && !c->force)
-            add_refused_pair_text(q, busy);
+            record_refusal_of_current_pair(q, busy);
         else
             break;
         if (!j->back)
@@ -373,7 +377,8 @@ static void measure_next_pair(struct query *q)
     request.ask_case = IPS__REQUEST__ASK_ECHO;
     request.echo = &ask;
     j->to->own = NULL;
-    query_open_round(q, handle_echo_reply, on_echo_started);
+    query_open_round(q, store_echo_reply_of_machine,
+                     request_trips_or_skip_pair);
     query_send_request_to_slave(q, j->to, &request, true);
     query_close_round(q);
 }
@@ -382,17 +387,18 @@ static void measure_next_pair(struct query *q)
 
 static void check_next_machine(struct query *q);
 
-static int handle_idle_and_wake_reply(struct query *q, struct machine_share *p,
-                                      const Ips__Reply *reply,
-                                      struct ips_err *err)
+static int store_busy_text_and_wake_cost(struct query *q,
+                                         struct machine_share *p,
+                                         const Ips__Reply *reply,
+                                         struct ips_err *err)
 {
     struct calibration *c = calibration_of(q);
     const Ips__ReadyAnswer *a = reply->ready;
     if (reply->answer_case != IPS__REPLY__ANSWER_READY)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ReadyAsk");
-    bool busy =
-        mtimes_is_machine_busy(p->machine, a->load_milli, a->processors,
-                               c->busy[p - q->machines], sizeof(*c->busy));
+    bool busy = mtimes_check_busy_and_write_reason(
+        p->machine, a->load_milli, a->processors, c->busy[p - q->machines],
+        sizeof(*c->busy));
     if (!busy || c->force)
         c->wake_ns = a->wake_ns;
     return 0;
@@ -407,7 +413,7 @@ static void on_machine_checked(struct query *q)
         snprintf(wake.machine, sizeof(wake.machine), "%s", p->machine);
         format_current_time(wake.measured);
         snprintf(wake.by, sizeof(wake.by), "%s", calibration_command_text(c));
-        if (store_pair_or_wake(q, NULL, &wake) < 0)
+        if (reload_table_and_save_pair_or_wake(q, NULL, &wake) < 0)
             return;
     }
     /* If the slave could not measure the wake-up cost, this is not an error
@@ -427,14 +433,14 @@ static void check_next_machine(struct query *q)
            !c->machine[c->machine_at]->slave)
         c->machine_at++;
     if (c->machine_at == c->machine_count) {
-        measure_next_pair(q);
+        start_next_pair_or_send_answer(q);
         return;
     }
     c->wake_ns = IPS_UNMEASURED;
     ask.rounds = WAKE_ROUNDS;
     request.ask_case = IPS__REQUEST__ASK_READY;
     request.ready = &ask;
-    query_open_round(q, handle_idle_and_wake_reply, on_machine_checked);
+    query_open_round(q, store_busy_text_and_wake_cost, on_machine_checked);
     query_send_request_to_slave(q, c->machine[c->machine_at], &request, true);
     query_close_round(q);
 }
@@ -537,7 +543,7 @@ void calibrate_measure(struct query *q)
         rc = plan_pairs(q, &err);
     /* load the table first, because a damaged file must not be overwritten */
     if (rc == 0)
-        rc = mtimes_load(&q->m->mtimes, &err);
+        rc = mtimes_reload_if_changed(&q->m->mtimes, &err);
     if (rc < 0)
         query_fail(q, &err);
     else

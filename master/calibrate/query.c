@@ -42,7 +42,8 @@ static void fill_mtime_row(struct arena *a, const struct mtime_pair *p,
         points[i].high_ns = p->point[i].high_ns;
         points[i].rounds = p->point[i].rounds;
         points[i].cpu_ns = p->point[i].cpu_ns;
-        points[i].curve_ns = ips_curve_ns(&p->curve, p->point[i].bytes);
+        points[i].curve_ns =
+            ips_curve_compute_message_ns(&p->curve, p->point[i].bytes);
         row->points[row->n_points++] = &points[i];
     }
 }
@@ -105,13 +106,13 @@ static void import_table(struct query *q)
     const Ips__CalibrateAsk *ask = q->request->calibrate;
     struct mtimes *t = &q->m->mtimes, fresh = {0};
     struct ips_err err = {0};
-    int rc = ask->replace ? 0 : mtimes_load(t, &err);
+    int rc = ask->replace ? 0 : mtimes_reload_if_changed(t, &err);
     /* parse the text once into a scratch table, so that an error leaves the
      * real one unchanged */
     if (rc == 0)
         rc = mtimes_parse(&fresh, "what is imported", ask->text, &err);
     if (rc == 0 && ask->replace)
-        (void)mtimes_remove_machine(t, NULL);
+        (void)mtimes_remove_rows_of_machine_or_all(t, NULL);
     if (rc == 0)
         rc = mtimes_parse(t, "what is imported", ask->text, &err);
     if (rc == 0)
@@ -128,12 +129,12 @@ static void remove_machine_times(struct query *q)
     int rc = 0;
     if (ask->n_machines == 0) {
         /* Removing everything also repairs a damaged file. */
-        (void)mtimes_remove_machine(t, NULL);
+        (void)mtimes_remove_rows_of_machine_or_all(t, NULL);
     } else {
-        rc = mtimes_load(t, &err);
+        rc = mtimes_reload_if_changed(t, &err);
     }
     for (size_t i = 0; rc == 0 && i < ask->n_machines; i++) {
-        if (mtimes_remove_machine(t, ask->machines[i]) == 0)
+        if (mtimes_remove_rows_of_machine_or_all(t, ask->machines[i]) == 0)
             rc = ips_err_set(&err, IPS_E_NOT_FOUND,
                              "machine %.80s: no times are known",
                              ask->machines[i]);
@@ -147,7 +148,7 @@ static void load_and_answer_with_table(struct query *q, bool as_text)
 {
     struct ips_err err = {0};
     char *text = NULL;
-    int rc = mtimes_load(&q->m->mtimes, &err);
+    int rc = mtimes_reload_if_changed(&q->m->mtimes, &err);
     if (rc == 0 && as_text && !(text = mtimes_format_text(&q->m->mtimes)))
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0)
@@ -157,7 +158,7 @@ static void load_and_answer_with_table(struct query *q, bool as_text)
     free(text);
 }
 
-static void start_calibrate(struct query *q)
+static void dispatch_calibrate_request(struct query *q)
 {
     switch (q->request->calibrate->what) {
     case IPS__CALIBRATE_ASK__WHAT__SHOW:
@@ -183,5 +184,5 @@ static void start_calibrate(struct query *q)
 
 const struct query_kind query_calibrate = {.name = "calibrate",
                                            .exclusive = true,
-                                           .start = start_calibrate,
+                                           .start = dispatch_calibrate_request,
                                            .release = calibrate_release};

@@ -95,8 +95,9 @@ static void compare_and_report_scenarios(struct path_data *d, struct arena *a,
                            &same);
         }
         Ips__LaneResult *row = arena_alloc(a, sizeof(*row));
-        if (!row || !arena_reserve(a, &c->msg.lanes, c->msg.n_lanes,
-                                   &c->scenario_cap, sizeof(*c->msg.lanes)))
+        if (!row ||
+            !arena_reserve_array_slot(a, &c->msg.lanes, c->msg.n_lanes,
+                                      &c->scenario_cap, sizeof(*c->msg.lanes)))
             return;
         ips__lane_result__init(row);
         row->lane = ips_unconst_text(r->name);
@@ -107,8 +108,8 @@ static void compare_and_report_scenarios(struct path_data *d, struct arena *a,
     }
 }
 
-char *path_mtime_text(const struct query *q, struct arena *a,
-                      const struct ips_scenario *scenario)
+char *path_message_times_text(const struct query *q, struct arena *a,
+                              const struct ips_scenario *scenario)
 {
     const struct ips_mtime *m = &scenario->mtime;
     if (scenario->calibrated)
@@ -132,7 +133,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     certificate_set_category_and_plan(q, a, c, 3, "the slaves' graphs");
     c->msg.engine = ips_unconst_text(d->engine_text);
     c->msg.message_times =
-        path_mtime_text(q, a, &d->scenarios[SCENARIO_MAIN].scenario);
+        path_message_times_text(q, a, &d->scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(d))
         c->msg.clock = ips_unconst_text(weighting_clock_text(d));
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_CPU)
@@ -198,7 +199,7 @@ static void fill_path_totals(const struct query *q, const struct path_data *d,
     uint64_t least = free_scenario->wanted ? free_scenario->t_max : main->t_max;
     out->weighting = ips_unconst_text(weighting_name(main->scenario.weighting));
     out->goal = ips_unconst_text(d->goal_text);
-    path_profile_fill_split(q, out);
+    path_profile_fill_cpu_time_split(q, out);
     out->engine = ips_unconst_text(d->engine);
     out->t_max_ns = main->t_max;
     out->total_cpu_ns = d->total_cpu_ns;
@@ -398,7 +399,7 @@ static void send_segments(struct query *q, uint64_t count)
     arena_release(&a);
 }
 
-void path_send_more(struct query *q)
+void path_send_answer_until_backlog(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     uint64_t count;
@@ -411,6 +412,6 @@ void path_send_more(struct query *q)
         uint64_t left = count - d->sent;
         send_segments(q, left < SEGMENTS_A_REPLY ? left : SEGMENTS_A_REPLY);
     }
-    if (!q->over && path_profile_send_more(q))
+    if (!q->over && path_profile_send_rows_until_backlog(q))
         send_last_path_reply(q);
 }

@@ -181,9 +181,9 @@ static int store_lock_times(struct arc_profile *w, const Ips__PortionsAnswer *a,
     return 0;
 }
 
-int arc_profile_receive(struct query *q, struct machine_share *p,
-                        struct arc_profile *w, const Ips__Reply *reply,
-                        struct ips_err *err)
+int arc_profile_append_reply(struct query *q, struct machine_share *p,
+                             struct arc_profile *w, const Ips__Reply *reply,
+                             struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_PORTIONS ||
         reply->portions->n_node != reply->portions->n_symbol ||

@@ -44,9 +44,9 @@ struct arc_profile {
 struct path_window;
 
 /* Sends PortionsAsk to the slave of `p`; the reply handler of the current round
- * must call arc_profile_receive(). `window`: only the part of the arcs inside
- * the window, with the weighting of the main scenario (q->data must start with
- * path_data); NULL: all arcs. */
+ * must call arc_profile_append_reply(). `window`: only the part of the arcs
+ * inside the window, with the weighting of the main scenario (q->data must
+ * start with path_data); NULL: all arcs. */
 void arc_profile_ask(struct query *q, struct machine_share *p,
                      const struct path_window *window);
 /* Like arc_profile_ask for all arcs, but also fetches the callers of
@@ -56,9 +56,9 @@ void arc_profile_ask_callers(struct query *q, struct machine_share *p);
  * the weighting `wall`, whatever that of the main scenario is. */
 void arc_profile_ask_cpu(struct query *q, struct machine_share *p,
                          const struct path_window *window);
-int arc_profile_receive(struct query *q, struct machine_share *p,
-                        struct arc_profile *w, const Ips__Reply *reply,
-                        struct ips_err *err) IPS_MUST_USE;
+int arc_profile_append_reply(struct query *q, struct machine_share *p,
+                             struct arc_profile *w, const Ips__Reply *reply,
+                             struct ips_err *err) IPS_MUST_USE;
 void arc_profile_release(struct arc_profile *w);
 
 /* Returns IPS_E_LIMIT if the master's machine has less than `bytes` of memory

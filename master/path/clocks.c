@@ -69,8 +69,8 @@ static bool add_message(struct alignment *a, uint32_t s, uint64_t sent,
                            : (struct ips_clock_point){received, sent, false});
 }
 
-static bool on_message_times(void *arg, uint32_t s, uint64_t sent, uint32_t r,
-                             uint64_t received)
+static bool append_message_times_callback(void *arg, uint32_t s, uint64_t sent,
+                                          uint32_t r, uint64_t received)
 {
     return add_message(arg, s, sent, r, received);
 }
@@ -119,8 +119,8 @@ static int fit_clocks_of_all_pairs(struct alignment *a, struct ips_err *err)
             struct ips_clock_fit *f = &a->fit[i * a->n + k];
             if (p->count == 0)
                 continue;
-            int rc = ips_clock_align(p->p, p->count,
-                                     common_span_of_pair(a, i, k), f, err);
+            int rc = ips_clock_compute_fit(
+                p->p, p->count, common_span_of_pair(a, i, k), f, err);
             if (rc < 0)
                 return rc;
             a->fit[k * a->n + i] = invert_clock_fit(f);
@@ -194,7 +194,8 @@ static void compute_clock_alignment(struct query *q)
         return;
     if (!allocate_alignment(&a)) {
         ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory to align clocks");
-    } else if (ips_joins_pair_message_times(parts, a.n, on_message_times, &a,
+    } else if (ips_joins_pair_message_times(parts, a.n,
+                                            append_message_times_callback, &a,
                                             &blame, &d->err) < 0) {
         d->blame = blame < a.n ? q->gather.active[blame] : NULL;
     } else if (fit_clocks_of_all_pairs(&a, &d->err) == 0) {
@@ -204,8 +205,8 @@ static void compute_clock_alignment(struct query *q)
         }
         a.map[d->origin_machine] =
             engine_machine_of(q->gather.active[d->origin_machine])->clock;
-        ips_clock_map_all_machines(a.fit, a.n, d->origin_machine, a.map,
-                                   a.bound, a.linked);
+        ips_clock_compute_maps_to_root(a.fit, a.n, d->origin_machine, a.map,
+                                       a.bound, a.linked);
         for (uint32_t i = 0; i < a.n; i++)
             engine_machine_of(q->gather.active[i])->clock = a.map[i];
         write_clock_text(&a, d->origin_machine);
@@ -214,7 +215,7 @@ static void compute_clock_alignment(struct query *q)
     free(parts);
 }
 
-static void continue_with_aligned_clocks(struct query *q)
+static void call_after_clocks_or_handle_failure(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     engine_release_graphs(q);
@@ -228,7 +229,7 @@ static void submit_clock_alignment(struct query *q)
 {
     struct ips_err err = {0};
     if (query_submit_work(q, compute_clock_alignment,
-                          continue_with_aligned_clocks, &err) < 0)
+                          call_after_clocks_or_handle_failure, &err) < 0)
         query_fail(q, &err);
 }
 

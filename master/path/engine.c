@@ -111,7 +111,8 @@ void engine_release_piece_buffers(struct query *q)
     }
 }
 
-static void prepare_subgraph_buffers(struct machine_share *p, bool detail)
+static void reset_machine_and_init_graph_receiver(struct machine_share *p,
+                                                  bool detail)
 {
     struct engine_machine *e = engine_machine_of(p);
     free_machine_graph(e);
@@ -120,13 +121,15 @@ static void prepare_subgraph_buffers(struct machine_share *p, bool detail)
 
 /* Receives one message with nodes of a subgraph, and lets the slave send one
  * more. */
-static int handle_subgraph_reply(struct query *q, struct machine_share *p,
-                                 const Ips__Reply *reply, struct ips_err *err)
+static int append_subgraph_reply_and_widen_window(struct query *q,
+                                                  struct machine_share *p,
+                                                  const Ips__Reply *reply,
+                                                  struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_SUBGRAPH)
         return ips_err_set(err, IPS_E_PROTOCOL, "no subgraph in its answer");
-    int rc = ips_wire_append_piece(&engine_machine_of(p)->taker,
-                                   reply->subgraph, err);
+    int rc = ips_wire_append_received_piece(&engine_machine_of(p)->taker,
+                                            reply->subgraph, err);
     if (rc == 0 && !reply->last)
         query_widen_reply_window(q, p);
     return rc;
@@ -135,7 +138,7 @@ static int handle_subgraph_reply(struct query *q, struct machine_share *p,
 void engine_fetch_subgraphs(struct query *q, bool detail,
                             void (*after)(struct query *q))
 {
-    query_open_round(q, handle_subgraph_reply, after);
+    query_open_round(q, append_subgraph_reply_and_widen_window, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__SubgraphAsk ask = IPS__SUBGRAPH_ASK__INIT;
@@ -153,7 +156,7 @@ void engine_fetch_subgraphs(struct query *q, bool detail,
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_SUBGRAPH;
         request.subgraph = &ask;
-        prepare_subgraph_buffers(p, detail);
+        reset_machine_and_init_graph_receiver(p, detail);
         query_send_request_to_slave(q, p, &request, true);
         p->window = ENGINE_WINDOW;
     }
@@ -162,7 +165,7 @@ void engine_fetch_subgraphs(struct query *q, bool detail,
 
 /* ---- receiving joins ----------------------------------------------------- */
 
-static int handle_joins_reply(struct query *q, struct machine_share *p,
+static int append_joins_reply(struct query *q, struct machine_share *p,
                               const Ips__Reply *reply, struct ips_err *err)
 {
     struct engine_joins_buffer *b = &engine_machine_of(p)->joins;
@@ -191,7 +194,7 @@ static int handle_joins_reply(struct query *q, struct machine_share *p,
 void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q))
 {
-    query_open_round(q, handle_joins_reply, after);
+    query_open_round(q, append_joins_reply, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
@@ -286,7 +289,7 @@ static int make_graph_from_wire(struct engine_machine *e, uint32_t part,
     w->w = w->xlen = w->t_ns = w->at = w->wait = w->delay = NULL;
     w->xpred = w->site = w->probe = NULL;
     w->out_ns = w->bytes = w->unended = NULL;
-    return ips_graph_check(g, err);
+    return ips_graph_check_invariants(g, err);
 }
 
 bool engine_make_graphs(struct query *q)
@@ -385,7 +388,7 @@ static bool add_pieces_to_shares(struct path_data *d, uint64_t left)
 /* Makes room for one more piece. In scenarios other than the main one, a full
  * batch is added to the shares and dropped, except its last piece. The cm
  * engines walk backwards, so they must keep all pieces until the end. */
-static bool make_room_for_piece(struct path_data *d)
+static bool flush_or_grow_piece_buffer(struct path_data *d)
 {
     if (d->now != SCENARIO_MAIN && !d->cm &&
         d->work_count == COUNTED_TOGETHER) {
@@ -407,8 +410,8 @@ static bool make_room_for_piece(struct path_data *d)
     return true;
 }
 
-bool engine_push_piece(struct path_data *d, struct path_thread came,
-                       const struct path_piece *piece)
+bool engine_append_or_merge_piece(struct path_data *d, struct path_thread came,
+                                  const struct path_piece *piece)
 {
     struct scenario_result *r = &d->scenarios[d->now];
     struct path_piece *last =
@@ -425,7 +428,7 @@ bool engine_push_piece(struct path_data *d, struct path_thread came,
         last->ns += piece->ns;
         return true;
     }
-    if (!make_room_for_piece(d))
+    if (!flush_or_grow_piece_buffer(d))
         return false;
     d->work[d->work_count++] = *piece;
     return true;
@@ -462,7 +465,7 @@ void engine_handle_failure(struct query *q)
     query_fail(q, &d->err);
 }
 
-void engine_release(struct query *q)
+void engine_release_path_data(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (!d)

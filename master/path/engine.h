@@ -192,17 +192,17 @@ void engine_cm_relay_message(struct master *m, const struct slave *s,
  * answer, or refuses the question if the path is empty. */
 void path_start_answer(struct query *q);
 /* path/answer.c: sends more of the answer while the client reads it. */
-void path_send_more(struct query *q);
+void path_send_answer_until_backlog(struct query *q);
 
 /* These three serve all questions about the graph. path_convert_scenario
- * converts the scenario of a request (IPS_E_USAGE: invalid). path_mtime_text
- * returns what the certificate says about message times.
- * path_command_elapsed_ns returns the elapsed time of the run's command;
+ * converts the scenario of a request (IPS_E_USAGE: invalid).
+ * path_message_times_text returns what the certificate says about message
+ * times. path_command_elapsed_ns returns the elapsed time of the run's command;
  * IPS_UNMEASURED: not known. */
 int path_convert_scenario(const Ips__Lane *in, struct ips_scenario *out,
                           struct ips_err *err) IPS_MUST_USE;
-char *path_mtime_text(const struct query *q, struct arena *a,
-                      const struct ips_scenario *scenario);
+char *path_message_times_text(const struct query *q, struct arena *a,
+                              const struct ips_scenario *scenario);
 uint64_t path_command_elapsed_ns(const struct query *q);
 
 /* ---- shared by the engines --------------------------------------------- */
@@ -233,7 +233,7 @@ enum scenario_id engine_next_scenario(const struct path_data *d,
 void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q));
 /* In the worker: returns the received joins of all machines as the input of
- * ips_joined_solve, malloc'd; NULL: d->err has the reason. */
+ * ips_joined_decode_and_solve, malloc'd; NULL: d->err has the reason. */
 struct ips_machine_joins *engine_collect_joins(struct query *q);
 /* To be called once when the machines have answered: sets `own` of each of them
  * and numbers the nodes of all machines (`base`, and `nodes` of the question).
@@ -267,8 +267,8 @@ void engine_release_piece_buffers(struct query *q);
  * In scenarios other than the main one, pieces that are produced in forward
  * order are added to the shares in batches and then dropped. Returns false with
  * the reason in d->err. */
-bool engine_push_piece(struct path_data *d, struct path_thread came,
-                       const struct path_piece *piece);
+bool engine_append_or_merge_piece(struct path_data *d, struct path_thread came,
+                                  const struct path_piece *piece);
 struct path_thread engine_thread_of_node(const struct ips_graph *g,
                                          uint32_t node);
 
@@ -281,6 +281,6 @@ bool engine_finish_scenario(struct path_data *d);
  * restarts the question, or refuses the question. */
 void engine_handle_failure(struct query *q);
 
-void engine_release(struct query *q);
+void engine_release_path_data(struct query *q);
 
 #endif

@@ -8,14 +8,14 @@
 
 /* Walks the longest path of the merged graph back from its end and collects its
  * pieces. */
-static bool convert_path_to_pieces(struct path_data *d,
-                                   const struct ips_graph *g)
+static bool walk_path_back_and_push_pieces(struct path_data *d,
+                                           const struct ips_graph *g)
 {
     struct ips_path path = {0};
     uint32_t stop;
     bool ok = true;
-    if (ips_path_walk_back(g, &d->scenarios[d->now].scenario, &d->est,
-                           d->est.end, &path, &stop, &d->err) < 0)
+    if (ips_path_walk_back_and_store(g, &d->scenarios[d->now].scenario, &d->est,
+                                     d->est.end, &path, &stop, &d->err) < 0)
         return false;
     for (uint64_t i = 0; i < path.count && ok; i++) {
         const struct ips_path_segment *s = &path.seg[i];
@@ -25,11 +25,11 @@ static bool convert_path_to_pieces(struct path_data *d,
                                          .from = s->from,
                                          .to = s->to,
                                          .ns = s->ns};
-        ok = engine_push_piece(d,
-                               s->from == IPS_NO_NODE
-                                   ? piece.at
+        ok = engine_append_or_merge_piece(
+            d,
+            s->from == IPS_NO_NODE ? piece.at
                                    : engine_thread_of_node(g, s->from),
-                               &piece);
+            &piece);
     }
     ips_path_release(&path);
     return ok;
@@ -43,7 +43,8 @@ static bool check_against_label_correcting(struct path_data *d,
 {
     struct ips_est other = {0};
     struct ips_err err = {0};
-    int rc = ips_longest_path_pdm(&d->merged, scenario, &other, &err);
+    int rc = ips_longest_path_by_label_correcting(&d->merged, scenario, &other,
+                                                  &err);
     bool same =
         rc == 0 && other.t_max == d->est.t_max && other.end == d->est.end;
     uint64_t theirs = other.t_max;
@@ -74,7 +75,7 @@ static bool compute_path_of_view(struct query *q, const struct ips_graph *g)
     struct ips_scenario scenario =
         weighting_scenario_with_merged_goal(q, &r->scenario);
     ips_est_release(&d->est);
-    if (ips_longest_path(g, &scenario, NULL, &d->est, &d->err) < 0)
+    if (ips_longest_path_compute_ests(g, &scenario, NULL, &d->est, &d->err) < 0)
         return false;
     r->t_max = d->est.t_max;
     if (d->now == SCENARIO_MAIN)
@@ -87,7 +88,7 @@ static bool compute_path_of_view(struct query *q, const struct ips_graph *g)
                     "no thread of this run has ended yet: nothing to show");
         return false;
     }
-    if (r->with_shares && !convert_path_to_pieces(d, g))
+    if (r->with_shares && !walk_path_back_and_push_pieces(d, g))
         return false;
     return engine_finish_scenario(d);
 }
@@ -98,9 +99,9 @@ static bool solve_scenario(struct query *q, enum scenario_id id)
     /* a view of d->merged, whose weights are already in the wanted weighting */
     struct ips_view view;
     d->now = id;
-    bool ok = ips_graph_apply_probe_and_unended(&d->merged,
-                                                &d->scenarios[id].scenario,
-                                                &view, &d->err) == 0 &&
+    bool ok = ips_graph_make_view_of_weighted_graph(&d->merged,
+                                                    &d->scenarios[id].scenario,
+                                                    &view, &d->err) == 0 &&
               compute_path_of_view(q, &view.g);
     ips_view_release(&view);
     return ok;

@@ -20,7 +20,7 @@
 #include "common/log.h"
 #include "master/path/weighting.h"
 
-static void begin_scenario(struct query *q, enum scenario_id id);
+static void start_scenario_on_all_slaves(struct query *q, enum scenario_id id);
 
 static struct cm_run *cm_run_of(const struct query *q)
 {
@@ -84,7 +84,7 @@ void engine_cm_relay_message(struct master *m, const struct slave *s,
 
 /* ---- end of a scenario -------------------------------------------------- */
 
-static void on_scenario_shares_computed(struct query *q)
+static void begin_next_scenario_or_answer(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->err.code) {
@@ -97,7 +97,7 @@ static void on_scenario_shares_computed(struct query *q)
     }
     enum scenario_id next = engine_next_scenario(d, d->now);
     if (next != SCENARIOS) {
-        begin_scenario(q, next);
+        start_scenario_on_all_slaves(q, next);
         return;
     }
     query_stop_slaves(q);
@@ -114,7 +114,7 @@ void cm_submit_shares_of_walked_scenario(struct query *q)
 {
     struct ips_err err = {0};
     if (query_submit_work(q, compute_scenario_shares,
-                          on_scenario_shares_computed, &err) < 0)
+                          begin_next_scenario_or_answer, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -241,8 +241,10 @@ static bool all_values_are_final(const struct query *q)
     return unfinished == 0 && sent == taken;
 }
 
-static int handle_counts_answer(struct query *q, struct machine_share *p,
-                                const Ips__CmAnswer *a, struct ips_err *err)
+static int store_counts_and_detect_termination(struct query *q,
+                                               struct machine_share *p,
+                                               const Ips__CmAnswer *a,
+                                               struct ips_err *err)
 {
     struct cm_run *r = cm_run_of(q);
     struct engine_machine *e = engine_machine_of(p);
@@ -284,7 +286,7 @@ static void ask_counts_on_tick(struct query *q)
 
 /* ---- start of a scenario ---------------------------------------------- */
 
-static void begin_scenario(struct query *q, enum scenario_id id)
+static void start_scenario_on_all_slaves(struct query *q, enum scenario_id id)
 {
     struct path_data *d = path_data_of(q);
     struct cm_run *r = d->cm;
@@ -312,8 +314,9 @@ static void begin_scenario(struct query *q, enum scenario_id id)
     }
 }
 
-static int handle_opened_answer(struct query *q, const Ips__CmAnswer *a,
-                                struct ips_err *err)
+static int count_opened_and_begin_main_scenario(struct query *q,
+                                                const Ips__CmAnswer *a,
+                                                struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
     struct cm_run *r = d->cm;
@@ -328,14 +331,15 @@ static int handle_opened_answer(struct query *q, const Ips__CmAnswer *a,
                  "%.180s",
                  a->relayed_why);
     if (++r->opened == q->gather.count)
-        begin_scenario(q, SCENARIO_MAIN);
+        start_scenario_on_all_slaves(q, SCENARIO_MAIN);
     return 0;
 }
 
 /* If a slave reports invalid data from another slave, the sender is excluded,
  * not the slave that reports it. */
-static int handle_blame_answer(struct query *q, const struct machine_share *p,
-                               const Ips__CmAnswer *a, struct ips_err *err)
+static int exclude_blamed_machine(struct query *q,
+                                  const struct machine_share *p,
+                                  const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct ips_err why = {0};
     if (a->part >= q->gather.count || a->part == p->number)
@@ -346,8 +350,8 @@ static int handle_blame_answer(struct query *q, const struct machine_share *p,
     return 0;
 }
 
-static int handle_cm_reply(struct query *q, struct machine_share *p,
-                           const Ips__Reply *reply, struct ips_err *err)
+static int dispatch_cm_reply(struct query *q, struct machine_share *p,
+                             const Ips__Reply *reply, struct ips_err *err)
 {
     const Ips__CmAnswer *a = reply->cm;
     struct cm_run *r = cm_run_of(q);
@@ -359,15 +363,15 @@ static int handle_cm_reply(struct query *q, struct machine_share *p,
                            r->scenario);
     switch (a->kind) {
     case IPS__CM_ANSWER__KIND__OPENED:
-        return handle_opened_answer(q, a, err);
+        return count_opened_and_begin_main_scenario(q, a, err);
     case IPS__CM_ANSWER__KIND__TOLD:
-        return handle_counts_answer(q, p, a, err);
+        return store_counts_and_detect_termination(q, p, a, err);
     case IPS__CM_ANSWER__KIND__FINISHED:
         return handle_latest_end_answer(q, p, a, err);
     case IPS__CM_ANSWER__KIND__WALKED:
-        return cm_handle_walk_answer(q, p, a, err);
+        return cm_push_walk_answer_and_continue(q, p, a, err);
     case IPS__CM_ANSWER__KIND__BLAMED:
-        return handle_blame_answer(q, p, a, err);
+        return exclude_blamed_machine(q, p, a, err);
     case IPS__CM_ANSWER__KIND__NONE:
     case _IPS__CM_ANSWER__KIND_IS_INT_SIZE:
         break;
@@ -433,7 +437,7 @@ void engine_start_cm(struct query *q, bool async)
         names[n + i] = q->restarts == 0 && p->slave ? p->slave->peers
                                                     : ips_unconst_text("");
     }
-    query_open_round(q, handle_cm_reply, fail_stopped_computation);
+    query_open_round(q, dispatch_cm_reply, fail_stopped_computation);
     q->fail_as_group = true;
     q->on_tick = ask_counts_on_tick;
     open_computation_on_slaves(q, names, names + n);

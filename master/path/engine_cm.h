@@ -52,9 +52,9 @@ void cm_send_message(struct query *q, const struct machine_share *p,
  * from END node `node` of machine number `part`, then calls
  * cm_submit_shares_of_walked_scenario(). */
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node);
-int cm_handle_walk_answer(struct query *q, struct machine_share *p,
-                          const Ips__CmAnswer *a,
-                          struct ips_err *err) IPS_MUST_USE;
+int cm_push_walk_answer_and_continue(struct query *q, struct machine_share *p,
+                                     const Ips__CmAnswer *a,
+                                     struct ips_err *err) IPS_MUST_USE;
 void cm_submit_shares_of_walked_scenario(struct query *q);
 
 #endif

@@ -77,7 +77,7 @@ static bool push_pieces(struct path_data *d, const struct machine_share *p,
                                                 : (uint32_t)(base + a->from[i]),
             .to = (uint32_t)(base + a->to[i]),
             .ns = a->ns[i]};
-        ok = engine_push_piece(d, piece.at, &piece);
+        ok = engine_append_or_merge_piece(d, piece.at, &piece);
     }
     return ok;
 }
@@ -95,7 +95,8 @@ static int push_crossing_message(struct path_data *d,
     r->cross.from = (uint32_t)(engine_machine_of(p)->base + a->node);
     r->cross.ns = r->cross_est - a->est_ns;
     r->crossing = false;
-    if (!engine_push_piece(d, thread_of_chain(p, a->node_chain), &r->cross))
+    if (!engine_append_or_merge_piece(d, thread_of_chain(p, a->node_chain),
+                                      &r->cross))
         return ips_err_set(err, IPS_E_NO_MEMORY, "%s", d->err.msg);
     return 0;
 }
@@ -128,8 +129,9 @@ static void reverse_pieces(struct path_data *d)
     }
 }
 
-int cm_handle_walk_answer(struct query *q, struct machine_share *p,
-                          const Ips__CmAnswer *a, struct ips_err *err)
+int cm_push_walk_answer_and_continue(struct query *q, struct machine_share *p,
+                                     const Ips__CmAnswer *a,
+                                     struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
     struct cm_run *r = d->cm;

@@ -22,9 +22,9 @@
 /* maximum size of the values in one FinishAsk, in bytes */
 #define VALUES_BYTES ((size_t)1 << 20)
 
-static void begin_scenario(struct query *q, enum scenario_id id);
+static void fetch_joins_of_scenario(struct query *q, enum scenario_id id);
 
-static void on_scenario_assembled(struct query *q)
+static void start_next_scenario_or_answer(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->now == SCENARIO_MAIN)
@@ -36,7 +36,7 @@ static void on_scenario_assembled(struct query *q)
     engine_release_graphs(q);
     enum scenario_id next = engine_next_scenario(d, d->now);
     if (next != SCENARIOS) {
-        begin_scenario(q, next);
+        fetch_joins_of_scenario(q, next);
         return;
     }
     engine_release_piece_buffers(q);
@@ -68,8 +68,8 @@ static void assemble_scenario(struct query *q)
 static void submit_scenario_assembly(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, assemble_scenario, on_scenario_assembled, &err) <
-        0)
+    if (query_submit_work(q, assemble_scenario, start_next_scenario_or_answer,
+                          &err) < 0)
         query_fail(q, &err);
 }
 
@@ -169,8 +169,10 @@ static int add_sums_to_shares(struct path_data *d, struct machine_share *p,
     return rc;
 }
 
-static int handle_expand_reply(struct query *q, struct machine_share *p,
-                               const Ips__Reply *reply, struct ips_err *err)
+static int store_visits_and_pieces_of_reply(struct query *q,
+                                            struct machine_share *p,
+                                            const Ips__Reply *reply,
+                                            struct ips_err *err)
 {
     struct engine_reported_pieces *told = &engine_machine_of(p)->reported;
     struct path_data *d = path_data_of(q);
@@ -227,7 +229,7 @@ static bool push_and_check_visit_pieces(struct query *q,
         const struct path_piece *piece = &told->piece[pair->piece + i];
         sum = ips_add_sat(sum, piece->ns);
         end = piece->to;
-        if (!engine_push_piece(d, piece->at, piece))
+        if (!engine_append_or_merge_piece(d, piece->at, piece))
             return false;
     }
     bool there = visit->out != IPS_NO_NODE || pair->to == d->joined.end_node;
@@ -257,8 +259,8 @@ static bool assemble_path(struct query *q)
                 make_message_piece(q, visit, pair, before);
             const struct machine_share *from =
                 q->gather.active[visit[-1].machine];
-            if (!engine_push_piece(d, thread_of_chain(from, before->to_chain),
-                                   &message))
+            if (!engine_append_or_merge_piece(
+                    d, thread_of_chain(from, before->to_chain), &message))
                 return false;
         }
         if (!push_and_check_visit_pieces(q, visit, pair))
@@ -400,7 +402,8 @@ static void start_expand_round(struct query *q)
     c.in = c.to + IPS_PIECE_ITEMS;
     c.out = c.in + IPS_PIECE_ITEMS;
     d->cost.rounds += d->now == SCENARIO_MAIN;
-    query_open_round(q, handle_expand_reply, submit_scenario_assembly);
+    query_open_round(q, store_visits_and_pieces_of_reply,
+                     submit_scenario_assembly);
     for (uint32_t i = 0; i < q->gather.count; i++)
         send_expand_requests(q, q->gather.active[i], &c);
     free(all);
@@ -409,8 +412,9 @@ static void start_expand_round(struct query *q)
 
 /* ---- sending values to the slaves ------------------------------------- */
 
-static int handle_finish_reply(struct query *q, struct machine_share *p,
-                               const Ips__Reply *reply, struct ips_err *err)
+static int store_t_max_of_finish_reply(struct query *q, struct machine_share *p,
+                                       const Ips__Reply *reply,
+                                       struct ips_err *err)
 {
     (void)q;
     if (reply->answer_case != IPS__REPLY__ANSWER_FINISH)
@@ -419,7 +423,7 @@ static int handle_finish_reply(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void on_slaves_finished(struct query *q)
+static void check_t_max_and_request_pieces(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     uint64_t greatest = 0;
@@ -438,8 +442,8 @@ static void on_slaves_finished(struct query *q)
     start_expand_round(q);
 }
 
-static int send_finish_request(struct query *q, struct machine_share *p,
-                               struct ips_err *err)
+static int send_remote_values_to_slave(struct query *q, struct machine_share *p,
+                                       struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
     uint32_t total = ips_joined_count_receives(&d->joined, p->number), done = 0;
@@ -456,8 +460,8 @@ static int send_finish_request(struct query *q, struct machine_share *p,
         ask.generation = p->sync->generation;
         ask.lane = &scenario;
         ask.values.data = bytes;
-        ask.values.len = ips_joined_encode_values(&d->joined, p->number, &done,
-                                                  &last, bytes, VALUES_BYTES);
+        ask.values.len = ips_joined_encode_receive_values(
+            &d->joined, p->number, &done, &last, bytes, VALUES_BYTES);
         ask.value_count = total;
         ask.more = done < total;
         request.ask_case = IPS__REQUEST__ASK_FINISH;
@@ -482,11 +486,12 @@ static void on_joins_solved(struct query *q)
         submit_scenario_assembly(q);
         return;
     }
-    query_open_round(q, handle_finish_reply, on_slaves_finished);
+    query_open_round(q, store_t_max_of_finish_reply,
+                     check_t_max_and_request_pieces);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
         if (d->now == SCENARIO_MAIN)
             d->cost.values += ips_joined_count_receives(&d->joined, i);
-        rc = send_finish_request(q, q->gather.active[i], &err);
+        rc = send_remote_values_to_slave(q, q->gather.active[i], &err);
     }
     if (rc < 0)
         query_fail(q, &err);
@@ -504,8 +509,8 @@ static void solve_scenario_joins(struct query *q)
     uint32_t blame, n = q->gather.count;
     if (!parts)
         return;
-    int rc =
-        ips_joined_solve(parts, n, &r->scenario, &d->joined, &blame, &d->err);
+    int rc = ips_joined_decode_and_solve(parts, n, &r->scenario, &d->joined,
+                                         &blame, &d->err);
     free(parts);
     for (uint32_t i = 0; i < n; i++) {
         struct engine_joins_buffer *b =
@@ -530,24 +535,25 @@ static void solve_scenario_joins(struct query *q)
         return;
 }
 
-static void on_joins_received(struct query *q)
+static void submit_solving_joins_to_worker(struct query *q)
 {
     struct ips_err err = {0};
     if (query_submit_work(q, solve_scenario_joins, on_joins_solved, &err) < 0)
         query_fail(q, &err);
 }
 
-static void begin_scenario(struct query *q, enum scenario_id id)
+static void fetch_joins_of_scenario(struct query *q, enum scenario_id id)
 {
     struct path_data *d = path_data_of(q);
     d->now = id;
     d->work_count = 0;
-    engine_fetch_joins(q, &d->scenarios[id].scenario, false, on_joins_received);
+    engine_fetch_joins(q, &d->scenarios[id].scenario, false,
+                       submit_solving_joins_to_worker);
 }
 
 void engine_start_contract(struct query *q)
 {
     engine_mark_or_count_traffic(q, true);
     path_data_of(q)->cost.rounds = 2;
-    begin_scenario(q, SCENARIO_MAIN);
+    fetch_joins_of_scenario(q, SCENARIO_MAIN);
 }

@@ -63,7 +63,7 @@ static bool find_or_add_feature(struct entities_builder *m,
                                 struct entity_feature one, uint32_t *out)
 {
     uint64_t key = (uint64_t)one.process << 32 | what;
-    if (!ips_idmap_reserve(map))
+    if (!ips_idmap_reserve_one_key(map))
         return false;
     uint64_t at = ips_idmap_find_slot(map, key);
     if (ips_idmap_slot_is_used(map, at)) {

@@ -138,10 +138,9 @@ int entities_select_features(const struct entities *t,
 struct ips_nearest;
 /* Offer all process names in the form of `word` ("a", "a.3", "/m1/a.3"), or all
  * procedure names, as candidates for the hint "did you mean". */
-void entities_offer_nearest_processes(const struct entities *t,
-                                      const char *word,
-                                      struct ips_nearest *near);
-void entities_offer_nearest_procedures(const struct entities *t,
-                                       struct ips_nearest *near);
+void entities_offer_process_names(const struct entities *t, const char *word,
+                                  struct ips_nearest *near);
+void entities_offer_procedure_names(const struct entities *t,
+                                    struct ips_nearest *near);
 
 #endif

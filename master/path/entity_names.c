@@ -221,18 +221,17 @@ static void offer_nearest_process_names(const struct machine_entities *p,
     if (strchr(word, '/')) {
         snprintf(name, sizeof(name), "%s%s/%s", *word == '/' ? "/" : "",
                  p->machine, process);
-        ips_nearest_offer(near, name);
+        ips_nearest_consider_candidate(near, name);
         return;
     }
     snprintf(name, sizeof(name), "%.*s",
              (int)machine_share_program_len(process), process);
-    ips_nearest_offer(near, name);
-    ips_nearest_offer(near, process);
+    ips_nearest_consider_candidate(near, name);
+    ips_nearest_consider_candidate(near, process);
 }
 
-void entities_offer_nearest_processes(const struct entities *t,
-                                      const char *word,
-                                      struct ips_nearest *near)
+void entities_offer_process_names(const struct entities *t, const char *word,
+                                  struct ips_nearest *near)
 {
     for (uint32_t i = 0; i < t->machine_count; i++) {
         for (uint32_t k = 0; k < t->machine[i].process_count; k++)
@@ -241,9 +240,9 @@ void entities_offer_nearest_processes(const struct entities *t,
     }
 }
 
-void entities_offer_nearest_procedures(const struct entities *t,
-                                       struct ips_nearest *near)
+void entities_offer_procedure_names(const struct entities *t,
+                                    struct ips_nearest *near)
 {
     for (uint32_t i = 0; i < t->procedure_count; i++)
-        ips_nearest_offer(near, t->procedure[i].name);
+        ips_nearest_consider_candidate(near, t->procedure[i].name);
 }

@@ -50,8 +50,9 @@ static int limit_piece_to_window(const struct query *q, uint32_t part,
  * inside the window. Sets the profile's sums: how much of these ns was on the
  * CPU (reported by the slaves) and off it. In the weighting `cpu` all computing
  * is on the CPU. */
-static int limit_all_pieces_to_window(struct query *q, struct path_piece *cut,
-                                      struct ips_err *err)
+static int limit_pieces_to_window_and_sum_cpu(struct query *q,
+                                              struct path_piece *cut,
+                                              struct ips_err *err)
 {
     const struct path_data *d = path_data_of(q);
     struct path_profile *pp = path_profile_of(q);
@@ -228,7 +229,7 @@ struct named_step {
     uint32_t at;
 };
 
-static int compare_steps_by_what(const void *va, const void *vb)
+static int compare_steps_by_code(const void *va, const void *vb)
 {
     const struct named_step *x = va, *y = vb;
     if (x->what.machine != y->what.machine)
@@ -313,7 +314,7 @@ static int find_common_sequences(struct profile_sequences *s,
                                  struct step_sequence *l, struct ips_err *err)
 {
     uint32_t whats = 0;
-    qsort(l->named, l->n, sizeof(*l->named), compare_steps_by_what);
+    qsort(l->named, l->n, sizeof(*l->named), compare_steps_by_code);
     for (uint32_t i = 0; i < l->n; i++) {
         const struct named_step *x = &l->named[i];
         if (whats == 0 ||
@@ -394,7 +395,7 @@ int path_profile_make(struct query *q, struct ips_err *err)
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
         memcpy(cut, d->pieces, (size_t)d->piece_count * sizeof(*cut));
     }
-    int rc = limit_all_pieces_to_window(q, cut, err);
+    int rc = limit_pieces_to_window_and_sum_cpu(q, cut, err);
     if (rc == 0 && pp->windowed)
         rc = make_window_shares(q, cut, err);
     if (rc == 0)

@@ -29,7 +29,8 @@ const struct path_piece *path_profile_pieces(const struct query *q,
     return windowed ? pp->pieces : d->pieces;
 }
 
-void path_profile_fill_split(const struct query *q, Ips__PathAnswer *out)
+void path_profile_fill_cpu_time_split(const struct query *q,
+                                      Ips__PathAnswer *out)
 {
     const struct path_data *d = q->data;
     const struct path_profile *pp = path_profile_of(q);
@@ -63,7 +64,7 @@ static void send_profile_rows(struct query *q, enum profile_side side,
     query_send_partial_reply(q, &reply);
 }
 
-bool path_profile_send_more(struct query *q)
+bool path_profile_send_rows_until_backlog(struct query *q)
 {
     struct path_profile *pp = path_profile_of(q);
     for (int side = 0; pp && side < PROFILE_SIDES; side++)

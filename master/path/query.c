@@ -98,7 +98,8 @@ static void add_scaled_scenario(struct path_data *d, enum scenario_id id,
 static void plan_scenarios(struct query *q)
 {
     struct path_data *d = path_data_of(q);
-    mtimes_plan_set_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    mtimes_plan_adjust_calibrated_scenario(
+        q, &d->scenarios[SCENARIO_MAIN].scenario);
     uint64_t external = 0, resources = 0, probe = 0, unended = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         resources = ips_add_sat(resources, q->gather.active[i]->sync->any);
@@ -195,7 +196,7 @@ static void choose_engine(struct query *q)
              why);
 }
 
-static void run_engine(struct query *q)
+static void set_window_and_start_engine(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     weighting_set_window(q, q->request->path->from_ns, q->request->path->to_ns);
@@ -212,7 +213,7 @@ static void start_profile_then_stream(struct query *q)
     path_profile_start(q, query_start_streaming);
 }
 
-static void on_path_gathered(struct query *q)
+static void plan_scenarios_and_align_clocks(struct query *q)
 {
     struct ips_err err = {0};
     if (engine_assign_node_numbers(q, "path", &err) < 0) {
@@ -224,10 +225,10 @@ static void on_path_gathered(struct query *q)
     if (weighting_set_goal(q, q->request->path->goal, &err) < 0)
         query_fail(q, &err);
     else
-        weighting_align_clocks(q, run_engine);
+        weighting_align_clocks(q, set_window_and_start_engine);
 }
 
-static void path_start(struct query *q)
+static void check_path_ask_and_gather(struct query *q)
 {
     struct ips_err err = {0};
     struct path_data *d = calloc(1, sizeof(*d));
@@ -242,7 +243,8 @@ static void path_start(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, on_path_gathered);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS,
+                     plan_scenarios_and_align_clocks);
 }
 
 /* ---- after the engine -------------------------------------------------- */
@@ -271,13 +273,13 @@ static void path_release(struct query *q)
         path_profile_release(q);
         free(path_data_of(q)->top_segments);
     }
-    engine_release(q);
+    engine_release_path_data(q);
     gather_release(q);
 }
 
 const struct query_kind query_path = {.name = "path",
                                       .exclusive = true,
-                                      .start = path_start,
+                                      .start = check_path_ask_and_gather,
                                       .release = path_release,
-                                      .pump = path_send_more,
+                                      .pump = path_send_answer_until_backlog,
                                       .keeps = true};

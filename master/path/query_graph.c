@@ -330,7 +330,7 @@ static void send_last_graph_reply(struct query *q)
     query_fail(q, &err);
 }
 
-static void graph_send_more(struct query *q)
+static void send_graph_nodes_until_backlog(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     while (!q->over && d->sent < graph_data_of(q)->count) {
@@ -429,7 +429,7 @@ static void graph_release(struct query *q)
         ips_view_release(&graph_data_of(q)->sched);
         ips_view_release(&graph_data_of(q)->wall);
     }
-    engine_release(q);
+    engine_release_path_data(q);
     gather_release(q);
 }
 
@@ -437,4 +437,4 @@ const struct query_kind query_graph = {.name = "graph",
                                        .exclusive = true,
                                        .start = graph_start,
                                        .release = graph_release,
-                                       .pump = graph_send_more};
+                                       .pump = send_graph_nodes_until_backlog};

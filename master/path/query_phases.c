@@ -181,8 +181,9 @@ static int check_series(const Ips__Reply *reply, uint32_t bins,
     return 0;
 }
 
-static int handle_series_reply(struct query *q, struct machine_share *p,
-                               const Ips__Reply *reply, struct ips_err *err)
+static int add_series_reply_to_bins(struct query *q, struct machine_share *p,
+                                    const Ips__Reply *reply,
+                                    struct ips_err *err)
 {
     struct phases_data *d = phases_data_of(q);
     (void)p;
@@ -241,12 +242,13 @@ static void find_phases(struct query *q)
     (void)rc; /* the error is in d->err */
 }
 
-static void continue_with_found_phases(struct query *q);
+static void zoom_or_pass_to_waiter_or_fetch_tops(struct query *q);
 
-static void on_series_received(struct query *q)
+static void submit_finding_phases_to_worker(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, find_phases, continue_with_found_phases, &err) < 0)
+    if (query_submit_work(q, find_phases, zoom_or_pass_to_waiter_or_fetch_tops,
+                          &err) < 0)
         query_fail(q, &err);
 }
 
@@ -256,7 +258,8 @@ static void fetch_series(struct query *q)
         fail_phases(q, IPS_E_NO_MEMORY, "no memory");
         return;
     }
-    query_open_round(q, handle_series_reply, on_series_received);
+    query_open_round(q, add_series_reply_to_bins,
+                     submit_finding_phases_to_worker);
     ask_series(q, phases_data_of(q)->bins, 0, bin_begin);
 }
 
@@ -369,9 +372,9 @@ static bool top_ranks_before(const struct phase_top *a,
 /* Returns the process with the most CPU time in the phase or, with of_process
  * false, the procedure with the most CPU time summed over all machines. NULL:
  * none. */
-static struct phase_top *find_top_consumer_of_phase(struct phases_data *d,
-                                                    uint32_t phase,
-                                                    bool of_process)
+static struct phase_top *
+merge_and_find_top_consumer_of_phase(struct phases_data *d, uint32_t phase,
+                                     bool of_process)
 {
     struct phase_top *best = NULL;
     for (uint32_t i = 0; i < d->top_count; i++) {
@@ -404,7 +407,8 @@ static void fill_phase_row(struct query *q, struct arena *a, uint32_t phase,
     r->messages = sum_series_in_phase(d, MESSAGES, phase);
     r->bytes = sum_series_in_phase(d, BYTES, phase);
     r->wait_ns = sum_series_in_phase(d, WAITS, phase);
-    const struct phase_top *t = find_top_consumer_of_phase(d, phase, true);
+    const struct phase_top *t =
+        merge_and_find_top_consumer_of_phase(d, phase, true);
     if (t) {
         char object[OBJECT_BYTES];
         machine_share_write_object_name(q->gather.active[t->machine],
@@ -412,7 +416,7 @@ static void fill_phase_row(struct query *q, struct arena *a, uint32_t phase,
         r->process = arena_printf(a, "%s", object);
         r->process_ns = t->ns;
     }
-    t = find_top_consumer_of_phase(d, phase, false);
+    t = merge_and_find_top_consumer_of_phase(d, phase, false);
     if (t) {
         r->procedure = ips_unconst_text(t->name);
         r->module = ips_unconst_text(t->module);
@@ -480,8 +484,8 @@ static void answer_phases(struct query *q)
     arena_release(&a);
 }
 
-static int handle_tops_reply(struct query *q, struct machine_share *p,
-                             const Ips__Reply *reply, struct ips_err *err)
+static int append_tops_of_reply(struct query *q, struct machine_share *p,
+                                const Ips__Reply *reply, struct ips_err *err)
 {
     struct phases_data *d = phases_data_of(q);
     int rc = check_series(reply, d->both.count, err);
@@ -518,7 +522,7 @@ static uint64_t phase_begin_or_run_end(const struct phases_data *d,
     return phase < d->both.count ? phase_begin(d, phase) : d->end;
 }
 
-static void continue_with_found_phases(struct query *q)
+static void zoom_or_pass_to_waiter_or_fetch_tops(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
     const Ips__PhasesAsk *ask = q->request->phases;
@@ -537,14 +541,14 @@ static void continue_with_found_phases(struct query *q)
         d->zoomed = true;
         fetch_series(q);
     } else {
-        query_open_round(q, handle_tops_reply, answer_phases);
+        query_open_round(q, append_tops_of_reply, answer_phases);
         ask_series(q, d->both.count, PHASES_TOPS, phase_begin_or_run_end);
     }
 }
 
 /* ---- start of the question -------------------------------------------- */
 
-static void on_clocks_aligned(struct query *q)
+static void set_time_span_and_fetch_series(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
     const Ips__PhasesAsk *ask = q->request->phases;
@@ -582,9 +586,9 @@ static void on_gathered(struct query *q)
         (struct ips_clock_map){.from = origin->sync->first_ns};
     d->path.scenarios[SCENARIO_MAIN].scenario.weighting = IPS_WEIGH_WALL;
     if (q->gather.count == 1)
-        on_clocks_aligned(q);
+        set_time_span_and_fetch_series(q);
     else
-        clocks_align(q, origin->number, on_clocks_aligned);
+        clocks_align(q, origin->number, set_time_span_and_fetch_series);
 }
 
 /* Whether the question that waits for the phases will ask for waits. */
@@ -596,7 +600,7 @@ static bool is_waiter_asking_for_waits(const struct query *q)
                  r->ask_case == IPS__REQUEST__ASK_REQUESTS);
 }
 
-static void start_phases(struct query *q)
+static void check_phases_ask_and_gather(struct query *q)
 {
     const Ips__PhasesAsk *ask = q->request->phases;
     struct phases_data *d = calloc(1, sizeof(*d));
@@ -621,11 +625,11 @@ static void release_phases(struct query *q)
         free(d->edges);
         free(d->tops);
     }
-    engine_release(q);
+    engine_release_path_data(q);
     gather_release(q);
 }
 
 const struct query_kind query_phases = {.name = "phases",
                                         .exclusive = true,
-                                        .start = start_phases,
+                                        .start = check_phases_ask_and_gather,
                                         .release = release_phases};

@@ -131,8 +131,8 @@ static bool are_steps_valid(const struct profile_columns *f,
     return true;
 }
 
-static int handle_profile_reply(struct query *q, struct machine_share *p,
-                                const Ips__Reply *reply, struct ips_err *err)
+static int store_profile_reply(struct query *q, struct machine_share *p,
+                               const Ips__Reply *reply, struct ips_err *err)
 {
     struct path_profile *pp = path_profile_of(q);
     unsigned rounds;
@@ -247,7 +247,7 @@ static void compute_profile(struct query *q)
         d->err.code = 0;
 }
 
-static void continue_with_computed_profile(struct query *q)
+static void call_after_profile_or_fail(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->err.code)
@@ -256,26 +256,26 @@ static void continue_with_computed_profile(struct query *q)
         path_profile_of(q)->after(q);
 }
 
-static void start_next_profile_round(struct query *q);
+static void start_profile_round_or_computation(struct query *q);
 
-static void on_profile_round_received(struct query *q)
+static void advance_to_next_profile_round(struct query *q)
 {
     path_profile_of(q)->round++;
-    start_next_profile_round(q);
+    start_profile_round_or_computation(q);
 }
 
-static void start_next_profile_round(struct query *q)
+static void start_profile_round_or_computation(struct query *q)
 {
     unsigned rounds;
     struct ips_err err = {0};
     struct profile_round r = current_profile_round(q, &rounds);
     if (path_profile_of(q)->round == rounds) {
-        if (query_submit_work(q, compute_profile,
-                              continue_with_computed_profile, &err) < 0)
+        if (query_submit_work(q, compute_profile, call_after_profile_or_fail,
+                              &err) < 0)
             query_fail(q, &err);
         return;
     }
-    query_open_round(q, handle_profile_reply, on_profile_round_received);
+    query_open_round(q, store_profile_reply, advance_to_next_profile_round);
     q->ask_more = send_rest_of_profile_request;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
@@ -377,7 +377,7 @@ void path_profile_start(struct query *q, void (*after)(struct query *q))
             calloc((size_t)pp->machine_count + 1, sizeof(*pp->face[side]));
     if (pp->face[PROFILE_PATH] && pp->face[PROFILE_WHOLE] &&
         collect_pieces_by_machine(q))
-        start_next_profile_round(q);
+        start_profile_round_or_computation(q);
     else
         fail_no_memory(q);
 }

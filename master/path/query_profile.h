@@ -37,7 +37,8 @@ void path_profile_release(struct query *q);
 const struct shares *path_profile_shares(const struct query *q, uint64_t *ns);
 /* Fills in how the computing on the path divides into running and waiting for
  * a CPU; only inside the window, if there is one. */
-void path_profile_fill_split(const struct query *q, Ips__PathAnswer *out);
+void path_profile_fill_cpu_time_split(const struct query *q,
+                                      Ips__PathAnswer *out);
 /* Returns the pieces to show, limited to the window like the shares, and sets
  * *count to their number. */
 const struct path_piece *path_profile_pieces(const struct query *q,
@@ -45,7 +46,7 @@ const struct path_piece *path_profile_pieces(const struct query *q,
 
 /* Sends rows of procedures while the client reads them. Returns true when all
  * are sent. */
-bool path_profile_send_more(struct query *q);
+bool path_profile_send_rows_until_backlog(struct query *q);
 /* Fills in what the last reply says about procedures, sequences and the whole
  * graph. The pointers in it point into the arena or `q`. */
 void path_profile_fill_last_reply(struct query *q, struct arena *a,

@@ -54,8 +54,8 @@ static bool grow_row_table(struct shares *s, enum share_list list)
     return true;
 }
 
-static int add_row(struct shares *s, enum share_list list,
-                   const struct share_row *more, struct ips_err *err)
+static int add_to_share_row(struct shares *s, enum share_list list,
+                            const struct share_row *more, struct ips_err *err)
 {
     if (s->count[list] >= s->capacity[list] / 2 && !grow_row_table(s, list))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for shares");
@@ -87,13 +87,14 @@ int shares_add_pieces(struct shares *s, const struct path_piece *p,
     if (computed) {
         row.a = process_key(p->at);
         row.b = p->at.tid;
-        return add_row(s, SHARE_THREAD, &row, err);
+        return add_to_share_row(s, SHARE_THREAD, &row, err);
     }
     if (p->xkind == IPS_X_EXTERNAL || p->xkind == IPS_X_IDLE) {
         row.b = p->xkind == IPS_X_EXTERNAL ? SHARE_EXTERNAL : SHARE_IDLE;
-        return add_row(s, SHARE_OUTSIDE, &row, err);
+        return add_to_share_row(s, SHARE_OUTSIDE, &row, err);
     }
-    return p->ns > 0 || data ? add_row(s, SHARE_MESSAGE, &row, err) : 0;
+    return p->ns > 0 || data ? add_to_share_row(s, SHARE_MESSAGE, &row, err)
+                             : 0;
 }
 
 int shares_add_next_piece(struct shares *s, const struct path_piece *p,
@@ -106,17 +107,18 @@ int shares_add_next_piece(struct shares *s, const struct path_piece *p,
 
 /* ---- ranked lists ---- */
 
-static int sum_threads_by_process(struct shares *s, struct ips_err *err)
+static int sum_threads_by_process_and_machine(struct shares *s,
+                                              struct ips_err *err)
 {
     int rc = 0;
     for (size_t i = 0; i < s->capacity[SHARE_THREAD] && rc == 0; i++) {
         struct share_row row = s->row[SHARE_THREAD][i];
         row.b = SHARE_NONE;
         if (row.count)
-            rc = add_row(s, SHARE_PROCESS, &row, err);
+            rc = add_to_share_row(s, SHARE_PROCESS, &row, err);
         row.a &= ~(uint64_t)UINT32_MAX;
         if (row.count && rc == 0)
-            rc = add_row(s, SHARE_MACHINE, &row, err);
+            rc = add_to_share_row(s, SHARE_MACHINE, &row, err);
     }
     return rc;
 }
@@ -155,7 +157,7 @@ void shares_release(struct shares *s)
 
 int shares_finish(struct shares *s, uint64_t t_max, struct ips_err *err)
 {
-    int rc = sum_threads_by_process(s, err);
+    int rc = sum_threads_by_process_and_machine(s, err);
     for (int i = 0; i < SHARE_LISTS && rc == 0; i++)
         make_ranked_list(s, (enum share_list)i);
     if (rc == 0) {
@@ -178,9 +180,9 @@ int shares_finish(struct shares *s, uint64_t t_max, struct ips_err *err)
     return rc;
 }
 
-static void compare_list_with_scenario(struct shares *main,
-                                       const struct shares *scenario,
-                                       enum share_list list, bool *same)
+static void update_list_stability_by_scenario(struct shares *main,
+                                              const struct shares *scenario,
+                                              enum share_list list, bool *same)
 {
     size_t n = scenario->count[list], mains = main->count[list];
     struct share_row *by_key = malloc((n + 1) * sizeof(*by_key));
@@ -217,7 +219,7 @@ void shares_compare(struct shares *main, struct shares *const *scenarios,
     for (size_t i = 0; i < scenario_count; i++) {
         same_order[i] = true;
         for (int list = 0; list < SHARE_LISTS; list++)
-            compare_list_with_scenario(main, scenarios[i],
-                                       (enum share_list)list, &same_order[i]);
+            update_list_stability_by_scenario(
+                main, scenarios[i], (enum share_list)list, &same_order[i]);
     }
 }

@@ -213,8 +213,8 @@ uint64_t weighting_unattributed_delay_ns(const struct query *q)
 
 /* ---- running and waiting for a CPU -------------------------------------- */
 
-static int handle_split_reply(struct query *q, struct machine_share *p,
-                              const Ips__Reply *reply, struct ips_err *err)
+static int add_cpu_split_of_reply(struct query *q, struct machine_share *p,
+                                  const Ips__Reply *reply, struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
     (void)p;
@@ -269,7 +269,7 @@ static int send_split_request(struct query *q, struct machine_share *p,
     return rc;
 }
 
-static void on_split_received(struct query *q)
+static void limit_cpu_split_and_call_after(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     uint64_t compute = 0;
@@ -298,7 +298,7 @@ void weighting_fetch_computing_split(struct query *q,
     }
     d->on_cpu_ns = d->run_delay_ns = d->unended_ns = 0;
     d->after_split = after;
-    query_open_round(q, handle_split_reply, on_split_received);
+    query_open_round(q, add_cpu_split_of_reply, limit_cpu_split_and_call_after);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
         rc = send_split_request(q, q->gather.active[i], &err);
     if (rc < 0)

@@ -29,7 +29,7 @@ static double ratio_to_double(struct ips_ratio r, double otherwise)
     return r.den ? (double)r.num / (double)r.den : otherwise;
 }
 
-static void fill_machines(const struct filling *f)
+static void append_rows_of_used_machines(const struct filling *f)
 {
     const struct predict_setup *s = &f->d->setup;
     size_t n = s->machine_count;
@@ -69,8 +69,9 @@ static void fill_media(const struct filling *f)
     }
 }
 
-static void fill_row(const struct filling *f, const struct predict_row *from,
-                     Ips__PredictRow *to)
+static void fill_predicted_path_row(const struct filling *f,
+                                    const struct predict_row *from,
+                                    Ips__PredictRow *to)
 {
     const struct entities *t = &f->d->w.t;
     const struct predict_setup *s = &f->d->setup;
@@ -115,7 +116,7 @@ static void fill_path(const struct filling *f)
             left++;
             continue;
         }
-        fill_row(f, &then->row[i], &rows[i]);
+        fill_predicted_path_row(f, &then->row[i], &rows[i]);
         f->out->path[f->out->n_path++] = &rows[i];
     }
     if (left)
@@ -127,7 +128,8 @@ static void fill_path(const struct filling *f)
 
 /* ---- assumptions ------------------------------------------------------ */
 
-static bool is_speed_missing(const struct predict_setup *s, uint32_t m)
+static bool used_new_machine_lacks_speed(const struct predict_setup *s,
+                                         uint32_t m)
 {
     bool used = false;
     for (uint32_t c = 0; c < s->chain_count && !used; c++)
@@ -145,7 +147,7 @@ static bool has_multithreaded_process(const struct ips_graph *g)
     return false;
 }
 
-static void add_lock_assumptions(const struct filling *f)
+static void fill_lock_mode_and_add_assumptions(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     struct predict_assumptions *said = &f->d->said;
@@ -171,7 +173,7 @@ static void add_lock_assumptions(const struct filling *f)
             d->then.kept_count);
 }
 
-static void add_queue_assumptions(const struct filling *f)
+static void fill_queue_results_and_add_assumption(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     const struct predict_answer *then = &d->then;
@@ -249,8 +251,8 @@ static void add_all_assumptions(const struct filling *f)
             "%.1f ms in which threads were off the CPU are left out: "
             "polls that timed out, page faults, stolen time",
             (double)d->run.off_ns / 1e6);
-    add_lock_assumptions(f);
-    add_queue_assumptions(f);
+    fill_lock_mode_and_add_assumptions(f);
+    fill_queue_results_and_add_assumption(f);
     add_lifetime_assumptions(f);
     if (d->then.resources)
         predict_add_assumption(
@@ -259,7 +261,8 @@ static void add_all_assumptions(const struct filling *f)
             " waits for conditions, read locks, semaphores and similar "
             "keep the recorded order",
             d->then.resources);
-    if (predict_write_machine_names(&d->setup, is_speed_missing, names))
+    if (predict_write_machine_names(&d->setup, used_new_machine_lacks_speed,
+                                    names))
         predict_add_assumption(
             said,
             "no speed= was given for %s: assumed 1, the speed of the "
@@ -313,9 +316,9 @@ void predict_send_answer(struct query *q)
     c.msg.message_times =
         d->times.count ? ips_unconst_text(
                              "as measured by ipsq calibrate, each pair's curve")
-                       : path_mtime_text(q, &a, &d->run.scenario_then);
+                       : path_message_times_text(q, &a, &d->run.scenario_then);
     fill_predicted_totals(&f);
-    fill_machines(&f);
+    append_rows_of_used_machines(&f);
     fill_media(&f);
     fill_path(&f);
     predict_fill_answer_with_order_dependence(q, &a, &c, &answer);

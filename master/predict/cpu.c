@@ -28,7 +28,7 @@ static const struct ips_curve *message_cpu_curve(const struct mtimes *t,
                                                  const char *to,
                                                  enum mtime_transport inside)
 {
-    const struct mtime_pair *p = mtimes_choose_pair(
+    const struct mtime_pair *p = mtimes_find_pair_or_substitute(
         t, from, to, strcmp(from, to) == 0 ? inside : MTIME_TCP);
     return p && p->cpu.count ? &p->cpu : NULL;
 }
@@ -72,13 +72,15 @@ static bool message_cpu_increase(const struct predict_run *run,
         run->times, from_then, to_then, inside ? MTIME_UNIX : MTIME_TCP);
     if (!was || !is)
         return false;
-    *ns = (int64_t)ips_curve_ns(is, bytes) - (int64_t)ips_curve_ns(was, bytes);
+    *ns = (int64_t)ips_curve_compute_message_ns(is, bytes) -
+          (int64_t)ips_curve_compute_message_ns(was, bytes);
     return true;
 }
 
-void predict_adapt_message_cpu(struct predict_run *run,
-                               const struct predict_setup *s, bool keep,
-                               struct predict_assumptions *said)
+void predict_adapt_message_cpu_unless_kept(struct predict_run *run,
+                                           const struct predict_setup *s,
+                                           bool keep,
+                                           struct predict_assumptions *said)
 {
     struct arc_weight_changes c = {.g = &run->replay.g};
     uint64_t count = 0;

@@ -73,7 +73,8 @@ static int fit_clocks_of_pair(struct delayed_messages *h, uint32_t a,
                            : (struct ips_clock_point){came, sent, false};
         }
     }
-    int rc = ips_clock_align(p, count, IPS_CLOCK_BETWEEN, &h->fit[pair], err);
+    int rc =
+        ips_clock_compute_fit(p, count, IPS_CLOCK_BETWEEN, &h->fit[pair], err);
     free(p);
     h->fitted[pair] = rc == 0;
     return rc;
@@ -114,10 +115,10 @@ static uint64_t expected_message_ns(const struct predict_run *run,
                                     const struct mtimes *times, uint32_t from,
                                     uint32_t to, uint64_t bytes)
 {
-    const struct mtime_pair *p = mtimes_choose_pair(
+    const struct mtime_pair *p = mtimes_find_pair_or_substitute(
         times, run->own[from].name, run->own[to].name, MTIME_TCP);
-    return p ? ips_curve_ns(&p->curve, bytes)
-             : ips_mtime_ns(&run->scenario.mtime, bytes);
+    return p ? ips_curve_compute_message_ns(&p->curve, bytes)
+             : ips_mtime_compute_message_ns(&run->scenario.mtime, bytes);
 }
 
 static int add_delays_of_held_messages(struct delayed_messages *h,

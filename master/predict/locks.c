@@ -80,7 +80,8 @@ static bool can_take_lock_unit(const struct ips_graph *g, uint32_t k)
 /* Marks the locks with an event that has no node in the replay, or whose node
  * cannot take a unit. Such a lock keeps its recorded order, so none of its
  * events is used. */
-static void mark_locks_without_node(const struct predict_lock_rows *rows,
+static void
+mark_locks_with_unusable_event_node(const struct predict_lock_rows *rows,
                                     const struct predict_run *run, bool *bad)
 {
     for (size_t i = 0; i < rows->count; i++) {
@@ -101,8 +102,9 @@ static void mark_locks_that_share_node(struct ips_replay_lock_event *e,
             bad[e[k].lock] = bad[e[k - 1].lock] = true;
 }
 
-int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
-                       struct ips_err *err)
+int predict_make_replay_lock_events(struct predict_lock_rows *rows,
+                                    struct predict_run *run,
+                                    struct ips_err *err)
 {
     bool *bad = calloc((size_t)rows->lock_count + 1, sizeof(*bad));
     struct ips_replay_lock_event *e = calloc(rows->count + 1, sizeof(*e));
@@ -121,7 +123,7 @@ int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
         if (row->after == 0)
             row->at = run->replay.to[row->node];
     }
-    mark_locks_without_node(rows, run, bad);
+    mark_locks_with_unusable_event_node(rows, run, bad);
     for (size_t i = 0; i < rows->count; i++) {
         const struct predict_lock_row *row = &rows->row[i];
         if (bad[row->lock])

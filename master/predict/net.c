@@ -24,8 +24,9 @@ static int check_network_option(const Ips__PredictNet *n, struct ips_err *err)
 }
 
 /* Allocates the message times of all pairs of machines, unless they exist. */
-static int allocate_pairs(const struct predict_run *run,
-                          struct predict_setup *s, struct ips_err *err)
+static int allocate_message_times_of_pairs(const struct predict_run *run,
+                                           struct predict_setup *s,
+                                           struct ips_err *err)
 {
     size_t pairs = (size_t)s->machine_count * s->machine_count;
     if (s->mtime)
@@ -74,9 +75,9 @@ struct unmeasured_groups {
     uint32_t count;
 };
 
-static void record_unmeasured_pair(struct unmeasured_groups *s,
-                                   const char *from, const char *to,
-                                   const struct mtime_pair *as)
+static void record_pair_if_unmeasured(struct unmeasured_groups *s,
+                                      const char *from, const char *to,
+                                      const struct mtime_pair *as)
 {
     uint32_t k = 0;
     if (as && mtime_pair_has_ends(as, from, to))
@@ -125,8 +126,9 @@ static void add_unmeasured_assumptions(const struct unmeasured_groups *s,
 }
 
 /* Whether a thread is placed on machine m, or moves there. */
-static bool machine_has_threads(const struct predict_run *run,
-                                const struct predict_setup *s, uint32_t m)
+static bool machine_has_or_receives_threads(const struct predict_run *run,
+                                            const struct predict_setup *s,
+                                            uint32_t m)
 {
     for (uint32_t c = 0; c < run->whole->chain_count; c++)
         if (s->map[c] == m)
@@ -137,26 +139,27 @@ static bool machine_has_threads(const struct predict_run *run,
     return false;
 }
 
-int predict_set_message_times(const struct predict_run *run,
-                              struct predict_assumptions *said,
-                              struct predict_setup *out, struct ips_err *err)
+int predict_set_measured_message_times(const struct predict_run *run,
+                                       struct predict_assumptions *said,
+                                       struct predict_setup *out,
+                                       struct ips_err *err)
 {
     uint32_t n = out->machine_count;
     struct unmeasured_groups saying = {.count = 0};
-    int rc = run->times ? allocate_pairs(run, out, err) : 0;
+    int rc = run->times ? allocate_message_times_of_pairs(run, out, err) : 0;
     for (uint32_t f = 0; f < n && rc == 0 && run->times; f++) {
-        bool from_used = said && machine_has_threads(run, out, f);
+        bool from_used = said && machine_has_or_receives_threads(run, out, f);
         for (uint32_t t = 0; t < n; t++) {
             const char *from = out->machine[f].name, *to = out->machine[t].name;
             /* Most channels within a machine are pipes, so use the times over
              * Unix sockets rather than those over TCP. */
-            const struct mtime_pair *pair = mtimes_choose_pair(
+            const struct mtime_pair *pair = mtimes_find_pair_or_substitute(
                 run->times, from, to, f == t ? MTIME_UNIX : MTIME_TCP);
             size_t at = (size_t)f * n + t;
             out->mtime[at] = (struct ips_mtime){0, 0, 1, 1};
             out->curve[at] = pair ? &pair->curve : NULL;
-            if (from_used && machine_has_threads(run, out, t))
-                record_unmeasured_pair(&saying, from, to, pair);
+            if (from_used && machine_has_or_receives_threads(run, out, t))
+                record_pair_if_unmeasured(&saying, from, to, pair);
         }
     }
     if (said)
@@ -225,16 +228,16 @@ static int apply_network_option(struct predict_setup *s,
 /* Sets how long messages of a pair occupy its medium. Returns false if the pair
  * has no medium, or if its times were given by the question or not measured
  * well enough. */
-static bool set_wire_time_of_pair(const struct predict_run *run,
-                                  struct predict_setup *s, uint32_t f,
-                                  uint32_t t)
+static bool set_wire_time_of_pair_if_measured(const struct predict_run *run,
+                                              struct predict_setup *s,
+                                              uint32_t f, uint32_t t)
 {
     size_t p = (size_t)f * s->machine_count + t;
     if (s->medium[p] == IPS_REPLAY_NO_MEDIUM || !s->curve[p])
         return false;
-    const struct mtime_pair *pair =
-        mtimes_choose_pair(run->times, s->machine[f].name, s->machine[t].name,
-                           f == t ? MTIME_UNIX : MTIME_TCP);
+    const struct mtime_pair *pair = mtimes_find_pair_or_substitute(
+        run->times, s->machine[f].name, s->machine[t].name,
+        f == t ? MTIME_UNIX : MTIME_TCP);
     if (!pair || !mtime_wire_compute(pair, &s->wire_made[p]))
         return false;
     s->wire[p] = &s->wire_made[p].curve;
@@ -253,7 +256,7 @@ static void add_medium_assumption(const struct predict_setup *s, uint32_t m,
         "packet headers, as measured; after a pause %.0f us of "
         "that pass at once",
         s->medium_name[m],
-        (double)ips_curve_ns(&w->curve, MTIME_WIRE_DATA) /
+        (double)ips_curve_compute_message_ns(&w->curve, MTIME_WIRE_DATA) /
             (MTIME_WIRE_DATA + MTIME_WIRE_HEAD),
         (double)s->burst_ns[m] / 1e3);
 }
@@ -267,7 +270,8 @@ static void set_medium_wire_times(const struct predict_run *run,
         for (uint32_t f = 0; f < s->machine_count; f++) {
             for (uint32_t t = 0; t < s->machine_count; t++) {
                 size_t p = (size_t)f * s->machine_count + t;
-                if (s->medium[p] != m || !set_wire_time_of_pair(run, s, f, t))
+                if (s->medium[p] != m ||
+                    !set_wire_time_of_pair_if_measured(run, s, f, t))
                     continue;
                 uint64_t burst = s->wire_made[p].burst_ns;
                 if (!one || burst < s->burst_ns[m]) {
@@ -281,15 +285,16 @@ static void set_medium_wire_times(const struct predict_run *run,
     }
 }
 
-int predict_apply_networks(const struct predict_run *run,
-                           const Ips__PredictAsk *ask,
-                           struct predict_assumptions *said,
-                           struct predict_setup *out, struct ips_err *err)
+int predict_set_message_times_and_networks(const struct predict_run *run,
+                                           const Ips__PredictAsk *ask,
+                                           struct predict_assumptions *said,
+                                           struct predict_setup *out,
+                                           struct ips_err *err)
 {
-    int rc = predict_set_message_times(run, said, out, err);
+    int rc = predict_set_measured_message_times(run, said, out, err);
     if (ask->n_nets == 0 || rc < 0)
         return rc;
-    rc = allocate_pairs(run, out, err);
+    rc = allocate_message_times_of_pairs(run, out, err);
     if (rc == 0)
         rc = allocate_media(out, ask->n_nets, err);
     for (size_t i = 0; i < ask->n_nets && rc == 0; i++) {

@@ -61,7 +61,8 @@ static int make_graph_with_replayed_lock_order(struct path_summing *s,
 }
 
 /* Determines for each node which of its arcs decided its time in the replay. */
-static int find_deciding_arcs(struct path_summing *s, struct ips_err *err)
+static int mark_nodes_decided_by_cross_arc(struct path_summing *s,
+                                           struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
     const struct ips_replay *r = s->r;
@@ -81,8 +82,8 @@ static int find_deciding_arcs(struct path_summing *s, struct ips_err *err)
     return 0;
 }
 
-static void add_sums(struct sums *to, uint64_t ns, uint64_t queued,
-                     uint32_t machine)
+static void add_times_to_sums(struct sums *to, uint64_t ns, uint64_t queued,
+                              uint32_t machine)
 {
     to->machine =
         to->ns == 0 || to->machine == machine ? machine : PREDICT_NOWHERE;
@@ -116,16 +117,18 @@ static void distribute_arc_over_procedures(struct path_summing *s, uint32_t k,
         for (uint64_t n = 0; n < count; n++) {
             const struct entity_feature *f = &t->feature[p[n].feature];
             if (f->kind == ENTITY_PROCEDURE)
-                add_sums(&s->procedure[f->procedure],
-                         (uint64_t)((ips_u128)ns * p[n].ns / w),
-                         (uint64_t)((ips_u128)queued * p[n].ns / w), machine);
+                add_times_to_sums(&s->procedure[f->procedure],
+                                  (uint64_t)((ips_u128)ns * p[n].ns / w),
+                                  (uint64_t)((ips_u128)queued * p[n].ns / w),
+                                  machine);
         }
     }
 }
 
 /* Adds the time of the chain arc into node k of the replayed graph to the sums
  * of its machine, process and procedures. */
-static void add_chain_arc(struct path_summing *s, uint32_t chain, uint32_t k)
+static void add_chain_arc_time_to_sums(struct path_summing *s, uint32_t chain,
+                                       uint32_t k)
 {
     uint32_t m = s->placement ? s->placement[k] : s->setup->map[chain];
     const struct ips_ratio speed = s->setup->machine[m].is.speed;
@@ -135,10 +138,10 @@ static void add_chain_arc(struct path_summing *s, uint32_t chain, uint32_t k)
     uint64_t queued = ips_sub_sat(ns, cpu);
     if (ns == 0 && w == 0)
         return;
-    add_sums(&s->machine[m], ns, queued, m);
+    add_times_to_sums(&s->machine[m], ns, queued, m);
     uint32_t process = s->run->t->f.chain[chain];
     if (process != IPS_NO_FEATURE)
-        add_sums(&s->feature[process], ns, queued, m);
+        add_times_to_sums(&s->feature[process], ns, queued, m);
     distribute_arc_over_procedures(s, k, ns, queued, m);
 }
 
@@ -165,8 +168,8 @@ static uint32_t find_recorded_node_of_like_message(const struct path_summing *s,
     return k;
 }
 
-static void add_cross_arc(struct path_summing *s,
-                          const struct ips_path_segment *seg)
+static void add_cross_arc_time_to_sums(struct path_summing *s,
+                                       const struct ips_path_segment *seg)
 {
     const struct entities *t = s->run->t;
     const struct ips_replay_graph *r = &s->run->replay;
@@ -183,7 +186,7 @@ static void add_cross_arc(struct path_summing *s,
     if (f == IPS_NO_FEATURE)
         return; /* an arc without a feature has no weight */
     struct sums *to = idle ? &s->idle[f] : &s->feature[f];
-    add_sums(to, seg->ns, 0, PREDICT_NOWHERE);
+    add_times_to_sums(to, seg->ns, 0, PREDICT_NOWHERE);
     to->count++;
 }
 
@@ -193,10 +196,10 @@ static void add_path_segments_to_sums(struct path_summing *s,
     for (uint64_t n = 0; n < path->count; n++) {
         const struct ips_path_segment *seg = &path->seg[n];
         if (seg->kind != IPS_SEG_COMPUTE)
-            add_cross_arc(s, seg);
+            add_cross_arc_time_to_sums(s, seg);
         else
             for (uint32_t k = seg->from + 1; k <= seg->to; k++)
-                add_chain_arc(s, seg->chain, k);
+                add_chain_arc_time_to_sums(s, seg->chain, k);
     }
 }
 
@@ -274,10 +277,10 @@ int predict_compute_path(const struct predict_run *run,
     if (rc == 0 && (!s.machine || !s.feature || !s.idle || !s.procedure))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a path");
     if (rc == 0)
-        rc = find_deciding_arcs(&s, err);
+        rc = mark_nodes_decided_by_cross_arc(&s, err);
     if (rc == 0 && replay->end != IPS_NO_NODE)
-        rc = ips_path_walk_back(&given, &run->scenario_then, &s.e, replay->end,
-                                &path, &stop, err);
+        rc = ips_path_walk_back_and_store(&given, &run->scenario_then, &s.e,
+                                          replay->end, &path, &stop, err);
     if (rc == 0) {
         add_path_segments_to_sums(&s, &path);
         rc = make_path_rows(&s, out, err);

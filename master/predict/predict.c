@@ -81,9 +81,10 @@ uint64_t predict_cpu_ns_at_speed(const struct predict_machine *m, uint64_t work)
 /* Adds a thread's use of machine m: `work` ns of CPU time at speed 1. The
  * thread was ready or running for `active` ns; the rest of this time is
  * queueing. */
-static void add_use_of_machine(const struct predict_setup *setup, uint32_t m,
-                               uint64_t work, uint64_t active,
-                               struct predict_answer *out)
+static void add_thread_use_to_machine(const struct predict_setup *setup,
+                                      uint32_t m, uint64_t work,
+                                      uint64_t active,
+                                      struct predict_answer *out)
 {
     uint64_t cpu =
         ips_min_u64(predict_cpu_ns_at_speed(&setup->machine[m], work), active);
@@ -105,11 +106,13 @@ static void add_use_by_all_threads(const struct predict_run *run,
         out->use[place ? place[first] : m].threads++;
         for (uint32_t i = first + 1; i < first + g->chains[c].count; i++) {
             if (place)
-                add_use_of_machine(setup, place[i], g->w[i], r->weight[i], out);
+                add_thread_use_to_machine(setup, place[i], g->w[i],
+                                          r->weight[i], out);
             work += g->w[i];
         }
         if (!place)
-            add_use_of_machine(setup, m, work, of->run_ns + of->queued_ns, out);
+            add_thread_use_to_machine(setup, m, work,
+                                      of->run_ns + of->queued_ns, out);
     }
 }
 
@@ -134,9 +137,10 @@ static void sum_machine_and_medium_use(const struct predict_setup *setup,
 
 /* If threads move, sets *place to an array: for each node, the machine of the
  * arc into it. Otherwise sets it to NULL. */
-static int allocate_machines_of_arcs(const struct predict_run *run,
-                                     const struct predict_setup *setup,
-                                     uint32_t **place, struct ips_err *err)
+static int
+list_machines_of_arcs_if_threads_move(const struct predict_run *run,
+                                      const struct predict_setup *setup,
+                                      uint32_t **place, struct ips_err *err)
 {
     const struct ips_graph *g = &run->replay.g;
     uint32_t k = 0;
@@ -160,11 +164,11 @@ static int allocate_machines_of_arcs(const struct predict_run *run,
 
 /* Computes the longest path on the setup's machines with a core for each
  * thread. */
-static int compute_path_with_enough_cores(const struct predict_run *run,
-                                          const struct ips_replay_ask *ask,
-                                          const struct predict_setup *setup,
-                                          struct predict_answer *out,
-                                          struct ips_err *err)
+static int replay_with_core_for_each_thread(const struct predict_run *run,
+                                            const struct ips_replay_ask *ask,
+                                            const struct predict_setup *setup,
+                                            struct predict_answer *out,
+                                            struct ips_err *err)
 {
     struct ips_replay_machine *many =
         calloc(setup->machine_count, sizeof(*many));
@@ -223,17 +227,15 @@ static void fill_answer_from_replay(const struct predict_run *run,
 }
 
 /* Replays `run` with its queues in the order that its graph has. */
-static int replay_in_graph_order(const struct predict_run *run,
-                                 const struct predict_setup *setup,
-                                 struct ips_replay_ask *ask,
-                                 struct predict_answer *out,
-                                 struct ips_err *err)
+static int replay_in_graph_order_and_fill_answer(
+    const struct predict_run *run, const struct predict_setup *setup,
+    struct ips_replay_ask *ask, struct predict_answer *out, struct ips_err *err)
 {
     struct ips_replay r = {0};
     uint32_t *place = NULL;
     ask->locks = predict_locks_to_replay(run);
     ask->relabel = setup->path || setup->move_count;
-    int rc = allocate_machines_of_arcs(run, setup, &place, err);
+    int rc = list_machines_of_arcs_if_threads_move(run, setup, &place, err);
     if (rc == 0)
         rc = ips_replay(&run->replay.g, &run->scenario_then, ask, &r, err);
     if (rc == 0)
@@ -242,7 +244,7 @@ static int replay_in_graph_order(const struct predict_run *run,
         rc = predict_compute_makespan_lower_bound(run, setup, place, ask->locks,
                                                   &out->least_ns, err);
     if (rc == 0 && setup->path)
-        rc = compute_path_with_enough_cores(run, ask, setup, out, err);
+        rc = replay_with_core_for_each_thread(run, ask, setup, out, err);
     if (rc == 0 && setup->path)
         rc = predict_compute_path(run, setup, &r, place, out, err);
     ips_replay_release(&r);
@@ -271,13 +273,13 @@ int predict_replay(const struct predict_run *run,
                                  .burst_ns = setup->burst_ns,
                                  .locks = predict_locks_to_replay(run)};
     if (rc == 0 && !setup->as_recorded)
-        rc = predict_queues_reorder(run, &ask, &queued, err);
+        rc = predict_reorder_queues_by_replay(run, &ask, &queued, err);
     if (rc == 0) {
         out->is_stable = queued.is_stable;
         out->pieces = queued.pieces;
         out->anew = queued.anew;
-        rc = replay_in_graph_order(queued.is_stable ? &queued.run : run, setup,
-                                   &ask, out, err);
+        rc = replay_in_graph_order_and_fill_answer(
+            queued.is_stable ? &queued.run : run, setup, &ask, out, err);
     }
     predict_queued_release(&queued);
     free(machine);

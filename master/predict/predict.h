@@ -131,7 +131,7 @@ struct predict_queued {
 };
 /* Finds the run's work queues and sets run->queues. `of_chain`: for each thread
  * the kinds of order on which it depends, as in struct ips_order_dependence. */
-int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
+int predict_find_queues(struct predict_run *run, const uint32_t *of_chain,
                         struct ips_err *err) IPS_MUST_USE;
 static inline bool predict_has_queues(const struct predict_run *run)
 {
@@ -140,10 +140,10 @@ static inline bool predict_has_queues(const struct predict_run *run)
 /* Replays once with `ask`, letting the queues choose their order, and makes
  * the run in that order. If this replay stalls, because threads also wait for
  * something other than the queues, the recorded order is kept. */
-int predict_queues_reorder(const struct predict_run *run,
-                           const struct ips_replay_ask *ask,
-                           struct predict_queued *out,
-                           struct ips_err *err) IPS_MUST_USE;
+int predict_reorder_queues_by_replay(const struct predict_run *run,
+                                     const struct ips_replay_ask *ask,
+                                     struct predict_queued *out,
+                                     struct ips_err *err) IPS_MUST_USE;
 void predict_queued_release(struct predict_queued *q);
 
 /* ---- a setup ---------------------------------------------------------- */
@@ -329,24 +329,25 @@ bool predict_thread_matches(const struct predict_run *run,
 /* predict/net.c: sets measured message times (curves) between all machines of
  * the setup, as far as comparable pairs were measured. Assumptions are added
  * to `said`, which may be NULL. */
-int predict_set_message_times(const struct predict_run *run,
-                              struct predict_assumptions *said,
-                              struct predict_setup *out,
-                              struct ips_err *err) IPS_MUST_USE;
-/* Sets the measured message times (predict_set_message_times), then applies
- * what the question says about message times and media. */
-int predict_apply_networks(const struct predict_run *run,
-                           const Ips__PredictAsk *ask,
-                           struct predict_assumptions *said,
-                           struct predict_setup *out,
-                           struct ips_err *err) IPS_MUST_USE;
+int predict_set_measured_message_times(const struct predict_run *run,
+                                       struct predict_assumptions *said,
+                                       struct predict_setup *out,
+                                       struct ips_err *err) IPS_MUST_USE;
+/* Sets the measured message times (predict_set_measured_message_times), then
+ * applies what the question says about message times and media. */
+int predict_set_message_times_and_networks(const struct predict_run *run,
+                                           const Ips__PredictAsk *ask,
+                                           struct predict_assumptions *said,
+                                           struct predict_setup *out,
+                                           struct ips_err *err) IPS_MUST_USE;
 /* predict/cpu.c: changes the weights in run->replay to the CPU time that
  * messages cost their ends in the setup; to be called once. `keep`: changes
  * nothing and only reports how many messages are affected, for a search, whose
  * bound holds for one graph only. */
-void predict_adapt_message_cpu(struct predict_run *run,
-                               const struct predict_setup *s, bool keep,
-                               struct predict_assumptions *said);
+void predict_adapt_message_cpu_unless_kept(struct predict_run *run,
+                                           const struct predict_setup *s,
+                                           bool keep,
+                                           struct predict_assumptions *said);
 /* predict/path.c: computes the rows of the longest path of the graph with the
  * times of `replay`. `place`: [nodes of replay.g] the machine of the arc into
  * each node; NULL: threads do not move, see predict_setup.map. */

@@ -12,13 +12,13 @@
 
 /* ---- replays, in the worker ------------------------------------------- */
 
-static int compute_path_with_free_messages(struct whatif_solving *s,
-                                           struct predict_query *d)
+static int compute_path_length_with_free_messages(struct whatif_solving *s,
+                                                  struct predict_query *d)
 {
     struct ips_scenario scenario = s->scenario;
     struct ips_est e = {0};
     scenario.mtime = (struct ips_mtime){.scale_den = 1};
-    int rc = ips_longest_path(s->g, &scenario, NULL, &e, s->err);
+    int rc = ips_longest_path_compute_ests(s->g, &scenario, NULL, &e, s->err);
     d->t_max_free_ns = e.t_max;
     ips_est_release(&e);
     return rc;
@@ -34,8 +34,9 @@ static bool wants_recorded_loads(const Ips__PredictAsk *ask)
 
 /* Replays the run on its own machines: without other programs, and with the
  * load that explains its delays. */
-static int replay_on_own_machines(struct query *q, struct predict_setup *own,
-                                  struct ips_err *err)
+static int replay_on_own_machines_and_fit_loads(struct query *q,
+                                                struct predict_setup *own,
+                                                struct ips_err *err)
 {
     struct predict_query *d = predict_query_of(q);
     struct predict_answer loaded;
@@ -76,22 +77,22 @@ static void solve_predict(struct query *q)
     if (rc == 0)
         rc = predict_find_order_dependence(q, s.err);
     if (rc == 0)
-        rc = predict_queues_make(&d->run, d->order.of_chain, s.err);
+        rc = predict_find_queues(&d->run, d->order.of_chain, s.err);
     if (rc == 0)
-        rc = replay_on_own_machines(q, &own, s.err);
+        rc = replay_on_own_machines_and_fit_loads(q, &own, s.err);
     if (rc == 0)
         rc = predict_setup_make(&d->run, &own, q->request->predict, &d->said,
                                 &d->setup, s.err);
     if (rc == 0 && q->request->predict->search)
         rc = predict_search(q, s.err);
     if (rc == 0)
-        predict_adapt_message_cpu(
+        predict_adapt_message_cpu_unless_kept(
             &d->run, &d->setup, q->request->predict->search != NULL, &d->said);
     d->setup.path = true;
     if (rc == 0)
         rc = predict_replay(&d->run, &d->setup, &d->then, s.err);
     if (rc == 0)
-        rc = compute_path_with_free_messages(&s, d);
+        rc = compute_path_length_with_free_messages(&s, d);
     predict_setup_release(&own);
     whatif_release_solving(&s);
     (void)rc; /* on failure s.err has the reason */
@@ -102,8 +103,9 @@ static void solve_predict(struct query *q)
 /* Copies the measured message times for the worker, since the loop owns the
  * original. The graph keeps message lengths instead of times, because the times
  * depend on the setup's machines. */
-static int copy_measured_times(struct query *q, struct predict_query *d,
-                               struct ips_err *err)
+static int copy_scenario_and_measured_times(struct query *q,
+                                            struct predict_query *d,
+                                            struct ips_err *err)
 {
     struct mtimes *all = &q->m->mtimes;
     const Ips__Lane *scenario = q->request->predict->lane;
@@ -112,9 +114,9 @@ static int copy_measured_times(struct query *q, struct predict_query *d,
     d->scenario.calibrated = false;
     if (!scenario || !scenario->calibrated)
         return 0;
-    int rc = mtimes_load(all, err);
+    int rc = mtimes_reload_if_changed(all, err);
     for (uint32_t i = 0; i < all->count && rc == 0; i++)
-        rc = mtimes_put_pair(&d->times, all->pair[i], err);
+        rc = mtimes_insert_or_replace_pair(&d->times, all->pair[i], err);
     return rc;
 }
 
@@ -132,7 +134,7 @@ static void start_predict(struct query *q)
     ips__whatif_ask__init(&d->ask);
     ips__lane__init(&d->scenario);
     d->scenario.scale_num = d->scenario.scale_den = 1;
-    if (copy_measured_times(q, d, &err) < 0) {
+    if (copy_scenario_and_measured_times(q, d, &err) < 0) {
         query_fail(q, &err);
         return;
     }

@@ -87,8 +87,9 @@ struct predict_lock_rows {
 int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
                            struct predict_lock_rows *out) IPS_MUST_USE;
 /* Fills run->locks from `rows`. Its events refer to nodes of run->replay. */
-int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
-                       struct ips_err *err) IPS_MUST_USE;
+int predict_make_replay_lock_events(struct predict_lock_rows *rows,
+                                    struct predict_run *run,
+                                    struct ips_err *err) IPS_MUST_USE;
 /* predict/order.c: finds where the run's behaviour depended on order.
  * predict_find_order_dependence runs in the worker;
  * predict_fill_answer_with_order_dependence fills the answer in the loop. */

@@ -59,7 +59,8 @@ static uint64_t scale_up_ns(uint64_t ns, uint32_t ppm)
     return (uint64_t)((ips_u128)ns * MILLION / (MILLION - ppm));
 }
 
-static void scale_up_chain_arcs(struct ips_graph *g, uint32_t ppm)
+static void scale_up_local_arcs_by_system_share(struct ips_graph *g,
+                                                uint32_t ppm)
 {
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
@@ -73,8 +74,9 @@ static int sum_path_ns_by_kind(struct estimate *e,
 {
     struct ips_path path = {0};
     uint32_t stop;
-    int rc = ips_path_walk_back(&e->path.merged, scenario, &e->path.est,
-                                e->path.est.end, &path, &stop, &e->path.err);
+    int rc = ips_path_walk_back_and_store(&e->path.merged, scenario,
+                                          &e->path.est, e->path.est.end, &path,
+                                          &stop, &e->path.err);
     for (uint64_t i = 0; rc == 0 && i < path.count; i++) {
         const struct ips_path_segment *s = &path.seg[i];
         uint64_t *sum = s->kind == IPS_SEG_COMPUTE    ? &e->compute_ns
@@ -131,14 +133,16 @@ static void solve_estimate(struct query *q)
         return;
     struct ips_scenario scenario = weighting_scenario_with_merged_goal(
         q, &d->scenarios[SCENARIO_MAIN].scenario);
-    if (ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err) < 0)
+    if (ips_longest_path_compute_ests(&d->merged, &scenario, NULL, &d->est,
+                                      &d->err) < 0)
         return;
     e->t_max_ns = d->est.t_max;
     d->total_cpu_ns = d->est.total;
     if (ppm) {
-        scale_up_chain_arcs(&d->merged, ppm);
+        scale_up_local_arcs_by_system_share(&d->merged, ppm);
         ips_est_release(&d->est);
-        if (ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err) < 0)
+        if (ips_longest_path_compute_ests(&d->merged, &scenario, NULL, &d->est,
+                                          &d->err) < 0)
             return;
     }
     e->estimate_ns = d->est.t_max;
@@ -166,8 +170,8 @@ static void answer_estimate(struct query *q)
     c.msg.unmatched += e->path.unmatched;
     c.msg.engine =
         ips_unconst_text("central (estimate: all events at the master)");
-    c.msg.message_times =
-        path_mtime_text(q, &a, &e->path.scenarios[SCENARIO_MAIN].scenario);
+    c.msg.message_times = path_message_times_text(
+        q, &a, &e->path.scenarios[SCENARIO_MAIN].scenario);
     if (!e->path.scenarios[SCENARIO_MAIN].scenario.calibrated)
         certificate_add_note(&a, &c,
                              "message times were not measured: run `ipsq "
@@ -223,7 +227,8 @@ static void start_computing_estimate(struct query *q)
 }
 
 /* Sets e->least_ns, but only for a shared medium and measured message times. */
-static int fill_empty_message_times(struct query *q, struct ips_err *err)
+static int set_zero_byte_times_for_shared_medium(struct query *q,
+                                                 struct ips_err *err)
 {
     struct estimate *e = estimate_data_of(q);
     const struct gather *g = &q->gather;
@@ -236,13 +241,13 @@ static int fill_empty_message_times(struct query *q, struct ips_err *err)
     for (uint32_t f = 0; f < g->count; f++) {
         for (uint32_t t = 0; t < g->count; t++) {
             const struct mtime_pair *p =
-                f == t
-                    ? NULL
-                    : mtimes_choose_pair(&q->m->mtimes, g->active[f]->machine,
-                                         g->active[t]->machine, MTIME_TCP);
+                f == t ? NULL
+                       : mtimes_find_pair_or_substitute(
+                             &q->m->mtimes, g->active[f]->machine,
+                             g->active[t]->machine, MTIME_TCP);
             if (p)
                 e->least_ns[(size_t)f * g->count + t] =
-                    ips_curve_ns(&p->curve, 0);
+                    ips_curve_compute_message_ns(&p->curve, 0);
         }
     }
     return 0;
@@ -252,7 +257,8 @@ static void set_goal_and_fetch_graphs(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
-    mtimes_plan_set_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    mtimes_plan_adjust_calibrated_scenario(
+        q, &d->scenarios[SCENARIO_MAIN].scenario);
     int rc = engine_assign_node_numbers(q, "estimate", &err);
     if (rc == 0)
         rc = path_check_master_memory(
@@ -262,7 +268,7 @@ static void set_goal_and_fetch_graphs(struct query *q)
                  (q->request->estimate->shared_medium ? SHARED_BYTES : 0)),
             &err);
     if (rc == 0)
-        rc = fill_empty_message_times(q, &err);
+        rc = set_zero_byte_times_for_shared_medium(q, &err);
     if (rc == 0)
         rc = weighting_set_goal(q, q->request->estimate->goal, &err);
     if (rc < 0)
@@ -300,7 +306,7 @@ static void release_estimate(struct query *q)
     struct estimate *e = estimate_data_of(q);
     if (e)
         free(e->least_ns);
-    engine_release(q);
+    engine_release_path_data(q);
     gather_release(q);
 }
 

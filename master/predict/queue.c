@@ -25,7 +25,7 @@ static int find_lock_queues(struct predict_run *run, bool *busy,
                                 run->lock_at_ns, busy, &q->lock_queues, err);
 }
 
-int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
+int predict_find_queues(struct predict_run *run, const uint32_t *of_chain,
                         struct ips_err *err)
 {
     const struct ips_graph *g = &run->replay.g;
@@ -63,8 +63,9 @@ static uint32_t node_in_new_order(const struct predict_queued *q, uint32_t node)
 }
 
 /* Copies the run with its nodes in the new order. */
-static int reorder_nodes(const struct predict_run *run,
-                         struct predict_queued *q, struct ips_err *err)
+static int copy_run_with_reordered_nodes(const struct predict_run *run,
+                                         struct predict_queued *q,
+                                         struct ips_err *err)
 {
     size_t nodes = (size_t)run->replay.g.node_count + 1;
     size_t whole = (size_t)run->whole->node_count + 1;
@@ -118,9 +119,10 @@ static void count_pieces_of_work(const struct ips_queues *is,
     }
 }
 
-int predict_queues_reorder(const struct predict_run *run,
-                           const struct ips_replay_ask *ask,
-                           struct predict_queued *out, struct ips_err *err)
+int predict_reorder_queues_by_replay(const struct predict_run *run,
+                                     const struct ips_replay_ask *ask,
+                                     struct predict_queued *out,
+                                     struct ips_err *err)
 {
     struct ips_replay_ask order = *ask;
     struct ips_replay r = {0};
@@ -141,7 +143,7 @@ int predict_queues_reorder(const struct predict_run *run,
     rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.taken_block,
                                r.piece_worker, &out->made, err);
     if (rc == 0)
-        rc = reorder_nodes(run, out, err);
+        rc = copy_run_with_reordered_nodes(run, out, err);
     ips_replay_release(&r);
     if (rc < 0)
         predict_queued_release(out);

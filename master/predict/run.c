@@ -48,9 +48,9 @@ static uint64_t arc_off_cpu_ns(const struct ips_graph *raw, uint32_t k,
     return ips_sub_sat(wall, raw->w[k]);
 }
 
-static void add_waits_to_idle(const struct whatif_solving *s,
-                              const struct waits *w, uint32_t part,
-                              uint64_t *idle)
+static void add_unexplained_waits_to_idle(const struct whatif_solving *s,
+                                          const struct waits *w, uint32_t part,
+                                          uint64_t *idle)
 {
     const struct waits_rows *r = &w->machine[part];
     const struct ips_graph *g = s->g;
@@ -77,7 +77,7 @@ static void compute_idle_times(struct query *q, const struct whatif_solving *s,
         const struct ips_graph *raw =
             &engine_machine_of(q->gather.active[p])->g;
         uint32_t base = s->d->path.node_base[p];
-        add_waits_to_idle(s, &predict_query_of(q)->waits, p, idle);
+        add_unexplained_waits_to_idle(s, &predict_query_of(q)->waits, p, idle);
         for (uint32_t c = 0; c < raw->chain_count; c++) {
             uint32_t first = raw->chains[c].first;
             idle[base + first] = 0;
@@ -296,7 +296,8 @@ static int make_replay_graph_with_cuts(struct cuts *c, struct predict_run *run,
     for (size_t i = 0; i < c->count; i++)
         if (!c->one[i].whole)
             real[n++] = c->one[i].cut;
-    int rc = ips_replay_graph_make(s->g, idle, real, n, &run->replay, s->err);
+    int rc = ips_replay_graph_make_reduced(s->g, idle, real, n, &run->replay,
+                                           s->err);
     n = 0;
     for (size_t i = 0; i < c->count && rc == 0; i++) {
         uint32_t node =
@@ -338,7 +339,7 @@ static int make_replay_graph_and_locks(struct query *q,
         rc = make_replay_graph_with_cuts(&cuts, run, s, idle);
     }
     if (rc == 0)
-        rc = predict_locks_make(&cuts.locks, run, s->err);
+        rc = predict_make_replay_lock_events(&cuts.locks, run, s->err);
     if (rc == 0 && times)
         trim_outside_waits(q, s, run);
     if (rc == 0 && times)

@@ -103,7 +103,7 @@ static int allocate_search_arrays(struct placement_search *s,
     return 0;
 }
 
-static void fill_machines_and_items(struct placement_search *s)
+static void fill_search_machines_and_item_weights(struct placement_search *s)
 {
     struct predict_query *d = s->d;
     const struct ips_graph *g = &d->run.replay.g;
@@ -153,8 +153,9 @@ static int replay_and_value_map(void *ctx, const uint32_t *map,
 }
 
 /* Stores the progress. Returns false if no client waits for the answer. */
-static bool store_search_progress(void *ctx, uint64_t evaluations,
-                                  uint64_t best_ns)
+static bool store_search_progress_and_check_wanted(void *ctx,
+                                                   uint64_t evaluations,
+                                                   uint64_t best_ns)
 {
     struct placement_search *s = ctx;
     s->d->tries = evaluations;
@@ -200,7 +201,7 @@ static int search_maps(struct placement_search *s, struct ips_err *err)
         .top = (uint32_t)(from->top ? ips_min_u64(from->top, UINT32_MAX)
                                     : TOP_USUAL),
         .value = replay_and_value_map,
-        .progress = store_search_progress,
+        .progress = store_search_progress_and_check_wanted,
         .ctx = s};
     d->search_result.tries_most = ask.evaluations;
     ips_search_find_alike_machines(&machines, &ask, s->alike);
@@ -228,7 +229,7 @@ int predict_search(struct query *q, struct ips_err *err)
     if (rc == 0)
         rc = allocate_search_arrays(&s, err);
     if (rc == 0) {
-        fill_machines_and_items(&s);
+        fill_search_machines_and_item_weights(&s);
         rc = search_maps(&s, err);
     }
     free(s.machine);
@@ -256,8 +257,8 @@ void predict_send_search_progress(struct query *q)
 
 /* ---- the answer ------------------------------------------------------- */
 
-static char *process_name(const struct predict_query *d, struct arena *a,
-                          uint32_t c)
+static char *object_path_of_process(const struct predict_query *d,
+                                    struct arena *a, uint32_t c)
 {
     const struct predict_thread *t = &d->run.thread[c];
     return arena_printf(a, "/%s/%s", d->run.own[t->own].name, t->process);
@@ -278,10 +279,10 @@ static bool fill_processes_placed_on_machine(const struct predict_query *d,
         if (item >= d->search_result.free_count || map[item] != m ||
             item == told)
             continue;
-        if (!arena_reserve(a, &to->processes, to->n_processes, &cap,
-                           sizeof(*to->processes)))
+        if (!arena_reserve_array_slot(a, &to->processes, to->n_processes, &cap,
+                                      sizeof(*to->processes)))
             return false;
-        to->processes[to->n_processes++] = process_name(d, a, c);
+        to->processes[to->n_processes++] = object_path_of_process(d, a, c);
         told = item;
     }
     to->machine = arena_printf(a, "%s", d->setup.machine[m].name);
@@ -319,7 +320,7 @@ static void fill_search_bound(const struct predict_query *d, struct arena *a,
     to->process_bound_ns = b->item_ns;
     for (uint32_t c = 0; c < d->run.replay.g.chain_count; c++)
         if (d->search_result.item[c] == b->item) {
-            to->bound_process = process_name(d, a, c);
+            to->bound_process = object_path_of_process(d, a, c);
             return;
         }
 }

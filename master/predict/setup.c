@@ -22,7 +22,8 @@ void predict_add_assumption(struct predict_assumptions *s, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     if (s->count >= PREDICT_ASSUMED_MAX ||
-        !arena_reserve(s->a, &s->text, s->count, &s->cap, sizeof(*s->text)))
+        !arena_reserve_array_slot(s->a, &s->text, s->count, &s->cap,
+                                  sizeof(*s->text)))
         return;
     s->text[s->count++] = arena_printf(s->a, "%s", text);
 }
@@ -74,7 +75,7 @@ int predict_make_own_setup(const struct predict_run *run,
 {
     int rc = make_setup_of_own_machines(run, 0, out, err);
     if (rc == 0)
-        rc = predict_set_message_times(run, NULL, out, err);
+        rc = predict_set_measured_message_times(run, NULL, out, err);
     if (rc < 0)
         predict_setup_release(out);
     return rc;
@@ -157,10 +158,12 @@ static void set_recorded_load(const struct predict_recorded_machine *run,
         run->load_samples);
 }
 
-static int add_machine(const struct predict_run *run,
-                       const Ips__PredictMachine *from,
-                       const struct predict_setup *own, struct predict_setup *s,
-                       struct predict_assumptions *said, struct ips_err *err)
+static int add_or_change_machine(const struct predict_run *run,
+                                 const Ips__PredictMachine *from,
+                                 const struct predict_setup *own,
+                                 struct predict_setup *s,
+                                 struct predict_assumptions *said,
+                                 struct ips_err *err)
 {
     int rc = check_machine(from, err);
     if (rc < 0)
@@ -208,7 +211,8 @@ static int add_machines(const struct predict_run *run,
                                  "machine %.80s is given twice",
                                  ask->machines[i]->name);
         if (rc == 0)
-            rc = add_machine(run, ask->machines[i], own, s, said, err);
+            rc =
+                add_or_change_machine(run, ask->machines[i], own, s, said, err);
     }
     return rc;
 }
@@ -304,12 +308,13 @@ int predict_set_no_process_error(const struct predict_run *run,
                                  const char *rest, struct ips_err *err)
 {
     struct ips_nearest near;
-    ips_nearest_begin(&near, what);
-    entities_offer_nearest_processes(run->t, what, &near);
+    ips_nearest_start_search(&near, what);
+    entities_offer_process_names(run->t, what, &near);
     return ips_err_set(err, IPS_E_NOT_FOUND,
                        "%s %.80s%s: the run has no such process%s; `ipsq ls` "
                        "lists them",
-                       option, what, rest, ips_nearest_suggestion(&near));
+                       option, what, rest,
+                       ips_nearest_format_suggestion(&near));
 }
 
 /* Returns "; did you mean 'm1'?", or "" if no name is similar. */
@@ -317,15 +322,16 @@ static const char *nearest_machine_text(const struct predict_setup *s,
                                         const char *word,
                                         struct ips_nearest *near)
 {
-    ips_nearest_begin(near, word);
+    ips_nearest_start_search(near, word);
     for (uint32_t m = 0; m < s->machine_count; m++)
-        ips_nearest_offer(near, s->machine[m].name);
-    return ips_nearest_suggestion(near);
+        ips_nearest_consider_candidate(near, s->machine[m].name);
+    return ips_nearest_format_suggestion(near);
 }
 
-static int place_process(const struct predict_run *run,
-                         const Ips__PredictPlace *p, struct predict_setup *s,
-                         struct ips_err *err)
+static int place_matching_processes(const struct predict_run *run,
+                                    const Ips__PredictPlace *p,
+                                    struct predict_setup *s,
+                                    struct ips_err *err)
 {
     char all[PREDICT_NAMES_BYTES];
     uint32_t m = find_machine(s, p->machine), count = 0;
@@ -350,9 +356,10 @@ static int place_process(const struct predict_run *run,
     return predict_set_no_process_error(run, "--map", p->what, all, err);
 }
 
-static int place_moves(const struct predict_run *run,
-                       const Ips__PredictAsk *ask, struct predict_setup *s,
-                       struct ips_err *err)
+static int make_replay_moves_from_cuts(const struct predict_run *run,
+                                       const Ips__PredictAsk *ask,
+                                       struct predict_setup *s,
+                                       struct ips_err *err)
 {
     char all[PREDICT_NAMES_BYTES];
     struct ips_nearest near;
@@ -480,15 +487,15 @@ int predict_setup_make(const struct predict_run *run,
     if (rc == 0 && ask->search)
         drop_time_slices(out, said);
     for (size_t i = 0; i < ask->n_map && rc == 0; i++)
-        rc = place_process(run, ask->map[i], out, err);
+        rc = place_matching_processes(run, ask->map[i], out, err);
     if (rc == 0)
         report_assumed_core_counts(out, said);
     if (rc == 0)
-        rc = place_moves(run, ask, out, err);
+        rc = make_replay_moves_from_cuts(run, ask, out, err);
     if (rc == 0)
         report_ineffective_moves(ask, run, said);
     if (rc == 0)
-        rc = predict_apply_networks(run, ask, said, out, err);
+        rc = predict_set_message_times_and_networks(run, ask, said, out, err);
     if (rc == 0 && !ask->search)
         rc = check_machines_have_processes(ask, run, out, said, err);
     if (rc < 0)

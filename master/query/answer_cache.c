@@ -63,12 +63,12 @@ static uint8_t *make_cache_key(const struct query *q, size_t *len)
 
 /* Sets *s to the present state of the run of `q`. Returns false if no cached
  * answer may be used for the run now. */
-static bool fill_current_run_stamp(struct query *q, struct run_stamp *s)
+static bool fill_run_stamp_if_cacheable(struct query *q, struct run_stamp *s)
 {
     struct ips_err err = {0};
     struct catalogue_run_sum known = {0};
     struct mtimes *t = &q->m->mtimes;
-    if (mtimes_load(t, &err) < 0 ||
+    if (mtimes_reload_if_changed(t, &err) < 0 ||
         catalogue_sum_run(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open)
         return false;
@@ -174,7 +174,7 @@ bool answer_cache_answer_query(struct query *q)
         at = &(*at)->next;
     free(key);
     struct cached_answer *a = key ? *at : NULL;
-    if (!a || !fill_current_run_stamp(q, &now))
+    if (!a || !fill_run_stamp_if_cacheable(q, &now))
         return false;
     *at = a->next;
     if (!is_same_stamp(&now, &a->stamp)) {
@@ -216,12 +216,13 @@ static bool append_reply(struct cached_answer *a, const Ips__Reply *reply)
     return true;
 }
 
-static bool complete_cached_answer(struct query *q, struct cached_answer *a)
+static bool stamp_answer_and_check_cacheable(struct query *q,
+                                             struct cached_answer *a)
 {
     uint32_t n = q->gather.count;
     uint64_t events = 0;
     if (n == 0 || query_is_incomplete(q) || certificate_run_is_open(q) ||
-        !fill_current_run_stamp(q, &a->stamp))
+        !fill_run_stamp_if_cacheable(q, &a->stamp))
         return false;
     a->machine = calloc(n, sizeof(*a->machine));
     if (!a->machine)
@@ -275,7 +276,7 @@ void answer_cache_record_reply(struct query *q, const Ips__Reply *reply)
     if (!q->answer || !append_reply(q->answer, reply)) {
         q->no_cache = true;
         answer_cache_discard_recording(q);
-    } else if (reply->last && complete_cached_answer(q, q->answer)) {
+    } else if (reply->last && stamp_answer_and_check_cacheable(q, q->answer)) {
         drop_answers_with_key(q->m, q->answer);
         q->answer->next = q->m->answer_cache;
         q->m->answer_cache = q->answer;
@@ -292,7 +293,7 @@ void answer_cache_discard_recording(struct query *q)
 
 /* ---- precomputation --------------------------------------------------- */
 
-void answer_cache_start_precomputation(struct master *m, const char *run)
+void answer_cache_start_path_precomputation(struct master *m, const char *run)
 {
     static const char *const by[] = {"procedure", "process", "machine",
                                      "message", "external"};

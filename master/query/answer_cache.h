@@ -3,8 +3,9 @@
  * client. The same question about an unchanged run is answered from the cache,
  * without asking the slaves. So the slaves read a whole run only for the first
  * answer (ALGORITHMS 3, streaming). The master computes the answer of `ipsq
- * path RUN` before any client asks for it (answer_cache_start_precomputation),
- * so that even the first client need not wait.
+ * path RUN` before any client asks for it
+ * (answer_cache_start_path_precomputation), so that even the first client need
+ * not wait.
  *
  *  - query_kind.keeps marks the kinds whose answers may be cached: those that
  *    need the whole graph and whose answers are small.
@@ -44,7 +45,7 @@ void answer_cache_discard_recording(struct query *q);
 
 /* Asks the question of `ipsq path RUN` without a client, so that its answer is
  * in the cache. */
-void answer_cache_start_precomputation(struct master *m, const char *run);
+void answer_cache_start_path_precomputation(struct master *m, const char *run);
 /* Ends the precomputation of another answer about the run of `q`, so that `q`
  * need not wait for it. Does nothing if the kind of `q` is not `exclusive`. */
 void answer_cache_stop_other_precomputation(struct master *m,

@@ -17,16 +17,16 @@ static const char *const lost_names[IPS_LOST_COUNT] = {
 void certificate_add_note(struct arena *a, struct certificate *c,
                           const char *text)
 {
-    if (arena_reserve(a, &c->msg.notes, c->msg.n_notes, &c->note_cap,
-                      sizeof(char *)))
+    if (arena_reserve_array_slot(a, &c->msg.notes, c->msg.n_notes, &c->note_cap,
+                                 sizeof(char *)))
         c->msg.notes[c->msg.n_notes++] = arena_printf(a, "%s", text);
 }
 
 void certificate_add_detail(struct arena *a, struct certificate *c,
                             const char *text)
 {
-    if (arena_reserve(a, &c->msg.details, c->msg.n_details, &c->detail_cap,
-                      sizeof(char *)))
+    if (arena_reserve_array_slot(a, &c->msg.details, c->msg.n_details,
+                                 &c->detail_cap, sizeof(char *)))
         c->msg.details[c->msg.n_details++] = arena_printf(a, "%s", text);
 }
 
@@ -34,8 +34,8 @@ void certificate_add_gap(struct arena *a, struct certificate *c,
                          const char *text)
 {
     c->msg.complete = false;
-    if (arena_reserve(a, &c->msg.gaps, c->msg.n_gaps, &c->gap_cap,
-                      sizeof(char *)))
+    if (arena_reserve_array_slot(a, &c->msg.gaps, c->msg.n_gaps, &c->gap_cap,
+                                 sizeof(char *)))
         c->msg.gaps[c->msg.n_gaps++] = arena_printf(a, "%s", text);
 }
 
@@ -78,8 +78,8 @@ bool certificate_is_lack_of_space(const char *cause)
  * that only newer agents know, counted together; DAMAGED: damaged segments. */
 enum { OTHER = IPS_LOST_COUNT, DAMAGED, CAUSES };
 
-static void add_lost_count(struct arena *a, struct certificate *c, size_t cause,
-                           uint64_t n)
+static void append_lost_count_and_gap(struct arena *a, struct certificate *c,
+                                      size_t cause, uint64_t n)
 {
     const char *name = cause == DAMAGED ? "damaged segments"
                        : cause == OTHER ? "other"
@@ -116,7 +116,7 @@ static void fill_lost(const struct query *q, struct arena *a,
     c->msg.lost = arena_alloc(a, CAUSES * sizeof(Ips__Count *));
     for (size_t k = 0; k < CAUSES && c->msg.lost; k++)
         if (lost[k])
-            add_lost_count(a, c, k, lost[k]);
+            append_lost_count_and_gap(a, c, k, lost[k]);
 }
 
 static void fill_machines(const struct query *q, struct arena *a,
@@ -158,7 +158,8 @@ static void add_unrecorded_text_once(struct arena *a, struct certificate *c,
         if (strcmp(c->msg.unseen[i], text) == 0)
             return;
     }
-    if (arena_reserve(a, &c->msg.unseen, c->msg.n_unseen, cap, sizeof(char *)))
+    if (arena_reserve_array_slot(a, &c->msg.unseen, c->msg.n_unseen, cap,
+                                 sizeof(char *)))
         c->msg.unseen[c->msg.n_unseen++] = arena_printf(a, "%s", text);
 }
 
@@ -169,8 +170,9 @@ static void add_untraced(struct arena *a, struct certificate *c,
     for (size_t i = 0; i < s->n_untraced; i++) {
         const Ips__Untraced *from = s->untraced[i];
         Ips__Untraced *row = arena_alloc(a, sizeof(*row));
-        if (!row || !arena_reserve(a, &c->msg.untraced, c->msg.n_untraced,
-                                   &c->untraced_cap, sizeof(Ips__Untraced *)))
+        if (!row || !arena_reserve_array_slot(
+                        a, &c->msg.untraced, c->msg.n_untraced,
+                        &c->untraced_cap, sizeof(Ips__Untraced *)))
             return;
         ips__untraced__init(row);
         row->machine = arena_printf(a, "%s", p->machine);
@@ -208,14 +210,15 @@ static void add_graph_file_use_detail(struct arena *a, struct certificate *c,
                      p->machine, s->memory_bytes >> 20, s->file_bytes >> 20));
 }
 
-static void add_load(struct arena *a, struct certificate *c,
-                     const struct machine_share *p)
+static void append_load_of_machine(struct arena *a, struct certificate *c,
+                                   const struct machine_share *p)
 {
     const Ips__SyncAnswer *s = p->sync;
     Ips__MachineLoad *row =
         s->load_samples ? arena_alloc(a, sizeof(*row)) : NULL;
-    if (!row || !arena_reserve(a, &c->msg.loads, c->msg.n_loads, &c->load_cap,
-                               sizeof(Ips__MachineLoad *)))
+    if (!row ||
+        !arena_reserve_array_slot(a, &c->msg.loads, c->msg.n_loads,
+                                  &c->load_cap, sizeof(Ips__MachineLoad *)))
         return;
     ips__machine_load__init(row);
     row->machine = arena_printf(a, "%s", p->machine);
@@ -261,7 +264,7 @@ static void add_machine_to_certificate(const struct machine_share *p,
         add_unrecorded_text_once(a, c, unseen_cap, s->unseen[i]);
     add_untraced(a, c, p);
     add_graph_file_use_detail(a, c, p);
-    add_load(a, c, p);
+    append_load_of_machine(a, c, p);
 }
 
 /* Marks the answer incomplete, with the reason, for each kind of data that the

@@ -73,7 +73,7 @@ static bool for_each_object(const struct query *q,
 
 static bool object_matches_pattern(const char *object, void *pattern)
 {
-    return ips_object_matches(pattern, object);
+    return ips_object_matches_pattern(pattern, object);
 }
 
 bool gather_has_object(const struct query *q, const char *object)
@@ -84,7 +84,7 @@ bool gather_has_object(const struct query *q, const char *object)
 
 static bool offer_nearest_object(const char *object, void *near)
 {
-    ips_nearest_offer(near, object);
+    ips_nearest_consider_candidate(near, object);
     return false;
 }
 
@@ -94,12 +94,12 @@ int gather_set_no_object_error(const struct query *q, const char *object,
     char missing[800];
     struct ips_nearest near;
     gather_write_missing_machines(q, missing, sizeof(missing));
-    ips_nearest_begin(&near, object);
+    ips_nearest_start_search(&near, object);
     (void)for_each_object(q, offer_nearest_object, &near);
     return ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
                        "no object %.300s in run %s%s%s%s", object, q->run,
                        *missing ? "; not asked: " : "", missing,
-                       ips_nearest_suggestion(&near));
+                       ips_nearest_format_suggestion(&near));
 }
 
 void gather_release(struct query *q)
@@ -110,8 +110,9 @@ void gather_release(struct query *q)
 
 /* ---- PeersAsk: the peers of channel ends ------------------------------ */
 
-static int handle_peers_reply(struct query *q, struct machine_share *p,
-                              const Ips__Reply *reply, struct ips_err *err)
+static int check_and_keep_peers_reply(struct query *q, struct machine_share *p,
+                                      const Ips__Reply *reply,
+                                      struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_PEERS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PeersAsk");
@@ -275,19 +276,19 @@ static int join_ends_of_all_machines(struct query *q, struct ips_err *err)
     return rc;
 }
 
-static void finish_gathering(struct query *q)
+static void call_after_gathering(struct query *q)
 {
     q->gather.after(q);
 }
 
-static void on_ends_received(struct query *q)
+static void join_ends_and_send_peers(struct query *q)
 {
     struct ips_err err = {0};
     int rc = join_ends_of_all_machines(q, &err);
     bool all = !query_is_incomplete(q);
     if (rc == 0)
         rc = mtimes_plan_make(q, &err);
-    query_open_round(q, handle_peers_reply, finish_gathering);
+    query_open_round(q, check_and_keep_peers_reply, call_after_gathering);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
         rc = send_peers_to_slave(q, q->gather.active[i], all, &err);
     if (rc < 0)
@@ -298,8 +299,8 @@ static void on_ends_received(struct query *q)
 
 /* ---- EndsAsk: channel ends -------------------------------------------- */
 
-static int handle_ends_reply(struct query *q, struct machine_share *p,
-                             const Ips__Reply *reply, struct ips_err *err)
+static int append_received_ends(struct query *q, struct machine_share *p,
+                                const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_ENDS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to EndsAsk");
@@ -318,7 +319,7 @@ static int handle_ends_reply(struct query *q, struct machine_share *p,
 
 static void ask_ends(struct query *q)
 {
-    query_open_round(q, handle_ends_reply, on_ends_received);
+    query_open_round(q, append_received_ends, join_ends_and_send_peers);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__EndsAsk ask = IPS__ENDS_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
@@ -368,8 +369,9 @@ static void limit_command_elapsed_to_window(struct machine_share *p)
                 ips_sub_sat(p->t.procs[i]->end_ns, p->t.procs[i]->start_ns);
 }
 
-static int handle_table_reply(struct query *q, struct machine_share *p,
-                              const Ips__Reply *reply, struct ips_err *err)
+static int append_received_table_rows(struct query *q, struct machine_share *p,
+                                      const Ips__Reply *reply,
+                                      struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_TABLE)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to TableAsk");
@@ -389,12 +391,12 @@ static int handle_table_reply(struct query *q, struct machine_share *p,
     return reply->last ? check_tables(p, err) : 0;
 }
 
-static void on_tables_received(struct query *q)
+static void request_ends_or_finish_gathering(struct query *q)
 {
     if (q->gather.want & GATHER_PEERS)
         ask_ends(q);
     else
-        finish_gathering(q);
+        call_after_gathering(q);
 }
 
 /* Sets *from_ns and *to_ns to the window in the question. Returns false if it
@@ -426,7 +428,8 @@ bool query_wants_windowed_tables(const struct query *q)
 
 static void ask_table(struct query *q)
 {
-    query_open_round(q, handle_table_reply, on_tables_received);
+    query_open_round(q, append_received_table_rows,
+                     request_ends_or_finish_gathering);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
         if (requested_window(q, &ask.from_ns, &ask.to_ns))
@@ -448,7 +451,8 @@ struct known_row {
     bool is_known;
 };
 
-static void note_if_row_is_known(const struct catalogue_row *row, void *arg)
+static void mark_run_known_if_row_matches(const struct catalogue_row *row,
+                                          void *arg)
 {
     struct known_row *k = arg;
     k->is_known =
@@ -464,16 +468,18 @@ static void store_unknown_run(struct query *q, const struct machine_share *p)
     struct ips_err err = {0};
     struct known_row k = {.state = p->sync->state, .machine = p->machine};
     int rc = catalogue_for_each_row(q->m->catalogue, q->run,
-                                    note_if_row_is_known, &k, &err);
+                                    mark_run_known_if_row_matches, &k, &err);
     if (rc == 0 && !k.is_known)
-        rc = catalogue_store_runs(q->m->catalogue, p->machine, &p->sync->state,
-                                  1, &err);
+        rc = catalogue_store_changed_runs(q->m->catalogue, p->machine,
+                                          &p->sync->state, 1, &err);
     if (rc < 0)
         ips_log_warn("%s", err.msg);
 }
 
-static int handle_sync_reply(struct query *q, struct machine_share *p,
-                             const Ips__Reply *reply, struct ips_err *err)
+static int keep_sync_reply_and_store_run(struct query *q,
+                                         struct machine_share *p,
+                                         const Ips__Reply *reply,
+                                         struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_SYNC || !reply->sync->state)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SyncAsk");
@@ -528,7 +534,7 @@ static void on_sync_answers_received(struct query *q)
     if (g->want & (GATHER_TABLE | GATHER_PEERS))
         ask_table(q);
     else
-        finish_gathering(q);
+        call_after_gathering(q);
 }
 
 void gather_start(struct query *q, unsigned want,
@@ -537,7 +543,8 @@ void gather_start(struct query *q, unsigned want,
     gather_release(q);
     q->gather.want = want;
     q->gather.after = after;
-    query_open_round(q, handle_sync_reply, on_sync_answers_received);
+    query_open_round(q, keep_sync_reply_and_store_run,
+                     on_sync_answers_received);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         Ips__SyncAsk ask = IPS__SYNC_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;

@@ -27,7 +27,7 @@ static bool needs_run(const struct query *q)
            q->kind != &query_calibrate;
 }
 
-int machine_shares_choose_run(struct query *q, struct ips_err *err)
+int machine_shares_default_to_newest_run(struct query *q, struct ips_err *err)
 {
     struct newest n = {.run = q->run};
     if (!needs_run(q) || *q->run)
@@ -141,7 +141,8 @@ static struct machine_share *find_or_add_share(struct query *q,
     return &q->machines[at];
 }
 
-static void add_expected_machine(const struct catalogue_row *row, void *arg)
+static void add_machine_share_as_expected(const struct catalogue_row *row,
+                                          void *arg)
 {
     struct query *q = arg;
     struct machine_share *p = find_or_add_share(q, row->machine);
@@ -155,7 +156,7 @@ int machine_shares_list_run_machines(struct query *q, struct ips_err *err)
     if (!needs_run(q))
         return 0;
     int rc = catalogue_for_each_row(q->m->catalogue, q->run,
-                                    add_expected_machine, q, err);
+                                    add_machine_share_as_expected, q, err);
     if (rc < 0)
         return rc;
     uint64_t now = master_now_ns();
@@ -281,5 +282,5 @@ uint32_t *machine_share_sort_threads_by_process(const struct machine_share *p)
 
 bool machine_share_matches_object(const char *machine, const char *object)
 {
-    return ips_object_matches_machine(object, machine);
+    return ips_object_pattern_matches_machine(object, machine);
 }

@@ -11,8 +11,8 @@
 
 /* Replaces the run name "" by the newest run. IPS_E_NOT_FOUND: there is no
  * run. */
-int machine_shares_choose_run(struct query *q,
-                              struct ips_err *err) IPS_MUST_USE;
+int machine_shares_default_to_newest_run(struct query *q,
+                                         struct ips_err *err) IPS_MUST_USE;
 /* Replaces q->machines by the machines that had the run, and those of connected
  * slaves that might have it. */
 int machine_shares_list_run_machines(struct query *q,

@@ -112,7 +112,7 @@ int mtimes_plan_make(struct query *q, struct ips_err *err)
     g->calibrated = false;
     if (!q->calibrate)
         return 0;
-    rc = mtimes_load(&q->m->mtimes, err);
+    rc = mtimes_reload_if_changed(&q->m->mtimes, err);
     if (rc < 0 || t->count == 0)
         return rc;
     w = calloc(1, sizeof(*w));
@@ -124,13 +124,14 @@ int mtimes_plan_make(struct query *q, struct ips_err *err)
         if (!to)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
         add_pair_to_mtimes_description(
-            w, from, from, mtimes_choose_pair(t, from, from, MTIME_TCP));
+            w, from, from,
+            mtimes_find_pair_or_substitute(t, from, from, MTIME_TCP));
         for (uint32_t k = 0; to && k < g->count; k++) {
             const char *other = g->active[k]->machine;
             if (to[k] && k != i)
                 add_pair_to_mtimes_description(
                     w, from, other,
-                    mtimes_choose_pair(t, from, other, MTIME_TCP));
+                    mtimes_find_pair_or_substitute(t, from, other, MTIME_TCP));
         }
         free(to);
     }
@@ -173,15 +174,19 @@ int mtimes_plan_make_curves(struct query *q, const struct machine_share *p,
         mtimes_curves_release(out);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     }
-    add_curve(out, mtimes_choose_pair(t, p->machine, p->machine, MTIME_TCP),
-              true, 0, false);
-    add_curve(out, mtimes_choose_pair(t, p->machine, p->machine, MTIME_UNIX),
-              true, 0, true);
+    add_curve(
+        out,
+        mtimes_find_pair_or_substitute(t, p->machine, p->machine, MTIME_TCP),
+        true, 0, false);
+    add_curve(
+        out,
+        mtimes_find_pair_or_substitute(t, p->machine, p->machine, MTIME_UNIX),
+        true, 0, true);
     for (uint32_t k = 0; k < g->count; k++) {
         if (to[k] && k != p->number)
             add_curve(out,
-                      mtimes_choose_pair(t, p->machine, g->active[k]->machine,
-                                         MTIME_TCP),
+                      mtimes_find_pair_or_substitute(
+                          t, p->machine, g->active[k]->machine, MTIME_TCP),
                       false, k, false);
     }
     free(to);
@@ -195,8 +200,8 @@ void mtimes_curves_release(struct mtimes_curves *c)
     memset(c, 0, sizeof(*c));
 }
 
-void mtimes_plan_set_scenario(const struct query *q,
-                              struct ips_scenario *scenario)
+void mtimes_plan_adjust_calibrated_scenario(const struct query *q,
+                                            struct ips_scenario *scenario)
 {
     scenario->calibrated = scenario->calibrated && q->gather.calibrated;
     if (!scenario->calibrated)

@@ -2,8 +2,8 @@
  * Chooses the measured message times of a question: a curve for every pair of
  * its machines that exchange messages, and for messages within each machine.
  * For an unmeasured pair the curve of another pair is assumed
- * (mtimes_choose_pair) and the answer says so. If none of the pairs was
- * measured, the question uses no measured times.
+ * (mtimes_find_pair_or_substitute) and the answer says so. If none of the pairs
+ * was measured, the question uses no measured times.
  *
  * Source: DPM-3.
  */
@@ -32,7 +32,7 @@ void mtimes_curves_release(struct mtimes_curves *c);
 /* To be called after the gathering. If the slaves got measured times
  * (q->gather.calibrated), a `calibrated` scenario uses these, multiplied only
  * by its own scale; otherwise it becomes uncalibrated. */
-void mtimes_plan_set_scenario(const struct query *q,
-                              struct ips_scenario *scenario);
+void mtimes_plan_adjust_calibrated_scenario(const struct query *q,
+                                            struct ips_scenario *scenario);
 
 #endif

@@ -60,7 +60,7 @@ static void describe_progress(const struct query *q, char *out, size_t size)
         snprintf(out, size, "%swaiting for %.40s", of, p->machine);
 }
 
-void progress_send(struct query *q, uint64_t now_ns)
+void progress_send_if_due(struct query *q, uint64_t now_ns)
 {
     char doing[200];
     Ips__Progress at = IPS__PROGRESS__INIT;

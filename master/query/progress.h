@@ -6,6 +6,6 @@
 
 /* Sends a Progress message if the client asked for them: at most one a second,
  * and none once the answer has started. */
-void progress_send(struct query *q, uint64_t now_ns);
+void progress_send_if_due(struct query *q, uint64_t now_ns);
 
 #endif

@@ -327,8 +327,8 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
     query_reap_and_begin_due(m);
 }
 
-void query_on_slave_gone(struct master *m, const struct slave *s,
-                         const char *why)
+void query_fail_machines_of_lost_slave(struct master *m, const struct slave *s,
+                                       const char *why)
 {
     struct ips_err err = {0};
     for (struct query *q = m->queries; q; q = q->next) {
@@ -415,7 +415,7 @@ void query_tick(struct master *m)
             q->on_tick(q);
         else if (q->on_work && !q->over && q->working)
             q->on_work(q);
-        progress_send(q, now);
+        progress_send_if_due(q, now);
     }
     query_reap_and_begin_due(m);
 }
@@ -515,7 +515,7 @@ static struct query *append_question(struct master *m, struct ips_peer *client,
 static void choose_run_and_try_immediate_answer(struct query *q)
 {
     struct ips_err err = {0};
-    if (machine_shares_choose_run(q, &err) < 0)
+    if (machine_shares_default_to_newest_run(q, &err) < 0)
         query_fail(q, &err);
     else if (q->kind->at_once)
         (void)q->kind->at_once(q);
@@ -641,7 +641,7 @@ void query_on_slave_drain(struct master *m, const struct ips_peer *slave)
         }
 }
 
-void query_cancel_all_jobs(struct master *m)
+void query_mark_all_unwanted(struct master *m)
 {
     for (struct query *q = m->queries; q; q = q->next)
         q->unwanted = true;

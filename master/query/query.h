@@ -218,8 +218,8 @@ void query_accept_from_client(struct master *m, struct ips_peer *client,
 void query_stop_if_zero_replies(struct master *m, struct ips_peer *client,
                                 uint64_t id, uint32_t replies);
 void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply);
-void query_on_slave_gone(struct master *m, const struct slave *s,
-                         const char *why);
+void query_fail_machines_of_lost_slave(struct master *m, const struct slave *s,
+                                       const char *why);
 void query_on_client_gone(struct master *m, const struct ips_peer *client);
 void query_on_client_drain(struct master *m, const struct ips_peer *client);
 void query_on_slave_drain(struct master *m, const struct ips_peer *slave);
@@ -228,9 +228,9 @@ void query_tick(struct master *m);
  * `request` names the run and is copied. Returns false if it did not start. */
 bool query_start_internal(struct master *m, const struct query_kind *kind,
                           const Ips__Request *request);
-/* At the shutdown of the daemon: query_cancel_all_jobs before the worker is
+/* At the shutdown of the daemon: query_mark_all_unwanted before the worker is
  * freed, query_release_all after. */
-void query_cancel_all_jobs(struct master *m);
+void query_mark_all_unwanted(struct master *m);
 void query_release_all(struct master *m);
 
 /* ---- called by the kinds of questions ----------------------------------- */

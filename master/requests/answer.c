@@ -55,7 +55,8 @@ static char *thread_object_name(const struct filling *f, uint32_t chain)
 
 /* ---- how time was spent ----------------------------------------------- */
 
-static void add_time_parts(Ips__RequestParts *to, const struct ips_request *r)
+static void add_times_of_request_to_sums(Ips__RequestParts *to,
+                                         const struct ips_request *r)
 {
     to->requests++;
     to->ns += ips_request_ns(r);
@@ -98,7 +99,7 @@ static Ips__RequestParts *sum_time_parts(const struct filling *f,
         return NULL;
     ips__request_parts__init(to);
     for (uint32_t i = 0; i < count; i++)
-        add_time_parts(to, &f->d->result.r[index[i]]);
+        add_times_of_request_to_sums(to, &f->d->result.r[index[i]]);
     set_busiest_thread(f, to, index, count);
     return to;
 }
@@ -154,8 +155,8 @@ static Ips__RequestMore *make_difference_row(const struct filling *f,
     return to;
 }
 
-static void fill_slow_differences(const struct filling *f, Ips__ServiceRow *row,
-                                  uint32_t s)
+static void fill_differences_and_typical_sites(const struct filling *f,
+                                               Ips__ServiceRow *row, uint32_t s)
 {
     const struct request_difference *m = &f->d->more[(size_t)s * REQUESTS_MORE];
     const struct request_difference *t = &f->d->typical[(size_t)s * 2];
@@ -192,7 +193,7 @@ static void fill_service(const struct filling *f, uint32_t s)
             f->d->ends[i].service == s && f->d->result.pipelined_end[i];
     if (v->count) {
         fill_times(f, row, v);
-        fill_slow_differences(f, row, s);
+        fill_differences_and_typical_sites(f, row, s);
     }
     f->out->services[f->out->n_services++] = row;
 }
@@ -356,7 +357,7 @@ static void fill_answer(struct filling *f, const Ips__RequestsAsk *ask)
         sort_services(out, out->services[f->d->busiest]);
     fill_slowest(f, ask->top);
     if (out->n_services && out->services[0]->requests)
-        requests_add_stations(f->q, f->a, out, out->services[0]);
+        requests_add_stations_and_set_bound(f->q, f->a, out, out->services[0]);
     add_notes(f);
 }
 
@@ -411,7 +412,7 @@ static void answer_why(struct query *q, struct arena *a,
     send_reply_or_error(q, a, &reply);
 }
 
-void requests_send_answer(struct query *q)
+void requests_send_requests_or_why_answer(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     const Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
@@ -423,8 +424,8 @@ void requests_send_answer(struct query *q)
     c.msg.unmatched += d->path.unmatched;
     c.msg.engine =
         ips_unconst_text("central (requests: all events at the master)");
-    c.msg.message_times =
-        path_mtime_text(q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
+    c.msg.message_times = path_message_times_text(
+        q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(&d->path))
         c.msg.clock = ips_unconst_text(weighting_clock_text(&d->path));
     answer.category = ips_unconst_text("3");

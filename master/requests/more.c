@@ -49,8 +49,8 @@ static struct item *find_or_add_item(struct item_collector *l, uint32_t part,
     }
 }
 
-static void add_item(struct item_collector *l, uint32_t part, uint32_t of,
-                     uint32_t why, uint64_t ns)
+static void add_ns_to_item(struct item_collector *l, uint32_t part, uint32_t of,
+                           uint32_t why, uint64_t ns)
 {
     struct item *x = ns ? find_or_add_item(l, part, of, why) : NULL;
     if (x)
@@ -89,7 +89,8 @@ static uint64_t wait_ns_within_step(const struct ips_request_step *s,
     return ips_sub_sat(ips_min_u64(s->to, end), from);
 }
 
-static void add_items_of_step(void *arg, const struct ips_request_step *s)
+static void add_waits_and_cpu_of_step(void *arg,
+                                      const struct ips_request_step *s)
 {
     struct item_collector *l = arg;
     const struct ips_graph *g = &l->d->path.merged;
@@ -105,7 +106,7 @@ static void add_items_of_step(void *arg, const struct ips_request_step *s)
                  */
     for (uint64_t i = first_row_of_node(r->node, r->count, node);
          i < r->count && r->node[i] == node; i++)
-        add_item(
+        add_ns_to_item(
             l, part, r->of[i], r->why[i],
             !s->crossed && r->of_node[i]
                 ? wait_ns_within_step(s, l->d->path.est.est[s->arc], r->ns[i])
@@ -119,21 +120,23 @@ static void add_items_of_step(void *arg, const struct ips_request_step *s)
     for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
         cpu = ips_add_sat(cpu, p->ns[i]);
     for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
-        add_item(l, part, p->of[i], COMPUTING,
-                 fraction_of_ns(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
+        add_ns_to_item(
+            l, part, p->of[i], COMPUTING,
+            fraction_of_ns(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
 }
 
 /* Adds the items of at most REQUESTS_LOOKED of the requests, evenly selected;
  * returns the number of selected requests. */
-static uint32_t add_items_of_requests(struct item_collector *l,
-                                      const uint32_t *index, uint32_t count,
-                                      int which)
+static uint32_t add_items_of_sampled_requests(struct item_collector *l,
+                                              const uint32_t *index,
+                                              uint32_t count, int which)
 {
     uint32_t step = count / REQUESTS_LOOKED + 1, looked = 0;
     l->which = which;
     for (uint32_t i = 0; i < count; i += step, looked++)
-        ips_request_walk_back(&l->d->path.merged, &l->d->path.est,
-                              &l->d->result.r[index[i]], add_items_of_step, l);
+        ips_request_report_steps_backwards(&l->d->path.merged, &l->d->path.est,
+                                           &l->d->result.r[index[i]],
+                                           add_waits_and_cpu_of_step, l);
     return looked;
 }
 
@@ -168,9 +171,9 @@ static uint64_t excess_over_median_ns(const struct request_difference *m)
     return ips_sub_sat(m->slow_ns, m->median_ns);
 }
 
-static void choose_typical_call_sites(const struct item_collector *l,
-                                      uint32_t slow, uint32_t median,
-                                      struct request_difference out[2])
+static void choose_largest_median_call_sites(const struct item_collector *l,
+                                             uint32_t slow, uint32_t median,
+                                             struct request_difference out[2])
 {
     for (uint32_t i = 0; i < ITEMS; i++) {
         const struct item *x = &l->item[i];
@@ -201,7 +204,7 @@ static void choose_largest_differences(const struct item_collector *l,
     }
 }
 
-int requests_explain_slowest(struct query *q, struct ips_err *err)
+int requests_compare_slowest_with_median(struct query *q, struct ips_err *err)
 {
     struct requests_data *d = requests_data_of(q);
     struct item_collector l = {.q = q, .d = d};
@@ -224,12 +227,13 @@ int requests_explain_slowest(struct query *q, struct ips_err *err)
         memset(l.item, 0, ITEMS * sizeof(*l.item));
         l.count = 0;
         uint32_t slow =
-            add_items_of_requests(&l, index + v->count - tail, tail, 0);
+            add_items_of_sampled_requests(&l, index + v->count - tail, tail, 0);
         uint32_t median =
-            add_items_of_requests(&l, index + low, high - low + 1, 1);
+            add_items_of_sampled_requests(&l, index + low, high - low + 1, 1);
         choose_largest_differences(&l, slow, median,
                                    &d->more[(size_t)s * REQUESTS_MORE]);
-        choose_typical_call_sites(&l, slow, median, &d->typical[(size_t)s * 2]);
+        choose_largest_median_call_sites(&l, slow, median,
+                                         &d->typical[(size_t)s * 2]);
     }
     free(l.item);
     return 0;

@@ -14,6 +14,7 @@
 
 /* In the worker, after the requests are sorted: sets d->more and d->typical.
  * Procedures and waits that were not recorded are left out. */
-int requests_explain_slowest(struct query *q, struct ips_err *err) IPS_MUST_USE;
+int requests_compare_slowest_with_median(struct query *q,
+                                         struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -25,7 +25,7 @@ static void send_requests_answer_or_error(struct query *q)
     if (path_data_of(q)->err.code)
         engine_handle_failure(q);
     else
-        requests_send_answer(q);
+        requests_send_requests_or_why_answer(q);
 }
 
 static void start_solving_requests(struct query *q)
@@ -42,7 +42,7 @@ static void fetch_waits(struct query *q)
 }
 
 /* If no connection was accepted, fetch the requests that the program marked. */
-static void on_request_graphs_fetched(struct query *q)
+static void fetch_marked_requests_or_waits(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     if (!*d->by && d->end_count == 0)
@@ -60,14 +60,15 @@ static void convert_window_and_fetch_graphs(struct query *q)
         /* the slaves send their graphs with CPU times; the worker computes the
          * `wall` lengths from them */
         IPS_WEIGH_CPU;
-    engine_fetch_subgraphs(q, true, on_request_graphs_fetched);
+    engine_fetch_subgraphs(q, true, fetch_marked_requests_or_waits);
 }
 
 static void find_services_and_align_clocks(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     struct ips_err err = {0};
-    mtimes_plan_set_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
+    mtimes_plan_adjust_calibrated_scenario(
+        q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (engine_assign_node_numbers(q, "requests", &err) < 0 ||
         path_check_master_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, &err) <
             0) {
@@ -126,7 +127,7 @@ static void release_requests(struct query *q)
 {
     if (requests_data_of(q))
         requests_release(q);
-    engine_release(q);
+    engine_release_path_data(q);
     gather_release(q);
 }
 

@@ -96,9 +96,9 @@ static bool reserve_reported_rows(struct reported_requests *t, size_t more)
     return bigger != NULL;
 }
 
-static int handle_marked_spans_reply(struct query *q, struct machine_share *p,
-                                     const Ips__Reply *reply,
-                                     struct ips_err *err)
+static int store_received_marked_spans(struct query *q, struct machine_share *p,
+                                       const Ips__Reply *reply,
+                                       struct ips_err *err)
 {
     struct requests_data *d = requests_data_of(q);
     struct reported_requests *t = d->reported;
@@ -176,7 +176,7 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
         return;
     }
     t->after = after;
-    query_open_round(q, handle_marked_spans_reply,
+    query_open_round(q, store_received_marked_spans,
                      check_and_finish_reported_requests);
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *p = q->gather.active[i];
@@ -250,9 +250,9 @@ static int make_ends_and_marked_requests(struct query *q,
     return 0;
 }
 
-int requests_solve_reported(struct query *q,
-                            const struct ips_scenario *scenario,
-                            struct ips_err *err)
+int requests_compute_marked_requests(struct query *q,
+                                     const struct ips_scenario *scenario,
+                                     struct ips_err *err)
 {
     struct requests_data *d = requests_data_of(q);
     uint32_t count = d->reported->count;
@@ -265,9 +265,9 @@ int requests_solve_reported(struct query *q,
     int rc = told ? make_ends_and_marked_requests(q, told, err)
                   : ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     if (rc == 0)
-        rc = ips_requests_find_marked(&d->path.merged, scenario, &d->path.est,
-                                      d->ends, d->end_count, told, count,
-                                      &d->result, err);
+        rc = ips_requests_make_from_marks(&d->path.merged, scenario,
+                                          &d->path.est, d->ends, d->end_count,
+                                          told, count, &d->result, err);
     if (rc == 0)
         d->result.unanswered = d->reported->unended > UINT32_MAX
                                    ? UINT32_MAX

@@ -18,9 +18,9 @@ int requests_parse_by_option(struct requests_data *d, const char *by,
 void requests_fetch_reported(struct query *q, void (*after)(struct query *q));
 /* In the worker, instead of ips_requests_find: sets d->ends and d->result from
  * the marked requests. */
-int requests_solve_reported(struct query *q,
-                            const struct ips_scenario *scenario,
-                            struct ips_err *err) IPS_MUST_USE;
+int requests_compute_marked_requests(struct query *q,
+                                     const struct ips_scenario *scenario,
+                                     struct ips_err *err) IPS_MUST_USE;
 void requests_release_reported(struct requests_data *d);
 
 #endif

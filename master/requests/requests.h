@@ -137,7 +137,7 @@ bool requests_find_services(struct query *q);
  * machine whose data was wrong. */
 void requests_solve(struct query *q);
 /* In the loop: sends the reply. */
-void requests_send_answer(struct query *q);
+void requests_send_requests_or_why_answer(struct query *q);
 /* requests/stations.c, in the worker: finds the busiest service, and what
  * threads did before its first request and after its last. */
 int requests_find_busiest_and_outside(struct query *q,
@@ -145,8 +145,9 @@ int requests_find_busiest_and_outside(struct query *q,
 /* Adds the stations that requests of `service`, the busiest one, keep busy
  * from the arrival of the first to the end of the last; and the limit of its
  * rate. */
-void requests_add_stations(struct query *q, struct arena *a,
-                           Ips__RequestsAnswer *out, Ips__ServiceRow *service);
+void requests_add_stations_and_set_bound(struct query *q, struct arena *a,
+                                         Ips__RequestsAnswer *out,
+                                         Ips__ServiceRow *service);
 void requests_release(struct query *q);
 
 #endif

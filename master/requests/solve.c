@@ -209,7 +209,8 @@ static int merge_wall_graph_and_find_path(struct query *q)
         return rc;
     struct ips_scenario scenario = weighting_scenario_with_merged_goal(
         q, &d->scenarios[SCENARIO_MAIN].scenario);
-    return ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err);
+    return ips_longest_path_compute_ests(&d->merged, &scenario, NULL, &d->est,
+                                         &d->err);
 }
 
 static bool request_is_in_window(const struct requests_data *d,
@@ -221,7 +222,7 @@ static bool request_is_in_window(const struct requests_data *d,
 }
 
 /* Groups the requests of the window by service, in d->by_service. */
-static bool group_requests_by_service(struct requests_data *d)
+static bool group_windowed_requests_by_service(struct requests_data *d)
 {
     const struct ips_requests *f = &d->result;
     d->by_service = calloc((size_t)f->count + 1, sizeof(*d->by_service));
@@ -286,8 +287,8 @@ static int find_lock_holds_of_requests(struct query *q)
                 name[e->base + l->node] = (uint64_t)p << 32 | (l->lock + 1u);
         }
     }
-    int rc = ips_find_lock_holds(g, &d->path.est, lock, name, &d->lock_holds,
-                                 &d->path.err);
+    int rc = ips_sum_lock_holds_by_lock(g, &d->path.est, lock, name,
+                                        &d->lock_holds, &d->path.err);
     free(lock);
     free(name);
     return rc;
@@ -303,7 +304,7 @@ void requests_solve(struct query *q)
     struct ips_scenario scenario = weighting_scenario_with_merged_goal(
         q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (d->reported)
-        rc = requests_solve_reported(q, &scenario, err);
+        rc = requests_compute_marked_requests(q, &scenario, err);
     else
         rc = ips_requests_find(&d->path.merged, &scenario, &d->path.est,
                                d->ends, d->end_count, &d->result, err);
@@ -311,7 +312,7 @@ void requests_solve(struct query *q)
         return;
     d->chain_ns =
         calloc((size_t)d->path.merged.chain_count + 1, sizeof(*d->chain_ns));
-    if (!d->chain_ns || !group_requests_by_service(d)) {
+    if (!d->chain_ns || !group_windowed_requests_by_service(d)) {
         ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
         return;
     }
@@ -322,7 +323,7 @@ void requests_solve(struct query *q)
             qsort(d->by_service + v->first, v->count, sizeof(*d->by_service),
                   compare_requests_by_duration);
     }
-    rc = requests_explain_slowest(q, err);
+    rc = requests_compare_slowest_with_median(q, err);
     if (rc == 0)
         rc = requests_find_busiest_and_outside(q, err);
     if (rc == 0)

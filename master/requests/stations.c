@@ -39,7 +39,7 @@ static uint64_t sum_busy_waits(const Ips__ThreadRow *t)
 
 /* ---- activity outside of requests ------------------------------------- */
 
-static void find_span_of_busiest_service(struct requests_data *d)
+static void store_span_of_busiest_service(struct requests_data *d)
 {
     const struct request_service *v = &d->service[d->busiest];
     d->first_ns = UINT64_MAX;
@@ -116,7 +116,7 @@ int requests_find_busiest_and_outside(struct query *q, struct ips_err *err)
     }
     if (d->service_count == 0)
         return 0;
-    find_span_of_busiest_service(d);
+    store_span_of_busiest_service(d);
     for (uint32_t i = 0; i < q->gather.count; i++)
         sum_time_outside_requests(d, q->gather.active[i]);
     return 0;
@@ -129,8 +129,9 @@ static void add_station(struct filling *f, char *name, const char *kind,
 {
     const Ips__ServiceRow *service = f->service;
     Ips__StationRow *row = arena_alloc(f->a, sizeof(*row));
-    if (!row || !arena_reserve(f->a, &f->out->stations, f->out->n_stations,
-                               &f->cap, sizeof(*f->out->stations)))
+    if (!row ||
+        !arena_reserve_array_slot(f->a, &f->out->stations, f->out->n_stations,
+                                  &f->cap, sizeof(*f->out->stations)))
         return;
     ips__station_row__init(row);
     double window = (double)(service->to_ns - service->from_ns);
@@ -154,8 +155,8 @@ static int compare_stations_by_demand(const void *a, const void *b)
     return strcmp(x->station, y->station);
 }
 
-static void add_stations_of_machine(struct filling *f,
-                                    const struct machine_share *p)
+static void append_thread_and_core_stations(struct filling *f,
+                                            const struct machine_share *p)
 {
     uint64_t all_cpu = 0;
     uint32_t base = first_chain_of(f->d, p);
@@ -217,14 +218,15 @@ static uint64_t link_ns_per_byte_q32(const struct filling *f,
     if (!scenario->calibrated)
         return scenario->mtime.per_byte_q32;
     const struct mtime_pair *pair =
-        from == to ? NULL
-                   : mtimes_choose_pair(&f->q->m->mtimes, from->machine,
-                                        to->machine, MTIME_TCP);
+        from == to
+            ? NULL
+            : mtimes_find_pair_or_substitute(&f->q->m->mtimes, from->machine,
+                                             to->machine, MTIME_TCP);
     return pair ? pair->curve.beta_q32 : 0;
 }
 
-static void add_link_station(struct filling *f, uint32_t of, uint32_t at,
-                             uint64_t bytes)
+static void append_link_station_if_used(struct filling *f, uint32_t of,
+                                        uint32_t at, uint64_t bytes)
 {
     const struct machine_share *from = f->q->gather.active[of];
     const struct machine_share *to = f->q->gather.active[at];
@@ -276,13 +278,14 @@ static void add_link_stations_of_window(struct filling *f)
     }
     for (uint32_t from = 0; bytes && from < parts; from++) {
         for (uint32_t to = 0; to < parts; to++)
-            add_link_station(f, from, to, bytes[(size_t)from * parts + to]);
+            append_link_station_if_used(f, from, to,
+                                        bytes[(size_t)from * parts + to]);
     }
 }
 
 /* Adds one link station for each direction between two machines, and one for
  * messages within each machine. */
-static void add_link_stations(struct filling *f)
+static void append_link_stations_of_whole_run(struct filling *f)
 {
     struct machine_share **parts = f->q->gather.active;
     struct matrix by_process = {0}, by_machine = {0};
@@ -294,8 +297,8 @@ static void add_link_stations(struct filling *f)
         const struct matrix_cell *x = &by_machine.cells[i];
         if (x->from >= MATRIX_PENDING || x->to >= MATRIX_PENDING)
             continue;
-        add_link_station(f, (uint32_t)(x->from >> 32), (uint32_t)(x->to >> 32),
-                         x->bytes);
+        append_link_station_if_used(f, (uint32_t)(x->from >> 32),
+                                    (uint32_t)(x->to >> 32), x->bytes);
     }
     matrix_release(&by_process);
     matrix_release(&by_machine);
@@ -305,8 +308,9 @@ static void add_link_stations(struct filling *f)
 /* Adds the stations of the service with the most requests, and sets the limit
  * of its rate. If a run has several services, time that a thread spends for
  * another service counts here too. */
-void requests_add_stations(struct query *q, struct arena *a,
-                           Ips__RequestsAnswer *out, Ips__ServiceRow *service)
+void requests_add_stations_and_set_bound(struct query *q, struct arena *a,
+                                         Ips__RequestsAnswer *out,
+                                         Ips__ServiceRow *service)
 {
     struct filling f = {.q = q,
                         .d = requests_data_of(q),
@@ -314,12 +318,12 @@ void requests_add_stations(struct query *q, struct arena *a,
                         .out = out,
                         .service = service};
     for (uint32_t i = 0; i < q->gather.count; i++)
-        add_stations_of_machine(&f, q->gather.active[i]);
+        append_thread_and_core_stations(&f, q->gather.active[i]);
     add_lock_stations(&f);
     if (f.d->path.window.is_set)
         add_link_stations_of_window(&f);
     else
-        add_link_stations(&f);
+        append_link_stations_of_whole_run(&f);
     if (a->failed || out->n_stations == 0)
         return;
     qsort(out->stations, out->n_stations, sizeof(*out->stations),

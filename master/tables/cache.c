@@ -24,7 +24,7 @@ struct cached_tables {
     struct tables *tables;
 };
 
-static void release_cached_tables(struct cached_tables *k)
+static void drop_reference_to_cached_tables(struct cached_tables *k)
 {
     if (!k || --k->refs > 0)
         return;
@@ -36,7 +36,7 @@ static void release_cached_tables(struct cached_tables *k)
 
 static void return_cached_tables(struct query *q)
 {
-    release_cached_tables(q->table_cache);
+    drop_reference_to_cached_tables(q->table_cache);
     q->table_cache = NULL;
 }
 
@@ -123,8 +123,8 @@ bool table_cache_lend_if_current(struct query *q, unsigned want)
     return true;
 }
 
-void table_cache_or_gather(struct query *q, unsigned want,
-                           void (*after)(struct query *q))
+void table_cache_lend_or_gather(struct query *q, unsigned want,
+                                void (*after)(struct query *q))
 {
     if (!table_cache_lend_if_current(q, want)) {
         gather_start(q, want, after);
@@ -168,7 +168,7 @@ static bool has_as_much_cached(const struct cached_tables *k,
            (k->want & q->gather.want) == q->gather.want;
 }
 
-void table_cache_store(struct query *q)
+void table_cache_store_if_cacheable(struct query *q)
 {
     struct catalogue_run_sum run;
     struct cached_tables *k;
@@ -201,7 +201,7 @@ void table_cache_store(struct query *q)
         p->message_bytes = 0;
         p->borrows = true;
     }
-    release_cached_tables(q->m->table_cache);
+    drop_reference_to_cached_tables(q->m->table_cache);
     q->m->table_cache = q->table_cache = k;
     q->let_go = return_cached_tables;
     k->refs++;
@@ -218,7 +218,7 @@ struct tables *table_cache_acquire_tables(struct query *q)
     return q->table_cache->tables;
 }
 
-void table_cache_return_tables(struct query *q, struct tables *t)
+void table_cache_free_tables_unless_cached(struct query *q, struct tables *t)
 {
     if (!t || (q->table_cache && q->table_cache->tables == t && !t->a.failed))
         return;
@@ -229,6 +229,6 @@ void table_cache_return_tables(struct query *q, struct tables *t)
 
 void table_cache_release(struct master *m)
 {
-    release_cached_tables(m->table_cache);
+    drop_reference_to_cached_tables(m->table_cache);
     m->table_cache = NULL;
 }

@@ -24,16 +24,16 @@ struct tables;
 bool table_cache_lend_if_current(struct query *q, unsigned want);
 /* Like gather_start. If the tables are cached, `after` is called at once, but
  * q->from_cache stays unset, because the question asks the slaves for more. */
-void table_cache_or_gather(struct query *q, unsigned want,
-                           void (*after)(struct query *q));
+void table_cache_lend_or_gather(struct query *q, unsigned want,
+                                void (*after)(struct query *q));
 /* Moves the question's gathered tables, with the messages that hold them, to
  * the cache, if allowed. The question's machine shares then borrow them. */
-void table_cache_store(struct query *q);
+void table_cache_store_if_cacheable(struct query *q);
 /* Returns the object for the rows of the question's tables: that of the cache,
- * or a new, empty one. Give it back with table_cache_return_tables(). NULL: no
- * memory. */
+ * or a new, empty one. Give it back with
+ * table_cache_free_tables_unless_cached(). NULL: no memory. */
 struct tables *table_cache_acquire_tables(struct query *q);
-void table_cache_return_tables(struct query *q, struct tables *t);
+void table_cache_free_tables_unless_cached(struct query *q, struct tables *t);
 
 void table_cache_release(struct master *m);
 

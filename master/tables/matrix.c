@@ -11,8 +11,9 @@ void matrix_release(struct matrix *m)
     memset(m, 0, sizeof(*m));
 }
 
-static int add_cell(struct matrix *m, uint64_t from, uint64_t to,
-                    uint64_t messages, uint64_t bytes, struct ips_err *err)
+static int append_cell_if_nonzero(struct matrix *m, uint64_t from, uint64_t to,
+                                  uint64_t messages, uint64_t bytes,
+                                  struct ips_err *err)
 {
     if (messages == 0 && bytes == 0)
         return 0;
@@ -108,9 +109,9 @@ static int distribute_over_receivers(struct matrix *m, uint64_t from,
                           rest ? sum : total);
         uint64_t upto_b = share_of_sent(row->sent_bytes_before, row->sent_bytes,
                                         sum, rest ? sum : total);
-        int rc =
-            add_cell(m, from, matrix_process_key(to->number, list[i]->process),
-                     upto_m - messages, upto_b - bytes, err);
+        int rc = append_cell_if_nonzero(
+            m, from, matrix_process_key(to->number, list[i]->process),
+            upto_m - messages, upto_b - bytes, err);
         if (rc < 0)
             return rc;
         messages = upto_m;
@@ -118,19 +119,22 @@ static int distribute_over_receivers(struct matrix *m, uint64_t from,
     }
     /* Something is left only if no process of the receiving machine has used
      * the end yet. */
-    return add_cell(m, from, MATRIX_PENDING, row->sent_messages - messages,
-                    row->sent_bytes - bytes, err);
+    return append_cell_if_nonzero(m, from, MATRIX_PENDING,
+                                  row->sent_messages - messages,
+                                  row->sent_bytes - bytes, err);
 }
 
-static int add_channel_row(struct matrix *m, struct machine_share *const *parts,
-                           uint32_t count, const struct machine_share *p,
-                           const Ips__ChannelRow *row, bool pending,
-                           struct ips_err *err)
+static int append_cells_of_channel(struct matrix *m,
+                                   struct machine_share *const *parts,
+                                   uint32_t count,
+                                   const struct machine_share *p,
+                                   const Ips__ChannelRow *row, bool pending,
+                                   struct ips_err *err)
 {
     uint64_t self = matrix_process_key(p->number, row->process);
     uint64_t other = pending ? MATRIX_PENDING : MATRIX_EXTERNAL;
     if (row->peer_process >= 0)
-        return add_cell(
+        return append_cell_if_nonzero(
             m, self, matrix_process_key(p->number, (uint32_t)row->peer_process),
             row->sent_messages, row->sent_bytes, err);
     if (row->peer_shared > 0)
@@ -140,10 +144,11 @@ static int add_channel_row(struct matrix *m, struct machine_share *const *parts,
         return distribute_over_receivers(m, self, row,
                                          parts[p->peer[row->end].machine],
                                          p->peer[row->end].end, err);
-    int rc = add_cell(m, self, other, row->sent_messages, row->sent_bytes, err);
+    int rc = append_cell_if_nonzero(m, self, other, row->sent_messages,
+                                    row->sent_bytes, err);
     return rc < 0
                ? rc
-               : add_cell(
+               : append_cell_if_nonzero(
                      m, other, self,
                      row->windowed ? row->recv_messages_in : row->recv_messages,
                      row->windowed ? row->recv_bytes_in : row->recv_bytes, err);
@@ -162,8 +167,8 @@ int matrix_make(struct machine_share *const *parts, uint32_t count,
     for (uint32_t i = 0; i < count; i++) {
         const struct machine_share *p = parts[i];
         for (uint32_t k = 0; k < p->t.channel_count && rc == 0; k++)
-            rc = add_channel_row(out, parts, count, p, p->t.channels[k],
-                                 pending, err);
+            rc = append_cells_of_channel(out, parts, count, p, p->t.channels[k],
+                                         pending, err);
     }
     sort_and_merge_cells(out);
     if (rc < 0)
@@ -183,9 +188,10 @@ int matrix_sum_by_machine(const struct matrix *m, struct matrix *out,
     int rc = 0;
     memset(out, 0, sizeof(*out));
     for (size_t i = 0; i < m->count && rc == 0; i++)
-        rc = add_cell(out, machine_key_of(m->cells[i].from),
-                      machine_key_of(m->cells[i].to), m->cells[i].messages,
-                      m->cells[i].bytes, err);
+        rc = append_cell_if_nonzero(out, machine_key_of(m->cells[i].from),
+                                    machine_key_of(m->cells[i].to),
+                                    m->cells[i].messages, m->cells[i].bytes,
+                                    err);
     sort_and_merge_cells(out);
     if (rc < 0)
         matrix_release(out);
@@ -200,8 +206,8 @@ static int compare_cells_by_receiver(const void *left, const void *right)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
-                            struct ips_err *err)
+int matrix_copy_sorted_by_receiver(const struct matrix *m, struct matrix *out,
+                                   struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->cells = calloc(m->count + 1, sizeof(*out->cells));

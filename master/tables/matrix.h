@@ -19,7 +19,7 @@ struct matrix_cell {
 };
 struct matrix {
     /* unique; sorted by from, then to, except in the result of
-     * matrix_sort_by_receiver() */
+     * matrix_copy_sorted_by_receiver() */
     struct matrix_cell *cells;
     size_t count, cap;
 };
@@ -37,8 +37,8 @@ int matrix_make(struct machine_share *const *parts, uint32_t count,
 int matrix_sum_by_machine(const struct matrix *m, struct matrix *out,
                           struct ips_err *err) IPS_MUST_USE;
 /* Copies the cells and sorts them by `to`, then `from`. */
-int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
-                            struct ips_err *err) IPS_MUST_USE;
+int matrix_copy_sorted_by_receiver(const struct matrix *m, struct matrix *out,
+                                   struct ips_err *err) IPS_MUST_USE;
 /* Returns the index of the first cell whose sender (`from`) is not less than
  * `who`. With `turned`, the matrix must be sorted by receiver, and `to` is
  * compared instead of `from`. */

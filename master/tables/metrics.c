@@ -40,8 +40,8 @@ static const char *const level_names[LEVELS] = {"run", "machine", "process",
 
 /* ---- sums over threads ------------------------------------------------ */
 
-static void add_cause(struct sums *s, const char *name, uint64_t ns,
-                      uint64_t count)
+static void add_wait_of_cause_to_sums(struct sums *s, const char *name,
+                                      uint64_t ns, uint64_t count)
 {
     uint32_t i = 0;
     while (i < s->causes && strcmp(s->cause[i].name, name) != 0)
@@ -87,7 +87,8 @@ static void add_thread_to_sums(struct sums *s, const Ips__ThreadRow *t,
     s->lifetimes_ns = ips_add_sat(
         s->lifetimes_ns, lifetime_until_ns(t->start_ns, t->end_ns, last));
     for (size_t i = 0; i < t->n_waits; i++)
-        add_cause(s, t->waits[i]->cause, t->waits[i]->ns, t->waits[i]->count);
+        add_wait_of_cause_to_sums(s, t->waits[i]->cause, t->waits[i]->ns,
+                                  t->waits[i]->count);
 }
 
 static void add_sums(struct sums *s, const struct sums *more)
@@ -104,8 +105,8 @@ static void add_sums(struct sums *s, const struct sums *more)
     s->lifetimes_ns = ips_add_sat(s->lifetimes_ns, more->lifetimes_ns);
     s->cores_ns = ips_add_sat(s->cores_ns, more->cores_ns);
     for (uint32_t i = 0; i < more->causes; i++)
-        add_cause(s, more->cause[i].name, more->cause[i].ns,
-                  more->cause[i].count);
+        add_wait_of_cause_to_sums(s, more->cause[i].name, more->cause[i].ns,
+                                  more->cause[i].count);
 }
 
 /* Adds the traffic of process or machine `who`, that is its row and its column
@@ -264,15 +265,15 @@ static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
 
 /* Adds an empty row. NULL: there is no memory or, counted in k->cut, no room
  * for more rows. */
-static Ips__MetricsRow *add_empty_row(struct metrics_maker *k)
+static Ips__MetricsRow *append_empty_row_or_count_cut(struct metrics_maker *k)
 {
     Ips__MetricsAnswer *out = k->out;
     if (out->n_rows == METRICS_MAX_ROWS && !k->all) {
         k->cut++;
         return NULL;
     }
-    if (!arena_reserve(k->a, &out->rows, out->n_rows, &k->row_cap,
-                       sizeof(*out->rows)))
+    if (!arena_reserve_array_slot(k->a, &out->rows, out->n_rows, &k->row_cap,
+                                  sizeof(*out->rows)))
         return NULL;
     Ips__MetricsRow *row = arena_alloc(k->a, sizeof(*row));
     if (!row)
@@ -311,7 +312,7 @@ static void fill_row(struct metrics_maker *k, Ips__MetricsRow *row,
 static void add_row(struct metrics_maker *k, const char *object,
                     enum object_level level, const struct sums *s)
 {
-    Ips__MetricsRow *row = add_empty_row(k);
+    Ips__MetricsRow *row = append_empty_row_or_count_cut(k);
     if (row)
         fill_row(k, row, object, level, s);
 }
@@ -320,10 +321,10 @@ static void add_row(struct metrics_maker *k, const char *object,
 
 /* Whether `object` is the requested object or below it. If so, remembers that
  * the requested object exists. */
-static bool note_if_within_requested_object(struct metrics_maker *k,
-                                            const char *object)
+static bool mark_found_if_within_requested_object(struct metrics_maker *k,
+                                                  const char *object)
 {
-    bool in = ips_object_matches(k->object, object);
+    bool in = ips_object_matches_pattern(k->object, object);
     k->is_found = k->is_found || in;
     return in;
 }
@@ -331,13 +332,14 @@ static bool note_if_within_requested_object(struct metrics_maker *k,
 static bool is_row_requested(struct metrics_maker *k, const char *object,
                              enum object_level level)
 {
-    return note_if_within_requested_object(k, object) && k->at_level[level];
+    return mark_found_if_within_requested_object(k, object) &&
+           k->at_level[level];
 }
 
-static void add_thread_row(struct metrics_maker *k,
-                           const struct machine_share *p,
-                           const Ips__ThreadRow *t, uint64_t last,
-                           const char *process)
+static void append_thread_row_if_requested(struct metrics_maker *k,
+                                           const struct machine_share *p,
+                                           const Ips__ThreadRow *t,
+                                           uint64_t last, const char *process)
 {
     char object[OBJECT_BYTES + 16];
     struct sums s = {.started = IPS_UNMEASURED,
@@ -390,7 +392,8 @@ static struct sums add_process_row(struct metrics_maker *k,
     }
     if (k->at_level[LEVEL_THREAD] || !k->is_found) {
         for (uint32_t t = first; t < *at; t++)
-            add_thread_row(k, p, p->t.threads[by_process[t]], last, object);
+            append_thread_row_if_requested(k, p, p->t.threads[by_process[t]],
+                                           last, object);
     }
     return s;
 }
@@ -408,8 +411,9 @@ static int add_machine_rows(struct metrics_maker *k,
     snprintf(object, sizeof(object), "/%s", p->machine);
     /* The machine's row comes before those of its processes but is filled in
      * later. */
-    Ips__MetricsRow *row =
-        is_row_requested(k, object, LEVEL_MACHINE) ? add_empty_row(k) : NULL;
+    Ips__MetricsRow *row = is_row_requested(k, object, LEVEL_MACHINE)
+                               ? append_empty_row_or_count_cut(k)
+                               : NULL;
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
         struct sums one = add_process_row(k, p, i, order, &at, last);
         add_sums(s, &one);
@@ -452,8 +456,9 @@ static int add_run_rows(struct metrics_maker *k, struct ips_err *err)
     if (!machine)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     int rc = 0;
-    Ips__MetricsRow *row =
-        is_row_requested(k, "", LEVEL_RUN) ? add_empty_row(k) : NULL;
+    Ips__MetricsRow *row = is_row_requested(k, "", LEVEL_RUN)
+                               ? append_empty_row_or_count_cut(k)
+                               : NULL;
     for (uint32_t i = 0; i < k->count && rc == 0; i++) {
         rc = add_machine_rows(k, k->shares[i], &machine[i], err);
         add_sums(&all, &machine[i]);
@@ -478,7 +483,7 @@ static int add_run_rows(struct metrics_maker *k, struct ips_err *err)
 
 static enum object_level level_of_object(const char *object)
 {
-    unsigned parts = ips_object_count_parts(object);
+    unsigned parts = ips_object_count_components(object);
     return parts < LEVELS ? (enum object_level)parts : LEVEL_THREAD;
 }
 
@@ -523,11 +528,11 @@ int metrics_make(struct machine_share *const *parts, uint32_t count,
         rc = matrix_sum_by_machine(&k.processes.by_from, &k.machines.by_from,
                                    err);
     if (rc == 0)
-        rc = matrix_sort_by_receiver(&k.processes.by_from, &k.processes.by_to,
-                                     err);
+        rc = matrix_copy_sorted_by_receiver(&k.processes.by_from,
+                                            &k.processes.by_to, err);
     if (rc == 0)
-        rc = matrix_sort_by_receiver(&k.machines.by_from, &k.machines.by_to,
-                                     err);
+        rc = matrix_copy_sorted_by_receiver(&k.machines.by_from,
+                                            &k.machines.by_to, err);
     if (rc == 0)
         rc = add_run_rows(&k, err);
     if (rc == 0 && !k.is_found)

@@ -20,8 +20,8 @@ static char *cell_object_name(struct metrics_maker *k, uint64_t who,
 bool metrics_cell_involves(const char *object, const Ips__MatrixCell *c)
 {
     return !*object ||
-           (*c->from == '/' && ips_object_matches(object, c->from)) ||
-           (*c->to == '/' && ips_object_matches(object, c->to));
+           (*c->from == '/' && ips_object_matches_pattern(object, c->from)) ||
+           (*c->to == '/' && ips_object_matches_pattern(object, c->to));
 }
 
 void metrics_add_matrix(struct metrics_maker *k, const struct matrix *m,
@@ -30,7 +30,8 @@ void metrics_add_matrix(struct metrics_maker *k, const struct matrix *m,
     size_t cap = 0;
     for (size_t i = 0; i < m->count; i++) {
         Ips__MatrixCell *c = arena_alloc(k->a, sizeof(*c));
-        if (!c || !arena_reserve(k->a, list, *count, &cap, sizeof(**list)))
+        if (!c ||
+            !arena_reserve_array_slot(k->a, list, *count, &cap, sizeof(**list)))
             return;
         ips__matrix_cell__init(c);
         c->from = cell_object_name(k, m->cells[i].from, machine);
@@ -59,7 +60,8 @@ void metrics_add_totals(struct metrics_maker *k,
     while (f < from->count || t < to->count) {
         uint64_t who = IPS_UNMEASURED;
         Ips__MatrixTotal *sum = arena_alloc(k->a, sizeof(*sum));
-        if (!sum || !arena_reserve(k->a, list, *count, &cap, sizeof(**list)))
+        if (!sum ||
+            !arena_reserve_array_slot(k->a, list, *count, &cap, sizeof(**list)))
             return;
         ips__matrix_total__init(sum);
         if (f < from->count)
@@ -84,6 +86,7 @@ void metrics_add_totals(struct metrics_maker *k,
         else
             k->cut++;
     }
-    if (*count > 0 && arena_reserve(k->a, list, *count, &cap, sizeof(**list)))
+    if (*count > 0 &&
+        arena_reserve_array_slot(k->a, list, *count, &cap, sizeof(**list)))
         (*list)[(*count)++] = all;
 }

@@ -17,7 +17,8 @@ struct tree {
 static Ips__ObjectRow *add_object(struct tree *t, const char *object,
                                   const char *level)
 {
-    if (!arena_reserve(t->a, &t->rows, t->count, &t->cap, sizeof(*t->rows)))
+    if (!arena_reserve_array_slot(t->a, &t->rows, t->count, &t->cap,
+                                  sizeof(*t->rows)))
         return NULL;
     Ips__ObjectRow *row = arena_alloc(t->a, sizeof(*row));
     if (!row)

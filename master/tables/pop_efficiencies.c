@@ -17,9 +17,9 @@ static uint64_t last_thread_time_ns(const struct machine_share *p)
     return last;
 }
 
-static void add_threads_of_machine(struct sums *s,
-                                   const struct machine_share *p,
-                                   uint64_t elapsed_ns)
+static void add_thread_cpu_by_lifetime(struct sums *s,
+                                       const struct machine_share *p,
+                                       uint64_t elapsed_ns)
 {
     uint64_t last = last_thread_time_ns(p);
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
@@ -46,7 +46,7 @@ void pop_fill_efficiencies(struct machine_share *const *parts, uint32_t count,
     if (elapsed_ns == 0 || elapsed_ns == IPS_UNMEASURED)
         return;
     for (uint32_t i = 0; i < count; i++)
-        add_threads_of_machine(&s, parts[i], elapsed_ns);
+        add_thread_cpu_by_lifetime(&s, parts[i], elapsed_ns);
     if (s.threads < 2 || s.most_ns == 0 ||
         s.others_ns > ips_add_sat(s.cpu_ns, s.others_ns) / 10)
         return;

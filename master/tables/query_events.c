@@ -24,7 +24,7 @@ struct relay {
     bool waiting;
 };
 
-static void relay_next_machine(struct query *q);
+static void ask_next_machine_or_send_last_reply(struct query *q);
 
 static void events_fail_for_machine(struct query *q,
                                     const struct machine_share *p,
@@ -63,7 +63,7 @@ static void on_machine_relayed(struct query *q)
         return;
     }
     r->at++;
-    relay_next_machine(q);
+    ask_next_machine_or_send_last_reply(q);
 }
 
 static void ask_events_of_machine(struct query *q, struct machine_share *p,
@@ -111,7 +111,7 @@ static void send_last_events_reply(struct query *q)
     }
 }
 
-static void relay_next_machine(struct query *q)
+static void ask_next_machine_or_send_last_reply(struct query *q)
 {
     struct relay *r = q->data;
     const Ips__EventsAsk *asked = q->request->events;
@@ -127,7 +127,7 @@ static void relay_next_machine(struct query *q)
                               asked->limit ? asked->limit - r->sent : 0);
 }
 
-static void on_events_gathered(struct query *q)
+static void start_relay_or_fail_without_object(struct query *q)
 {
     const char *object = q->request->events->object;
     struct ips_err err = {0};
@@ -135,7 +135,7 @@ static void on_events_gathered(struct query *q)
     q->in_graph = false;
     q->streaming = q->released_run = true;
     if (gather_has_object(q, object)) {
-        relay_next_machine(q);
+        ask_next_machine_or_send_last_reply(q);
         return;
     }
     gather_set_no_object_error(q, object, &err);
@@ -163,8 +163,9 @@ static void events_start(struct query *q)
         return;
     }
     q->data = r;
-    bool below = ips_object_count_parts(q->request->events->object) > 1;
-    gather_start(q, below ? GATHER_TABLE : 0, on_events_gathered);
+    bool below = ips_object_count_components(q->request->events->object) > 1;
+    gather_start(q, below ? GATHER_TABLE : 0,
+                 start_relay_or_fail_without_object);
 }
 
 static void events_release(struct query *q)

@@ -57,7 +57,7 @@ static int choose_object_rows(const Ips__LsAsk *ask, const struct tables *t,
     struct top_n s;
     size_t n = 0;
     for (size_t i = 0; rows && i < t->object_count; i++)
-        if (ips_object_matches(ask->object, t->objects[i]->object))
+        if (ips_object_matches_pattern(ask->object, t->objects[i]->object))
             rows[n++] = t->objects[i];
     if (rows && count &&
         top_n_init(&s, ask->select, &ips__object_row__descriptor,
@@ -73,14 +73,14 @@ static int choose_object_rows(const Ips__LsAsk *ask, const struct tables *t,
     return a->failed ? IPS_E_NO_MEMORY : 0;
 }
 
-static void on_ls_tables_ready(struct query *q)
+static void make_and_send_object_rows(struct query *q)
 {
     const Ips__LsAsk *ask = q->request->ls;
     Ips__LsAnswer answer = IPS__LS_ANSWER__INIT;
     Ips__LeftOut left;
     struct arena a = {0};
     struct ips_err err = {0};
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     struct tables *t = table_cache_acquire_tables(q);
     int rc = t ? tables_make_objects(t, q, &err) : IPS_E_NO_MEMORY;
     if (rc == 0)
@@ -94,20 +94,20 @@ static void on_ls_tables_ready(struct query *q)
     else
         send_object_rows(q, &a, answer);
     arena_release(&a);
-    table_cache_return_tables(q, t);
+    table_cache_free_tables_unless_cached(q, t);
 }
 
 static bool ls_answer_from_cache(struct query *q)
 {
     if (!table_cache_lend_if_current(q, GATHER_TABLE))
         return false;
-    on_ls_tables_ready(q);
+    make_and_send_object_rows(q);
     return true;
 }
 
 static void ls_start(struct query *q)
 {
-    gather_start(q, GATHER_TABLE, on_ls_tables_ready);
+    gather_start(q, GATHER_TABLE, make_and_send_object_rows);
 }
 
 const struct query_kind query_ls = {.name = "ls",

@@ -67,7 +67,7 @@ static void answer_and_store_summary(struct query *q)
     int rc = summary_make(q, &s, &err);
     if (rc == 0)
         self_check_metrics(&s.a, &s.certificate, &s.answer);
-    if (rc == 0 && summary_store(q, &s, &db) < 0)
+    if (rc == 0 && summary_store_if_complete(q, &s, &db) < 0)
         ips_log_warn("%s", db.msg);
     if (rc == 0) {
         certificate_set_category_and_plan(q, &s.a, &s.certificate, 2,
@@ -82,9 +82,10 @@ static void answer_and_store_summary(struct query *q)
 /* If the rows of all objects can be cached, makes them all and selects the
  * requested ones. For a run with too many objects makes only the requested
  * rows. */
-static int make_answer(struct query *q, struct tables *t, struct arena *a,
-                       Ips__MetricsAnswer *answer, Ips__LeftOut *left,
-                       uint64_t *cut, struct ips_err *err)
+static int make_metrics_answer_rows(struct query *q, struct tables *t,
+                                    struct arena *a, Ips__MetricsAnswer *answer,
+                                    Ips__LeftOut *left, uint64_t *cut,
+                                    struct ips_err *err)
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
     const struct gather *g = &q->gather;
@@ -109,7 +110,7 @@ static void answer_with_metrics_rows(struct query *q, struct tables *t)
     uint64_t cut = 0;
     Ips__LeftOut left;
     Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
-    int rc = make_answer(q, t, &a, &answer, &left, &cut, &err);
+    int rc = make_metrics_answer_rows(q, t, &a, &answer, &left, &cut, &err);
     if (rc == IPS_E_NOT_FOUND)
         gather_set_no_object_error(q, q->request->metrics->object, &err);
     if (rc < 0) {
@@ -136,15 +137,15 @@ static void answer_with_metrics_rows(struct query *q, struct tables *t)
     arena_release(&a);
 }
 
-static void on_metrics_tables_ready(struct query *q)
+static void cache_tables_and_answer_metrics(struct query *q)
 {
     struct ips_err err = {0};
     if (asks_for_summary(q)) {
         answer_and_store_summary(q);
-        table_cache_store(q);
+        table_cache_store_if_cacheable(q);
         return;
     }
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     struct tables *t = table_cache_acquire_tables(q);
     if (t) {
         answer_with_metrics_rows(q, t);
@@ -152,7 +153,7 @@ static void on_metrics_tables_ready(struct query *q)
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
         query_fail(q, &err);
     }
-    table_cache_return_tables(q, t);
+    table_cache_free_tables_unless_cached(q, t);
 }
 
 static void send_stored_results(struct query *q, const Ips__MetricsAnswer *kept,
@@ -191,7 +192,7 @@ static void send_stored_results(struct query *q, const Ips__MetricsAnswer *kept,
 /* Answers from the master's own table if that is up to date. `nobody`: no slave
  * of the run is connected, so any table is better than none. Returns whether it
  * has answered. */
-static bool answer_from_stored_results(struct query *q, bool nobody)
+static bool answer_from_stored_results_if_usable(struct query *q, bool nobody)
 {
     struct catalogue_run_sum k = {0};
     uint64_t events = 0;
@@ -216,19 +217,20 @@ static bool answer_from_stored_results(struct query *q, bool nobody)
 
 static bool metrics_answer_from_cache(struct query *q)
 {
-    if (answer_from_stored_results(q, false))
+    if (answer_from_stored_results_if_usable(q, false))
         return true;
     if (!table_cache_lend_if_current(q, GATHER_TABLE | GATHER_PEERS))
         return false;
-    on_metrics_tables_ready(q);
+    cache_tables_and_answer_metrics(q);
     return true;
 }
 
 static void metrics_start(struct query *q)
 {
     if (query_count_active_machines(q) > 0 ||
-        !answer_from_stored_results(q, true))
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, on_metrics_tables_ready);
+        !answer_from_stored_results_if_usable(q, true))
+        gather_start(q, GATHER_TABLE | GATHER_PEERS,
+                     cache_tables_and_answer_metrics);
 }
 
 const struct query_kind query_metrics = {.name = "metrics",

@@ -161,7 +161,7 @@ static size_t select_shown_rows(const Ips__ProceduresAsk *ask,
     return count;
 }
 
-static void answer_procs(struct query *q)
+static void merge_and_send_procedure_rows(struct query *q)
 {
     struct procedures_data *a = q->data;
     const Ips__ProceduresAsk *ask = q->request->procedures;
@@ -210,8 +210,10 @@ static void answer_procs(struct query *q)
 
 /* ---- requests to the slaves ---- */
 
-static int handle_procedures_reply(struct query *q, struct machine_share *p,
-                                   const Ips__Reply *reply, struct ips_err *err)
+static int append_received_procedure_rows(struct query *q,
+                                          struct machine_share *p,
+                                          const Ips__Reply *reply,
+                                          struct ips_err *err)
 {
     struct machine_procedures *t = p->own;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES ||
@@ -233,7 +235,7 @@ static int handle_procedures_reply(struct query *q, struct machine_share *p,
 
 /* Adds up the totals in the order of machines, because sums of fractions depend
  * on the order; then answers. */
-static void on_procedures_received(struct query *q)
+static void sum_procedure_totals_and_answer(struct query *q)
 {
     struct procedures_data *a = q->data;
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -244,7 +246,7 @@ static void on_procedures_received(struct query *q)
         if (t->totals)
             procs_add_up_totals(&a->totals, t->totals);
     }
-    answer_procs(q);
+    merge_and_send_procedure_rows(q);
 }
 
 static void ask_procedures_of_machine(struct query *q, struct machine_share *p)
@@ -264,9 +266,10 @@ static void ask_procedures_of_machine(struct query *q, struct machine_share *p)
     query_send_request_to_slave(q, p, &request, true);
 }
 
-static void ask_all_machines_for_procedures(struct query *q)
+static void ask_matching_machines_for_procedures(struct query *q)
 {
-    query_open_round(q, handle_procedures_reply, on_procedures_received);
+    query_open_round(q, append_received_procedure_rows,
+                     sum_procedure_totals_and_answer);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         if (!machine_share_matches_object(p->machine,
@@ -299,7 +302,8 @@ static void start_procs(struct query *q)
     }
     ips__procedure_totals__init(&a->totals);
     q->data = a;
-    table_cache_or_gather(q, GATHER_TABLE, ask_all_machines_for_procedures);
+    table_cache_lend_or_gather(q, GATHER_TABLE,
+                               ask_matching_machines_for_procedures);
 }
 
 const struct query_kind query_procedures = {.name = "procedures",

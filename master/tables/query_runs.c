@@ -24,7 +24,7 @@ struct listing {
 static void add_text(struct arena *a, char ***list, size_t *count, size_t *cap,
                      const char *text)
 {
-    if (arena_reserve(a, list, *count, cap, sizeof(char *)))
+    if (arena_reserve_array_slot(a, list, *count, cap, sizeof(char *)))
         (*list)[(*count)++] = arena_printf(a, "%s", text);
 }
 
@@ -45,7 +45,8 @@ static Ips__RunRow *add_run_row(struct listing *l, const char *run)
 {
     Ips__RunsAnswer *m = &l->answer;
     if (m->n_runs == MAX_ROWS ||
-        !arena_reserve(&l->a, &m->runs, m->n_runs, &l->cap, sizeof(*m->runs)))
+        !arena_reserve_array_slot(&l->a, &m->runs, m->n_runs, &l->cap,
+                                  sizeof(*m->runs)))
         return NULL;
     Ips__RunRow *row = arena_alloc(&l->a, sizeof(*row));
     if (!row)
@@ -57,7 +58,8 @@ static Ips__RunRow *add_run_row(struct listing *l, const char *run)
     return row;
 }
 
-static void add_catalogue_row(const struct catalogue_row *r, void *arg)
+static void merge_catalogue_row_into_runs(const struct catalogue_row *r,
+                                          void *arg)
 {
     struct listing *l = arg;
     Ips__RunsAnswer *m = &l->answer;
@@ -99,7 +101,7 @@ static void answer_runs(struct query *q)
     struct ips_err err = {0};
     ips__runs_answer__init(&l.answer);
     int rc = catalogue_for_each_row(q->m->catalogue, *q->run ? q->run : NULL,
-                                    add_catalogue_row, &l, &err);
+                                    merge_catalogue_row_into_runs, &l, &err);
     if (rc == 0 && l.a.failed)
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0) {

@@ -37,8 +37,9 @@ static void fail_no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-static int handle_sql_reply(struct query *q, struct machine_share *p,
-                            const Ips__Reply *reply, struct ips_err *err)
+static int check_and_append_sql_reply(struct query *q, struct machine_share *p,
+                                      const Ips__Reply *reply,
+                                      struct ips_err *err)
 {
     struct machine_rows *a = p->own;
     if (reply->answer_case != IPS__REPLY__ANSWER_SQL)
@@ -153,7 +154,7 @@ static void ask_all_machines_for_sql_rows(struct query *q)
      * restart. */
     q->in_graph = false;
     q->released_run = true;
-    query_open_round(q, handle_sql_reply, send_sql_answer);
+    query_open_round(q, check_and_append_sql_reply, send_sql_answer);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         p->own = calloc(1, sizeof(struct machine_rows));
@@ -175,7 +176,7 @@ static void start_sql(struct query *q)
         query_fail(q, &err);
         return;
     }
-    table_cache_or_gather(q, 0, ask_all_machines_for_sql_rows);
+    table_cache_lend_or_gather(q, 0, ask_all_machines_for_sql_rows);
 }
 
 static void release_sql(struct query *q)

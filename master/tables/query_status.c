@@ -19,7 +19,7 @@ static void fill_row(struct slave *s, uint64_t now, Ips__SlaveRow *row)
     row->trouble = s->trouble;
 }
 
-static void status_start(struct query *q)
+static void send_status_answer(struct query *q)
 {
     const struct master *m = q->m;
     struct arena a = {0};
@@ -53,4 +53,4 @@ static void status_start(struct query *q)
 }
 
 const struct query_kind query_status = {.name = "status",
-                                        .start = status_start};
+                                        .start = send_status_answer};

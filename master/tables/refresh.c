@@ -65,24 +65,24 @@ void refresh_add_open_runs_of_report(struct master *m,
 static void cache_tables_and_rows(struct query *q)
 {
     struct ips_err err = {0};
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     if (!q->table_cache || !tables_have_few_enough_objects(q))
         return;
     struct tables *t = table_cache_acquire_tables(q);
     if (t && (tables_make_objects(t, q, &err) < 0 ||
               tables_make_metrics(t, q, &err) < 0))
         ips_log_info("run %s: cannot make table rows: %s", q->run, err.msg);
-    table_cache_return_tables(q, t);
+    table_cache_free_tables_unless_cached(q, t);
 }
 
-static void on_refresh_tables_ready(struct query *q)
+static void store_summary_and_cache_tables(struct query *q)
 {
     struct ips_err err = {0};
     struct summary s;
     struct refresh *r = find_refresh(q->m, q->run);
     int rc = summary_make(q, &s, &err);
     if (rc == 0)
-        rc = summary_store(q, &s, &err);
+        rc = summary_store_if_complete(q, &s, &err);
     if (rc < 0)
         ips_log_info("run %s: cannot refresh its tables: %s", q->run, err.msg);
     if (rc == 0 && r) {
@@ -100,7 +100,8 @@ static void start_refresh(struct query *q)
     struct refresh *r = find_refresh(q->m, q->run);
     if (r)
         r->begun_ns = master_now_ns();
-    gather_start(q, GATHER_TABLE | GATHER_PEERS, on_refresh_tables_ready);
+    gather_start(q, GATHER_TABLE | GATHER_PEERS,
+                 store_summary_and_cache_tables);
 }
 
 static void release_refresh(struct query *q)
@@ -157,7 +158,7 @@ void refresh_tick(struct master *m)
         bool done = r->events == k.events && r->was_open == k.open;
         if ((done || large) && !k.open) {
             *at = r->next;
-            answer_cache_start_precomputation(m, r->run);
+            answer_cache_start_path_precomputation(m, r->run);
             free(r);
             return;
         }

@@ -68,7 +68,8 @@ int summary_make(struct query *q, struct summary *s, struct ips_err *err)
     return s->a.failed ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory") : 0;
 }
 
-int summary_store(struct query *q, const struct summary *s, struct ips_err *err)
+int summary_store_if_complete(struct query *q, const struct summary *s,
+                              struct ips_err *err)
 {
     if (query_is_incomplete(q))
         return 0;

@@ -121,7 +121,7 @@ static void select_rows_and_waits(const struct tables *t, const char *object,
     const Ips__MetricsAnswer *from = &t->metrics;
     for (size_t i = 0; i < from->n_rows; i++) {
         Ips__MetricsRow *row = from->rows[i];
-        if (*object && !ips_object_matches(object, row->object))
+        if (*object && !ips_object_matches_pattern(object, row->object))
             continue;
         *found = true;
         if (!is_level_selected(at_level, row))

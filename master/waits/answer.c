@@ -100,8 +100,9 @@ static void fill_blames(const struct filling *f,
 }
 
 /* Adds the call stack of the group's longest wait, from the slave's table. */
-static void fill_stack(const struct filling *f,
-                       const struct waits_make_groups *g, Ips__WaitGroup *to)
+static void fill_stack_of_longest_wait(const struct filling *f,
+                                       const struct waits_make_groups *g,
+                                       Ips__WaitGroup *to)
 {
     const struct waits *w = &f->d->w;
     uint64_t number = g->longest_wait;
@@ -137,7 +138,7 @@ static void fill_group(const struct filling *f,
     to->longest_ns = g->longest_ns;
     fill_blames(f, g, to);
     if (f->q->request->waits->stacks && g->call_site != WAITS_NONE)
-        fill_stack(f, g, to);
+        fill_stack_of_longest_wait(f, g, to);
 }
 
 /* ---- the last reply ----------------------------------------------------- */

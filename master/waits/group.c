@@ -37,7 +37,7 @@ static uint32_t find_or_add_pair_number(struct ips_idmap *m, uint32_t a,
                                         uint32_t b, uint32_t next)
 {
     uint64_t key = (uint64_t)a << 32 | b;
-    if (!ips_idmap_reserve(m))
+    if (!ips_idmap_reserve_one_key(m))
         return WAITS_NONE;
     uint64_t at = ips_idmap_find_slot(m, key);
     if (ips_idmap_slot_is_used(m, at))
@@ -233,9 +233,11 @@ static bool is_wait_chosen(const struct waits_choice *c, uint32_t chain,
            (!c->call_site || c->call_site[place]);
 }
 
-static int add_wait_to_group(struct grouping *k, struct ips_blamer *b,
-                             uint64_t number, uint32_t chain, uint64_t from,
-                             uint64_t to, struct ips_err *err)
+static int blame_wait_and_add_to_its_group(struct grouping *k,
+                                           struct ips_blamer *b,
+                                           uint64_t number, uint32_t chain,
+                                           uint64_t from, uint64_t to,
+                                           struct ips_err *err)
 {
     const struct ips_wait *x = &k->w->wait[number];
     struct waits_groups *o = k->out;
@@ -311,7 +313,8 @@ int waits_make_groups(const struct waits *w, const struct waits_choice *choice,
         if (w->wait[i].arc - c->first >= c->count)
             chain = ips_chain_of(w->g, w->wait[i].arc);
         if (is_wait_chosen(choice, chain, w->call_site_of[i]))
-            rc = add_wait_to_group(&k, &b, i, chain, from, to, err);
+            rc = blame_wait_and_add_to_its_group(&k, &b, i, chain, from, to,
+                                                 err);
     }
     ips_blamer_release(&b);
     ips_idmap_release(&k.call_sites);

@@ -201,7 +201,7 @@ static int sort_groups(struct query *q, struct ips_err *err)
 
 /* ---- computing in the worker thread ------------------------------------- */
 
-static int make_groups(struct query *q, struct ips_err *err)
+static int select_and_group_waits(struct query *q, struct ips_err *err)
 {
     struct waits_data *d = waits_data_of(q);
     const Ips__WaitsAsk *ask = q->request->waits;
@@ -225,7 +225,7 @@ static int make_groups(struct query *q, struct ips_err *err)
     return rc;
 }
 
-static int compute_idle_times(struct query *q, struct ips_err *err)
+static int account_core_time_of_machines(struct query *q, struct ips_err *err)
 {
     struct waits_data *d = waits_data_of(q);
     const Ips__WaitsAsk *ask = q->request->waits;
@@ -252,7 +252,7 @@ static int compute_idle_times(struct query *q, struct ips_err *err)
     return rc;
 }
 
-static void compute_waits(struct query *q)
+static void merge_graphs_and_group_waits(struct query *q)
 {
     struct waits_data *d = waits_data_of(q);
     struct ips_err *err = &d->path.err;
@@ -273,11 +273,11 @@ static void compute_waits(struct query *q)
         return;
     int rc = waits_place_on_graph(q, &d->w, err);
     if (rc == 0)
-        rc = make_groups(q, err);
+        rc = select_and_group_waits(q, err);
     if (rc == 0)
         rc = sort_groups(q, err);
     if (rc == 0)
-        rc = compute_idle_times(q, err);
+        rc = account_core_time_of_machines(q, err);
     if (rc < 0 && !err->code)
         err->code = rc;
 }
@@ -301,8 +301,8 @@ static void start_computing_waits(struct query *q)
         waits += w->machine[i].count;
     int rc = path_check_master_memory(q, waits * WAITS_ROW_BYTES, &err);
     if (rc == 0)
-        rc = query_submit_work(q, compute_waits, send_waits_answer_or_error,
-                               &err);
+        rc = query_submit_work(q, merge_graphs_and_group_waits,
+                               send_waits_answer_or_error, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
@@ -312,7 +312,7 @@ static void fetch_waits_and_arc_profiles(struct query *q)
     waits_fetch(q, &waits_data_of(q)->w, start_computing_waits);
 }
 
-static void on_clocks_of_waits_aligned(struct query *q)
+static void fetch_graphs_then_waits(struct query *q)
 {
     waits_data_of(q)->path.scenarios[SCENARIO_MAIN].scenario.weighting =
         IPS_WEIGH_CPU;
@@ -330,7 +330,7 @@ static void check_memory_and_align_waits_clocks(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        weighting_align_clocks(q, on_clocks_of_waits_aligned);
+        weighting_align_clocks(q, fetch_graphs_then_waits);
 }
 
 static void start_waits(struct query *q)
@@ -361,7 +361,7 @@ static void release_waits(struct query *q)
         free(d->order);
         free(d->idle);
     }
-    engine_release(q);
+    engine_release_path_data(q);
     gather_release(q);
 }
 

@@ -132,9 +132,10 @@ static int store_wait_row(const struct machine_share *p, struct waits_rows *r,
     return 0;
 }
 
-static int receive_lock_rows(const struct machine_share *p,
-                             struct waits_rows *r, const Ips__WaitRowsAnswer *a,
-                             struct ips_err *err)
+static int check_and_store_lock_rows(const struct machine_share *p,
+                                     struct waits_rows *r,
+                                     const Ips__WaitRowsAnswer *a,
+                                     struct ips_err *err)
 {
     size_t n = a->n_lock;
     if (a->n_lock_node != n || a->n_lock_after != n || a->n_lock_does != n ||
@@ -206,7 +207,7 @@ static int store_wait_rows(struct query *q, struct waits *w,
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = store_wait_row(p, r, a, i, err);
     if (rc == 0 && a->n_lock)
-        rc = receive_lock_rows(p, r, a, err);
+        rc = check_and_store_lock_rows(p, r, a, err);
     if (rc == 0 && !reply->last)
         query_widen_reply_window(q, p);
     return rc;
@@ -214,24 +215,26 @@ static int store_wait_rows(struct query *q, struct waits *w,
 
 /* ---- rounds of requests to the slaves ----------------------------------- */
 
-static int on_wait_rows_reply(struct query *q, struct machine_share *p,
-                              const Ips__Reply *reply, struct ips_err *err)
+static int receive_wait_rows_reply(struct query *q, struct machine_share *p,
+                                   const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_WAIT_ROWS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to WaitRowsAsk");
     return store_wait_rows(q, path_data_of(q)->waits, p, reply, err);
 }
 
-static int on_arc_profile_reply(struct query *q, struct machine_share *p,
-                                const Ips__Reply *reply, struct ips_err *err)
+static int receive_arc_profile_reply(struct query *q, struct machine_share *p,
+                                     const Ips__Reply *reply,
+                                     struct ips_err *err)
 {
-    return arc_profile_receive(
+    return arc_profile_append_reply(
         q, p, &path_data_of(q)->waits->arc_profile[p->number], reply, err);
 }
 
 static void ask_arc_profile(struct query *q)
 {
-    query_open_round(q, on_arc_profile_reply, path_data_of(q)->after_waits);
+    query_open_round(q, receive_arc_profile_reply,
+                     path_data_of(q)->after_waits);
     for (uint32_t i = 0; i < q->gather.count; i++)
         if (path_data_of(q)->waits->callers && !path_data_of(q)->waits->cut)
             arc_profile_ask_callers(q, q->gather.active[i]);
@@ -263,7 +266,7 @@ void waits_fetch(struct query *q, struct waits *w,
     }
     path_data_of(q)->waits = w;
     path_data_of(q)->after_waits = after;
-    query_open_round(q, on_wait_rows_reply, ask_arc_profile);
+    query_open_round(q, receive_wait_rows_reply, ask_arc_profile);
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__WaitRowsAsk ask = IPS__WAIT_ROWS_ASK__INIT;
@@ -429,7 +432,7 @@ static bool merge_rows_of_machines(struct query *q, struct waits *w)
     return true;
 }
 
-static bool assign_process_numbers(const struct query *q, struct waits *w)
+static bool compute_process_bases(const struct query *q, struct waits *w)
 {
     w->process_base =
         calloc((size_t)w->machine_count + 1, sizeof(*w->process_base));
@@ -469,7 +472,7 @@ int waits_place_on_graph(struct query *q, struct waits *w, struct ips_err *err)
         return rc;
     convert_times_to_one_scale(q, w, g);
     if (!assign_call_site_numbers(w) || !assign_symbol_numbers(w) ||
-        !assign_process_numbers(q, w) || !merge_rows_of_machines(q, w))
+        !compute_process_bases(q, w) || !merge_rows_of_machines(q, w))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     rc = ips_waits_place_on_clock(g, w->wait, w->count, &w->laid, err);
     if (rc < 0)

@@ -58,8 +58,9 @@ static void fill_row(const struct filling *f, const struct whatif_row *from,
     (void)f;
 }
 
-static char *describe_entity(const struct filling *f, uint32_t number,
-                             char **kind, char **place)
+static char *copy_entity_name_kind_and_module(const struct filling *f,
+                                              uint32_t number, char **kind,
+                                              char **place)
 {
     char name[ENTITY_NAME_BYTES];
     const struct entity *thing = &f->d->t.entity[number];
@@ -102,8 +103,8 @@ static void fill_ranking(const struct filling *f, Ips__WhatifAnswer *out)
     out->ranking = arena_alloc(f->a, (n + 1) * sizeof(*out->ranking));
     for (size_t i = 0; rows && out->ranking && i < n; i++) {
         fill_row(f, &d->ranking[i], &rows[i]);
-        rows[i].object = describe_entity(f, d->ranking[i].entity, &rows[i].kind,
-                                         &rows[i].place);
+        rows[i].object = copy_entity_name_kind_and_module(
+            f, d->ranking[i].entity, &rows[i].kind, &rows[i].place);
         rows[i].ppm = f->d->ask->rank_ppm;
         out->ranking[out->n_ranking++] = &rows[i];
     }
@@ -120,8 +121,8 @@ static void fill_slacks(const struct filling *f, Ips__WhatifAnswer *out)
     for (size_t i = 0; rows && out->slacks && i < n; i++) {
         const struct whatif_slack *from = &d->slacks[i];
         ips__slack_row__init(&rows[i]);
-        rows[i].object =
-            describe_entity(f, from->entity, &rows[i].kind, &rows[i].place);
+        rows[i].object = copy_entity_name_kind_and_module(
+            f, from->entity, &rows[i].kind, &rows[i].place);
         rows[i].slack_ns = from->s.least;
         rows[i].path_ns = from->s.path_ns;
         rows[i].near_ns = from->s.near_ns;
@@ -208,7 +209,7 @@ static void note_caveats(const struct filling *f)
     }
 }
 
-static void note_if_no_procedures(const struct filling *f)
+static void add_note_if_no_procedures(const struct filling *f)
 {
     const Ips__WhatifAsk *ask = f->d->ask;
     if (f->d->procedures || (!ask->rank && !ask->slack && !ask->by_procedure))
@@ -233,8 +234,8 @@ void whatif_send_answer(struct query *q)
     certificate_set_category_and_plan(q, &a, &c, 3, "the slaves' graphs");
     c.msg.engine =
         ips_unconst_text("central (what-if: all events at the master)");
-    c.msg.message_times =
-        path_mtime_text(q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
+    c.msg.message_times = path_message_times_text(
+        q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(&d->path))
         c.msg.clock = ips_unconst_text(weighting_clock_text(&d->path));
     answer.weighting = ips_unconst_text(
@@ -258,7 +259,7 @@ void whatif_send_answer(struct query *q)
             &a, &c,
             "what is edited lies in the window; gains are of the "
             "whole run's path");
-    note_if_no_procedures(&f);
+    add_note_if_no_procedures(&f);
     note_caveats(&f);
     if (!a.failed)
         self_check_whatif(&a, &c, &answer);

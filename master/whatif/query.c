@@ -81,12 +81,13 @@ static int check_and_read_whatif_ask(const Ips__WhatifAsk *a,
 
 /* ---- arc profiles ----------------------------------------------------- */
 
-static int handle_arc_profile_reply(struct query *q, struct machine_share *p,
-                                    const Ips__Reply *reply,
-                                    struct ips_err *err)
+static int receive_arc_profile_of_machine(struct query *q,
+                                          struct machine_share *p,
+                                          const Ips__Reply *reply,
+                                          struct ips_err *err)
 {
-    return arc_profile_receive(q, p, &whatif_data_of(q)->arc_profile[p->number],
-                               reply, err);
+    return arc_profile_append_reply(
+        q, p, &whatif_data_of(q)->arc_profile[p->number], reply, err);
 }
 
 static void free_arc_profiles(struct query *q)
@@ -126,7 +127,7 @@ static void ask_arc_profile(struct query *q)
 {
     const struct whatif_data *d = whatif_data_of(q);
     bool windowed = d->path.window.is_set;
-    query_open_round(q, handle_arc_profile_reply, start_solving_whatif);
+    query_open_round(q, receive_arc_profile_of_machine, start_solving_whatif);
     for (uint32_t i = 0; i < q->gather.count; i++)
         arc_profile_ask(q, q->gather.active[i],
                         windowed ? &d->path.window : NULL);
@@ -164,7 +165,8 @@ static void set_goal_and_align_clocks(struct query *q)
     struct ips_err err = {0};
     if (d->gathered && d->gathered(q))
         return;
-    mtimes_plan_set_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
+    mtimes_plan_adjust_calibrated_scenario(
+        q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     d->arc_profile =
         calloc((size_t)q->gather.count + 1, sizeof(*d->arc_profile));
     if (d->ask->from_ns || d->ask->to_ns)
@@ -229,7 +231,7 @@ void whatif_release(struct query *q)
         free(d->oversubscription);
         ips_next_paths_release(&d->next);
     }
-    engine_release(q);
+    engine_release_path_data(q);
     gather_release(q);
 }
 

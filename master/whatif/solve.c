@@ -43,7 +43,8 @@ static int merge_graph_and_find_path(struct whatif_solving *s)
         q, &d->scenarios[SCENARIO_MAIN].scenario);
     int rc = s->d->remake ? s->d->remake(s) : 0;
     if (rc == 0)
-        rc = ips_longest_path(&d->merged, &s->scenario, NULL, &d->est, s->err);
+        rc = ips_longest_path_compute_ests(&d->merged, &s->scenario, NULL,
+                                           &d->est, s->err);
     if (rc == 0 && (d->est.end == IPS_NO_NODE || d->est.t_max == 0))
         rc = ips_err_set(s->err, IPS_E_INCOMPLETE,
                          d->window.is_set
@@ -113,8 +114,8 @@ static int compute_shares_and_slack(struct whatif_solving *s)
         return set_err_no_memory(s);
     d->t_max_ns = t_max;
     d->near_ns = ips_scale_by_ppm(t_max, s->ask->near_ppm);
-    d->resources = ips_compute_feature_shares(s->g, &s->scenario, &d->path.est,
-                                              &d->t.f, s->share);
+    d->resources = ips_sum_path_time_by_feature(
+        s->g, &s->scenario, &d->path.est, &d->t.f, s->share);
     s->base = (struct ips_whatif_base){s->g,         &s->scenario, &s->order,
                                        &d->path.est, &d->t.f,      s->share};
     int rc = ips_compute_tails(s->g, &s->scenario, &s->order, &s->tail, s->err);
@@ -136,11 +137,11 @@ static int set_no_match_error(struct whatif_solving *s,
     if (*e->procedure && !s->d->procedures)
         return ips_err_set(s->err, IPS_E_NOT_FOUND,
                            "no procedures in run %s: %s", run, none);
-    ips_nearest_begin(&near, e->procedure);
-    entities_offer_nearest_procedures(&s->d->t, &near);
-    if (!*ips_nearest_suggestion(&near)) {
-        ips_nearest_begin(&near, e->process);
-        entities_offer_nearest_processes(&s->d->t, e->process, &near);
+    ips_nearest_start_search(&near, e->procedure);
+    entities_offer_procedure_names(&s->d->t, &near);
+    if (!*ips_nearest_format_suggestion(&near)) {
+        ips_nearest_start_search(&near, e->process);
+        entities_offer_process_names(&s->d->t, e->process, &near);
     }
     return ips_err_set(
         s->err, IPS_E_NOT_FOUND,
@@ -149,16 +150,18 @@ static int set_no_match_error(struct whatif_solving *s,
         run, *e->procedure ? " procedure " : "", e->procedure,
         *e->process ? " process " : "", e->process,
         *e->message ? " messages " : "", e->message,
-        *e->object ? " object " : "", e->object, ips_nearest_suggestion(&near),
+        *e->object ? " object " : "", e->object,
+        ips_nearest_format_suggestion(&near),
         *e->procedure ? "procedures"
         : *e->message ? "metrics"
                       : "ls",
         run);
 }
 
-static int select_features_of_edit(struct whatif_solving *s,
-                                   const Ips__WhatifEdit *e,
-                                   struct ips_edit **edits, uint32_t *count)
+static int make_edits_of_matching_features(struct whatif_solving *s,
+                                           const Ips__WhatifEdit *e,
+                                           struct ips_edit **edits,
+                                           uint32_t *count)
 {
     struct entity_selector sel = {e->procedure, e->process, e->message,
                                   e->object};
@@ -213,8 +216,8 @@ static int compute_gains_of_edits(struct whatif_solving *s)
     d->edits = calloc(n + 1, sizeof(*d->edits));
     int rc = change && edits && out && d->edits ? 0 : set_err_no_memory(s);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        rc = select_features_of_edit(s, s->ask->edits[i], &edits[i],
-                                     &change[i].count);
+        rc = make_edits_of_matching_features(s, s->ask->edits[i], &edits[i],
+                                             &change[i].count);
         change[i].edit = edits[i];
         total += change[i].count;
     }

@@ -122,9 +122,10 @@ uint64_t why_untraced_sleep_ns(const struct why_solving *y, uint32_t node)
     return sleep_ns_for_causes(y, node, causes);
 }
 
-static int add_vote_for_call_site(const struct why_solving *y,
-                                  struct why_ballot *b, uint32_t node,
-                                  uint64_t ns, bool giver)
+static int append_vote_for_longest_wait_of_arc(const struct why_solving *y,
+                                               struct why_ballot *b,
+                                               uint32_t node, uint64_t ns,
+                                               bool giver)
 {
     uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
     const struct waits_rows *r = &y->d->waits.machine[part];
@@ -152,13 +153,13 @@ int why_vote_for_wait_call_site(const struct why_solving *y,
                                 struct why_ballot *b, uint32_t node,
                                 uint64_t ns)
 {
-    return add_vote_for_call_site(y, b, node, ns, false);
+    return append_vote_for_longest_wait_of_arc(y, b, node, ns, false);
 }
 
 int why_vote_lock_releaser(const struct why_solving *y, struct why_ballot *b,
                            uint32_t node, uint64_t ns)
 {
-    return add_vote_for_call_site(y, b, node, ns, true);
+    return append_vote_for_longest_wait_of_arc(y, b, node, ns, true);
 }
 
 const char *why_set_most_voted_wait(const struct why_solving *y,

@@ -47,9 +47,10 @@ static uint64_t sum_path_by_procedure(const struct why_solving *y,
 /* Adds up the time of all pairs (leaf, caller). A first pass fills `seen`, the
  * ns of all samples in each leaf. If `only` is ENTITY_NONE, out[] has the sums
  * of all callers, by caller; else those of the caller `only`, by leaf. */
-static void sum_callers_of_path(const struct why_solving *y,
-                                const uint64_t *path, uint32_t only,
-                                double *seen, struct time_under_caller *out)
+static void sum_path_time_under_callers(const struct why_solving *y,
+                                        const uint64_t *path, uint32_t only,
+                                        double *seen,
+                                        struct time_under_caller *out)
 {
     const struct entities *t = &y->d->w.t;
     for (int pass = 0; pass < 2; pass++) {
@@ -210,13 +211,13 @@ int why_find_common_caller(struct why_solving *y)
     int rc = path && seen && under ? 0 : set_why_no_memory_error(y);
     if (rc == 0) {
         uint64_t sampled = sum_path_by_procedure(y, path);
-        sum_callers_of_path(y, path, ENTITY_NONE, seen, under);
+        sum_path_time_under_callers(y, path, ENTITY_NONE, seen, under);
         uint32_t best =
             sampled ? choose_common_caller(y, under, sampled) : ENTITY_NONE;
         if (best != ENTITY_NONE) {
             memset(seen, 0, n * sizeof(*seen));
             memset(under, 0, n * sizeof(*under));
-            sum_callers_of_path(y, path, best, seen, under);
+            sum_path_time_under_callers(y, path, best, seen, under);
             rc = fill_gain_of_common_caller(y, path, under);
         }
     }

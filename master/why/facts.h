@@ -156,12 +156,12 @@ struct why_solving {
 void why_compute_facts(struct query *q);
 
 /* why/window.c: for a query about a window, everything outside the window takes
- * no time. why_cut_to_window() reduces the columns above and the waits of the
- * merged graph to the window. why_ns_in_window() returns how many of the `ns`
- * that end at `end` are in the window (all, if there is no window).
+ * no time. why_cut_arcs_and_waits_to_window() reduces the columns above and the
+ * waits of the merged graph to the window. why_ns_in_window() returns how many
+ * of the `ns` that end at `end` are in the window (all, if there is no window).
  * why_is_in_window() returns whether a moment is in it. why_clip_to_window()
  * cuts an interval to it. Times are those of `wall`. */
-int why_cut_to_window(struct why_solving *y) IPS_MUST_USE;
+int why_cut_arcs_and_waits_to_window(struct why_solving *y) IPS_MUST_USE;
 /* Sets the facts about the window's length and CPU time; an error if no part of
  * the path is in the window. */
 int why_set_window_sums(struct why_solving *y) IPS_MUST_USE;
@@ -179,17 +179,18 @@ static inline uint64_t why_cpu_regardless_of_window(const struct why_solving *y,
 }
 /* why/path.c: why_make_quiet_graph_and_path_sums() fills the columns above and
  * the sums of the wall path, then replaces the merged graph by the quiet one;
- * why_evaluate_messages() evaluates the messages on the quiet path. */
+ * why_fill_message_amounts_of_path() evaluates the messages on the quiet path.
+ */
 int why_make_quiet_graph_and_path_sums(struct whatif_solving *s) IPS_MUST_USE;
 /* why/roles.c: why_find_roles() sets role, worker and serves;
- * why_mark_waits_within_role() turns waits for a thread of the same role into
- * waits for a lock; why_find_sequential_children() looks at the moments in
- * which only one process works, and keeps those in which a process starts
- * similar children one after another. */
+ * why_mark_waits_within_role_as_locks() turns waits for a thread of the same
+ * role into waits for a lock; why_find_sequential_children() looks at the
+ * moments in which only one process works, and keeps those in which a process
+ * starts similar children one after another. */
 int why_find_roles(struct why_solving *y) IPS_MUST_USE;
-void why_mark_waits_within_role(struct why_solving *y);
+void why_mark_waits_within_role_as_locks(struct why_solving *y);
 int why_find_sequential_children(struct why_solving *y) IPS_MUST_USE;
-int why_evaluate_messages(struct why_solving *y) IPS_MUST_USE;
+int why_fill_message_amounts_of_path(struct why_solving *y) IPS_MUST_USE;
 /* Distributes `ns` over the procedures of the arc into `node`, in proportion to
  * their time in it, and adds it to procedure[]. */
 void why_vote_procedures(const struct why_solving *y, uint32_t node,
@@ -200,12 +201,12 @@ bool why_is_io_function(const char *name);
 void why_set_procedure_location(struct why_solving *y, uint32_t procedure,
                                 uint64_t ns, struct why_location *out);
 /* why/phase.c: sets facts.phase and each procedure's time in each phase. */
-int why_examine_phases(struct why_solving *y) IPS_MUST_USE;
+int why_find_least_parallel_phases(struct why_solving *y) IPS_MUST_USE;
 /* why/callers.c: sets facts.common; call it after why_find_procedures(). */
 int why_find_common_caller(struct why_solving *y) IPS_MUST_USE;
 /* why/lock_cost.c: sets facts.amount[WHY_LOCK].lock, lock_ppm, lock_cpu and
  * yields; call it before why_find_procedures(). */
-int why_estimate_lock_cost(struct why_solving *y) IPS_MUST_USE;
+int why_estimate_lock_cost_and_spinning(struct why_solving *y) IPS_MUST_USE;
 /* why/locks.c: sets facts.amount[WHY_LOCK], the costs of lock contention. */
 int why_fill_lock_amount(struct why_solving *y) IPS_MUST_USE;
 uint32_t why_index_of_most_votes(const uint64_t *votes, uint32_t count);

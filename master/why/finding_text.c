@@ -216,7 +216,7 @@ static void write_imbalance_text(const struct text_writer *s)
             : arena_printf(s->a, "ipsq metrics %s --level process", s->run);
 }
 
-static void write_late_text(const struct text_writer *s)
+static void write_slow_peer_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     /* Sender and receiver are threads of one process: only their procedures
@@ -255,7 +255,7 @@ static void write_sequential_children_text(const struct text_writer *s)
         s->a, "ipsq path %s --weighting wall --by process", s->run);
 }
 
-static void write_queue_text(const struct text_writer *s)
+static void write_queueing_service_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     x->text = arena_printf(
@@ -326,7 +326,7 @@ static void write_phase_text(const struct text_writer *s)
         arena_printf(s->a, "ipsq why %s --phase %u", s->f->run, p->number);
 }
 
-static void write_cores_text(const struct text_writer *s)
+static void write_waiting_for_cpu_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     if (x->kind == WHY_CORES)
@@ -515,11 +515,11 @@ void why_write_finding_texts(const struct why_facts *f, struct arena *a,
         [WHY_LOCK] = write_lock_text,
         [WHY_CHATTY] = write_chatty_text,
         [WHY_IMBALANCE] = write_imbalance_text,
-        [WHY_LATE] = write_late_text,
+        [WHY_LATE] = write_slow_peer_text,
         [WHY_SERIAL] = write_serial_text,
-        [WHY_QUEUE] = write_queue_text,
-        [WHY_CORES] = write_cores_text,
-        [WHY_BUSY] = write_cores_text,
+        [WHY_QUEUE] = write_queueing_service_text,
+        [WHY_CORES] = write_waiting_for_cpu_text,
+        [WHY_BUSY] = write_waiting_for_cpu_text,
         [WHY_PHASE] = write_phase_text,
         [WHY_OUTSIDE] = write_external_wait_text,
         [WHY_TRANSIT] = write_transit_text,

@@ -85,7 +85,8 @@ static void add_blocked_thread(struct hang *h, const struct machine_share *p,
         return;
     const Ips__ProcessRow *r = p->t.procs[t->process];
     if (!was_running_or_killed(r) ||
-        !arena_reserve(&h->d->a, &h->v, h->n, &h->cap, sizeof(*h->v)))
+        !arena_reserve_array_slot(&h->d->a, &h->v, h->n, &h->cap,
+                                  sizeof(*h->v)))
         return;
     uint64_t end = r->open ? rows->now_ns : r->end_ns;
     h->v[h->n] = (struct blocked){.p = p,
@@ -229,7 +230,7 @@ static void set_hang_facts(struct hang *h, const size_t *which, size_t n,
 
 /* ---- the two kinds of hang ---------------------------------------------- */
 
-static void report_deadlock(struct hang *h, size_t first)
+static void set_hang_facts_of_wait_cycle(struct hang *h, size_t first)
 {
     size_t *which = arena_alloc(&h->d->a, h->n * sizeof(*which));
     size_t n = 0, at = first;
@@ -255,7 +256,7 @@ static bool only_waits_for_child(const struct blocked *b)
     return false;
 }
 
-static void report_if_all_wait(struct hang *h)
+static void set_hang_facts_if_all_threads_wait(struct hang *h)
 {
     size_t *which = arena_alloc(&h->d->a, h->n * sizeof(*which));
     size_t n = 0;
@@ -291,7 +292,7 @@ void why_find_hang(struct query *q)
         return;
     link_waits_to_awaited_threads(&h);
     if (find_wait_cycle(&h, &first))
-        report_deadlock(&h, first);
+        set_hang_facts_of_wait_cycle(&h, first);
     if (h.d->facts.hang.ns == 0)
-        report_if_all_wait(&h);
+        set_hang_facts_if_all_threads_wait(&h);
 }

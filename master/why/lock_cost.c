@@ -65,7 +65,8 @@ static int compare_lock_times_by_caller(const void *a, const void *b)
 /* Lists the lock times of all machines, sorted by site and caller. Leaves out
  * those whose innermost procedure occurs in no arc. Adds the times in loops
  * that read memory to y->spins instead. */
-static int list_lock_times(struct why_solving *y, struct lock_times *u)
+static int list_lock_times_and_sum_spins(struct why_solving *y,
+                                         struct lock_times *u)
 {
     const struct entities *t = &y->d->w.t;
     size_t n = 0;
@@ -173,8 +174,9 @@ static int find_memory_polling_procedures(struct why_solving *y,
 
 /* Marks the sites that have contended locks; adds their ns to counted
  * [procedures], by innermost procedure. */
-static void mark_contended_sites(const struct why_solving *y,
-                                 struct lock_times *u, uint64_t *counted)
+static void mark_contended_sites_and_sum_samples(const struct why_solving *y,
+                                                 struct lock_times *u,
+                                                 uint64_t *counted)
 {
     const uint64_t every = y->d->facts.sample_ns;
     for (size_t i = 0, end; i < u->count; i = end) {
@@ -356,7 +358,7 @@ static int fill_cost(struct why_solving *y, struct lock_times *u,
     return rc == 0 && cost->library ? estimate_library_lock_waits(y, cost) : rc;
 }
 
-int why_estimate_lock_cost(struct why_solving *y)
+int why_estimate_lock_cost_and_spinning(struct why_solving *y)
 {
     struct lock_times u = {0};
     size_t n = (size_t)y->procedures + 1;
@@ -364,8 +366,9 @@ int why_estimate_lock_cost(struct why_solving *y)
     uint64_t *seen = calloc(n, sizeof(*seen));
     uint64_t *counted = calloc(n, sizeof(*counted));
     y->spins = calloc(n, sizeof(*y->spins));
-    int rc = path && seen && counted && y->spins ? list_lock_times(y, &u)
-                                                 : set_why_no_memory_error(y);
+    int rc = path && seen && counted && y->spins
+                 ? list_lock_times_and_sum_spins(y, &u)
+                 : set_why_no_memory_error(y);
     if (rc == 0) {
         sum_samples_by_procedure(y, seen);
         rc = find_callers_of_yields(y, &u);
@@ -374,7 +377,7 @@ int why_estimate_lock_cost(struct why_solving *y)
         rc = find_memory_polling_procedures(y, seen);
     if (rc == 0 && u.count) {
         bool any = false;
-        mark_contended_sites(y, &u, counted);
+        mark_contended_sites_and_sum_samples(y, &u, counted);
         for (size_t i = 0; i < u.count; i++)
             any = any || u.v[i].counts;
         if (any)

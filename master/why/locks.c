@@ -58,7 +58,8 @@ static int path_length_without_locks(struct why_solving *y, uint64_t *t_max)
         cut.w[i] = ips_sub_sat(g->w[i], lock_cpu_ns_of_arc(y, i));
     }
     if (rc == 0)
-        rc = ips_longest_path(&cut, &y->s.scenario, NULL, &est, y->s.err);
+        rc = ips_longest_path_compute_ests(&cut, &y->s.scenario, NULL, &est,
+                                           y->s.err);
     if (rc == 0)
         *t_max = est.t_max;
     ips_est_release(&est);
@@ -102,8 +103,9 @@ static bool arc_is_within_hold(const struct why_solving *y, uint32_t release,
  * `got`. If the arc into `release` is within the hold, the arc's samples show
  * where the lock was held. Otherwise only the end of the arc is part of the
  * hold, and it is not known which samples belong to it; or the holder slept. */
-static int vote_for_code_holding_lock(struct why_solving *y, uint32_t release,
-                                      uint32_t got, struct holds *h)
+static int vote_for_lock_holder_or_releaser_code(struct why_solving *y,
+                                                 uint32_t release, uint32_t got,
+                                                 struct holds *h)
 {
     uint64_t wait = y->s.g->wait[got];
     if (arc_is_within_hold(y, release, got) &&
@@ -137,7 +139,8 @@ static int count_lock_waits(struct why_solving *y, struct why_amount *a,
             v->process[y->process_of[holder]] += g->wait[i];
             v->waiter[y->process_of[c]] += g->wait[i];
             if (rc == 0 && g->xpred[i] != g->chains[holder].first)
-                rc = vote_for_code_holding_lock(y, g->xpred[i], i, h);
+                rc =
+                    vote_for_lock_holder_or_releaser_code(y, g->xpred[i], i, h);
             a->count++;
             a->other_ns = ips_add_sat(a->other_ns, g->wait[i]);
             if (rc == 0)
@@ -151,8 +154,9 @@ static int count_lock_waits(struct why_solving *y, struct why_amount *a,
 
 /* Sets a->location to the code that holds the locks or, if that is not known
  * for most of the waits, to the code that releases them. */
-static void set_location_of_hold(struct why_solving *y, struct why_amount *a,
-                                 struct holds *h)
+static void set_location_of_hold_or_release(struct why_solving *y,
+                                            struct why_amount *a,
+                                            struct holds *h)
 {
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
     why_set_most_voted_location(y, v, &a->location);
@@ -218,7 +222,7 @@ int why_fill_lock_amount(struct why_solving *y)
         set_location_of_library_lock(y, a);
         a->count = 0;
     } else {
-        set_location_of_hold(y, a, &holds);
+        set_location_of_hold_or_release(y, a, &holds);
         a->other = why_process_name(
             y, why_index_of_most_votes(v->waiter, y->processes));
     }

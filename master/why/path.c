@@ -27,7 +27,7 @@ static uint64_t sleep_ns_ended_by_unrecorded(const struct ips_graph *g,
     return can && g->xkind[i] == IPS_X_NONE && g->wait ? g->wait[i] : 0;
 }
 
-static void fill_columns_of_machine(struct why_solving *y, uint32_t part)
+static void copy_arc_times_of_machine(struct why_solving *y, uint32_t part)
 {
     const struct ips_graph *raw =
         &engine_machine_of(y->s.q->gather.active[part])->g;
@@ -69,7 +69,7 @@ static int make_graph_columns(struct why_solving *y)
     for (uint32_t i = 0; i < parts; i++) {
         y->process_base[i] = y->processes;
         y->processes += y->s.q->gather.active[i]->t.proc_count;
-        fill_columns_of_machine(y, i);
+        copy_arc_times_of_machine(y, i);
     }
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct machine_share *p =
@@ -85,8 +85,9 @@ static int make_graph_columns(struct why_solving *y)
 
 /* ---- the wall path, and the quiet graph ---------------------------------- */
 
-static void sum_wall_path(struct why_solving *y, const struct ips_est *e,
-                          uint64_t *delayed)
+static void sum_wall_path_by_kind_of_time(struct why_solving *y,
+                                          const struct ips_est *e,
+                                          uint64_t *delayed)
 {
     const struct ips_graph *g = y->s.g;
     struct why_facts *f = &y->d->facts;
@@ -146,8 +147,8 @@ static uint64_t transit_ns(const struct why_solving *y,
     return ips_sub_sat(g->xlen[i], y->delay[i + 1]);
 }
 
-static void make_graph_without_run_delays(struct why_solving *y,
-                                          struct ips_graph *g)
+static void remove_run_delays_from_merged_graph(struct why_solving *y,
+                                                struct ips_graph *g)
 {
     for (uint32_t i = 0; i < y->s.q->gather.count; i++) {
         const struct ips_graph *raw =
@@ -186,21 +187,22 @@ int why_make_quiet_graph_and_path_sums(struct whatif_solving *s)
     struct ips_est wall = {0};
     int rc = make_graph_columns(y);
     if (rc == 0)
-        rc = ips_longest_path(g, &s->scenario, NULL, &wall, s->err);
+        rc =
+            ips_longest_path_compute_ests(g, &s->scenario, NULL, &wall, s->err);
     uint64_t **delayed = &y->votes[WHY_F_DELAY].process;
     *delayed = calloc((size_t)y->processes + 1, sizeof(**delayed));
     if (rc == 0 && !*delayed)
         rc = set_why_no_memory_error(y);
     y->wall = wall;
     if (rc == 0 && y->d->w.path.window.is_set)
-        rc = why_cut_to_window(y);
+        rc = why_cut_arcs_and_waits_to_window(y);
     if (rc == 0 && wall.end != IPS_NO_NODE) {
         f->overhead_ns = g->probe ? 0 : UINT64_MAX;
-        sum_wall_path(y, &wall, *delayed);
+        sum_wall_path_by_kind_of_time(y, &wall, *delayed);
         f->t_max_wall_ns = wall.t_max;
         if (y->d->w.path.window.is_set)
             rc = why_set_window_sums(y);
-        make_graph_without_run_delays(y, g);
+        remove_run_delays_from_merged_graph(y, g);
     }
     return rc;
 }
@@ -396,7 +398,7 @@ static int fill_message_amounts(struct why_solving *y, const struct pair *pair,
     return rc == 0 && slow ? fill_transit_amount(y, slow) : rc;
 }
 
-int why_evaluate_messages(struct why_solving *y)
+int why_fill_message_amounts_of_path(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     const struct ips_est *e = &y->d->w.path.est;

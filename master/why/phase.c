@@ -320,8 +320,8 @@ static int phase_gain(const struct phase_search *l, uint32_t phase,
         rc = ips_features_check(g, &f, y->s.err);
     if (rc == 0) {
         const struct ips_edit edit = {0, ppm};
-        (void)ips_compute_feature_shares(g, &y->s.scenario, &y->d->w.path.est,
-                                         &f, &share);
+        (void)ips_sum_path_time_by_feature(g, &y->s.scenario, &y->d->w.path.est,
+                                           &f, &share);
         rc = why_compute_gain(y, &b, &edit, 1, &a->gain_ns, &a->bound_ns);
     }
     free(first);
@@ -343,7 +343,7 @@ static int fill_phase(const struct phase_search *l, struct why_phase *p,
     return phase_gain(l, p->number - 1, phase_shrink_ppm(p), &p->amount);
 }
 
-int why_examine_phases(struct why_solving *y)
+int why_find_least_parallel_phases(struct why_solving *y)
 {
     struct query *q = y->s.q;
     struct why_phase *p = arena_alloc(&y->d->a, WHY_PHASES * sizeof(*p));

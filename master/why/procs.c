@@ -144,7 +144,7 @@ static void note_spinning(const struct why_solving *y, uint32_t procedure,
 
 /* Calls note_spinning() for the findings whose location was found from what
  * other threads did at the same time. */
-static void note_spinning_in_other_findings(struct why_solving *y)
+static void mark_spinning_in_other_findings(struct why_solving *y)
 {
     static const enum why_kind kinds[] = {WHY_IMBALANCE, WHY_SERIAL, WHY_LATE,
                                           WHY_QUEUE};
@@ -229,7 +229,7 @@ static int rank_procedures(struct why_solving *y)
 /* Finds the procedure in which threads spin most, on the path or not. Finds
  * none for a window, because the samples here are those of the whole run, and
  * none if several threads spin in the procedure, as idle workers do. */
-static void find_most_spinning(struct why_solving *y)
+static void set_fact_of_most_spinning_procedure(struct why_solving *y)
 {
     struct why_facts *f = &y->d->facts;
     uint32_t most = 0;
@@ -253,8 +253,8 @@ int why_find_procedures(struct why_solving *y)
 {
     int rc = rank_procedures(y);
     if (rc == 0) {
-        find_most_spinning(y);
-        note_spinning_in_other_findings(y);
+        set_fact_of_most_spinning_procedure(y);
+        mark_spinning_in_other_findings(y);
     }
     return rc == 0 ? set_procedure_spread(y) : rc;
 }

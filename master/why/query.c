@@ -174,8 +174,8 @@ static void fill_certificate(struct filling *x)
                                      x->d->facts.t_max_wall_ns, true);
     x->c.msg.engine =
         ips_unconst_text("central (why: all events at the master)");
-    x->c.msg.message_times =
-        path_mtime_text(x->q, &x->d->a, &d->scenarios[SCENARIO_MAIN].scenario);
+    x->c.msg.message_times = path_message_times_text(
+        x->q, &x->d->a, &d->scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(d))
         x->c.msg.clock = ips_unconst_text(weighting_clock_text(d));
     if (!x->d->w.procedures) {

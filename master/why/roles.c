@@ -209,7 +209,7 @@ int why_find_roles(struct why_solving *y)
 /* If a thread waits for a signal or a semaphore that a thread of the same role
  * gives, both queue for a shared resource. So the wait counts as a wait for a
  * lock. */
-void why_mark_waits_within_role(struct why_solving *y)
+void why_mark_waits_within_role_as_locks(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     for (uint32_t c = 0; c < g->chain_count; c++) {

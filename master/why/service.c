@@ -19,8 +19,9 @@ static Ips__WhyRow *add_finding(struct service_explanation *y, const char *kind,
                                 char *says)
 {
     Ips__WhyRow *row = arena_alloc(y->a, sizeof(*row));
-    if (!row || !arena_reserve(y->a, &y->to->findings, y->to->n_findings,
-                               &y->cap, sizeof(*y->to->findings)))
+    if (!row ||
+        !arena_reserve_array_slot(y->a, &y->to->findings, y->to->n_findings,
+                                  &y->cap, sizeof(*y->to->findings)))
         return NULL;
     ips__why_row__init(row);
     row->kind = ips_unconst_text(kind);
@@ -186,7 +187,7 @@ set_site_and_text_of_difference(struct service_explanation *y, Ips__WhyRow *row)
 
 /* Reports where the slowest requests spend more time than those around the
  * median. */
-static void add_finding_about_slowest(struct service_explanation *y)
+static void add_finding_if_slowest_are_far_slower(struct service_explanation *y)
 {
     const Ips__RequestParts *slow = y->s->slowest, *mid = y->s->median;
     if (y->s->requests < WHY_SERVICE_MANY || !slow->requests || !mid->requests)
@@ -241,7 +242,7 @@ static int compare_service_findings_by_gain(const void *a, const void *b)
 static void add_latency_findings(struct service_explanation *y)
 {
     add_findings_of_parts(y);
-    add_finding_about_slowest(y);
+    add_finding_if_slowest_are_far_slower(y);
     if (y->to->n_findings)
         qsort(y->to->findings, y->to->n_findings, sizeof(*y->to->findings),
               compare_service_findings_by_gain);

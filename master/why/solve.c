@@ -200,7 +200,8 @@ static int compare_shares_by_node(const void *a, const void *b)
     return (p->of > q->of) - (p->of < q->of);
 }
 
-static void put_features_of_arc(struct filling *f, uint32_t i, size_t *at)
+static void append_feature_shares_of_arc(struct filling *f, uint32_t i,
+                                         size_t *at)
 {
     struct why_solving *y = f->y;
     const struct ips_concurrent_activity *b = &y->concurrent;
@@ -237,7 +238,7 @@ static int make_features(struct why_solving *y)
                           ? WHY_F_OUTSIDE
                           : IPS_NO_FEATURE;
         if (i != g->chains[c].first)
-            put_features_of_arc(&f, i, &at);
+            append_feature_shares_of_arc(&f, i, &at);
         else
             while (at < y->concurrent.count &&
                    y->concurrent.share[at].node == i)
@@ -282,16 +283,17 @@ static uint64_t computing_ns(const struct why_solving *y, uint32_t c,
 
 /* Only waits of at least this share of the path are examined. */
 #define LONG_WAIT_PPM 10000u
-/* For computes_meanwhile(): least share of a wait in which other threads
- * compute. On a loaded machine they compute for longer than the quiet graph
- * shows, so less than the whole wait is enough. */
+/* For other_threads_compute_during_wait(): least share of a wait in which other
+ * threads compute. On a loaded machine they compute for longer than the quiet
+ * graph shows, so less than the whole wait is enough. */
 #define MEANWHILE_PPM 250000u
 
 /* Whether other threads of the same process compute, in sum, for a quarter of
  * the `ns` that chain c waits up to node i. Such a wait seldom determines alone
  * how long the program takes. */
-static bool computes_meanwhile(const struct why_solving *y, uint32_t c,
-                               uint32_t i, uint64_t ns)
+static bool other_threads_compute_during_wait(const struct why_solving *y,
+                                              uint32_t c, uint32_t i,
+                                              uint64_t ns)
 {
     const struct ips_est *e = &y->d->w.path.est;
     uint64_t to = e->est[i], from = ips_sub_sat(to, ns);
@@ -326,7 +328,7 @@ static int vote_for_external_waits(struct why_solving *y)
             ns = ips_cross_arc_weight(g, i, &y->s.scenario, &present);
         votes[y->process_of[c]] += ns;
         all += ns;
-        meanwhile += computes_meanwhile(y, c, i, ns) ? ns : 0;
+        meanwhile += other_threads_compute_during_wait(y, c, i, ns) ? ns : 0;
         if (ns)
             rc = why_vote_for_wait_call_site(y, &ballot, i, ns);
         i = e->crossed[i] ? g->xpred[i] : i - 1;
@@ -433,8 +435,10 @@ static int set_longest_waiting_process(struct why_solving *y,
 
 /* Fills `a` for a feature. The gain is the effect of removing `ppm` of the
  * feature's time. */
-static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
-                        enum why_feature of, struct why_amount *a, uint32_t ppm)
+static int fill_amount_of_feature(struct why_solving *y,
+                                  const struct ips_whatif_base *b,
+                                  enum why_feature of, struct why_amount *a,
+                                  uint32_t ppm)
 {
     const struct ips_edit edit = {(uint32_t)of, ppm};
     a->ns = y->ns[of];
@@ -469,7 +473,7 @@ static int fill_sequential_children(struct why_solving *y,
                                     uint32_t ppm)
 {
     struct why_amount *a = &y->d->facts.one_by_one;
-    int rc = fill_feature(y, b, WHY_F_ALONE, a, ppm);
+    int rc = fill_amount_of_feature(y, b, WHY_F_ALONE, a, ppm);
     if (a->ns && y->begins != UINT32_MAX) {
         a->other = why_process_name(y, y->begins);
         a->location.object = why_process_name(y, y->begun);
@@ -478,34 +482,39 @@ static int fill_sequential_children(struct why_solving *y,
     return rc;
 }
 
-static int fill_features(struct why_solving *y)
+static int fill_amounts_of_all_features(struct why_solving *y)
 {
     struct ips_whatif_base b = y->s.base;
     b.f = &y->f;
     b.share = y->ns;
-    (void)ips_compute_feature_shares(y->s.g, &y->s.scenario, &y->d->w.path.est,
-                                     &y->f, y->ns);
+    (void)ips_sum_path_time_by_feature(y->s.g, &y->s.scenario,
+                                       &y->d->w.path.est, &y->f, y->ns);
     uint32_t alike = time_saved_by_spreading_ppm(y, WHY_F_ALIKE);
     uint32_t other = time_saved_by_spreading_ppm(y, WHY_F_OTHER);
     uint32_t alone = time_saved_by_spreading_ppm(y, WHY_F_ALONE);
     uint32_t locks = time_saved_by_spreading_ppm(y, WHY_F_LOCK);
     uint32_t queue = time_saved_by_spreading_ppm(y, WHY_F_QUEUE);
     struct why_amount *kind = y->d->facts.amount;
-    int rc =
-        locks ? fill_feature(y, &b, WHY_F_LOCK, &kind[WHY_LOCK], locks) : 0;
+    int rc = locks ? fill_amount_of_feature(y, &b, WHY_F_LOCK, &kind[WHY_LOCK],
+                                            locks)
+                   : 0;
     if (rc == 0 && alike)
-        rc = fill_feature(y, &b, WHY_F_ALIKE, &kind[WHY_IMBALANCE], alike);
+        rc = fill_amount_of_feature(y, &b, WHY_F_ALIKE, &kind[WHY_IMBALANCE],
+                                    alike);
     if (rc == 0 && other)
-        rc = fill_feature(y, &b, WHY_F_OTHER, &kind[WHY_SERIAL], other);
+        rc = fill_amount_of_feature(y, &b, WHY_F_OTHER, &kind[WHY_SERIAL],
+                                    other);
     if (rc == 0 && alone)
         rc = fill_sequential_children(y, &b, alone);
     if (rc == 0 && queue)
-        rc = fill_feature(y, &b, WHY_F_QUEUE, &kind[WHY_QUEUE], queue);
+        rc =
+            fill_amount_of_feature(y, &b, WHY_F_QUEUE, &kind[WHY_QUEUE], queue);
     if (rc == 0)
-        rc = fill_feature(y, &b, WHY_F_PEER, &kind[WHY_LATE], WHY_HALF_PPM);
+        rc = fill_amount_of_feature(y, &b, WHY_F_PEER, &kind[WHY_LATE],
+                                    WHY_HALF_PPM);
     if (rc == 0)
-        rc = fill_feature(y, &b, WHY_F_OUTSIDE, &kind[WHY_OUTSIDE],
-                          IPS_WHATIF_GONE);
+        rc = fill_amount_of_feature(y, &b, WHY_F_OUTSIDE, &kind[WHY_OUTSIDE],
+                                    IPS_WHATIF_GONE);
     return rc;
 }
 
@@ -594,9 +603,9 @@ void why_compute_facts(struct query *q)
     if (rc == 0)
         rc = why_find_roles(&y);
     if (rc == 0)
-        why_mark_waits_within_role(&y);
+        why_mark_waits_within_role_as_locks(&y);
     if (rc == 0)
-        rc = why_evaluate_messages(&y);
+        rc = why_fill_message_amounts_of_path(&y);
     if (rc == 0)
         rc = find_concurrent_activity(&y);
     if (rc == 0) {
@@ -610,16 +619,16 @@ void why_compute_facts(struct query *q)
         rc = vote_for_external_waits(&y);
     }
     if (rc == 0) {
-        rc = fill_features(&y);
+        rc = fill_amounts_of_all_features(&y);
     }
     if (rc == 0) {
         y.d->facts.quiet_ns =
             why_limit_ns_to_path_in_window(&y.d->facts, y.d->w.t_max_ns);
         fill_cores_and_busy_amounts(&y);
-        rc = why_examine_phases(&y);
+        rc = why_find_least_parallel_phases(&y);
     }
     if (rc == 0)
-        rc = why_estimate_lock_cost(&y);
+        rc = why_estimate_lock_cost_and_spinning(&y);
     if (rc == 0)
         rc = why_find_procedures(&y);
     if (rc == 0)

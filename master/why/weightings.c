@@ -40,7 +40,7 @@ int why_compute_other_weightings(struct why_solving *y)
         rc = ips_graph_merge(parts, n, &scenario, &g, base, &unmatched,
                              y->s.err);
     if (rc == 0)
-        rc = ips_longest_path(&g, &scenario, NULL, &est, y->s.err);
+        rc = ips_longest_path_compute_ests(&g, &scenario, NULL, &est, y->s.err);
     y->d->facts.t_max_cpu_ns = est.t_max;
     y->d->facts.total_cpu_ns = est.total;
     ips_est_release(&est);
@@ -48,7 +48,8 @@ int why_compute_other_weightings(struct why_solving *y)
     if (rc == 0)
         rc = ips_graph_make_view(&g, &scenario, &sched, y->s.err);
     if (rc == 0)
-        rc = ips_longest_path(&sched.g, &scenario, NULL, &est, y->s.err);
+        rc = ips_longest_path_compute_ests(&sched.g, &scenario, NULL, &est,
+                                           y->s.err);
     y->d->facts.t_max_sched_ns = est.t_max;
     ips_est_release(&est);
     ips_view_release(&sched);

@@ -165,7 +165,8 @@ static struct candidate make_candidate(const struct why_facts *f,
 static void add_candidate(struct list *l, enum why_kind kind,
                           const struct why_amount *amount)
 {
-    if (arena_reserve(l->a, &l->item, l->count, &l->cap, sizeof(*l->item)))
+    if (arena_reserve_array_slot(l->a, &l->item, l->count, &l->cap,
+                                 sizeof(*l->item)))
         l->item[l->count++] = make_candidate(l->f, kind, amount);
 }
 
@@ -199,7 +200,7 @@ static bool is_reason_for_procedure(const struct candidate *c)
 /* A procedure for which other threads wait, and the finding that says why they
  * do, may have gains that differ only by chance. Then the finding with the
  * reason comes first. */
-static void put_reasons_before_procedures(struct list *l)
+static void move_reasons_before_procedures(struct list *l)
 {
     for (size_t i = 1; i < l->count; i++)
         for (size_t k = i; k > 0 && is_reason_for_procedure(&l->item[k]); k--) {
@@ -226,7 +227,7 @@ static bool other_finding_names_procedure(const struct list *l,
     return false;
 }
 
-static bool finding_has_lock(const struct list *l)
+static bool list_has_lock_finding(const struct list *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         if (l->item[i].kind == WHY_LOCK)
@@ -298,7 +299,7 @@ static void choose_procedures(struct list *l, bool chatty,
     for (size_t i = 0; i < f->procedures; i++) {
         const struct why_amount *a = &f->procedure[i];
         hot = hot || why_share_ppm(a->ns, why_ideal_time_ns(f)) >= WHY_HOT_PPM;
-        if ((chatty && a->call) || (a->lock_code && finding_has_lock(l)) ||
+        if ((chatty && a->call) || (a->lock_code && list_has_lock_finding(l)) ||
             other_finding_names_procedure(l, a))
             continue;
         if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
@@ -401,7 +402,7 @@ bool why_apply_rules(const struct why_facts *f, struct arena *a,
         add_candidate(&l, WHY_PROCEDURE, &f->spinning);
     if (l.count)
         qsort(l.item, l.count, sizeof(*l.item), compare_candidates_by_gain);
-    put_reasons_before_procedures(&l);
+    move_reasons_before_procedures(&l);
     if (is_time_spread_over_procedures(f))
         add_candidate(&l, WHY_SPREAD, &f->amount[WHY_SPREAD]);
     for (size_t i = 0; i < l.count && i < WHY_TOP; i++)

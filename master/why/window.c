@@ -106,7 +106,7 @@ static void cut_arc_to_window(struct why_solving *y, uint32_t i, uint64_t in)
     y->outside[i] = ns_within(w, done, y->outside[i]);
 }
 
-int why_cut_to_window(struct why_solving *y)
+int why_cut_arcs_and_waits_to_window(struct why_solving *y)
 {
     struct ips_graph *g = &y->d->w.path.merged;
     size_t n = (size_t)g->node_count + 1;

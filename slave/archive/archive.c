@@ -154,13 +154,13 @@ int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
     return rc;
 }
 
-void slave_archive_commit(struct slave_archive *a)
+void slave_archive_accept_staged_bytes(struct slave_archive *a)
 {
     a->length += a->staged;
     a->staged = 0;
 }
 
-void slave_archive_rollback(struct slave_archive *a)
+void slave_archive_drop_staged_bytes(struct slave_archive *a)
 {
     a->staged = 0;
 }

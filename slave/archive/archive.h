@@ -59,11 +59,12 @@ void slave_archive_close(struct slave_archive *a);
 int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
                         uint64_t mult_q32, const void *frames, size_t len,
                         struct ips_err *err) IPS_MUST_USE;
-/* slave_archive_commit() makes the staged bytes valid; call it after SQLite has
- * committed `length + staged`. slave_archive_rollback() drops the staged bytes;
- * call it if that commit failed. */
-void slave_archive_commit(struct slave_archive *a);
-void slave_archive_rollback(struct slave_archive *a);
+/* slave_archive_accept_staged_bytes() makes the staged bytes valid; call it
+ * after SQLite has committed `length + staged`.
+ * slave_archive_drop_staged_bytes() drops the staged bytes; call it if that
+ * commit failed. */
+void slave_archive_accept_staged_bytes(struct slave_archive *a);
+void slave_archive_drop_staged_bytes(struct slave_archive *a);
 int slave_archive_sync(struct slave_archive *a,
                        struct ips_err *err) IPS_MUST_USE;
 
@@ -88,7 +89,7 @@ struct slave_repack;
 struct slave_repack *slave_repack_new(const struct slave_archive *a,
                                       const char *dir, struct ips_err *err);
 /* frees `r` and removes the file archive.new */
-void slave_repack_free(struct slave_repack *r);
+void slave_repack_free_and_remove_file(struct slave_repack *r);
 /* Packs the records of the next blocks of `a` into archive.new: a few ms of
  * work. Returns 1: archive.new is complete and on disk; 0: call again;
  * negative: give up (IPS_E_BUSY: `a` has grown). */

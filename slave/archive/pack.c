@@ -91,9 +91,9 @@ static void encode_ordered_frames(struct slave_pack *p, uint32_t count,
             bytes += p->order[i]->bytes;
             records += p->order[i]->records;
         }
-        pack_put_number(&c->column[PACK_FRAMES], stream);
-        pack_put_number(&c->column[PACK_FRAMES], bytes / 8);
-        pack_put_number(&c->column[PACK_FRAMES], records);
+        pack_append_varint(&c->column[PACK_FRAMES], stream);
+        pack_append_varint(&c->column[PACK_FRAMES], bytes / 8);
+        pack_append_varint(&c->column[PACK_FRAMES], records);
         *raw += (uint32_t)sizeof(struct slave_frame) + bytes;
         for (uint32_t k = first; k < i; k++) {
             const uint8_t *rec = (const uint8_t *)(p->order[k] + 1);
@@ -177,9 +177,9 @@ static int compress_columns(struct slave_pack *p, struct slave_packed *out,
     uint8_t sizes[(PACK_COLUMNS + 1) * 10];
     struct pack_bytes head = {.data = sizes};
     size_t plain = 0;
-    pack_put_number(&head, c->mult_q32);
+    pack_append_varint(&head, c->mult_q32);
     for (int i = 0; i < PACK_COLUMNS; i++) {
-        pack_put_number(&head, c->column[i].len);
+        pack_append_varint(&head, c->column[i].len);
         plain += c->column[i].len;
     }
     plain += head.len;
@@ -241,9 +241,9 @@ static int locate_columns(struct slave_pack *p, size_t plain)
     struct pack_bytes head = {.data = p->plain, .len = plain};
     bool bad = false;
     size_t left = plain;
-    pack_reset_coder_for_block(c, pack_get_number(&head, &bad));
+    pack_reset_coder_for_block(c, pack_read_varint(&head, &bad));
     for (int i = 0; i < PACK_COLUMNS; i++) {
-        size_t len = pack_get_number(&head, &bad);
+        size_t len = pack_read_varint(&head, &bad);
         if (len > left)
             return IPS_E_CORRUPT;
         left -= len;
@@ -264,9 +264,9 @@ static int decode_one_frame(struct pack_coder *c, uint8_t *out, size_t room,
 {
     struct slave_frame f = {0};
     struct pack_bytes *b = &c->column[PACK_FRAMES];
-    uint64_t stream = pack_get_number(b, &c->bad);
-    uint64_t words = pack_get_number(b, &c->bad);
-    uint64_t records = pack_get_number(b, &c->bad);
+    uint64_t stream = pack_read_varint(b, &c->bad);
+    uint64_t words = pack_read_varint(b, &c->bad);
+    uint64_t records = pack_read_varint(b, &c->bad);
     if (c->bad || room < sizeof(f) || stream > UINT32_MAX ||
         words > (room - sizeof(f)) / 8 || records > words)
         return IPS_E_CORRUPT;

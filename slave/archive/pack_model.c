@@ -64,7 +64,7 @@ static uint64_t decode_zigzag(uint64_t v)
 
 /* ---- columns ---- */
 
-void pack_put_number(struct pack_bytes *b, uint64_t v)
+void pack_append_varint(struct pack_bytes *b, uint64_t v)
 {
     for (; v >= 0x80; v >>= 7)
         b->data[b->len++] = (uint8_t)(v | 0x80);
@@ -79,7 +79,7 @@ static uint8_t next_byte(struct pack_bytes *b, bool *bad)
     return 0;
 }
 
-uint64_t pack_get_number(struct pack_bytes *b, bool *bad)
+uint64_t pack_read_varint(struct pack_bytes *b, bool *bad)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
@@ -95,13 +95,13 @@ uint64_t pack_get_number(struct pack_bytes *b, bool *bad)
 static void append_number(struct pack_coder *c, enum pack_column column,
                           uint64_t v)
 {
-    pack_put_number(&c->column[column], v);
+    pack_append_varint(&c->column[column], v);
 }
 
 static uint64_t read_number_of_column(struct pack_coder *c,
                                       enum pack_column column)
 {
-    return pack_get_number(&c->column[column], &c->bad);
+    return pack_read_varint(&c->column[column], &c->bad);
 }
 
 static uint8_t get_byte(struct pack_coder *c, enum pack_column column)
@@ -580,8 +580,9 @@ ALWAYS_INLINE void encode_or_decode_head(struct pack_coder *c, bool enc,
     *w = (uint64_t)a << 32 | word;
 }
 
-ALWAYS_INLINE void remember_type_and_channel(struct pack_coder *c,
-                                             const uint64_t *w, unsigned count)
+ALWAYS_INLINE void remember_type_and_likely_channel(struct pack_coder *c,
+                                                    const uint64_t *w,
+                                                    unsigned count)
 {
     c->type = (uint32_t)w[0] & 0xffu;
     c->link = pack_likely_next_channel(w, count);
@@ -599,7 +600,7 @@ void pack_encode_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
         memcpy(w, rec, bytes);
     encode_or_decode_head(c, true, w);
     encode_or_decode_words(c, true, w, count);
-    remember_type_and_channel(c, w, count);
+    remember_type_and_likely_channel(c, w, count);
 }
 
 size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room)
@@ -611,7 +612,7 @@ size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room)
     if (c->bad || count < 2 || count * sizeof(*w) > room)
         return 0;
     encode_or_decode_words(c, false, w, count);
-    remember_type_and_channel(c, w, count);
+    remember_type_and_likely_channel(c, w, count);
     if (c->bad)
         return 0;
     if (count == CALL_WORDS)

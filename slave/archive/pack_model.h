@@ -68,11 +68,11 @@ struct pack_coder {
     uint64_t successor[PACK_SUCCESSORS];
 };
 
-/* pack_put_number() appends a number with 7 bits in each byte, so that small
- * numbers take few bytes. pack_get_number() reads the next one; it sets *bad if
- * the bytes end too early. */
-void pack_put_number(struct pack_bytes *b, uint64_t v);
-uint64_t pack_get_number(struct pack_bytes *b, bool *bad);
+/* pack_append_varint() appends a number with 7 bits in each byte, so that small
+ * numbers take few bytes. pack_read_varint() reads the next one; it sets *bad
+ * if the bytes end too early. */
+void pack_append_varint(struct pack_bytes *b, uint64_t v);
+uint64_t pack_read_varint(struct pack_bytes *b, bool *bad);
 
 static inline uint32_t pack_hash(uint64_t a, uint64_t b, uint64_t c)
 {

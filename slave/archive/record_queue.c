@@ -78,8 +78,9 @@ get_or_make_unused_batch(struct slave_record_queue *h)
     return b;
 }
 
-void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
-                            size_t len, uint64_t from, uint64_t until)
+void slave_record_queue_append_if_room(struct slave_record_queue *h,
+                                       uint8_t **buffer, size_t len,
+                                       uint64_t from, uint64_t until)
 {
     (void)pthread_mutex_lock(&h->lock);
     struct slave_batch *b = h->last;
@@ -102,7 +103,8 @@ void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length)
+void slave_record_queue_drop_batches_after(struct slave_record_queue *h,
+                                           uint64_t length)
 {
     (void)pthread_mutex_lock(&h->lock);
     struct slave_batch **p = &h->first;

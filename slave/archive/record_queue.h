@@ -46,11 +46,13 @@ void slave_record_queue_free(struct slave_record_queue *h);
  * frames: the archive's bytes [from, until), unpacked. Afterwards *buffer is a
  * buffer that the caller may fill: the same or another one. If no buffer is
  * free, the frames are not queued. */
-void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
-                            size_t len, uint64_t from, uint64_t until);
+void slave_record_queue_append_if_room(struct slave_record_queue *h,
+                                       uint8_t **buffer, size_t len,
+                                       uint64_t from, uint64_t until);
 /* Call when the archive was cut back to `length` bytes: drops the batches that
  * end after this length. */
-void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length);
+void slave_record_queue_drop_batches_after(struct slave_record_queue *h,
+                                           uint64_t length);
 /* Call when a snapshot of the run is made: seals the last batch, so that the
  * batch ends where the snapshot ends. */
 void slave_record_queue_seal_last_batch(struct slave_record_queue *h);

@@ -29,7 +29,7 @@ static void format_new_archive_path(const char *dir, char *out, size_t size)
     snprintf(out, size, "%s/archive.new", dir);
 }
 
-void slave_repack_free(struct slave_repack *r)
+void slave_repack_free_and_remove_file(struct slave_repack *r)
 {
     char path[IPS_PATH_BYTES + 16];
     if (!r)
@@ -56,7 +56,7 @@ struct slave_repack *slave_repack_new(const struct slave_archive *a,
         r->packed = malloc(SLAVE_PACK_OUT_MAX);
     }
     if (!r || !r->frames || !r->packed) {
-        slave_repack_free(r);
+        slave_repack_free_and_remove_file(r);
         ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
         return NULL;
     }
@@ -65,7 +65,7 @@ struct slave_repack *slave_repack_new(const struct slave_archive *a,
         open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (r->to.fd < 0) {
         ips_err_errno(err, "open %s", path);
-        slave_repack_free(r);
+        slave_repack_free_and_remove_file(r);
         return NULL;
     }
     snprintf(r->dir, sizeof(r->dir), "%s", dir);
@@ -104,7 +104,7 @@ int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
     rc = stage_collected_frames(r, pack, mult_q32, err);
     if (rc == 0)
         rc = slave_archive_sync(&r->to, err);
-    slave_archive_commit(&r->to);
+    slave_archive_accept_staged_bytes(&r->to);
     return rc < 0 ? rc : 1;
 }
 
@@ -120,15 +120,15 @@ int slave_repack_replace_archive(struct slave_repack *r,
     snprintf(old, sizeof(old), "%s/archive", r->dir);
     format_new_archive_path(r->dir, new, sizeof(new));
     int rc = rename(new, old) < 0 ? ips_err_errno(err, "rename %s", new) : 0;
-    /* with an empty `dir` slave_repack_free() does not remove archive.new: if
-     * the rename failed, the slave's next start repeats it */
+    /* with an empty `dir` slave_repack_free_and_remove_file() does not remove
+     * archive.new: if the rename failed, the slave's next start repeats it */
     r->dir[0] = '\0';
     if (rc == 0) {
         slave_archive_close(a);
         *a = r->to;
         r->to.fd = -1;
     }
-    slave_repack_free(r);
+    slave_repack_free_and_remove_file(r);
     return rc;
 }
 

@@ -60,9 +60,9 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_find_end_releases(b);
     if (b->incremental)
-        b_incremental_save_arcs(b, false);
+        b_incremental_save_counts_and_arcs(b, false);
     if (rc == 0)
-        rc = b_complete_unfinished_sends(b);
+        rc = b_append_unfinished_sends_that_arrived(b);
     if (rc == 0)
         rc = b_match_streams(b);
     b_set_progress(b, B_BUILT_MATCH);
@@ -82,7 +82,7 @@ int b_run_passes(struct build *b)
     b_make_awaited_file_arcs(b);
     b_make_child_try_arcs(b);
     if (b->incremental)
-        b_incremental_save_arcs(b, true);
+        b_incremental_save_counts_and_arcs(b, true);
     b_set_coords_of_end_nodes(b);
     b_limit_coords_by_clock(b);
     rc = b_mark_far_ends(b);
@@ -98,12 +98,14 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_list_waits_without_waker(b);
     b_set_progress(b, B_BUILT_ALL);
-    /* an incremental build calls ips_built_set_peers() for each copy of its
-     * result */
+    /* an incremental build calls ips_built_set_peers_and_remake_arcs() for each
+     * copy of its result */
     if (rc < 0 || b->incremental)
         return rc;
     rc = b_store_peer_data(b, b->out);
-    return rc < 0 ? rc : ips_built_set_peers(b->out, NULL, 0, b->err);
+    return rc < 0
+               ? rc
+               : ips_built_set_peers_and_remake_arcs(b->out, NULL, 0, b->err);
 }
 
 void b_free_build(struct build *b)
@@ -173,7 +175,7 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     if (rc == 0)
         rc = b_run_passes(&b);
     if (rc == 0)
-        rc = b_sort_wait_rows(&b);
+        rc = b_drop_and_sort_wait_rows(&b);
     if (rc == 0 && in->waits)
         rc = b_make_lock_rows(&b);
     b_free_build(&b);
@@ -184,7 +186,7 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     return 0;
 }
 
-uint64_t ips_built_last_ns(const struct ips_built *b)
+uint64_t ips_find_latest_start_or_end_ns(const struct ips_built *b)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < b->proc_count; i++)

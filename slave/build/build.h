@@ -161,7 +161,8 @@ struct ips_thread_row {
  * unknown. */
 enum ips_end_peer {
     IPS_PEER_LOCAL, /* the peer is `peer_end` */
-    /* the peer is on another machine, see ips_built_set_peers */
+    /* the peer is on another machine, see ips_built_set_peers_and_remake_arcs
+     */
     IPS_PEER_REMOTE,
     IPS_PEER_UNTRACED, /* no recorded process has the peer: receives get
                           external or idle arcs */
@@ -231,7 +232,7 @@ struct ips_unrecorded {
 
 /* Returns the name of the runtime whose library has this path, such as "OpenMP
  * (libgomp)". NULL: `path` is not the library of a known runtime. */
-const char *ips_runtime_of(const char *path, size_t len);
+const char *ips_find_runtime_of_library(const char *path, size_t len);
 /* Go's runtime is recognised by an ELF note of the program, not by the name of
  * a library. */
 #define IPS_GO_RUNTIME "Go's runtime"
@@ -257,7 +258,8 @@ struct ips_unended {
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
-    /* how many of `external` and `idle` ips_built_set_peers() added */
+    /* how many of `external` and `idle` ips_built_set_peers_and_remake_arcs()
+     * added */
     uint64_t external_decided, idle_decided;
     uint64_t unattributed_ns;
     uint64_t order_dependent; /* resource arcs that could be different in
@@ -317,7 +319,7 @@ struct ips_built {
      * on this machine */
     uint32_t goal_node;
     bool open;
-    /* private data that ips_built_set_peers() needs */
+    /* private data that ips_built_set_peers_and_remake_arcs() needs */
     struct ips_built_peer_data *more;
 };
 
@@ -336,7 +338,7 @@ uint64_t *ips_make_ns_without_waker_by_node(const struct ips_built *b,
 /* Returns the latest start or end of a process or thread, ns of
  * CLOCK_MONOTONIC_RAW. Processes and threads without a recorded end count as
  * alive up to this time. */
-uint64_t ips_built_last_ns(const struct ips_built *b);
+uint64_t ips_find_latest_start_or_end_ns(const struct ips_built *b);
 
 /* The answer of the other machines about the peer of one end. */
 struct ips_peer_row {
@@ -351,7 +353,9 @@ struct ips_peer_row {
  * (rule DPM-4 in docs/paper-map.md). Receives of ends without a row count as
  * pending. May be called again with other rows; the result depends only on the
  * last call. */
-int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
-                        uint32_t count, struct ips_err *err) IPS_MUST_USE;
+int ips_built_set_peers_and_remake_arcs(struct ips_built *b,
+                                        const struct ips_peer_row *rows,
+                                        uint32_t count,
+                                        struct ips_err *err) IPS_MUST_USE;
 
 #endif

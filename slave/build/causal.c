@@ -66,7 +66,7 @@ static bool can_lower_arc_source_coord(const struct ips_graph *g, uint32_t v)
            (g->kind[u] == IPS_NODE_AUX && g->xkind[v] == IPS_X_RESOURCE);
 }
 
-static void limit_source_coord(struct build *b, uint32_t v)
+static void lower_arc_source_coord_to_fit_clock(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t u = g->xpred[v];
@@ -81,7 +81,7 @@ static void limit_source_coord(struct build *b, uint32_t v)
         g->w[u] = ips_min_u64(g->w[u], most);
 }
 
-static void lower_coord_of_end(struct build *b, uint32_t u, uint64_t most)
+static void lower_coord_of_end_node(struct build *b, uint32_t u, uint64_t most)
 {
     if (b_is_final_node(b, u))
         b->broken = true;
@@ -94,15 +94,15 @@ static void lower_coord_of_end(struct build *b, uint32_t u, uint64_t most)
  * lets the arc begin at the node before, as described at the top of this file.
  * Returns how far the coordinate of the arc's source is now past its stamp,
  * ns. */
-static uint64_t limit_death_coord(struct build *b, uint32_t u, uint32_t v,
-                                  uint64_t time)
+static uint64_t lower_end_coord_or_move_arc_source(struct build *b, uint32_t u,
+                                                   uint32_t v, uint64_t time)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t most = ips_add_sat(b->cpu_at[u], time);
     uint64_t over = ips_sub_sat(b_get_coord(b, u), most);
     /* u - 1 exists: a chain has START before its END */
     if (ips_sub_sat(most, b_get_coord(b, u - 1)) > over) {
-        lower_coord_of_end(b, u, most);
+        lower_coord_of_end_node(b, u, most);
         return time;
     }
     g->xpred[v] = u - 1;
@@ -110,7 +110,7 @@ static uint64_t limit_death_coord(struct build *b, uint32_t u, uint32_t v,
     return 0;
 }
 
-static void limit_target_coord(struct build *b, uint32_t v)
+static void raise_arc_target_coord_to_fit_clock(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t u = g->xpred[v];
@@ -124,11 +124,11 @@ static void limit_target_coord(struct build *b, uint32_t v)
     uint64_t time = arc_time_ns(g, v);
     if (before > time && g->kind[u] == IPS_NODE_END &&
         g->xkind[v] == IPS_X_SIGNAL) {
-        lower_coord_of_end(b, u, b->cpu_at[u] + time);
+        lower_coord_of_end_node(b, u, b->cpu_at[u] + time);
         before = time;
     } else if (before > time && g->kind[u] == IPS_NODE_END &&
                g->kind[v] != IPS_NODE_JOIN) {
-        before = limit_death_coord(b, u, v, time);
+        before = lower_end_coord_or_move_arc_source(b, u, v, time);
     }
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
     uint64_t room = ips_sub_sat(time, before);
@@ -167,8 +167,8 @@ static void for_each_arc(struct build *b, void (*f)(struct build *, uint32_t))
 void b_limit_coords_by_clock(struct build *b)
 {
     b->arcs.n = 0;
-    for_each_arc(b, limit_source_coord);
-    for_each_arc(b, limit_target_coord);
+    for_each_arc(b, lower_arc_source_coord_to_fit_clock);
+    for_each_arc(b, raise_arc_target_coord_to_fit_clock);
 }
 
 /* ---- cycles ---- */
@@ -176,10 +176,10 @@ void b_limit_coords_by_clock(struct build *b)
 /* The next functions make sure that the graph has no cycle. With correct
  * records, all arcs lead forwards in time. Wrong records (a clock that stepped,
  * a hostile writer, a lost send) may give a cycle, and one wrong arc must not
- * make the whole run useless. Chains are visited as in ips_longest_path: each
- * up to a node whose cross predecessor was not visited yet. When no chain can
- * continue, every unfinished chain waits for another: then one arc of a cycle
- * is dropped and counted as ambiguous. */
+ * make the whole run useless. Chains are visited as in
+ * ips_longest_path_compute_ests: each up to a node whose cross predecessor was
+ * not visited yet. When no chain can continue, every unfinished chain waits for
+ * another: then one arc of a cycle is dropped and counted as ambiguous. */
 #define DONE (UINT32_MAX - 1)
 /* Number of cycles that are broken one by one; afterwards the arcs of all
  * waiting chains are dropped. */
@@ -267,7 +267,7 @@ static void break_one_cycle(struct cycle_search *r, uint32_t c, uint32_t round)
     drop_waiting_arc(r, worst);
 }
 
-static void visit_all_chains(struct cycle_search *r)
+static void visit_all_chains_and_break_cycles(struct cycle_search *r)
 {
     uint32_t chains = r->g->chain_count, from = 0;
     for (uint32_t c = chains; c > 0; c--)
@@ -311,7 +311,7 @@ int b_break_cycles(struct build *b)
     memset(r.waiter, 0xff, ((size_t)g->node_count + 1) * sizeof(*r.waiter));
     for (uint32_t c = 0; c < g->chain_count; c++)
         r.at[c] = g->chains[c].first;
-    visit_all_chains(&r);
+    visit_all_chains_and_break_cycles(&r);
 out:
     ips_free_large(r.waiter);
     ips_free_large(r.next);

@@ -23,7 +23,7 @@ static int compare_chains_by_thread(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-uint32_t *slave_sort_chains_by_thread(const struct ips_built *b)
+uint32_t *slave_list_chains_sorted_by_thread(const struct ips_built *b)
 {
     uint32_t n = b->g.chain_count;
     uint32_t *index = malloc(((size_t)n + 1) * sizeof(*index));
@@ -63,7 +63,7 @@ uint32_t slave_chain_of_stream(const struct ips_built *b, const uint32_t *index,
     return best;
 }
 
-static int compare_stream_places(const void *va, const void *vb)
+static int compare_streams_by_chain_and_time(const void *va, const void *vb)
 {
     const struct slave_stream_with_chain *a = va, *b = vb;
     CMP3(a->chain, b->chain);
@@ -73,12 +73,13 @@ static int compare_stream_places(const void *va, const void *vb)
 }
 
 struct slave_stream_with_chain *
-slave_sort_streams_by_chain(const struct ips_build_input *in,
-                            const struct ips_built *b, struct ips_err *err)
+slave_list_streams_sorted_by_chain(const struct ips_build_input *in,
+                                   const struct ips_built *b,
+                                   struct ips_err *err)
 {
     struct slave_stream_with_chain *p =
         b_calloc(in->stream_count, sizeof(*p), err);
-    uint32_t *index = slave_sort_chains_by_thread(b);
+    uint32_t *index = slave_list_chains_sorted_by_thread(b);
     if (p && !index) {
         ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
         ips_free_large(p);
@@ -92,7 +93,8 @@ slave_sort_streams_by_chain(const struct ips_build_input *in,
     }
     free(index);
     if (p && in->stream_count)
-        qsort(p, in->stream_count, sizeof(*p), compare_stream_places);
+        qsort(p, in->stream_count, sizeof(*p),
+              compare_streams_by_chain_and_time);
     return p;
 }
 
@@ -101,14 +103,14 @@ bool slave_is_chain_in(const struct ips_built *b, const char *machine,
 {
     char own[256];
     if (chain == IPS_NONE)
-        return ips_object_count_parts(object) <= 1 &&
-               ips_object_matches_machine(object, machine);
+        return ips_object_count_components(object) <= 1 &&
+               ips_object_pattern_matches_machine(object, machine);
     const struct ips_proc *p = &b->procs[b->g.chains[chain].process];
     snprintf(own, sizeof(own), "/%s/%s/%u", machine, p->name,
              b->g.chains[chain].tid);
-    if (ips_object_matches(object, own))
+    if (ips_object_matches_pattern(object, own))
         return true;
     snprintf(own, sizeof(own), "/%s/%s/%s", machine, p->name,
              b->threads[chain].name);
-    return ips_object_matches(object, own);
+    return ips_object_matches_pattern(object, own);
 }

@@ -10,12 +10,12 @@
 
 /* Returns the numbers of all chains, ordered by (pid, tid, start), in an array
  * that the caller frees with free(). NULL: out of memory. */
-uint32_t *slave_sort_chains_by_thread(const struct ips_built *b);
+uint32_t *slave_list_chains_sorted_by_thread(const struct ips_built *b);
 
 /* Returns the chain of the stream with header `head`, which began at stamp_ns:
  * of the chains with the same pid and tid, the last one that began before the
  * stream did (an image after an exec continues a chain). `index`: from
- * slave_sort_chains_by_thread(). IPS_NONE: there is no such chain. */
+ * slave_list_chains_sorted_by_thread(). IPS_NONE: there is no such chain. */
 uint32_t slave_chain_of_stream(const struct ips_built *b, const uint32_t *index,
                                const struct ips_segment_header *head,
                                uint64_t stamp_ns);
@@ -29,8 +29,9 @@ struct slave_stream_with_chain {
  * Streams without a chain (IPS_NONE) come last. Freed by ips_free_large().
  * NULL: out of memory. */
 struct slave_stream_with_chain *
-slave_sort_streams_by_chain(const struct ips_build_input *in,
-                            const struct ips_built *b, struct ips_err *err);
+slave_list_streams_sorted_by_chain(const struct ips_build_input *in,
+                                   const struct ips_built *b,
+                                   struct ips_err *err);
 
 /* Whether `object` ("", "/", "/machine", ".../process", ".../thread", by number
  * or name) contains this chain of this machine. A stream without a chain

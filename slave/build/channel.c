@@ -164,8 +164,8 @@ static int cmp_identity(const void *va, const void *vb)
 }
 
 /* Adds the data of one more CHAN record to an end. */
-static void add_chan_to_end(struct build *b, uint32_t end,
-                            const struct b_chan *c)
+static void merge_channel_record_into_end(struct build *b, uint32_t end,
+                                          const struct b_chan *c)
 {
     struct b_end *e = &b->ends[end];
     struct ips_end *row = &b->out->ends[end];
@@ -215,7 +215,7 @@ static int add_pipe_side(struct build *b, uint32_t pair[2], uint32_t side,
             return rc;
         b->out->ends[*end].side = (uint8_t)side;
     }
-    add_chan_to_end(b, *end, c);
+    merge_channel_record_into_end(b, *end, c);
     return 0;
 }
 
@@ -263,7 +263,7 @@ static int make_socket_end(struct build *b, const struct identity *id,
     for (uint32_t i = 0; i < n; i++) {
         struct b_chan *c = &b->chans.v[id[i].chan];
         c->end_recv = c->end_send = end;
-        add_chan_to_end(b, end, c);
+        merge_channel_record_into_end(b, end, c);
     }
     return 0;
 }

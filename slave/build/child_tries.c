@@ -51,7 +51,8 @@ struct loop {
 
 /* Returns a hash of the command line that the process ran last; 0 if it went on
  * with the program of its parent. */
-static uint64_t hash_command(const struct build *b, uint32_t proc)
+static uint64_t hash_last_command_of_process(const struct build *b,
+                                             uint32_t proc)
 {
     const struct b_proc *p = &b->procs[proc];
     uint64_t hash = 0;
@@ -81,7 +82,8 @@ static bool is_nap_child(const struct build *b, const struct b_join *j)
     return j->status == 0 && slept > cpu;
 }
 
-static void add_child(const struct build *b, struct round *r, uint32_t join)
+static void add_joined_child_to_round(const struct build *b, struct round *r,
+                                      uint32_t join)
 {
     const struct b_join *j = &b->joins.v[join];
     if (r->children == 0) {
@@ -91,7 +93,8 @@ static void add_child(const struct build *b, struct round *r, uint32_t join)
     r->final_join = join;
     if (r->children == ROUND_MAX)
         return;
-    r->child[r->children].command = hash_command(b, j->child_proc);
+    r->child[r->children].command =
+        hash_last_command_of_process(b, j->child_proc);
     r->child[r->children++].status = j->status;
 }
 
@@ -133,7 +136,8 @@ static void end_round(struct loop *y, struct round *r, uint64_t t_ret)
 /* Whether the last child of `r` shows that the loop before goes on: it runs the
  * same command after a nap, and no command that is not of the loop came before.
  */
-static bool does_loop_continue(struct loop *y, const struct round *r)
+static bool update_and_check_if_loop_continues(struct loop *y,
+                                               const struct round *r)
 {
     const uint64_t command = r->child[r->children - 1].command;
     bool of_loop = false;
@@ -184,8 +188,8 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
             end_round(&y, &r, j->t_ret);
             continue;
         }
-        add_child(b, &r, i);
-        if (does_loop_continue(&y, &r))
+        add_joined_child_to_round(b, &r, i);
+        if (update_and_check_if_loop_continues(&y, &r))
             b->child_tries.n--; /* the loop did not end: it is periodic work */
         if (compare_with_last_round(&y, &r, r.children - 1) != OTHER_RESULT)
             continue;
@@ -250,8 +254,9 @@ static uint32_t find_release_that_freed_name(struct build *b,
 
 /* Whether the thread of the loop itself forked the process, after the start of
  * the last round without a changed result. */
-static bool was_begun_by_loop(const struct build *b,
-                              const struct b_child_tries *y, uint32_t proc)
+static bool was_process_forked_by_loop(const struct build *b,
+                                       const struct b_child_tries *y,
+                                       uint32_t proc)
 {
     uint32_t fork = b->procs[proc].fork;
     return fork != IPS_NONE && b->forks.v[fork].stream == y->stream &&
@@ -260,9 +265,10 @@ static bool was_begun_by_loop(const struct build *b,
 
 /* Looks for a file that the stream, of a child of the loop, created after
  * another process had freed the file's name. */
-static void find_freed_name_of_stream(struct build *b, const uint32_t *order,
-                                      uint32_t n, uint32_t stream,
-                                      struct b_child_tries *y)
+static void link_loop_to_name_freed_for_stream(struct build *b,
+                                               const uint32_t *order,
+                                               uint32_t n, uint32_t stream,
+                                               struct b_child_tries *y)
 {
     for (uint32_t i = b->streams[stream].first_sync;
          i < b->syncs.n && b->syncs.v[i].stream == stream; i++) {
@@ -273,8 +279,8 @@ static void find_freed_name_of_stream(struct build *b, const uint32_t *order,
         y->freed = find_release_that_freed_name(b, order, n, i, y->last_from);
         if (y->freed == IPS_NONE)
             continue;
-        if (was_begun_by_loop(b, y,
-                              process_of_sync(b, &b->syncs.v[y->freed]))) {
+        if (was_process_forked_by_loop(
+                b, y, process_of_sync(b, &b->syncs.v[y->freed]))) {
             y->freed = IPS_NONE;
             y->named = false; /* the loop itself freed the name: it waited for
                                  no other process */
@@ -298,8 +304,8 @@ static void find_freed_name(struct build *b, const uint32_t *order, uint32_t n,
             const struct b_image *im = &b->images[p->first_image + k];
             for (uint32_t m = 0; m < im->stream_count; m++)
                 if (y->freed == IPS_NONE)
-                    find_freed_name_of_stream(b, order, n, im->first_stream + m,
-                                              y);
+                    link_loop_to_name_freed_for_stream(b, order, n,
+                                                       im->first_stream + m, y);
         }
     }
 }
@@ -351,7 +357,8 @@ find_loop_covering_time(const struct build *b, uint32_t stream, uint64_t from,
                : NULL;
 }
 
-bool b_count_nap_between_child_tries(struct maker *m, const struct interval *v)
+bool b_count_if_nap_between_child_tries(struct maker *m,
+                                        const struct interval *v)
 {
     struct build *b = m->b;
     const struct b_child_tries *y = NULL;

@@ -80,8 +80,8 @@ static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
         g->delay[i] =
             proportional_share(early, off_cpu_gap_ns(b, i, first), gaps) +
             proportional_share(late, max_call_delay_ns(b, i), sleeps);
-        if (!b_may_have_far_peer(b, i)) { /* the send may be on another machine:
-                                             its time is not known here */
+        if (!b_may_have_far_peer(b, i)) { /* the send may be on another
+                                     machine: its time is not known here */
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
@@ -106,8 +106,8 @@ static void add_unknown_delay(struct build *b, uint32_t c, uint64_t ns)
     row->unknown_ns = ips_add_sat(row->unknown_ns, ns);
 }
 
-static void add_unknown_gaps(struct build *b, uint32_t c, uint32_t from,
-                             uint32_t to)
+static void add_off_cpu_gaps_as_unknown_delay(struct build *b, uint32_t c,
+                                              uint32_t from, uint32_t to)
 {
     uint32_t first = b->out->g.chains[c].first;
     for (uint32_t i = from; i < to; i++) {
@@ -125,14 +125,14 @@ static void distribute_delay_after_last_reading(struct build *b, uint32_t c,
 {
     uint32_t first = b->out->g.chains[c].first;
     if (from == end || left == 0) {
-        add_unknown_gaps(b, c, from, end);
+        add_off_cpu_gaps_as_unknown_delay(b, c, from, end);
         return;
     }
     uint64_t gap = off_cpu_gap_ns(b, from, first);
     uint64_t later = ips_sub_sat(b->out->g.t_ns[from], t);
     uint64_t rest = distribute_delay(b, c, from, from + 1, left);
     add_unknown_delay(b, c, ips_min_u64(later, ips_sub_sat(gap, left - rest)));
-    add_unknown_gaps(b, c, from + 1, end);
+    add_off_cpu_gaps_as_unknown_delay(b, c, from + 1, end);
 }
 
 /* Returns the next reading of the chain, or NULL, and moves *w after it. Only
@@ -187,8 +187,9 @@ static struct b_delay_span restore_first_open_delay_window(struct build *b,
 
 /* Saves the sums at the start of window `w`, after the earlier windows were
  * processed. */
-static void save_window_state(struct build *b, uint32_t c,
-                              struct b_delay_span *w, uint64_t dealt)
+static void save_sums_and_append_delay_window(struct build *b, uint32_t c,
+                                              struct b_delay_span *w,
+                                              uint64_t dealt)
 {
     const struct ips_thread_row *row = &b->out->threads[c];
     w->delay_ns = row->delay_ns;
@@ -221,20 +222,22 @@ static void distribute_delays_of_chain(struct build *b, uint32_t c)
             w.left = distribute_delay(b, c, i, to,
                                       ips_add_sat(w.left, d->ns - w.known));
         else
-            add_unknown_gaps(b, c, i, to);
+            add_off_cpu_gaps_as_unknown_delay(b, c, i, to);
         w.has_base = w.read = true;
         w.known = d->ns;
         w.last_t = d->t;
         w.node = i = to;
         if (b->incremental)
-            save_window_state(b, c, &w, b->out->counts.delay_ns - before);
+            save_sums_and_append_delay_window(b, c, &w,
+                                              b->out->counts.delay_ns - before);
     }
     uint64_t before = b->out->counts.delay_ns;
     distribute_delay_after_last_reading(b, c, i, end, w.last_t, w.left);
     w.node = end; /* an ended chain gets no more readings */
     w.left = 0;
     if (b->incremental)
-        save_window_state(b, c, &w, b->out->counts.delay_ns - before);
+        save_sums_and_append_delay_window(b, c, &w,
+                                          b->out->counts.delay_ns - before);
     for (i = ips_max_u32(first + 1, b_first_open_node(b, c)); i < end; i++)
         g->delay[i] = ips_add_sat(g->delay[i], b->off[i - 1]);
 }

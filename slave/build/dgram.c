@@ -64,9 +64,9 @@ static int add_dgrams_of_call(struct maker *m, const struct ips_rec_io *r,
     return rc;
 }
 
-int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
-                const struct interval *v, uint32_t node, uint8_t dir,
-                uint32_t ext)
+int b_append_datagrams_of_call(struct maker *m, const struct ips_rec_io *r,
+                               const struct interval *v, uint32_t node,
+                               uint8_t dir, uint32_t ext)
 {
     const struct build *b = m->b;
     struct b_dgram d = {.t = v->t,
@@ -229,18 +229,19 @@ static bool has_socket_received_datagram(const struct match *m,
 
 /* Whether the socket of `r` held no datagram at a time after `s` was sent. Then
  * `s` is hardly the datagram of `r`. */
-static bool was_empty_after_send(const struct b_dgram *s,
-                                 const struct b_dgram *r)
+static bool was_socket_empty_after_send(const struct b_dgram *s,
+                                        const struct b_dgram *r)
 {
     return s->t_ret < r->empty_t;
 }
 
 /* Whether `s` was lost before `r`. A datagram that stays on one network stack
  * is in the receiver's queue when the send returns. */
-static bool was_lost_before(const struct build *b, const struct b_dgram *s,
-                            const struct b_dgram *r)
+static bool was_datagram_lost_before_receive(const struct build *b,
+                                             const struct b_dgram *s,
+                                             const struct b_dgram *r)
 {
-    return was_empty_after_send(s, r) &&
+    return was_socket_empty_after_send(s, r) &&
            b->ends[s->end].netns == b->ends[r->end].netns;
 }
 
@@ -282,7 +283,7 @@ static bool match_multicast_receive(const struct match *m, uint32_t k,
         tried++;
         if (best == IPS_NONE)
             best = m->send[k].index;
-        if (was_empty_after_send(s, r))
+        if (was_socket_empty_after_send(s, r))
             continue;
         best = m->send[k].index;
         break;
@@ -330,7 +331,8 @@ static bool match_receive(const struct match *m, uint32_t k, uint32_t recv,
         if (s->twin != IPS_NONE || is_sent_to_many(s))
             continue;
         tried++;
-        if ((!lost && was_lost_before(b, s, r)) || !may_match(b, s, r))
+        if ((!lost && was_datagram_lost_before_receive(b, s, r)) ||
+            !may_match(b, s, r))
             continue;
         link_datagram_send_to_receive(b, s, r, m->send[k].index,
                                       m->recv[recv].index);
@@ -462,7 +464,7 @@ static void match_truncated_datagrams(const struct match *m,
                 continue;
             if (best == IPS_NONE)
                 best = send[k].index;
-            if (was_empty_after_send(s, r))
+            if (was_socket_empty_after_send(s, r))
                 continue;
             best = send[k].index;
             break;
@@ -475,7 +477,8 @@ static void match_truncated_datagrams(const struct match *m,
 
 /* ---- positions for a match on another machine ---- */
 
-static int compare_equal_datagrams(const void *va, const void *vb, void *arg)
+static int compare_datagrams_by_content_and_time(const void *va, const void *vb,
+                                                 void *arg)
 {
     const struct build *b = arg;
     const struct b_dgram *x = &b->dgrams.v[*(const uint32_t *)va];
@@ -497,7 +500,7 @@ static int set_datagram_positions(struct build *b)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)
         v[i] = i;
-    qsort_r(v, n, sizeof(*v), compare_equal_datagrams, b);
+    qsort_r(v, n, sizeof(*v), compare_datagrams_by_content_and_time, b);
     uint64_t nth = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct b_dgram *d = &b->dgrams.v[v[i]];
@@ -516,7 +519,7 @@ static int set_datagram_positions(struct build *b)
 
 /* Marks the receives on ends whose peer is on this machine as decided; those
  * without a send count as unmatched. */
-static void decide_local_receives(struct build *b)
+static void mark_local_datagram_receives_decided(struct build *b)
 {
     for (uint32_t i = 0; i < b->dgrams.n; i++) {
         const struct b_dgram *d = &b->dgrams.v[i];
@@ -557,7 +560,7 @@ int b_match_datagrams(struct build *b)
     match_truncated_datagrams(&m, send, recv);
     rc = set_datagram_positions(b);
     if (rc == 0)
-        decide_local_receives(b);
+        mark_local_datagram_receives_decided(b);
 out:
     ips_free_large(send);
     ips_free_large(recv);

@@ -145,8 +145,9 @@ static int hold_ends_of_opened_channel(struct hold_replay *p,
     return 0;
 }
 
-static void record_shutdown(struct build *b, const struct b_hold_event *e,
-                            const struct b_chan *c)
+static void store_shutdown_if_earliest(struct build *b,
+                                       const struct b_hold_event *e,
+                                       const struct b_chan *c)
 {
     bool sends = e->how != IPS_CLOSE_SHUT_RD && c->end_send != IPS_NONE;
     bool receives = e->how != IPS_CLOSE_SHUT_WR && c->end_recv != IPS_NONE;
@@ -160,14 +161,15 @@ static void record_shutdown(struct build *b, const struct b_hold_event *e,
     }
 }
 
-static int handle_close(struct hold_replay *p, const struct b_hold_event *e)
+static int replay_close_or_shutdown(struct hold_replay *p,
+                                    const struct b_hold_event *e)
 {
     struct build *b = p->b;
     struct b_chan *c = &b->chans.v[e->arg];
     uint32_t ends[2] = {c->end_recv,
                         c->end_send == c->end_recv ? IPS_NONE : c->end_send};
     if (e->how != IPS_CLOSE_FD) {
-        record_shutdown(b, e, c);
+        store_shutdown_if_earliest(b, e, c);
         return 0;
     }
     bool was_open = c->open;
@@ -252,7 +254,8 @@ static int append_hold_event(struct build *b, const struct b_hold_event *e)
     return 0;
 }
 
-static bool is_end_of_stream_channel(const struct build *b, uint32_t end)
+static bool is_end_neither_datagram_nor_listening(const struct build *b,
+                                                  uint32_t end)
 {
     return end != IPS_NONE && !b->ends[end].datagram && !b->ends[end].listen;
 }
@@ -262,8 +265,8 @@ static int add_hold_events(struct build *b)
     int rc = 0;
     for (uint32_t i = 0; i < b->chans.n && rc == 0; i++) {
         const struct b_chan *c = &b->chans.v[i];
-        if (is_end_of_stream_channel(b, c->end_recv) ||
-            is_end_of_stream_channel(b, c->end_send))
+        if (is_end_neither_datagram_nor_listening(b, c->end_recv) ||
+            is_end_neither_datagram_nor_listening(b, c->end_send))
             rc = append_hold_event(
                 b, &(struct b_hold_event){.t = c->t,
                                           .proc = b->images[c->image].proc,
@@ -332,7 +335,7 @@ static int replay_hold_events(struct hold_replay *p)
             rc = hold_ends_of_opened_channel(p, e);
             break;
         case B_HOLD_CLOSE:
-            rc = handle_close(p, e);
+            rc = replay_close_or_shutdown(p, e);
             break;
         case B_HOLD_FORK:
             rc = inherit_ends_at_fork(p, e);
@@ -461,7 +464,8 @@ static void make_eof_or_accept_arc(struct build *b, const struct b_event *e)
 {
     uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
     const struct b_release_event *first;
-    /* for a peer that is not local, ips_built_set_peers() makes the arc */
+    /* for a peer that is not local, ips_built_set_peers_and_remake_arcs() makes
+     * the arc */
     if (!b->ends[e->end].local) {
         if (e->kind == B_EOF && e->ext != IPS_NONE &&
             b_link_own_shutdown(b, e->node, e->end, e->t_ret, IPS_NO_NODE))

@@ -127,8 +127,8 @@ static inline const uint8_t *b_next_record(struct b_walk *w, uint32_t *type,
                 bytes <= c->len - w->at && bytes >= b_rec_min[*type]) {
                 w->at += bytes;
                 *len = bytes;
-                p = slave_expand_record(&w->proc_line, &w->in->head.clock, p,
-                                        type, len);
+                p = slave_expand_record_if_short(
+                    &w->proc_line, &w->in->head.clock, p, type, len);
                 if (!p)
                     continue;
                 return p;
@@ -241,8 +241,7 @@ struct build {
     struct b_gaps gaps;
     bool careful;   /* some processes are not recorded (build/shared.c) */
     bool doubtful;  /* an unrecorded process may have read from a stream */
-    bool spun;      /* some thread spun, so b_subtract_spin_at_node() may change
-                       cpu_at of a node after it was made */
+    bool spun;      /* some thread spun: cpu_at of a node may change later */
     uint8_t *far;   /* [end_count] 1: the peer may be on another machine; NULL:
                        this holds for no end */
     bool backwards; /* some node precedes its cause in time, so the nodes are
@@ -281,7 +280,7 @@ static inline void b_set_progress(const struct build *b, unsigned permille)
         atomic_store_explicit(b->in->permille, permille, memory_order_relaxed);
 }
 
-/* Data that the build keeps for ips_built_set_peers(). */
+/* Data that the build keeps for ips_built_set_peers_and_remake_arcs(). */
 struct ips_built_peer_data {
     struct b_external *exts;
     uint32_t ext_count;
@@ -306,8 +305,8 @@ struct b_send_cursor {
     uint32_t now;             /* the block of `op` */
 };
 void b_move_to_next_send_block(const struct build *b, struct b_send_cursor *s);
-static inline struct b_send_cursor b_first_send(const struct build *b,
-                                                const struct b_end *e)
+static inline struct b_send_cursor b_init_send_cursor(const struct build *b,
+                                                      const struct b_end *e)
 {
     struct b_send_cursor s = {.block = e->sends.first};
     b_move_to_next_send_block(b, &s);
@@ -319,10 +318,10 @@ static inline void b_next_send(const struct build *b, struct b_send_cursor *s)
     if (++s->op == s->end)
         b_move_to_next_send_block(b, s);
 }
-/* Makes room for a send of `e`. b_add_send() adds one and sets *op to it. */
+/* Makes room for a send; b_append_empty_send_slot() adds one: *op. */
 int b_add_send_block(struct build *b, struct b_end *e) IPS_MUST_USE;
-static inline int b_add_send(struct build *b, struct b_end *e,
-                             struct b_send **op)
+static inline int b_append_empty_send_slot(struct build *b, struct b_end *e,
+                                           struct b_send **op)
 {
     int rc = e->sends.capacity ? 0 : b_add_send_block(b, e);
     if (rc < 0)
@@ -357,15 +356,15 @@ bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
 /* Saves the counts before (`done` false) and after (true) the passes that make
  * arcs; then also saves the arcs that no later record changes. */
-void b_incremental_save_arcs(struct build *b, bool done);
+void b_incremental_save_counts_and_arcs(struct build *b, bool done);
 void b_incremental_add_window(struct build *b, uint32_t chain,
                               const struct b_delay_span *w);
 void b_incremental_add_lowered(struct build *b, uint32_t node, uint32_t by);
 void b_incremental_mark_traffic_released(struct build *b, uint32_t traffic);
 void b_incremental_add_preempted(struct build *b, const struct b_send *send,
                                  uint64_t slept);
-struct b_read *b_incremental_add_read(struct build *b,
-                                      uint32_t end) IPS_MUST_USE;
+struct b_read *b_incremental_append_receive_slot(struct build *b,
+                                                 uint32_t end) IPS_MUST_USE;
 /* Sets *row to the traffic row of (end, process); false: there is none. */
 bool b_incremental_find_traffic_row(const struct build *b, uint32_t end,
                                     uint32_t proc, uint32_t *row);
@@ -397,17 +396,17 @@ int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
                         const struct ips_rec_io *r, uint64_t t,
                         uint64_t t_ret) IPS_MUST_USE;
 /* Adds naps to b->nap_runs. Call it at BLOCK, ACQUIRE, and after a nap. */
-int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
-                const uint8_t *p) IPS_MUST_USE;
+int b_update_nap_run_with_record(struct build *b, struct b_stream *s,
+                                 uint32_t type, const uint8_t *p) IPS_MUST_USE;
 int b_match_awaited_files(struct build *b) IPS_MUST_USE; /* before `node` */
 void b_make_awaited_file_arcs(struct build *b);
 int b_find_child_tries(struct build *b) IPS_MUST_USE;    /* child_tries.c */
 void b_exclude_naps_before_own_trigger(struct build *b); /* own_part.c */
 void b_make_child_try_arcs(struct build *b);
 void b_set_retried_join(struct build *b, const struct b_stream *s, uint64_t t);
-int b_scan_retry_acquire(struct build *b, const struct b_stream *s,
-                         const struct ips_rec_sync *r, uint64_t t,
-                         uint64_t t_ret) IPS_MUST_USE;
+int b_link_or_append_retry_of_acquire(struct build *b, const struct b_stream *s,
+                                      const struct ips_rec_sync *r, uint64_t t,
+                                      uint64_t t_ret) IPS_MUST_USE;
 
 int b_scan_all_streams(struct build *b) IPS_MUST_USE; /* build/scan.c */
 int b_make_processes_and_chains(struct build *b)
@@ -447,7 +446,7 @@ void b_make_sync_arcs(struct build *b);    /* build/sync.c */
 void b_find_process_ends(struct build *b); /* build/process_ends.c */
 int b_find_end_releases(struct build *b) IPS_MUST_USE; /* build/end_holders.c */
 /* build/unfinished.c */
-int b_complete_unfinished_sends(struct build *b) IPS_MUST_USE;
+int b_append_unfinished_sends_that_arrived(struct build *b) IPS_MUST_USE;
 int b_match_streams(struct build *b) IPS_MUST_USE; /* build/match.c */
 void b_add_record_cost(struct build *b, uint32_t chain, struct b_stream *s,
                        uint32_t type, const uint8_t *p); /* build/cost.c */
@@ -495,11 +494,12 @@ int b_mark_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: fills out->more; copies the data that an incremental build
  * still needs itself. */
 int b_store_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
-/* build/waits.c; call b_mark_wait_rows_dropped() only if b->notes is set. */
+/* build/waits.c; call b_store_node_of_dropped_wait_rows() only if b->notes is
+ * set. */
 int b_init_wait_rows(struct build *b) IPS_MUST_USE;
 int b_make_lock_rows(struct build *b) IPS_MUST_USE; /* build/locks.c */
-int b_sort_wait_rows(struct build *b) IPS_MUST_USE;
-void b_mark_wait_rows_dropped(struct build *b, uint32_t arc);
+int b_drop_and_sort_wait_rows(struct build *b) IPS_MUST_USE;
+void b_store_node_of_dropped_wait_rows(struct build *b, uint32_t arc);
 
 /* ---- shared helpers ---- */
 
@@ -523,7 +523,7 @@ static inline bool b_is_mq_notify_signal(int32_t code, uint64_t value)
 /* Whether an incremental build leaves a poll with this `ready` to a whole
  * build: the event that ended such a poll is searched for before nodes are
  * made. */
-static inline bool b_is_poll_cause_searched(uint32_t ready)
+static inline bool b_is_poll_left_to_whole_build(uint32_t ready)
 {
     return IPS_READY_KIND(ready) == IPS_READY_EVENTFD ||
            ips_ready_is_queue(ready) || ips_ready_is_signalfd(ready);

@@ -22,7 +22,7 @@ static inline int count_traffic(struct maker *m, const struct interval *v,
 {
     struct traffic_tally *y = &m->tally[dir];
     if (!y->messages || y->end != v->end) {
-        int rc = b_start_tally(m, v->end, dir);
+        int rc = b_flush_and_restart_tally(m, v->end, dir);
         if (rc < 0)
             return rc;
     }
@@ -100,7 +100,7 @@ static inline int add_send(struct maker *m, const struct ips_rec_io *r,
     struct build *b = m->b;
     struct b_end *e = &b->ends[v->end];
     struct b_send *op;
-    int rc = b_add_send(b, e, &op);
+    int rc = b_append_empty_send_slot(b, e, &op);
     if (rc < 0)
         return rc;
     if (e->sends.n == 1)
@@ -150,7 +150,7 @@ static inline int add_byte_receive(struct maker *m, const struct ips_rec_io *r,
     }
     g->xlen[node] = len;
     if (b->from) {
-        struct b_read *read = b_incremental_add_read(b, v->end);
+        struct b_read *read = b_incremental_append_receive_slot(b, v->end);
         if (!read)
             return IPS_E_NO_MEMORY;
         *read = (struct b_read){.t = v->t,
@@ -307,7 +307,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     if (rc < 0)
         return rc;
     if (datagram)
-        return b_add_dgram(m, &r, &v, node, B_SEND, IPS_NONE);
+        return b_append_datagrams_of_call(m, &r, &v, node, B_SEND, IPS_NONE);
     return add_send(m, &r, &v, node);
 }
 
@@ -324,7 +324,7 @@ static inline int add_data_receive(struct maker *m, const struct ips_rec_io *r,
     if (rc < 0)
         return rc;
     if (datagram)
-        return b_add_dgram(m, r, v, node, B_RECV, ext);
+        return b_append_datagrams_of_call(m, r, v, node, B_RECV, ext);
     return add_byte_receive(m, r, v, node);
 }
 
@@ -358,10 +358,10 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     }
     struct spin spin = {0};
     if (m->spin.elapsed_ns)
-        spin = b_pop_spin_before(m, &v);
+        spin = b_pop_and_count_spin_before_call(m, &v);
     if (!is_receive_of_pending_poll(m, &r, &v)) {
         b_end_wait_at_poll_node(m);
-    } else if (b_merge_poll_into_receive(m, &v)) {
+    } else if (b_merge_poll_into_receive_if_adjacent(m, &v)) {
         slept += m->wait.blocked_ns;
         b_take_over_pending_wait(m, &v, IPS_WAIT_PEER, &spin);
     }
@@ -374,7 +374,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     uint32_t node =
         b_add_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
     b->out->g.wait[node] = slept;
-    rc = spin.burnt ? b_subtract_spin_at_node(m, node, &spin) : 0;
+    rc = spin.burnt ? b_append_spin_and_lower_node_cpu(m, node, &spin) : 0;
     if (rc < 0)
         return rc;
     if (v.end == IPS_NONE) {
@@ -412,8 +412,8 @@ static int make_external_wait_nodes(struct maker *m, const struct interval *v,
 {
     uint32_t a = b_add_call_node(m->b, IPS_NODE_AUX, v->cpu, v->t,
                                  v->blocked_ns, IPS_NONE);
-    uint64_t asleep = b_sleep_ns_with_job_stop(m, v);
-    int rc = b_add_job_stop_within(m);
+    uint64_t asleep = b_compute_sleep_ns_of_call_with_stop(m, v);
+    int rc = b_make_node_of_stop_within_call(m);
     if (rc < 0)
         return rc;
     uint32_t z = b_add_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret,
@@ -469,17 +469,17 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
                    struct interval *v)
 {
     struct b_signal_taken *y;
-    struct spin spin = b_pop_spin_before(m, v);
+    struct spin spin = b_pop_and_count_spin_before_call(m, v);
     count_poll_choice(m, r);
     /* The outer epoll reported that an inner epoll is ready; this poll of the
      * inner epoll shows which channel is ready. */
     if (b_is_nested_epoll_pending(m) && r->result > 0) {
         struct pending *w = &m->wait;
-        if ((y = b_pop_polled_signal(m, r))) {
+        if ((y = b_pop_signal_of_signalfd_poll(m, r))) {
             w->pending = false;
             v->cpu = ips_min_u64(v->cpu, w->cpu);
             v->blocked_ns = ips_add_sat(v->blocked_ns, w->blocked_ns);
-            b_make_polled_signal_node(m, v, y);
+            b_add_wait_of_polled_signal(m, v, y);
             return 0;
         }
         if (v->blocked)
@@ -515,8 +515,8 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
             return 0;
         m->b->out->counts.idle++;
         b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    } else if ((y = b_pop_polled_signal(m, r))) {
-        b_make_polled_signal_node(m, v, y);
+    } else if ((y = b_pop_signal_of_signalfd_poll(m, r))) {
+        b_add_wait_of_polled_signal(m, v, y);
     } else if (r->ready == IPS_READY_TIMERFD) {
         b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
@@ -569,7 +569,7 @@ enum ips_wait_cause b_get_wait_cause_of_op(uint32_t op)
 static void on_non_channel_read(struct maker *m, const struct ips_rec_io *r,
                                 struct interval *v, enum ips_wait_cause cause)
 {
-    struct spin spin = b_pop_spin_before(m, v);
+    struct spin spin = b_pop_and_count_spin_before_call(m, v);
     uint64_t slept = v->blocked ? v->blocked_ns : 0;
     if (v->blocked)
         b_record_wait(m, cause, v->blocked_ns);
@@ -620,8 +620,8 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
 
 /* If an eventfd or a message queue ended this poll: returns the b_sync that the
  * scan made for it, and advances m->next_sync past it. Otherwise NULL. */
-static struct b_sync *pop_polled_sync(struct maker *m,
-                                      const struct ips_rec_io *r)
+static struct b_sync *
+pop_sync_of_poll_ended_by_object(struct maker *m, const struct ips_rec_io *r)
 {
     const struct build *b = m->b;
     struct b_sync *s = &b->syncs.v[m->next_sync];
@@ -645,14 +645,14 @@ int b_make_wait_nodes(struct maker *m, const uint8_t *p)
         return 0;
     }
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
-    struct b_sync *object = pop_polled_sync(m, &r);
+    struct b_sync *object = pop_sync_of_poll_ended_by_object(m, &r);
     if (object) {
         count_poll_choice(m, &r);
         if (v.blocked && !b_is_nested_epoll_pending(m))
             /* not after a nested epoll: this poll shows why the outer epoll
              * returned, so the pending wait continues */
             b_end_pending_wait(m);
-        return b_on_event_wait(m, object, &v);
+        return b_count_event_wait_and_make_node(m, object, &v);
     }
     enum ips_wait_cause cause = b_get_wait_cause_of_op(r.op);
     switch (r.op) {

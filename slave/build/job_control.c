@@ -67,7 +67,7 @@ static int compare_job_stops(const void *va, const void *vb)
     return 0;
 }
 
-static int add_change(struct sweep *s, const struct change *c)
+static int append_stop_change(struct sweep *s, const struct change *c)
 {
     int rc = B_MORE(s->changes, s->b->err);
     if (rc == 0)
@@ -75,7 +75,7 @@ static int add_change(struct sweep *s, const struct change *c)
     return rc;
 }
 
-static int add_change_of_kill(struct sweep *s, uint32_t i)
+static int append_stop_change_of_kill(struct sweep *s, uint32_t i)
 {
     const struct b_kill *k = &s->b->kills.v[i];
     bool cont = k->sig == SIGCONT, stop = k->sig == SIGSTOP;
@@ -94,10 +94,10 @@ static int add_change_of_kill(struct sweep *s, uint32_t i)
     bool all = cont && k->to_group;
     if (all)
         c.proc = IPS_NONE;
-    return all || c.proc != IPS_NONE ? add_change(s, &c) : 0;
+    return all || c.proc != IPS_NONE ? append_stop_change(s, &c) : 0;
 }
 
-static int add_change_of_taking(struct sweep *s, uint32_t i)
+static int append_stop_change_of_taken_sigchld(struct sweep *s, uint32_t i)
 {
     const struct b_signal_taken *y = &s->b->takings.v[i];
     if (y->sig != SIGCHLD ||
@@ -110,7 +110,7 @@ static int add_change_of_taking(struct sweep *s, uint32_t i)
                                       y->from, y->t),
         .which = i,
         .kind = SEEN};
-    return c.proc != IPS_NONE ? add_change(s, &c) : 0;
+    return c.proc != IPS_NONE ? append_stop_change(s, &c) : 0;
 }
 
 static void mark_process_stopped(struct sweep *s, uint32_t proc, uint64_t t)
@@ -153,7 +153,8 @@ static int end_stops_by_sigcont(struct sweep *s, const struct change *c)
     return rc;
 }
 
-static void on_stop_notification(struct sweep *s, const struct change *c)
+static void apply_sigchld_of_stop_or_continue(struct sweep *s,
+                                              const struct change *c)
 {
     struct b_signal_taken *y = &s->b->takings.v[c->which];
     struct state *st = &s->state[c->proc];
@@ -187,7 +188,7 @@ static int apply_stop_changes(struct sweep *s)
             rc = end_stops_by_sigcont(s, c);
             break;
         case SEEN:
-            on_stop_notification(s, c);
+            apply_sigchld_of_stop_or_continue(s, c);
             break;
         }
     }
@@ -196,7 +197,7 @@ static int apply_stop_changes(struct sweep *s)
 
 /* Sorts the stops by process, marks the KILLs that need a node, and reserves
  * nodes for the threads that were stopped. */
-static void prepare_stop_nodes(struct build *b)
+static void sort_stops_and_reserve_nodes(struct build *b)
 {
     struct b_job_stop *v = b->job_stops.v;
     if (b->job_stops.n)
@@ -225,9 +226,9 @@ int b_find_job_stops(struct build *b, const uint32_t *by_pid)
     struct sweep s = {.b = b, .by_pid = by_pid};
     int rc = 0;
     for (uint32_t i = 0; i < b->kills.n && rc == 0; i++)
-        rc = add_change_of_kill(&s, i);
+        rc = append_stop_change_of_kill(&s, i);
     for (uint32_t i = 0; i < b->takings.n && rc == 0; i++)
-        rc = add_change_of_taking(&s, i);
+        rc = append_stop_change_of_taken_sigchld(&s, i);
     if (rc < 0 || s.changes.n == 0)
         goto out;
     uint32_t n = b->out->proc_count;
@@ -241,7 +242,7 @@ int b_find_job_stops(struct build *b, const uint32_t *by_pid)
         s.state[i] = (struct state){UINT64_MAX, IPS_NONE, IPS_NONE};
     rc = apply_stop_changes(&s);
     if (rc == 0)
-        prepare_stop_nodes(b);
+        sort_stops_and_reserve_nodes(b);
 out:
     ips_free_large(s.changes.v);
     ips_free_large(s.state);
@@ -315,7 +316,7 @@ static enum where choose_node_position(uint32_t type, const uint8_t *p)
     }
 }
 
-int b_add_kill_arc(struct build *b, uint32_t node, uint32_t kill)
+int b_store_kill_arc_for_later(struct build *b, uint32_t node, uint32_t kill)
 {
     int rc = B_MORE(b->job_stopped, b->err);
     if (rc == 0)
@@ -326,8 +327,10 @@ int b_add_kill_arc(struct build *b, uint32_t node, uint32_t kill)
 
 /* Adds the node of a stop at time t: until `stop` ended, the thread was off the
  * CPU for `slept` ns. Of these, `ns` count as a wait for a signal. */
-static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
-                         uint64_t t, uint64_t cpu, uint64_t slept, uint64_t ns)
+static int make_stop_node_and_count_wait(struct maker *m,
+                                         const struct b_job_stop *stop,
+                                         uint64_t t, uint64_t cpu,
+                                         uint64_t slept, uint64_t ns)
 {
     struct build *b = m->b;
     /* An incremental build cannot make the arcs of stops, so the whole run has
@@ -338,7 +341,7 @@ static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
     uint32_t node = b_add_node(b, IPS_NODE_AUX, cpu, t, cpu, IPS_NONE);
     b->off_ns = others;
     b->out->g.wait[node] = slept;
-    int rc = b_add_kill_arc(b, node, stop->kill);
+    int rc = b_store_kill_arc_for_later(b, node, stop->kill);
     if (rc < 0 || ns == 0)
         return rc;
     b_add_wait_to_sums(m, IPS_WAIT_SIGNAL, ns);
@@ -355,8 +358,9 @@ static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
 
 /* Adds the node of a stop that ended between the previous record and the call
  * `v`. */
-static int add_stop_before_call(struct maker *m, const struct b_job_stop *stop,
-                                const struct interval *v)
+static int make_node_of_stop_before_call(struct maker *m,
+                                         const struct b_job_stop *stop,
+                                         const struct interval *v)
 {
     struct maker_job_stop *s = &m->job_stop;
     uint64_t from = ips_max_u64(stop->from, s->t);
@@ -368,14 +372,15 @@ static int add_stop_before_call(struct maker *m, const struct b_job_stop *stop,
                          ips_min_u64(v->cpu, ips_add_sat(s->cpu, from - s->t)));
     s->t = stop->until;
     m->last_ret = ips_max_u64(m->last_ret, stop->until);
-    return add_stop_node(m, stop, stop->until + 1, s->cpu, slept, slept);
+    return make_stop_node_and_count_wait(m, stop, stop->until + 1, s->cpu,
+                                         slept, slept);
 }
 
 /* For a stop that ended within the call `v`: notes it in m->job_stop, so that
  * its node is made later. */
-static void note_stop_within_call(struct maker *m,
-                                  const struct b_job_stop *stop,
-                                  const struct interval *v)
+static void store_stop_within_call(struct maker *m,
+                                   const struct b_job_stop *stop,
+                                   const struct interval *v)
 {
     struct maker_job_stop *s = &m->job_stop;
     uint64_t blocked = b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret);
@@ -387,18 +392,19 @@ static void note_stop_within_call(struct maker *m,
     s->stopped_ns = ips_min_u64(s->slept, s->stopped_ns + (stop->until - from));
 }
 
-int b_add_job_stop_within(struct maker *m)
+int b_make_node_of_stop_within_call(struct maker *m)
 {
     struct maker_job_stop *s = &m->job_stop;
     const struct b_job_stop *in = s->in;
     if (!in)
         return 0;
     s->in = NULL;
-    return add_stop_node(m, in, in->until + 1, s->cpu, s->slept, s->stopped_ns);
+    return make_stop_node_and_count_wait(m, in, in->until + 1, s->cpu, s->slept,
+                                         s->stopped_ns);
 }
 
-uint64_t b_sleep_ns_with_job_stop(const struct maker *m,
-                                  const struct interval *v)
+uint64_t b_compute_sleep_ns_of_call_with_stop(const struct maker *m,
+                                              const struct interval *v)
 {
     const struct b_job_stop *in = m->job_stop.in;
     bool longer = in && v->t_ret - in->until > WOKEN_NS;
@@ -406,7 +412,8 @@ uint64_t b_sleep_ns_with_job_stop(const struct maker *m,
                   : v->blocked_ns;
 }
 
-int b_add_job_stops_before(struct maker *m, uint32_t type, const uint8_t *p)
+int b_make_stop_nodes_before_record(struct maker *m, uint32_t type,
+                                    const uint8_t *p)
 {
     struct maker_job_stop *s = &m->job_stop;
     struct interval v;
@@ -422,9 +429,9 @@ int b_add_job_stops_before(struct maker *m, uint32_t type, const uint8_t *p)
         if (s->t == 0 || stop->until <= s->t)
             continue;
         if (stop->until >= v.t)
-            note_stop_within_call(m, stop, &v);
+            store_stop_within_call(m, stop, &v);
         else
-            rc = add_stop_before_call(m, stop, &v);
+            rc = make_node_of_stop_before_call(m, stop, &v);
     }
     if (rc < 0 || !s->in)
         return rc;
@@ -433,10 +440,11 @@ int b_add_job_stops_before(struct maker *m, uint32_t type, const uint8_t *p)
     if (where == BEHIND)
         /* the whole sleep counts as a wait of the call itself */
         s->stopped_ns = 0;
-    return where == BEFORE ? b_add_job_stop_within(m) : 0;
+    return where == BEFORE ? b_make_node_of_stop_within_call(m) : 0;
 }
 
-int b_add_job_stop_after(struct maker *m, uint32_t type, const uint8_t *p)
+int b_make_stop_node_after_record(struct maker *m, uint32_t type,
+                                  const uint8_t *p)
 {
     struct maker_job_stop *s = &m->job_stop;
     struct interval v;
@@ -444,7 +452,8 @@ int b_add_job_stop_after(struct maker *m, uint32_t type, const uint8_t *p)
     if (!read_record_clocks(m, type, p, &v))
         return 0;
     if (s->in)
-        rc = add_stop_node(m, s->in, v.t_ret, v.cpu_ret, 0, s->stopped_ns);
+        rc = make_stop_node_and_count_wait(m, s->in, v.t_ret, v.cpu_ret, 0,
+                                           s->stopped_ns);
     s->in = NULL;
     s->stopped_ns = 0;
     s->t = v.t_ret;

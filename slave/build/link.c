@@ -154,7 +154,7 @@ static uint32_t find_index_after_forks_of_pid(const struct links *l,
     return low;
 }
 
-static bool is_process_fork(const struct b_fork *f)
+static bool is_successful_process_fork(const struct b_fork *f)
 {
     return !f->failed && f->kind != IPS_FORK_THREAD && f->kind != IPS_FORK_TASK;
 }
@@ -173,7 +173,7 @@ static uint32_t find_unlinked_fork_by_pid(const struct links *l, uint32_t pid,
             break;
         if (b->streams[f->stream].in->head.pidns != pidns)
             continue;
-        if (is_process_fork(f) && f->child == IPS_NONE)
+        if (is_successful_process_fork(f) && f->child == IPS_NONE)
             return i;
         if (f->child != IPS_NONE)
             break; /* This fork's child had the pid, so the children of older
@@ -214,7 +214,7 @@ static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
     uint32_t p = b->out->g.chains[chain].process;
     b->forks.v[f].child = chain;
     b->chains[chain].fork = f;
-    if (is_process_fork(&b->forks.v[f])) {
+    if (is_successful_process_fork(&b->forks.v[f])) {
         b->forks.v[f].child_proc = p;
         b->procs[p].fork = f;
     }
@@ -234,7 +234,8 @@ static uint32_t find_open_popen_fork(const struct links *l, uint32_t parent,
         const struct b_fork *f = &b->forks.v[i];
         if (l->fork_proc[i] != parent || f->t > t)
             break;
-        bool open = is_process_fork(f) && f->pid == 0 && f->child == IPS_NONE &&
+        bool open = is_successful_process_fork(f) && f->pid == 0 &&
+                    f->child == IPS_NONE &&
                     (f->kind == IPS_FORK_POPEN || f->kind == IPS_FORK_SYSTEM) &&
                     f->done_ns >= t;
         if (open)
@@ -267,7 +268,7 @@ static void prepare_popen_search(struct links *l)
     }
 }
 
-static void link_thread(struct links *l, uint32_t chain)
+static void link_thread_to_its_fork(struct links *l, uint32_t chain)
 {
     struct build *b = l->b;
     const struct b_stream *s = &b->streams[b->chains[chain].first_stream];
@@ -275,7 +276,8 @@ static void link_thread(struct links *l, uint32_t chain)
         return;
     uint32_t f = find_fork_by_seq(l, s->image, s->fork_seq);
     if (f == IPS_NONE || b->forks.v[f].failed ||
-        b->forks.v[f].child != IPS_NONE || is_process_fork(&b->forks.v[f]))
+        b->forks.v[f].child != IPS_NONE ||
+        is_successful_process_fork(&b->forks.v[f]))
         return;
     link_child_to_fork(b, f, chain);
 }
@@ -293,7 +295,7 @@ static uint32_t find_fork_and_parent(struct links *l,
             *parent = b->images[image].proc;
             if (s->fork_seq)
                 f = find_fork_by_seq(l, image, s->fork_seq);
-            if (f != IPS_NONE && (!is_process_fork(&b->forks.v[f]) ||
+            if (f != IPS_NONE && (!is_successful_process_fork(&b->forks.v[f]) ||
                                   b->forks.v[f].child != IPS_NONE))
                 f = IPS_NONE;
         }
@@ -347,7 +349,7 @@ static uint32_t find_fork_of_waited_child(const struct links *l, uint32_t proc,
         const struct b_fork *f = &b->forks.v[i];
         if (f->pid != pid)
             break;
-        if (is_process_fork(f) && l->fork_proc[i] == proc)
+        if (is_successful_process_fork(f) && l->fork_proc[i] == proc)
             return i;
     }
     return IPS_NONE;
@@ -372,7 +374,7 @@ static uint32_t find_task_chain(const struct build *b, uint32_t image,
     return IPS_NONE;
 }
 
-static void link_join(struct links *l, struct b_join *j)
+static void link_join_to_awaited_child(struct links *l, struct b_join *j)
 {
     struct build *b = l->b;
     const struct b_stream *s = &b->streams[j->stream];
@@ -399,7 +401,7 @@ static void link_join(struct links *l, struct b_join *j)
     case IPS_JOIN_THREAD:
     case IPS_JOIN_TASK:
         f = j->seq ? find_fork_by_seq(l, s->image, j->seq) : IPS_NONE;
-        if (f != IPS_NONE && !is_process_fork(&b->forks.v[f])) {
+        if (f != IPS_NONE && !is_successful_process_fork(&b->forks.v[f])) {
             j->child = b->forks.v[f].child;
             j->unrecorded = !b->forks.v[f].failed && j->child == IPS_NONE;
         } else if (j->kind == IPS_JOIN_TASK)
@@ -466,12 +468,12 @@ int b_link_forks_and_joins(struct build *b)
         for (uint32_t c = 0; c < b->out->g.chain_count; c++) {
             uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;
             if (kind == IPS_START_THREAD || kind == IPS_START_TASK)
-                link_thread(&l, c);
+                link_thread_to_its_fork(&l, c);
         }
         for (uint32_t p = 0; p < b->out->proc_count; p++)
             link_process(&l, p);
         for (uint32_t j = 0; j < b->joins.n; j++)
-            link_join(&l, &b->joins.v[j]);
+            link_join_to_awaited_child(&l, &b->joins.v[j]);
     }
     ips_free_large(l.by_seq);
     ips_free_large(l.by_pid);
@@ -484,7 +486,7 @@ int b_link_forks_and_joins(struct build *b)
 
 /* ---- arcs ---- */
 
-static void link_fork_and_exec(struct build *b, const struct b_fork *f)
+static void make_fork_and_exec_arcs(struct build *b, const struct b_fork *f)
 {
     if (f->child == IPS_NONE || f->node == IPS_NO_NODE)
         return;
@@ -504,8 +506,8 @@ static void link_fork_and_exec(struct build *b, const struct b_fork *f)
 
 /* Makes the arc of a wait for children that failed with ECHILD: from the child
  * that ended last before the wait returned. */
-static void link_failed_child_wait(struct build *b,
-                                   const struct b_failed_child_wait *x)
+static void make_arc_of_failed_child_wait(struct build *b,
+                                          const struct b_failed_child_wait *x)
 {
     uint32_t last = IPS_NONE;
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
@@ -538,9 +540,9 @@ static uint32_t find_node_of_end(const struct build *b, const struct b_join *j)
 void b_make_lifetime_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->vains.n; i++)
-        link_failed_child_wait(b, &b->vains.v[i]);
+        make_arc_of_failed_child_wait(b, &b->vains.v[i]);
     for (uint32_t i = 0; i < b->forks.n; i++)
-        link_fork_and_exec(b, &b->forks.v[i]);
+        make_fork_and_exec_arcs(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < b->joins.n; i++) {
         const struct b_join *j = &b->joins.v[i];
         if (j->child == IPS_NONE || !j->ended || j->node == IPS_NO_NODE ||

@@ -442,8 +442,8 @@ static int append_lock_row_after_previous(struct locks *l, uint64_t t,
                            gives, units);
 }
 
-static int append_rwlock_rows(struct locks *l, const struct b_sync *s,
-                              uint32_t readers)
+static int append_rwlock_rows_of_record(struct locks *l, const struct b_sync *s,
+                                        uint32_t readers)
 {
     uint32_t count = is_read_lock(s) ? 1 : readers;
     uint64_t t = time_of_acquire_or_release(s);
@@ -483,7 +483,7 @@ static int add_rwlock_rows_of_chain(struct locks *l, const uint32_t *order,
                 continue;
             has[kind]++;
         }
-        rc = append_rwlock_rows(l, s, readers);
+        rc = append_rwlock_rows_of_record(l, s, readers);
     }
     return rc;
 }
@@ -562,7 +562,7 @@ static void collect_waiters_by_release(struct locks *l)
     }
 }
 
-static int compare_lock_rows_by_place(const void *va, const void *vb)
+static int compare_lock_rows_by_position(const void *va, const void *vb)
 {
     const struct ips_lock_row *x = va, *y = vb;
     CMP3(x->node, y->node);
@@ -622,7 +622,7 @@ int b_make_lock_rows(struct build *b)
     }
     if (rc == 0 && l.out->lock_count)
         qsort(l.out->lock, l.out->lock_count, sizeof(*l.out->lock),
-              compare_lock_rows_by_place);
+              compare_lock_rows_by_position);
     ips_free_large(l.order);
     ips_free_large(l.sorted);
     ips_free_large(l.cpu);

@@ -73,13 +73,13 @@ int b_add_send_block(struct build *b, struct b_end *e)
 static int sort_sends(struct build *b, struct b_end *e)
 {
     struct b_send *v = b_calloc(e->sends.n, sizeof(*v), b->err);
-    struct b_send_cursor s = b_first_send(b, e);
+    struct b_send_cursor s = b_init_send_cursor(b, e);
     if (!v)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
         v[i] = *s.op;
     qsort(v, e->sends.n, sizeof(*v), compare_sends_by_return);
-    s = b_first_send(b, e);
+    s = b_init_send_cursor(b, e);
     for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
         *s.op = v[i];
     ips_free_large(v);
@@ -89,20 +89,21 @@ static int sort_sends(struct build *b, struct b_end *e)
 /* Puts the sends of an end in order of return. Sends of one chain are in that
  * order already. If sends of different threads overlap in time, their order is
  * a guess and counts as ambiguous. */
-static int sort_sends_if_needed(struct build *b, struct b_end *e)
+static int sort_sends_and_count_ambiguous_order(struct build *b,
+                                                struct b_end *e)
 {
     bool ordered = true;
     uint64_t last = 0;
     if (!e->send_many)
         return 0;
-    struct b_send_cursor s = b_first_send(b, e);
+    struct b_send_cursor s = b_init_send_cursor(b, e);
     for (; s.op && ordered; b_next_send(b, &s)) {
         ordered = last <= s.op->t_ret;
         last = s.op->t_ret;
     }
     int rc = ordered ? 0 : sort_sends(b, e);
     const struct b_send *before = NULL;
-    s = b_first_send(b, e);
+    s = b_init_send_cursor(b, e);
     for (; s.op && rc == 0; before = s.op, b_next_send(b, &s))
         if (before && before->chain != s.op->chain && before->t_ret > s.op->t)
             b->out->counts.ambiguous++;
@@ -140,7 +141,7 @@ static uint32_t find_token_writers(const struct build *b, uint32_t from,
 {
     const struct b_end *e = &b->ends[from];
     struct pipe_users u = {.procs = procs, .max = USERS_MAX};
-    struct b_send_cursor s = b_first_send(b, e);
+    struct b_send_cursor s = b_init_send_cursor(b, e);
     for (bool first = true; s.op && !u.not_one; first = false) {
         add_token_pipe_user(b, &u, s.op->chain, first ? 1 : s.op->len);
         b_next_send(b, &s);
@@ -325,7 +326,7 @@ static int match_listed_receives(struct build *b, uint32_t to)
         return b_match_shared(b, to);
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
-        struct b_send *send = find_send_or_count_unmatched(b, &f, r->len);
+        struct b_send *send = advance_to_send_or_count_unmatched(b, &f, r->len);
         if (!send || tokens)
             clear_send_of_receive(b, r->node);
         if (!send)
@@ -345,16 +346,18 @@ static int match_listed_receives(struct build *b, uint32_t to)
             b->out->counts.ambiguous++;
         before_send = send;
         before = r;
-        set_send_of_receive(b, &f, send, r->node);
+        link_receive_and_limit_send_coord(b, &f, send, r->node);
     }
     return 0;
 }
 
 /* Matches receive `v` of `len` bytes in the common case of
- * b_whole_message_xkind(). False: it is another case, and nothing was changed.
+ * b_compute_xkind_if_whole_message(). False: it is another case, and nothing
+ * was changed.
  */
-static inline bool match_whole_message(struct build *b, struct match_cursor *f,
-                                       uint32_t v, uint64_t len)
+static inline bool match_receive_if_whole_message(struct build *b,
+                                                  struct match_cursor *f,
+                                                  uint32_t v, uint64_t len)
 {
     const struct ips_graph *g = &b->out->g;
     const struct b_send *send = f->send.op;
@@ -362,7 +365,7 @@ static inline bool match_whole_message(struct build *b, struct match_cursor *f,
         send->len != len)
         return false;
     uint64_t read = f->read + len;
-    uint8_t xkind = b_whole_message_xkind(
+    uint8_t xkind = b_compute_xkind_if_whole_message(
         send, g->t_ns[v], b->cpu_at[v] - g->w[v], g->wait[v], read, f->memory);
     if (!xkind)
         return false;
@@ -413,9 +416,9 @@ static void match_unlisted_receives(struct build *b, struct match_cursor *flows)
             if (!len || g->site[i] == IPS_NONE || !flows[g->site[i]].open)
                 continue;
             struct match_cursor *f = &flows[g->site[i]];
-            if (!general && match_whole_message(b, f, i, len))
+            if (!general && match_receive_if_whole_message(b, f, i, len))
                 continue;
-            struct b_send *send = find_send_or_count_unmatched(b, f, len);
+            struct b_send *send = advance_to_send_or_count_unmatched(b, f, len);
             if (!send) {
                 clear_send_of_receive(b, i);
                 continue;
@@ -466,7 +469,7 @@ static void mark_send_preempted(struct build *b, struct b_send *send)
         ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
     row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
     if (b->notes)
-        b_mark_wait_rows_dropped(b, send->node + 1);
+        b_store_node_of_dropped_wait_rows(b, send->node + 1);
     if (b->incremental)
         b_incremental_add_preempted(b, send, slept);
     if (b->off)
@@ -513,7 +516,8 @@ uint32_t b_find_node_that_made_space(const struct build *b, uint32_t node,
 /* Makes the arc to each send that blocked for space, from the last receive that
  * returned before the send did: that receive made the space. If there was space
  * all the time, marks the send as preempted instead. */
-void b_match_blocked_sends(struct build *b, struct b_full_sends *k)
+void b_link_blocked_sends_or_mark_preempted(struct build *b,
+                                            struct b_full_sends *k)
 {
     const struct b_read *reads = k->reads;
     uint32_t r = 0, got = 0;
@@ -567,7 +571,7 @@ static void match_blocked_sends_of_end(struct build *b, uint32_t from,
 {
     const struct b_end *e = &b->ends[to];
     struct b_full_sends k = {
-        .send = b_first_send(b, &b->ends[from]),
+        .send = b_init_send_cursor(b, &b->ends[from]),
         .sent = b->ends[from].sent_before,
         .read = e->recv_before,
         .reads = e->listed ? b->reads + e->first_read : NULL,
@@ -576,7 +580,7 @@ static void match_blocked_sends_of_end(struct build *b, uint32_t from,
         .to = to,
         .pipe = b->out->ends[to].kind == IPS_CHAN_PIPE,
         .always = b->ends[from].packets ? 0 : B_ROOM_ALWAYS_BYTES};
-    b_match_blocked_sends(b, &k);
+    b_link_blocked_sends_or_mark_preempted(b, &k);
 }
 
 static void match_blocked_sends(struct build *b)
@@ -588,7 +592,8 @@ static void match_blocked_sends(struct build *b)
         if (b->ends[i].local && b->ends[peer].send_blocked)
             match_blocked_sends_of_end(b, peer, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_mark_remote_sends_preempted(b, b_first_send(b, &b->ends[i]));
+            b_mark_remote_sends_preempted(b,
+                                          b_init_send_cursor(b, &b->ends[i]));
     }
 }
 
@@ -596,7 +601,7 @@ int b_match_streams(struct build *b)
 {
     int rc = 0;
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++)
-        rc = sort_sends_if_needed(b, &b->ends[i]);
+        rc = sort_sends_and_count_ambiguous_order(b, &b->ends[i]);
     if (rc == 0)
         rc = list_receives(b);
     if (rc == 0)

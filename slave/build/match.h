@@ -28,7 +28,7 @@ static inline struct match_cursor b_init_match_cursor(const struct build *b,
                                                       uint32_t to)
 {
     const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
-    struct match_cursor f = {.send = b_first_send(b, e),
+    struct match_cursor f = {.send = b_init_send_cursor(b, e),
                              .read = b->ends[to].recv_before,
                              .sent = e->sent_before,
                              .memory = b_is_end_in_memory(b, to)};
@@ -39,9 +39,9 @@ static inline struct match_cursor b_init_match_cursor(const struct build *b,
 
 /* Advances *f by a receive of `len` bytes. Returns the send that wrote the last
  * of these bytes; NULL: it was not recorded (yet). */
-static inline struct b_send *b_find_send_of_receive(const struct build *b,
-                                                    struct match_cursor *f,
-                                                    uint64_t len)
+static inline struct b_send *
+b_advance_to_send_of_receive(const struct build *b, struct match_cursor *f,
+                             uint64_t len)
 {
     f->read = ips_add_sat(f->read, len);
     while (f->send.op && b_clamp_pos(f->sent) < b_clamp_pos(f->read)) {
@@ -58,13 +58,13 @@ static inline struct b_send *b_find_send_of_receive(const struct build *b,
     return NULL;
 }
 
-/* Like b_find_send_of_receive(), and counts a receive without a send as
+/* Like b_advance_to_send_of_receive(), and counts a receive without a send as
  * unmatched or pending. */
 static inline struct b_send *
-find_send_or_count_unmatched(struct build *b, struct match_cursor *f,
-                             uint64_t len)
+advance_to_send_or_count_unmatched(struct build *b, struct match_cursor *f,
+                                   uint64_t len)
 {
-    struct b_send *op = b_find_send_of_receive(b, f, len);
+    struct b_send *op = b_advance_to_send_of_receive(b, f, len);
     if (op)
         return op;
     if (f->whole)
@@ -83,9 +83,9 @@ static inline void clear_send_of_receive(struct build *b, uint32_t node)
 /* Makes the arc from `send`, the current one of `f`, to receive `v`, and limits
  * the coordinate of the send (build/causal.c has the rule). b_make_weights()
  * limits that of the receive, when all receives of the send are known. */
-static inline void set_send_of_receive(struct build *b,
-                                       const struct match_cursor *f,
-                                       struct b_send *send, uint32_t v)
+static inline void
+link_receive_and_limit_send_coord(struct build *b, const struct match_cursor *f,
+                                  struct b_send *send, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
@@ -109,12 +109,12 @@ struct b_matched {
     uint8_t xkind;
 };
 
-/* Does in a whole build what set_send_of_receive() does, for a receive of `len`
- * bytes at coordinate `coord` that slept for `wait`: limits the coordinate of
- * the send, and returns the columns of the receive. If no other receive depends
- * on `send`, the coordinate of `send` is final now. Then the coordinate of the
- * receive is limited at once, and b_make_weights() need not load the send,
- * whose cache line is loaded here anyway.
+/* Does in a whole build what link_receive_and_limit_send_coord() does, for a
+ * receive of `len` bytes at coordinate `coord` that slept for `wait`: limits
+ * the coordinate of the send, and returns the columns of the receive. If no
+ * other receive depends on `send`, the coordinate of `send` is final now. Then
+ * the coordinate of the receive is limited at once, and b_make_weights() need
+ * not load the send, whose cache line is loaded here anyway.
  *
  * Because the coordinate of the send is limited first, the receive moves only
  * if its CPU after the arc does not fit into the time between send and receive
@@ -157,8 +157,9 @@ b_link_receive_at_once(struct build *b, const struct match_cursor *f,
  * arc; 0: it is not the common case. Whether a receive slept is unpredictable,
  * so there is no branch on it. */
 static inline __attribute__((always_inline)) uint8_t
-b_whole_message_xkind(const struct b_send *send, uint64_t t_ns, uint64_t after,
-                      uint64_t wait, uint64_t read, bool memory)
+b_compute_xkind_if_whole_message(const struct b_send *send, uint64_t t_ns,
+                                 uint64_t after, uint64_t wait, uint64_t read,
+                                 bool memory)
 {
     uint64_t sent = send->t + send->past_cpu_ns, latest = t_ns - after;
     uint64_t spare = latest - sent;
@@ -203,8 +204,8 @@ bool b_has_unrecorded_user(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
 void b_link_shared_poll(struct build *b, const struct b_poll *p);
 
-/* Input of b_match_blocked_sends(): the sends of one end, and the receives of
- * the other. */
+/* Input of b_link_blocked_sends_or_mark_preempted(): the sends of one end, and
+ * the receives of the other. */
 struct b_full_sends {
     struct b_send_cursor send; /* the first send */
     /* number of bytes sent before `send`, and number read before reads[0] */
@@ -222,7 +223,8 @@ struct b_full_sends {
  * unread did not wait for space: it was off the CPU because it was preempted.
  */
 #define B_ROOM_ALWAYS_BYTES 4096u
-void b_match_blocked_sends(struct build *b, struct b_full_sends *k);
+void b_link_blocked_sends_or_mark_preempted(struct build *b,
+                                            struct b_full_sends *k);
 /* Returns the source of the arc to a wait for space that the receive at `node`
  * ended. `sent`: all bytes sent up to the call that waited; `read`: all bytes
  * received up to the return of the receive. If the receive also got bytes that

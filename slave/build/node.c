@@ -12,7 +12,7 @@
  * signal's node the coordinate of the call. Keeps the signals that came before
  * the call: `v` may be a call of the handler of such a signal, and the record
  * of the interrupted call follows later. */
-void b_apply_ending_signal(struct maker *m, struct interval *v)
+void b_attribute_sleep_if_signal_ended_it(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
     uint32_t first = 0;
@@ -39,8 +39,9 @@ void b_apply_ending_signal(struct maker *m, struct interval *v)
 
 /* ---- closes, processes ---- */
 
-static int add_hold_event(struct maker *m, enum b_hold_kind kind, uint64_t t,
-                          uint32_t arg, uint32_t node, uint32_t how)
+static int append_hold_event_of_process(struct maker *m, enum b_hold_kind kind,
+                                        uint64_t t, uint32_t arg, uint32_t node,
+                                        uint32_t how)
 {
     struct build *b = m->b;
     int rc = B_MORE(b->holds, b->err);
@@ -70,8 +71,8 @@ static int on_close(struct maker *m, const uint8_t *p)
     if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen)
         return 0;
     uint32_t node = b_add_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, end);
-    return add_hold_event(m, B_HOLD_CLOSE, t, (uint32_t)(c - b->chans.v), node,
-                          r.how);
+    return append_hold_event_of_process(
+        m, B_HOLD_CLOSE, t, (uint32_t)(c - b->chans.v), node, r.how);
 }
 
 static int on_exec(struct maker *m, const uint8_t *p)
@@ -82,7 +83,8 @@ static int on_exec(struct maker *m, const uint8_t *p)
     if (!m->s->exec_last || t != m->s->exec_ns)
         return 0; /* the exec failed */
     uint32_t node = b_add_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
-    return add_hold_event(m, B_HOLD_EXEC, t, m->s->image, node, 0);
+    return append_hold_event_of_process(m, B_HOLD_EXEC, t, m->s->image, node,
+                                        0);
 }
 
 /* Whether the parent sleeps in a fork of this kind until the child executes its
@@ -159,8 +161,8 @@ static bool is_timer_signal(const struct b_signal_taken *y)
 /* Whether a wait that signal `y` ended needs no arc: a timer or a process
  * outside of the run sent the signal, so the thread waited for no recorded
  * thread. */
-static bool is_wake_without_arc(const struct build *b,
-                                const struct b_signal_taken *y)
+static bool is_signal_from_timer_or_outside_run(const struct build *b,
+                                                const struct b_signal_taken *y)
 {
     return is_timer_signal(y) || (y->outside && !b->careful);
 }
@@ -207,20 +209,23 @@ static void on_signal(struct maker *m)
     if (y->node != IPS_NO_NODE) {
         /* nothing to add: the cross arc of y->node says what the thread waited
          * for */
-    } else if (y->t == m->sigwait_ret && !is_wake_without_arc(m->b, y)) {
+    } else if (y->t == m->sigwait_ret &&
+               !is_signal_from_timer_or_outside_run(m->b, y)) {
         b_add_wait_without_waker(m, m->b->nodes, m->sigwait_slept, false);
     }
     if (m->taken_count == TAKEN_KEPT) /* drop the oldest */
         memmove(m->taken_signal, m->taken_signal + 1,
                 --m->taken_count * sizeof(*m->taken_signal));
     m->taken_signal[m->taken_count++] = (struct taken_signal){
-        .t = y->t, .node = y->node, .no_arc = is_wake_without_arc(m->b, y)};
+        .t = y->t,
+        .node = y->node,
+        .no_arc = is_signal_from_timer_or_outside_run(m->b, y)};
 }
 
 /* If `r` is a poll of a signalfd that no read followed, returns its entry of
  * takings[], and advances m->next_taking past it; else NULL. */
-struct b_signal_taken *b_pop_polled_signal(struct maker *m,
-                                           const struct ips_rec_io *r)
+struct b_signal_taken *b_pop_signal_of_signalfd_poll(struct maker *m,
+                                                     const struct ips_rec_io *r)
 {
     const struct build *b = m->b;
     struct b_signal_taken *y = &b->takings.v[m->next_taking];
@@ -234,8 +239,8 @@ struct b_signal_taken *b_pop_polled_signal(struct maker *m,
     return y;
 }
 
-void b_make_polled_signal_node(struct maker *m, const struct interval *v,
-                               struct b_signal_taken *y)
+void b_add_wait_of_polled_signal(struct maker *m, const struct interval *v,
+                                 struct b_signal_taken *y)
 {
     struct build *b = m->b;
     b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
@@ -364,8 +369,8 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
         b_waits_add_row(m, IPS_WAIT_DISK, slept, t);
 }
 
-static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
-                          uint32_t len)
+static int make_nodes_and_waits_of_record(struct maker *m, uint32_t type,
+                                          const uint8_t *p, uint32_t len)
 {
     int rc = 0;
     if (m->wait.pending && rules_out_receive(type))
@@ -408,7 +413,7 @@ static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
         break;
     case IPS_REC_ACQUIRE_SHORT:
     case IPS_REC_RELEASE_SHORT:
-        b_on_short_sync(m, p);
+        b_make_short_lock_node_if_used(m, p);
         return 0;
     case IPS_REC_LOST:
         store_time_of_lost_records(m, p);
@@ -462,14 +467,14 @@ int b_make_stream_nodes(struct maker *m, struct b_walk *walk)
         p = b_next_record(walk, &type, &len);
         if (!p)
             break;
-        int rc = stops ? b_add_job_stops_before(m, type, p) : 0;
+        int rc = stops ? b_make_stop_nodes_before_record(m, type, p) : 0;
         uint32_t before = b->nodes;
         m->wait.merged = false;
         if (rc == 0)
-            rc = process_record(m, type, p, len);
+            rc = make_nodes_and_waits_of_record(m, type, p, len);
         before -= m->wait.merged; /* the receive replaced the poll's node */
         if (rc == 0 && stops)
-            rc = b_add_job_stop_after(m, type, p);
+            rc = b_make_stop_node_after_record(m, type, p);
         if (!b->tables)
             b_add_record_cost(b, m->chain, m->s, type, p);
         if (rc == 0 && b->notes)
@@ -502,13 +507,13 @@ static int begin_stream_and_make_nodes(struct maker *m, uint32_t stream,
     return b_make_stream_nodes(m, walk);
 }
 
-static int finish_pending_wait(struct maker *m)
+static int end_pending_wait_and_complete_rows(struct maker *m)
 {
     b_end_pending_wait(m);
     return m->b->notes ? b_complete_wait_rows(m, 0, NULL, 0, m->b->nodes) : 0;
 }
 
-int b_make_chain_nodes(struct maker *m, struct b_walk *walk)
+int b_make_chain_nodes_except_end(struct maker *m, struct b_walk *walk)
 {
     struct build *b = m->b;
     const struct b_chain *c = &b->chains[m->chain];
@@ -520,9 +525,9 @@ int b_make_chain_nodes(struct maker *m, struct b_walk *walk)
         memset(walk, 0, sizeof(*walk));
         int rc = begin_stream_and_make_nodes(m, i, walk);
         if (rc == 0 && b->streams[i].next != IPS_NONE)
-            rc = finish_pending_wait(m);
+            rc = end_pending_wait_and_complete_rows(m);
         if (rc == 0 && b->streams[i].next != IPS_NONE)
-            rc = b_add_unfinished_call(m, i);
+            rc = b_add_wait_and_node_of_unfinished_call(m, i);
         if (rc < 0)
             return rc;
     }
@@ -535,9 +540,9 @@ int b_make_chain_end(struct maker *m)
     struct ips_chain *chain = &b->out->g.chains[m->chain];
     struct b_chain *c = &b->chains[m->chain];
     uint64_t last_ns = 0, last_cpu = 0;
-    int rc = finish_pending_wait(m);
+    int rc = end_pending_wait_and_complete_rows(m);
     if (rc == 0)
-        rc = b_add_unfinished_call(m, c->last_stream);
+        rc = b_add_wait_and_node_of_unfinished_call(m, c->last_stream);
     if (rc < 0)
         return rc;
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
@@ -545,7 +550,7 @@ int b_make_chain_end(struct maker *m)
         last_cpu = ips_max_u64(last_cpu, b->streams[i].last_cpu);
     }
     const struct b_stream *last = &b->streams[c->last_stream];
-    const uint32_t killer = b_find_killer_of_thread(b, last);
+    const uint32_t killer = b_find_kill_that_ended_thread(b, last);
     if (killer != IPS_NONE && b->procs[m->proc].died_at_kill)
         last_ns = ips_max_u64(last_ns, b->out->procs[m->proc].end_ns);
     b_flush_tallies(m);
@@ -561,7 +566,7 @@ int b_make_chain_end(struct maker *m)
      * have ended before the KILL */
     if (killer == IPS_NONE || m->killed || b->kills.v[killer].t >= last_ns)
         return 0;
-    return b_add_kill_arc(b, end, killer);
+    return b_store_kill_arc_for_later(b, end, killer);
 }
 
 void b_init_chain_maker(struct build *b, uint32_t c, struct maker *m)
@@ -599,7 +604,7 @@ int b_make_nodes(struct build *b)
         struct maker m;
         struct b_walk walk;
         b_init_chain_maker(b, c, &m);
-        rc = b_make_chain_nodes(&m, &walk);
+        rc = b_make_chain_nodes_except_end(&m, &walk);
         if (rc == 0)
             rc = b_make_chain_end(&m);
         if (rc < 0)

@@ -142,10 +142,10 @@ struct interval {
 
 /* build/waits.c; to be called only if rows of single waits are wanted
  * (b->notes). b_waits_add_row() adds a wait of `ns` that ended at end_ns.
- * b_waits_add_pending() adds the wait of the pending poll; `taken`: the current
- * record takes over this wait. b_init_wait_rows_of_stream() prepares for the
- * records of a stream. b_complete_wait_rows() is called after every record,
- * with the number of nodes before the record. */
+ * b_waits_add_pending() adds the wait of the pending poll; `taken`:
+ * the current record takes over this wait. b_init_wait_rows_of_stream()
+ * prepares for the records of a stream. b_complete_wait_rows() is called after
+ * every record, with the number of nodes before the record. */
 void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      uint64_t end_ns);
 void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
@@ -173,32 +173,33 @@ static inline void b_record_wait(struct maker *m, enum ips_wait_cause cause,
 }
 
 /* build/dgram.c: adds the datagrams that a send or a receive moved. */
-int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
-                const struct interval *v, uint32_t node, uint8_t dir,
-                uint32_t ext) IPS_MUST_USE;
+int b_append_datagrams_of_call(struct maker *m, const struct ips_rec_io *r,
+                               const struct interval *v, uint32_t node,
+                               uint8_t dir, uint32_t ext) IPS_MUST_USE;
 
-/* build/node.c: b_make_chain_nodes() makes the nodes of a chain, except END;
- * b_make_stream_nodes() makes those of a stream's records from `walk` on;
- * b_make_chain_end() makes END. */
+/* build/node.c: b_make_chain_nodes_except_end() makes the nodes of a chain,
+ * except END; b_make_stream_nodes() makes those of a stream's records from
+ * `walk` on; b_make_chain_end() makes END. */
 void b_init_chain_maker(struct build *b, uint32_t chain, struct maker *m);
-int b_make_chain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
+int b_make_chain_nodes_except_end(struct maker *m,
+                                  struct b_walk *walk) IPS_MUST_USE;
 int b_make_stream_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 int b_make_chain_end(struct maker *m) IPS_MUST_USE;
 
 /* If a signal ended the sleep of call `v`: notes this in *v, and gives the node
  * of the signal the coordinate and the wait of the sleep. */
-void b_apply_ending_signal(struct maker *m, struct interval *v);
+void b_attribute_sleep_if_signal_ended_it(struct maker *m, struct interval *v);
 
 /* build/job_control.c, for processes that were stopped:
- * b_add_job_stops_before() and b_add_job_stop_after() are called around each
- * record, b_add_job_stop_within() between the two nodes of a sleep. They add
- * the node of a stop that ended there. b_subtract_job_stop() subtracts the stop
- * from the call's wait. */
-int b_add_job_stops_before(struct maker *m, uint32_t type,
-                           const uint8_t *p) IPS_MUST_USE;
-int b_add_job_stop_after(struct maker *m, uint32_t type,
-                         const uint8_t *p) IPS_MUST_USE;
-int b_add_job_stop_within(struct maker *m) IPS_MUST_USE;
+ * b_make_stop_nodes_before_record() and b_make_stop_node_after_record() are
+ * called around each record, b_make_node_of_stop_within_call() between the two
+ * nodes of a sleep. They add the node of a stop that ended there.
+ * b_subtract_job_stop() subtracts the stop from the call's wait. */
+int b_make_stop_nodes_before_record(struct maker *m, uint32_t type,
+                                    const uint8_t *p) IPS_MUST_USE;
+int b_make_stop_node_after_record(struct maker *m, uint32_t type,
+                                  const uint8_t *p) IPS_MUST_USE;
+int b_make_node_of_stop_within_call(struct maker *m) IPS_MUST_USE;
 void b_subtract_job_stop(struct maker *m, struct interval *v);
 /* Functions of build/process_ends.c. */
 /* Finds the KILL that ended each process that a signal ended. `by_pid`: all
@@ -206,20 +207,21 @@ void b_subtract_job_stop(struct maker *m, struct interval *v);
 int b_find_killers(struct build *b, const uint32_t *by_pid) IPS_MUST_USE;
 /* Returns the KILL that ended the thread whose last stream is `s`, or IPS_NONE.
  */
-uint32_t b_find_killer_of_thread(const struct build *b,
-                                 const struct b_stream *s);
+uint32_t b_find_kill_that_ended_thread(const struct build *b,
+                                       const struct b_stream *s);
 /* Whether a process that is not recorded may have sent the signal that ended
  * the process of stream `s`. */
-bool b_may_be_killed_by_unrecorded(const struct build *b,
-                                   const struct b_stream *s);
+bool b_may_unrecorded_process_have_killed(const struct build *b,
+                                          const struct b_stream *s);
 /* build/job_control.c: notes that node `node` gets a SIGNAL arc from KILL
  * `kill`; b_make_job_stop_arcs() makes it. */
-int b_add_kill_arc(struct build *b, uint32_t node, uint32_t kill) IPS_MUST_USE;
+int b_store_kill_arc_for_later(struct build *b, uint32_t node,
+                               uint32_t kill) IPS_MUST_USE;
 /* Returns how long call `v` slept, ns. The time that the process was stopped
  * counts only if the thread slept on after the stop. To be called before
- * b_add_job_stop_within(). */
-uint64_t b_sleep_ns_with_job_stop(const struct maker *m,
-                                  const struct interval *v);
+ * b_make_node_of_stop_within_call(). */
+uint64_t b_compute_sleep_ns_of_call_with_stop(const struct maker *m,
+                                              const struct interval *v);
 
 /* Stores in *v the corrected times of a record with a call and a return. Adds
  * the time slept to off_ns, subtracts a stop of the process, and finds the
@@ -247,7 +249,7 @@ static inline void b_decode_interval(struct maker *m, uint32_t word, uint64_t t,
     if (m->job_stop.stopped_ns)
         b_subtract_job_stop(m, v);
     if (m->taken_count)
-        b_apply_ending_signal(m, v);
+        b_attribute_sleep_if_signal_ended_it(m, v);
 }
 
 /* Returns the part of a call, in ns, that b_decode_interval() did not add to
@@ -258,14 +260,16 @@ static inline uint64_t b_get_unblocked_ns(const struct interval *v)
 }
 
 /* build/table.c: b_flush_tallies() adds both tallies to the tables, and
- * b_add_tally() adds one. b_start_tally() adds the tally of a direction, and
- * starts the next. b_find_or_add_traffic_row() finds or adds the row of the
- * maker's process on `end`. b_add_window_traffic() adds one operation, if a
- * time window is wanted. */
+ * b_add_tally_to_traffic_sums() adds one. b_flush_and_restart_tally() adds the
+ * tally of a direction, and starts the next. b_find_or_add_traffic_row() finds
+ * or adds the row of the maker's process on `end`.
+ * b_add_window_traffic() adds one operation, if a time window is
+ * wanted. */
 void b_flush_tallies(struct maker *m);
-void b_add_tally(struct maker *m, const struct traffic_tally *y,
-                 enum b_dir dir);
-int b_start_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
+void b_add_tally_to_traffic_sums(struct maker *m, const struct traffic_tally *y,
+                                 enum b_dir dir);
+int b_flush_and_restart_tally(struct maker *m, uint32_t end,
+                              enum b_dir dir) IPS_MUST_USE;
 int b_find_or_add_traffic_row(struct maker *m, uint32_t end,
                               uint32_t *index) IPS_MUST_USE;
 void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
@@ -282,12 +286,12 @@ int b_count_failed_receive_wait(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_make_wait_nodes(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 /* build/node.c: if `r` is a poll of a signalfd that no read followed, returns
  * its entry of takings[] and advances m->next_taking past the entry; else
- * returns NULL. b_make_polled_signal_node() counts the poll's wait, and makes
+ * returns NULL. b_add_wait_of_polled_signal() counts the poll's wait, and makes
  * its node if the cause is known. */
-struct b_signal_taken *b_pop_polled_signal(struct maker *m,
-                                           const struct ips_rec_io *r);
-void b_make_polled_signal_node(struct maker *m, const struct interval *v,
-                               struct b_signal_taken *y);
+struct b_signal_taken *
+b_pop_signal_of_signalfd_poll(struct maker *m, const struct ips_rec_io *r);
+void b_add_wait_of_polled_signal(struct maker *m, const struct interval *v,
+                                 struct b_signal_taken *y);
 /* build/poll.c: makes the node of signal `y`, which the kernel sent because a
  * channel was ready, and returns it. The node is at coordinate `coord`; the
  * thread slept for `slept` ns. IPS_NO_NODE: the signal names no end of a
@@ -320,7 +324,8 @@ void b_make_poll_node(struct maker *m, const struct ips_rec_io *r);
 /* Called when the receive `v` from the channel of the pending poll follows.
  * True: the receive takes over the wait, and the poll's node is removed. False:
  * the poll's node keeps the wait. */
-bool b_merge_poll_into_receive(struct maker *m, const struct interval *v);
+bool b_merge_poll_into_receive_if_adjacent(struct maker *m,
+                                           const struct interval *v);
 /* If the pending poll has a node: the node keeps the wait, which is no longer
  * pending. */
 void b_end_wait_at_poll_node(struct maker *m);
@@ -342,18 +347,20 @@ bool b_count_if_nap(struct maker *m, const struct interval *v);
 #define B_TURNS 8u
 /* Returns the process whose event let the last try of `y` succeed; IPS_NONE:
  * not known, or the tries are receives. */
-uint32_t b_find_process_of_cause(const struct build *b,
-                                 const struct b_retry *y);
+uint32_t b_find_process_that_ended_retry(const struct build *b,
+                                         const struct b_retry *y);
 /* build/child_tries.c: like b_count_if_nap(), for a nap between tries that
  * children make. */
-bool b_count_nap_between_child_tries(struct maker *m, const struct interval *v);
+bool b_count_if_nap_between_child_tries(struct maker *m,
+                                        const struct interval *v);
 
 /* Functions of build/spin.c. */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
 void b_store_pending_spin(struct maker *m, const struct interval *v);
 /* Returns and counts the spinning that ended with the success `v`; sets v->cpu
  * to the CPU time at the first attempt. */
-struct spin b_pop_spin_before(struct maker *m, struct interval *v);
+struct spin b_pop_and_count_spin_before_call(struct maker *m,
+                                             struct interval *v);
 /* Makes the call `v` take over the pending wait of a poll: counts the wait
  * under `cause`, lowers v->cpu to the coordinate of the poll, and adds the
  * poll's spinning to *spin. */
@@ -361,12 +368,13 @@ void b_take_over_pending_wait(struct maker *m, struct interval *v,
                               enum ips_wait_cause cause, struct spin *spin);
 /* Records that the spinning `s` ended with node `node`, and subtracts its CPU
  * time from cpu_at of that node. Returns 0 or a negative IPS_E_ code. */
-int b_subtract_spin_at_node(struct maker *m, uint32_t node,
-                            const struct spin *s) IPS_MUST_USE;
+int b_append_spin_and_lower_node_cpu(struct maker *m, uint32_t node,
+                                     const struct spin *s) IPS_MUST_USE;
 
 /* build/unfinished.c: handles the call that the thread was in when the stream
  * ended, if it was in one: adds its wait, and a node if it was a send. */
-int b_add_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
+int b_add_wait_and_node_of_unfinished_call(struct maker *m,
+                                           uint32_t stream) IPS_MUST_USE;
 
 /* build/io.c, build/sync_node.c: return the cause of the wait of a BLOCK with
  * this op, or of an ACQUIRE of this kind. */
@@ -375,8 +383,8 @@ enum ips_wait_cause b_get_wait_cause_of_sync(uint32_t kind);
 
 /* Functions of build/sync_node.c. */
 int b_make_sync_nodes(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-void b_on_short_sync(struct maker *m, const uint8_t *p);
-int b_on_event_wait(struct maker *m, struct b_sync *s,
-                    struct interval *v) IPS_MUST_USE;
+void b_make_short_lock_node_if_used(struct maker *m, const uint8_t *p);
+int b_count_event_wait_and_make_node(struct maker *m, struct b_sync *s,
+                                     struct interval *v) IPS_MUST_USE;
 
 #endif

@@ -19,7 +19,7 @@ struct try_walk {
     uint32_t next_fork, next_kill;
     /* range in retries: the stream's tries that may not be over yet */
     uint32_t first, end;
-    /* arguments and result of the last call of does_channel_lead_to() */
+    /* arguments and result of the last call of may_channel_reach_process() */
     uint32_t asked_id, asked_proc;
     bool leads;
 };
@@ -35,8 +35,8 @@ static bool descends_from(const struct build *b, uint32_t proc, uint32_t of)
     return false;
 }
 
-static bool does_process_have_end(const struct build *b, uint32_t proc,
-                                  uint32_t end)
+static bool does_process_use_channel_end(const struct build *b, uint32_t proc,
+                                         uint32_t end)
 {
     const struct b_proc *p = &b->procs[proc];
     for (uint32_t k = 0; k < p->image_count && end != IPS_NONE; k++) {
@@ -51,7 +51,8 @@ static bool does_process_have_end(const struct build *b, uint32_t proc,
 }
 
 /* Whether a send to, or a close of, channel `id` may reach the process. */
-static bool does_channel_lead_to(struct try_walk *x, uint32_t id, uint32_t proc)
+static bool may_channel_reach_process(struct try_walk *x, uint32_t id,
+                                      uint32_t proc)
 {
     const struct build *b = x->b;
     if (id == x->asked_id && proc == x->asked_proc)
@@ -59,12 +60,12 @@ static bool does_channel_lead_to(struct try_walk *x, uint32_t id, uint32_t proc)
     const struct b_chan *c = b_find_chan(b, b->streams[x->stream].image, id);
     x->asked_id = id;
     x->asked_proc = proc;
-    x->leads =
-        c &&
-        ((c->end_send != IPS_NONE &&
-          does_process_have_end(b, proc, b->out->ends[c->end_send].peer_end)) ||
-         (c->end_recv != IPS_NONE &&
-          does_process_have_end(b, proc, b->out->ends[c->end_recv].peer_end)));
+    x->leads = c && ((c->end_send != IPS_NONE &&
+                      does_process_use_channel_end(
+                          b, proc, b->out->ends[c->end_send].peer_end)) ||
+                     (c->end_recv != IPS_NONE &&
+                      does_process_use_channel_end(
+                          b, proc, b->out->ends[c->end_recv].peer_end)));
     return x->leads;
 }
 
@@ -88,7 +89,7 @@ static bool may_record_trigger_success(struct try_walk *x,
                                        const struct b_kill *kill)
 {
     const struct build *b = x->b;
-    uint32_t cause = b_find_process_of_cause(b, y);
+    uint32_t cause = b_find_process_that_ended_retry(b, y);
     if (type == IPS_REC_SEND && y->chan == id)
         return !y->asked; /* the receive that succeeded answers the thread's
                              first send */
@@ -102,7 +103,7 @@ static bool may_record_trigger_success(struct try_walk *x,
         return descends_from(b, cause, fork->child_proc);
     if (kill)
         return may_kill_reach(b, kill, cause);
-    return does_channel_lead_to(x, id, cause);
+    return may_channel_reach_process(x, id, cause);
 }
 
 static void apply_record(struct try_walk *x, uint32_t type, const uint8_t *p)
@@ -151,7 +152,7 @@ static void apply_release(struct build *b, uint32_t stream, uint64_t t,
     }
     for (uint32_t i = low; i < end && i < low + B_TURNS; i++) {
         struct b_retry *y = &b->retries.v[i];
-        uint32_t cause = b_find_process_of_cause(b, y);
+        uint32_t cause = b_find_process_that_ended_retry(b, y);
         if (!y->whole && cause != IPS_NONE && y->from <= t && t < y->to &&
             (acquirer == cause ||
              (acquirer != own && descends_from(b, cause, acquirer))))
@@ -166,7 +167,7 @@ static uint32_t process_of_stream(const struct build *b, uint32_t stream)
 
 /* Calls apply_release() for all events that let another thread continue:
  * releases that ended a wait, and files that a thread waited for. */
-static void apply_all_releases(struct build *b)
+static void set_start_of_tries_for_each_release(struct build *b)
 {
     for (uint32_t i = 0; i < b->syncs.n; i++) {
         const struct b_sync *a = &b->syncs.v[i];
@@ -187,7 +188,7 @@ void b_exclude_naps_before_own_trigger(struct build *b)
 {
     if (b->retries.n == 0)
         return;
-    apply_all_releases(b);
+    set_start_of_tries_for_each_release(b);
     for (uint32_t i = 0; i < b->in->stream_count; i++) {
         const struct b_stream *s = &b->streams[i];
         struct try_walk x = {.b = b,

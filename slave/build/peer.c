@@ -3,7 +3,7 @@
  * build/dgram.c. */
 #include "slave/build/internal.h"
 
-static void set_local_peers(struct build *b, uint32_t x, uint32_t y)
+static void link_ends_as_local_peers(struct build *b, uint32_t x, uint32_t y)
 {
     b->ends[x].local = b->ends[y].local = true;
     b->out->ends[x].peer = b->out->ends[y].peer = IPS_PEER_LOCAL;
@@ -53,8 +53,8 @@ static bool mark_ends_uncertain_if_several_netns(struct build *b,
  * side that is not joined yet. `in_turn`: with the earliest such entry, because
  * a listener accepts connections in order. Otherwise with the latest one,
  * because only the latest use of a TCP 4-tuple can still be open. */
-static void join_peer_entries(struct build *b, struct entry *v, uint32_t n,
-                              bool in_turn)
+static void join_ends_with_equal_keys(struct build *b, struct entry *v,
+                                      uint32_t n, bool in_turn)
 {
     if (n)
         qsort(v, n, sizeof(*v), compare_peer_entries);
@@ -69,7 +69,8 @@ static void join_peer_entries(struct build *b, struct entry *v, uint32_t n,
             b->ends[e.end].uncertain = true;
             b->out->counts.ambiguous++;
         } else if (tail > head && v[head].side != e.side)
-            set_local_peers(b, in_turn ? v[head++].end : v[--tail].end, e.end);
+            link_ends_as_local_peers(b, in_turn ? v[head++].end : v[--tail].end,
+                                     e.end);
         else
             v[tail++] = e;
     }
@@ -107,7 +108,7 @@ static void join_unix_ends_by_peer_inode(struct build *b, const uint32_t *v,
              low++, tried++) {
             if (v[low] == v[i] || b->ends[v[low]].local)
                 continue;
-            set_local_peers(b, v[i], v[low]);
+            link_ends_as_local_peers(b, v[i], v[low]);
             break;
         }
     }
@@ -216,7 +217,7 @@ static void join_user_ends(struct build *b, const struct entry *v, uint32_t n)
             w = find_entry_of_side(b, v, i, next, IPS_SIDE_WRITE, r);
         }
         if (w < next && r < next)
-            set_local_peers(b, v[w].end, v[r].end);
+            link_ends_as_local_peers(b, v[w].end, v[r].end);
     }
 }
 
@@ -260,9 +261,9 @@ int b_join_local_peers(struct build *b)
     if (units)
         qsort_r(v, units, sizeof(*v), compare_ends_by_inode, b);
     join_unix_ends_by_peer_inode(b, v, units);
-    join_peer_entries(b, entries, make_unix_entries(b, v, units, entries),
-                      true);
-    join_peer_entries(b, entries, make_tcp_entries(b, entries), false);
+    join_ends_with_equal_keys(b, entries,
+                              make_unix_entries(b, v, units, entries), true);
+    join_ends_with_equal_keys(b, entries, make_tcp_entries(b, entries), false);
     uint32_t users = make_user_entries(b, entries);
     join_user_ends(b, entries, users);
     rc = 0;

@@ -48,8 +48,8 @@ static inline uint32_t b_load32(const uint8_t *p)
 /* Decodes the record at `p`, with `left` bytes in the chunk, into *r. Returns
  * false if it is not plain. */
 static inline __attribute__((always_inline)) bool
-b_decode_plain_record(struct b_plain *r, const uint8_t *p, size_t left,
-                      const struct ips_clock *clock)
+b_decode_record_if_plain(struct b_plain *r, const uint8_t *p, size_t left,
+                         const struct ips_clock *clock)
 {
     if (left < sizeof(struct ips_rec_io))
         return false;

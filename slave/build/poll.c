@@ -20,7 +20,7 @@
 
 /* ---- nodes ---- */
 
-static bool is_stream_end_with_polls(const struct build *b, uint32_t end)
+static bool is_end_whose_polls_get_nodes(const struct build *b, uint32_t end)
 {
     return end != IPS_NONE && !b->ends[end].datagram && !b->ends[end].listen &&
            b->out->ends[end].kind != IPS_CHAN_USER;
@@ -29,7 +29,8 @@ static bool is_stream_end_with_polls(const struct build *b, uint32_t end)
 /* Makes the node of poll `w`, and sets w->node, w->end and w->why. Makes none,
  * and sets w->node to IPS_NO_NODE, if the poll did not report an end of a
  * stream. `why`: enum ips_ready_why; 0: an older agent did not record it. */
-static void make_node_of_poll(struct maker *m, struct pending *w, uint32_t why)
+static void make_poll_node_if_of_stream_end(struct maker *m, struct pending *w,
+                                            uint32_t why)
 {
     struct build *b = m->b;
     bool channel = w->ready && IPS_READY_KIND(w->ready) == IPS_READY_CHANNEL;
@@ -41,7 +42,7 @@ static void make_node_of_poll(struct maker *m, struct pending *w, uint32_t why)
     w->why = why ? why : IPS_READY_IN;
     bool reads = w->why != IPS_READY_OUT && c->end_recv != IPS_NONE;
     w->end = reads ? c->end_recv : c->end_send;
-    if (!is_stream_end_with_polls(b, w->end))
+    if (!is_end_whose_polls_get_nodes(b, w->end))
         return;
     w->off_ns = b->off_ns;
     w->gaps = b->gaps;
@@ -52,10 +53,11 @@ static void make_node_of_poll(struct maker *m, struct pending *w, uint32_t why)
 
 void b_make_poll_node(struct maker *m, const struct ips_rec_io *r)
 {
-    make_node_of_poll(m, &m->wait, r->h.a);
+    make_poll_node_if_of_stream_end(m, &m->wait, r->h.a);
 }
 
-bool b_merge_poll_into_receive(struct maker *m, const struct interval *v)
+bool b_merge_poll_into_receive_if_adjacent(struct maker *m,
+                                           const struct interval *v)
 {
     struct build *b = m->b;
     struct pending *w = &m->wait;
@@ -109,8 +111,9 @@ void b_end_wait_at_poll_node(struct maker *m)
         b_add_wait_to_sums(m, IPS_WAIT_PEER, w->blocked_ns);
     if (m->b->notes)
         b_waits_add_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
-    m->b->poll_failed |= b_subtract_spin_at_node(m, w->node, &w->spin) < 0 ||
-                         append_poll(m, &m->wait) < 0;
+    m->b->poll_failed |=
+        b_append_spin_and_lower_node_cpu(m, w->node, &w->spin) < 0 ||
+        append_poll(m, &m->wait) < 0;
 }
 
 uint32_t b_make_signal_poll_node(struct maker *m,
@@ -123,7 +126,7 @@ uint32_t b_make_signal_poll_node(struct maker *m,
                         .t = ips_min_u64(m->last_ret, ips_sub_sat(y->t, slept)),
                         .t_ret = y->t,
                         .blocked_ns = slept};
-    make_node_of_poll(m, &w, (uint32_t)(y->value >> 32));
+    make_poll_node_if_of_stream_end(m, &w, (uint32_t)(y->value >> 32));
     if (w.node != IPS_NO_NODE)
         m->b->poll_failed |= append_poll(m, &w) < 0;
     return w.node;
@@ -162,7 +165,8 @@ static int cmp_poll_read(const void *va, const void *vb)
     return 0;
 }
 
-static int add_poll_read(struct pollings *p, uint32_t node, uint64_t len)
+static int append_receive_of_polled_end(struct pollings *p, uint32_t node,
+                                        uint64_t len)
 {
     const struct ips_graph *g = &p->b->out->g;
     uint64_t ran = ips_sub_sat(p->b->cpu_at[node], g->w[node]);
@@ -194,12 +198,13 @@ static int collect_receives_of_polled_ends(struct pollings *p)
         for (; i < end && rc == 0; i++)
             if (g->kind[i] == IPS_NODE_RECV && g->site[i] != IPS_NONE &&
                 p->wanted[g->site[i]] && g->xlen[i])
-                rc = add_poll_read(p, i, g->xlen[i]);
+                rc = append_receive_of_polled_end(p, i, g->xlen[i]);
     }
     for (uint32_t i = 0; i < b->exts.n && rc == 0; i++)
         if (b->exts.v[i].len && p->wanted[b->exts.v[i].end] &&
             !b->ends[b->exts.v[i].end].local)
-            rc = add_poll_read(p, b->exts.v[i].node, b->exts.v[i].len);
+            rc = append_receive_of_polled_end(p, b->exts.v[i].node,
+                                              b->exts.v[i].len);
     if (p->reads.n)
         qsort(p->reads.v, p->reads.n, sizeof(*p->reads.v), cmp_poll_read);
     return rc;
@@ -227,11 +232,12 @@ static uint32_t find_reads_of_end(const struct pollings *p, uint32_t end,
  * read. False: that byte was not sent in time, so the poll ended for another
  * reason. Through memory, bytes sent before the poll cannot have ended it,
  * because the thread slept; a network may have delayed them. */
-static bool link_send_to_poll(struct build *b, struct match_cursor *f,
-                              const struct b_poll *p, bool tokens)
+static bool link_send_to_poll_if_in_time(struct build *b,
+                                         struct match_cursor *f,
+                                         const struct b_poll *p, bool tokens)
 {
     struct match_cursor next = *f;
-    struct b_send *send = b_find_send_of_receive(b, &next, 1);
+    struct b_send *send = b_advance_to_send_of_receive(b, &next, 1);
     if (!send)
         return false;
     f->send = next.send; /* all earlier sends were read */
@@ -254,7 +260,7 @@ static bool link_send_to_poll(struct build *b, struct match_cursor *f,
     /* The arc carries 1 byte: the poll waited for one unread byte only, not for
      * the whole message. */
     b->out->g.xlen[p->node] = 1;
-    set_send_of_receive(b, &next, send, p->node);
+    link_receive_and_limit_send_coord(b, &next, send, p->node);
     return true;
 }
 
@@ -270,7 +276,8 @@ static bool had_stream_ended(const struct build *b, uint32_t from, uint64_t t)
     return b->out->ends[from].closed && e->release_count && last[-1].t <= t;
 }
 
-static void link_close_to_poll(struct build *b, const struct b_poll *p)
+static void link_close_or_shutdown_to_poll(struct build *b,
+                                           const struct b_poll *p)
 {
     uint32_t from = b->out->ends[p->end].peer_end, node = IPS_NO_NODE;
     bool local = b->ends[p->end].local;
@@ -302,7 +309,7 @@ static struct poll_room init_send_space_cursor_of_end(const struct pollings *k,
 {
     const struct build *b = k->b;
     const uint32_t to = b->out->ends[end].peer_end;
-    struct poll_room r = {.send = b_first_send(b, &b->ends[end]),
+    struct poll_room r = {.send = b_init_send_cursor(b, &b->ends[end]),
                           .sent = b->ends[end].sent_before,
                           .read = b->ends[to].recv_before};
     r.last = find_reads_of_end(k, to, &r.at);
@@ -313,8 +320,9 @@ static struct poll_room init_send_space_cursor_of_end(const struct pollings *k,
  * space: the last one at the other end that returned during the poll, or else
  * one that was called before the poll returned. Over TCP, if nothing was unread
  * at the poll's call, the network was slow: then there is no arc. */
-static void link_read_to_poll(const struct pollings *k, const struct b_poll *p,
-                              struct poll_room *r)
+static void link_space_making_receive_to_poll(const struct pollings *k,
+                                              const struct b_poll *p,
+                                              struct poll_room *r)
 {
     struct build *b = k->b;
     const struct poll_read *v = k->reads.v;
@@ -382,20 +390,20 @@ static uint32_t make_poll_arcs_of_end(const struct pollings *k, uint32_t i,
         for (; at < last && k->reads.v[at].t_ret <= p->t; at++)
             f.read = ips_add_sat(f.read, k->reads.v[at].len);
         if (!local) {
-            link_close_to_poll(b, p);
+            link_close_or_shutdown_to_poll(b, p);
             if (b->out->g.xkind[p->node] == IPS_X_NONE)
                 *rc = add_poll_of_far_peer(b, p, f.read, at < last);
             continue;
         }
         if (b->ends[end].shared && p->why & IPS_READY_IN)
             b_link_shared_poll(b, p);
-        bool read =
-            p->why & IPS_READY_IN &&
-            (b->ends[end].shared || link_send_to_poll(b, &f, p, tokens));
+        bool read = p->why & IPS_READY_IN &&
+                    (b->ends[end].shared ||
+                     link_send_to_poll_if_in_time(b, &f, p, tokens));
         if (!read && p->why != IPS_READY_OUT)
-            link_close_to_poll(b, p);
+            link_close_or_shutdown_to_poll(b, p);
         if (p->why & IPS_READY_OUT && b->out->g.xkind[p->node] == IPS_X_NONE)
-            link_read_to_poll(k, p, &room);
+            link_space_making_receive_to_poll(k, p, &room);
     }
     return i;
 }

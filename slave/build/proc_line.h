@@ -80,10 +80,9 @@ static inline void slave_store_mark_text(struct slave_record_expander *line,
     memcpy(p->text, record + sizeof(r), bytes);
 }
 
-static inline const uint8_t *
-slave_expand_mark(struct slave_record_expander *line,
-                  const struct ips_clock *clock, const struct ips_rec_head *h,
-                  uint32_t *type, uint32_t *len)
+static inline const uint8_t *slave_expand_short_mark(
+    struct slave_record_expander *line, const struct ips_clock *clock,
+    const struct ips_rec_head *h, uint32_t *type, uint32_t *len)
 {
     if (!line->mark_known || h->t < line->mark_t || h->a == 0 ||
         h->a > IPS_MARK_PLACES || line->mark_text[h->a - 1].bytes == 0)
@@ -100,10 +99,10 @@ slave_expand_mark(struct slave_record_expander *line,
     return (const uint8_t *)&line->mark;
 }
 
-static inline const uint8_t *slave_expand_io(struct slave_record_expander *line,
-                                             const struct ips_clock *clock,
-                                             const uint8_t *record,
-                                             uint32_t *type, uint32_t *len)
+static inline const uint8_t *
+slave_expand_short_io(struct slave_record_expander *line,
+                      const struct ips_clock *clock, const uint8_t *record,
+                      uint32_t *type, uint32_t *len)
 {
     struct ips_rec_io_short r;
     memcpy(&r, record, sizeof(r));
@@ -127,10 +126,9 @@ static inline const uint8_t *slave_expand_io(struct slave_record_expander *line,
 /* Returns `record` itself, or the long record that it abbreviates (valid until
  * the next call); then sets *type and *len to those of the long record. NULL:
  * `record` is short, and the long record that it refers to is missing. */
-static inline const uint8_t *
-slave_expand_record(struct slave_record_expander *line,
-                    const struct ips_clock *clock, const uint8_t *record,
-                    uint32_t *type, uint32_t *len)
+static inline const uint8_t *slave_expand_record_if_short(
+    struct slave_record_expander *line, const struct ips_clock *clock,
+    const uint8_t *record, uint32_t *type, uint32_t *len)
 {
     switch (*type) {
     case IPS_REC_ENTER:
@@ -152,7 +150,7 @@ slave_expand_record(struct slave_record_expander *line,
     }
     case IPS_REC_SEND_SHORT:
     case IPS_REC_RECV_SHORT:
-        return slave_expand_io(line, clock, record, type, len);
+        return slave_expand_short_io(line, clock, record, type, len);
     case IPS_REC_ENTER_SHORT:
     case IPS_REC_EXIT_SHORT:
     case IPS_REC_MARK_SHORT:
@@ -164,7 +162,7 @@ slave_expand_record(struct slave_record_expander *line,
     struct ips_rec_head h;
     memcpy(&h, record, sizeof(h));
     if (*type == IPS_REC_MARK_SHORT)
-        return slave_expand_mark(line, clock, &h, type, len);
+        return slave_expand_short_mark(line, clock, &h, type, len);
     if (!line->known || h.t < line->last.h.t)
         return NULL;
     *type = *type == IPS_REC_ENTER_SHORT ? IPS_REC_ENTER : IPS_REC_EXIT;

@@ -4,14 +4,15 @@
 
 /* ---- images ---- */
 
-static bool same_image(const struct b_stream *a, const struct b_stream *b)
+static bool are_streams_of_same_image(const struct b_stream *a,
+                                      const struct b_stream *b)
 {
     const struct ips_segment_header *x = &a->in->head, *y = &b->in->head;
     return x->pidns == y->pidns && x->pid == y->pid &&
            x->image_stamp == y->image_stamp;
 }
 
-static int make_images(struct build *b)
+static int group_streams_into_images(struct build *b)
 {
     uint32_t n = b->in->stream_count;
     b->images = b_calloc(n, sizeof(*b->images), b->err);
@@ -19,7 +20,7 @@ static int make_images(struct build *b)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++) {
         struct b_stream *s = &b->streams[i];
-        if (i == 0 || !same_image(&b->streams[i - 1], s))
+        if (i == 0 || !are_streams_of_same_image(&b->streams[i - 1], s))
             b->images[b->image_count++] =
                 (struct b_image){.first_stream = i, .main = IPS_NONE};
         struct b_image *im = &b->images[b->image_count - 1];
@@ -121,8 +122,8 @@ static int find_processes(struct build *b, struct process_key *found,
     return b->procs && b->out->procs ? 0 : IPS_E_NO_MEMORY;
 }
 
-static void fill_process(struct build *b, uint32_t p,
-                         const struct process_key *f)
+static void init_process_and_its_row(struct build *b, uint32_t p,
+                                     const struct process_key *f)
 {
     struct b_proc *proc = &b->procs[p];
     struct ips_proc *row = &b->out->procs[p];
@@ -214,8 +215,8 @@ static uint32_t make_image_threads(struct build *b, uint32_t image,
 
 /* Finds the threads of all processes and marks the one that survives the execs
  * of its process. */
-static void find_threads(struct build *b, struct thread *threads,
-                         uint32_t *count)
+static void group_streams_into_threads(struct build *b, struct thread *threads,
+                                       uint32_t *count)
 {
     for (uint32_t p = 0; p < b->out->proc_count; p++) {
         const struct b_proc *proc = &b->procs[p];
@@ -320,7 +321,7 @@ int b_make_processes_and_chains(struct build *b)
     uint32_t n = b->in->stream_count, count = 0;
     struct process_key *found = b_calloc(n, sizeof(*found), b->err);
     struct thread *threads = b_calloc(n, sizeof(*threads), b->err);
-    int rc = found && threads ? make_images(b) : IPS_E_NO_MEMORY;
+    int rc = found && threads ? group_streams_into_images(b) : IPS_E_NO_MEMORY;
     if (rc < 0)
         goto out;
     rc = find_processes(b, found, &count);
@@ -328,9 +329,9 @@ int b_make_processes_and_chains(struct build *b)
         goto out;
     b->out->proc_count = count;
     for (uint32_t p = 0; p < count; p++)
-        fill_process(b, p, &found[p]);
+        init_process_and_its_row(b, p, &found[p]);
     uint32_t thread_count = 0;
-    find_threads(b, threads, &thread_count);
+    group_streams_into_threads(b, threads, &thread_count);
     rc = make_chains(b, threads, thread_count);
     if (rc < 0)
         goto out;

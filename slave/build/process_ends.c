@@ -15,8 +15,8 @@ struct ended {
     uint64_t end_ns, status, dead_ns;
 };
 
-static struct ended collect_process_end(const struct build *b,
-                                        const struct b_proc *p)
+static struct ended merge_end_records_of_process(const struct build *b,
+                                                 const struct b_proc *p)
 {
     struct ended e = {0};
     const struct b_image *im = &b->images[p->first_image + p->image_count - 1];
@@ -82,7 +82,7 @@ void b_find_process_ends(struct build *b)
         struct ips_proc *row = &b->out->procs[i];
         const struct b_join *j =
             p->join == IPS_NONE ? NULL : &b->joins.v[p->join];
-        struct ended e = collect_process_end(b, p);
+        struct ended e = merge_end_records_of_process(b, p);
         row->recorded_end = e.kind != 0;
         row->open = !e.final && !e.dead && !j && !was_pid_reused(b, p);
         set_process_end_text(row, &e, j);
@@ -191,8 +191,9 @@ static uint32_t find_first_kill(const struct death_search *s,
  * to: p or an ancestor leads the group. If `k` was sent to the sender's own
  * group, or to all processes: p or an ancestor is the sender. Other members are
  * not known, since groups are not recorded. */
-static bool may_be_in_group(const struct death_search *s, uint32_t p,
-                            const struct b_kill *k, uint64_t pidns)
+static bool may_process_be_in_killed_group(const struct death_search *s,
+                                           uint32_t p, const struct b_kill *k,
+                                           uint64_t pidns)
 {
     const struct build *b = s->b;
     uint32_t leader =
@@ -218,7 +219,7 @@ static struct fitting find_fitting_kills(const struct death_search *s,
         struct target x = target_of_kill(b, s->kills[k]);
         if (compare_targets(&x, to) || kill->t >= row->end_ns)
             break;
-        if (to->pid || may_be_in_group(s, p, kill, to->pidns)) {
+        if (to->pid || may_process_be_in_killed_group(s, p, kill, to->pidns)) {
             f.after = s->kills[k];
             break;
         }
@@ -228,7 +229,7 @@ static struct fitting find_fitting_kills(const struct death_search *s,
         struct target x = target_of_kill(b, s->kills[k - 1]);
         if (compare_targets(&x, to) || kill->t < row->start_ns)
             break;
-        if (to->pid || may_be_in_group(s, p, kill, to->pidns)) {
+        if (to->pid || may_process_be_in_killed_group(s, p, kill, to->pidns)) {
             f.before = s->kills[k - 1];
             break;
         }
@@ -309,8 +310,8 @@ int b_find_killers(struct build *b, const uint32_t *by_pid)
     return 0;
 }
 
-uint32_t b_find_killer_of_thread(const struct build *b,
-                                 const struct b_stream *s)
+uint32_t b_find_kill_that_ended_thread(const struct build *b,
+                                       const struct b_stream *s)
 {
     const uint32_t p = b->images[s->image].proc;
     const struct b_proc *proc = &b->procs[p];
@@ -325,8 +326,8 @@ uint32_t b_find_killer_of_thread(const struct build *b,
                : proc->killer;
 }
 
-bool b_may_be_killed_by_unrecorded(const struct build *b,
-                                   const struct b_stream *s)
+bool b_may_unrecorded_process_have_killed(const struct build *b,
+                                          const struct b_stream *s)
 {
     const struct b_proc *proc = &b->procs[b->images[s->image].proc];
     const bool last = s->image + 1 == proc->first_image + proc->image_count;

@@ -1,9 +1,9 @@
 /* Handles ends without a peer on this machine: the peer is remote, untraced or
- * not known yet. ips_built_set_peers() makes the arcs of receives on them, anew
- * at each call. */
+ * not known yet. ips_built_set_peers_and_remake_arcs() makes the arcs of
+ * receives on them, anew at each call. */
 #include "slave/build/internal.h"
 
-/* ---- data kept for ips_built_set_peers ---- */
+/* ---- data kept for ips_built_set_peers_and_remake_arcs ---- */
 
 static int append_outgoing_event(struct build *b, uint32_t node, uint32_t end,
                                  uint64_t pos, uint64_t len)
@@ -21,7 +21,8 @@ static int append_outgoing_event(struct build *b, uint32_t node, uint32_t end,
     return 0;
 }
 
-static uint32_t find_last_close_node(const struct build *b, uint32_t end)
+static uint32_t find_shutdown_or_last_close_node(const struct build *b,
+                                                 uint32_t end)
 {
     const struct b_end *e = &b->ends[end];
     if (e->shut_node != IPS_NO_NODE)
@@ -36,15 +37,17 @@ static int add_outgoing_events_of_end(struct build *b, uint32_t end)
     const struct b_end *e = &b->ends[end];
     int rc = append_outgoing_event(b, e->connect_node, end, IPS_POS_SYN, 0);
     uint64_t pos = e->sent_before;
-    struct b_send_cursor s = b_first_send(b, e);
+    struct b_send_cursor s = b_init_send_cursor(b, e);
     for (; s.op && rc == 0; b_next_send(b, &s)) {
         pos = ips_add_sat(pos, s.op->len);
         rc = append_outgoing_event(b, s.op->node, end, b_clamp_pos(pos),
                                    s.op->len);
     }
-    return rc < 0 ? rc
-                  : append_outgoing_event(b, find_last_close_node(b, end), end,
-                                          IPS_POS_EOF, 0);
+    return rc < 0
+               ? rc
+               : append_outgoing_event(b,
+                                       find_shutdown_or_last_close_node(b, end),
+                                       end, IPS_POS_EOF, 0);
 }
 
 static int cmp_out(const void *va, const void *vb)
@@ -150,9 +153,9 @@ static void make_untraced_peer_arc(struct ips_built *b,
     }
 }
 
-static void decide_cause_of_receive(struct ips_built *b,
-                                    const struct b_external *x,
-                                    const struct peer *peers)
+static void make_arc_of_receive_by_peer_kind(struct ips_built *b,
+                                             const struct b_external *x,
+                                             const struct peer *peers)
 {
     struct ips_graph *g = &b->g;
     if (x->is_decided)
@@ -186,9 +189,10 @@ static void decide_cause_of_receive(struct ips_built *b,
         (struct ips_remote_in){.node = x->node, .end = x->end, .pos = pos};
 }
 
-static int set_end_peers(struct ips_built *b, const struct ips_peer_row *rows,
-                         uint32_t count, struct peer *peers,
-                         struct ips_err *err)
+static int decide_peers_of_unknown_ends(struct ips_built *b,
+                                        const struct ips_peer_row *rows,
+                                        uint32_t count, struct peer *peers,
+                                        struct ips_err *err)
 {
     for (uint32_t i = 0; i < b->end_count; i++)
         b->ends[i].peer = (enum ips_end_peer)b->more->base_peer[i];
@@ -208,8 +212,9 @@ static int set_end_peers(struct ips_built *b, const struct ips_peer_row *rows,
     return 0;
 }
 
-int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
-                        uint32_t count, struct ips_err *err)
+int ips_built_set_peers_and_remake_arcs(struct ips_built *b,
+                                        const struct ips_peer_row *rows,
+                                        uint32_t count, struct ips_err *err)
 {
     struct ips_built_peer_data *m = b->more;
     struct ips_graph *g = &b->g;
@@ -219,7 +224,7 @@ int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
     int rc = IPS_E_NO_MEMORY;
     if (!peers || !in || !out)
         goto out;
-    rc = set_end_peers(b, rows, count, peers, err);
+    rc = decide_peers_of_unknown_ends(b, rows, count, peers, err);
     if (rc < 0)
         goto out;
     ips_free_large(g->in);
@@ -231,7 +236,7 @@ int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
     g->in_count = g->out_count = 0;
     b->counts = m->base;
     for (uint32_t i = 0; i < m->ext_count; i++)
-        decide_cause_of_receive(b, &m->exts[i], peers);
+        make_arc_of_receive_by_peer_kind(b, &m->exts[i], peers);
     for (uint32_t i = 0; i < m->out_count; i++)
         if (b->ends[m->outs[i].end].peer == IPS_PEER_REMOTE)
             g->out[g->out_count++] = m->outs[i];

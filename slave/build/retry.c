@@ -93,7 +93,7 @@ static void add_tries(struct b_tries *v, uint32_t *n, const struct b_tries *y)
 }
 
 /* Whether the record is a sleep, or a poll that timed out. */
-static bool may_be_nap(uint32_t type, const struct ips_rec_io *r)
+static bool is_sleep_or_poll_timeout(uint32_t type, const struct ips_rec_io *r)
 {
     return type == IPS_REC_BLOCK && !r->err && r->result == 0 &&
            r->op >= IPS_OP_POLL && r->op <= IPS_OP_SLEEP;
@@ -116,7 +116,7 @@ int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
         add_tries(s->tries, &s->try_count, &y);
         return 0;
     }
-    if (may_be_nap(type, r)) {
+    if (is_sleep_or_poll_timeout(type, r)) {
         for (at = 0; at < s->try_count; at++)
             add_tries(s->napped, &s->napped_count, &s->tries[at]);
         s->nap_ret_ns = t_ret;
@@ -152,9 +152,9 @@ void b_set_retried_join(struct build *b, const struct b_stream *s, uint64_t t)
         made->join = b->joins.n;
 }
 
-int b_scan_retry_acquire(struct build *b, const struct b_stream *s,
-                         const struct ips_rec_sync *r, uint64_t t,
-                         uint64_t t_ret)
+int b_link_or_append_retry_of_acquire(struct build *b, const struct b_stream *s,
+                                      const struct ips_rec_sync *r, uint64_t t,
+                                      uint64_t t_ret)
 {
     struct b_retry *made = NULL;
     int rc = 0;
@@ -273,7 +273,8 @@ static bool continues_nap_run(const struct b_naps *y, const struct nap *n,
            ips_sub_sat(n->cpu, y->cpu_ret) < LOOK_LONG_NS;
 }
 
-static int add_nap(struct build *b, struct b_stream *s, uint64_t t_ret)
+static int append_or_extend_nap_run(struct build *b, struct b_stream *s,
+                                    uint64_t t_ret)
 {
     struct b_naps *y = &s->naps;
     if (y->count < NAPS_MIN)
@@ -290,8 +291,8 @@ static int add_nap(struct build *b, struct b_stream *s, uint64_t t_ret)
     return rc;
 }
 
-int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
-                const uint8_t *p)
+int b_update_nap_run_with_record(struct build *b, struct b_stream *s,
+                                 uint32_t type, const uint8_t *p)
 {
     struct b_naps *y = &s->naps;
     struct nap n;
@@ -312,7 +313,7 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
     y->count++;
     y->cpu_ret = n.cpu_ret;
     y->ns = like ? ns : y->ns;
-    return add_nap(b, s, n.t_ret);
+    return append_or_extend_nap_run(b, s, n.t_ret);
 }
 
 /* ---- files that were found, and who made them ---- */
@@ -341,8 +342,9 @@ static int compare_created_files(const void *va, const void *vb, void *arg)
 /* Finds the last MADE record, by another stream, of the file that the tries `y`
  * were for, between the first failed try and the successful one. `order`:
  * indexes of mades, sorted by file and time. */
-static void find_creator_of_file(struct build *b, const uint32_t *order,
-                                 struct b_retry *y)
+static void link_retry_to_creator_of_file(struct build *b,
+                                          const uint32_t *order,
+                                          struct b_retry *y)
 {
     uint32_t low = 0, high = b->mades.n;
     while (low < high) {
@@ -377,7 +379,7 @@ int b_match_awaited_files(struct build *b)
     qsort_r(order, b->mades.n, sizeof(*order), compare_created_files, b);
     for (uint32_t i = 0; i < b->retries.n; i++)
         if (b->retries.v[i].of_file)
-            find_creator_of_file(b, order, &b->retries.v[i]);
+            link_retry_to_creator_of_file(b, order, &b->retries.v[i]);
     ips_free_large(order);
     return 0;
 }
@@ -391,7 +393,7 @@ static uint32_t append_file_event_node(struct maker *m, uint64_t t,
     return b_add_node(m->b, IPS_NODE_AUX, cpu, m->last_ret, cpu, IPS_NONE);
 }
 
-static void make_file_created_node(struct maker *m)
+static void make_file_created_node_if_awaited(struct maker *m)
 {
     struct build *b = m->b;
     struct b_created_file *x = &b->mades.v[m->next_made];
@@ -403,7 +405,8 @@ static void make_file_created_node(struct maker *m)
         x->node = append_file_event_node(m, x->t, x->cpu);
 }
 
-static void make_file_found_node(struct maker *m, uint64_t t_ret, uint64_t cpu)
+static void make_file_found_node_if_creator_known(struct maker *m,
+                                                  uint64_t t_ret, uint64_t cpu)
 {
     struct build *b = m->b;
     uint32_t at = m->next_retry;
@@ -421,9 +424,9 @@ static void make_file_found_node(struct maker *m, uint64_t t_ret, uint64_t cpu)
 void b_make_file_event_node(struct maker *m, const struct ips_rec_io *r)
 {
     if (r->op == IPS_OP_MADE)
-        make_file_created_node(m);
+        make_file_created_node_if_awaited(m);
     else if (r->op == IPS_OP_FOUND)
-        make_file_found_node(
+        make_file_found_node_if_creator_known(
             m, b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret), r->cpu_ret);
 }
 
@@ -453,7 +456,8 @@ static bool has_recorded_cause(const struct build *b, const struct b_retry *y)
     return c && c->end_recv != IPS_NONE && b->ends[c->end_recv].local;
 }
 
-uint32_t b_find_process_of_cause(const struct build *b, const struct b_retry *y)
+uint32_t b_find_process_that_ended_retry(const struct build *b,
+                                         const struct b_retry *y)
 {
     uint32_t stream;
     if (y->join != IPS_NONE)
@@ -469,7 +473,7 @@ uint32_t b_find_process_of_cause(const struct build *b, const struct b_retry *y)
 
 /* A shell naps by running a child that sleeps. Returns whether the process is
  * such a child: its parent started it and waited for it between two tries. */
-static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
+static bool is_child_that_naps_for_parent(const struct build *b, uint32_t proc)
 {
     const struct b_proc *p = &b->procs[proc];
     if (p->join == IPS_NONE || p->fork == IPS_NONE)
@@ -489,10 +493,12 @@ static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
     }
     const struct b_retry *y = &b->retries.v[low];
     return low < b->retries.n && y->stream == j->stream && y->from <= begun &&
-           has_recorded_cause(b, y) && b_find_process_of_cause(b, y) != proc;
+           has_recorded_cause(b, y) &&
+           b_find_process_that_ended_retry(b, y) != proc;
 }
 
-static bool count_nap_of_retry(struct maker *m, const struct interval *v)
+static bool count_if_nap_between_tries(struct maker *m,
+                                       const struct interval *v)
 {
     struct build *b = m->b;
     uint32_t stream = (uint32_t)(m->s - b->streams), at = m->next_retry;
@@ -513,7 +519,7 @@ static bool count_nap_of_retry(struct maker *m, const struct interval *v)
         b->out->counts.idle += !y->whole;
         return true;
     }
-    if (!is_nap_child_of_parent(b, m->proc))
+    if (!is_child_that_naps_for_parent(b, m->proc))
         return false;
     b_record_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
     b->out->counts.idle++;
@@ -543,7 +549,7 @@ static bool shares_memory(const struct build *b, const struct b_stream *s)
 }
 
 /* Whether another thread, or the parent, waits for the end of this chain. */
-static bool is_end_awaited(const struct build *b, uint32_t chain)
+static bool is_end_of_chain_awaited(const struct build *b, uint32_t chain)
 {
     const struct b_proc *p =
         &b->procs[b->images[b->streams[b->chains[chain].first_stream].image]
@@ -565,10 +571,11 @@ static bool is_nap_run_without_effect(const struct build *b,
     return s->next == IPS_NONE &&
            s->last_ns <= ips_add_sat(y->to, NOTHING_AFTER_NS) &&
            !b->out->procs[b->images[s->image].proc].open &&
-           !is_end_awaited(b, s->chain);
+           !is_end_of_chain_awaited(b, s->chain);
 }
 
-static bool advance_to_nap_run(struct maker *m, const struct interval *v)
+static bool advance_to_shared_nap_run_of_sleep(struct maker *m,
+                                               const struct interval *v)
 {
     const struct build *b = m->b;
     uint32_t stream = (uint32_t)(m->s - b->streams);
@@ -592,9 +599,10 @@ static bool advance_to_nap_run(struct maker *m, const struct interval *v)
 
 bool b_count_if_nap(struct maker *m, const struct interval *v)
 {
-    if (count_nap_of_retry(m, v) || b_count_nap_between_child_tries(m, v))
+    if (count_if_nap_between_tries(m, v) ||
+        b_count_if_nap_between_child_tries(m, v))
         return true;
-    if (!advance_to_nap_run(m, v))
+    if (!advance_to_shared_nap_run_of_sleep(m, v))
         return false;
     if (!m->b->nap_runs.v[m->next_nap_run].in_vain)
         b_add_wait_without_waker(m, m->b->nodes, v->blocked_ns, false);

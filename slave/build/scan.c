@@ -262,7 +262,8 @@ static int scan_chan(struct scan *c, const uint8_t *p)
 
 /* Adds a b_sync for a signal of mq_notify: the thread waited for a message, but
  * did not take it. */
-static int scan_mq_notify_signal(struct scan *c, const struct ips_rec_signal *r)
+static int append_sync_of_mq_notify_signal(struct scan *c,
+                                           const struct ips_rec_signal *r)
 {
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc == 0)
@@ -314,7 +315,7 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
                                     .kill = IPS_NONE,
                                     .child = IPS_NONE};
     return !kill && b_is_mq_notify_signal(r.code, r.value)
-               ? scan_mq_notify_signal(c, &r)
+               ? append_sync_of_mq_notify_signal(c, &r)
                : 0;
 }
 
@@ -347,9 +348,10 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p,
         c->b->nodes)
         return 0; /* an incremental build has no wait that this record could end
                    */
-    int rc = type == IPS_REC_ACQUIRE
-                 ? b_scan_retry_acquire(c->b, c->s, &r, c->t, t_ret)
-                 : 0;
+    int rc =
+        type == IPS_REC_ACQUIRE
+            ? b_link_or_append_retry_of_acquire(c->b, c->s, &r, c->t, t_ret)
+            : 0;
     if (rc < 0)
         return rc;
     rc = B_MORE(c->b->syncs, c->b->err);
@@ -486,7 +488,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         type != IPS_REC_PAGEFAULT)
         s->exec_last = type == IPS_REC_EXEC;
     if (type == IPS_REC_BLOCK || type == IPS_REC_ACQUIRE || s->naps.count) {
-        int rc = b_scan_naps(c->b, s, type, p);
+        int rc = b_update_nap_run_with_record(c->b, s, type, p);
         if (rc < 0)
             return rc;
     }

@@ -84,7 +84,7 @@ bool b_has_unrecorded_user(struct build *b, uint32_t to)
     bool taken = false;
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
-        const struct b_send *send = b_find_send_of_receive(b, &f, r->len);
+        const struct b_send *send = b_advance_to_send_of_receive(b, &f, r->len);
         enum doubt doubt =
             find_match_contradiction(b, r, send, b->out->ends[from].closed);
         if (doubt == DOUBT_WRITER)
@@ -93,7 +93,7 @@ bool b_has_unrecorded_user(struct build *b, uint32_t to)
     }
     /* sends that come later may show that another reader received bytes */
     b->doubtful |= taken;
-    struct b_send_cursor s = b_first_send(b, &b->ends[from]);
+    struct b_send_cursor s = b_init_send_cursor(b, &b->ends[from]);
     for (; taken && s.op; b_next_send(b, &s))
         sent = ips_add_sat(sent, s.op->len);
     return taken && sent > f.read;
@@ -142,7 +142,7 @@ static int collect_sends_and_moments(struct shared_stream *k)
     k->send = b_calloc(from->sends.n, sizeof(*k->send), b->err);
     if (!k->send)
         return IPS_E_NO_MEMORY;
-    struct b_send_cursor s = b_first_send(b, from);
+    struct b_send_cursor s = b_init_send_cursor(b, from);
     for (; s.op && k->sends < from->sends.n; b_next_send(b, &s)) {
         k->send[k->sends++] = s;
         sent = ips_add_sat(sent, s.op->len);
@@ -199,7 +199,7 @@ static void match_receives_in_range(struct shared_stream *k, uint32_t r,
             continue;
         }
         struct match_cursor f = {.send = k->send[s]};
-        set_send_of_receive(k->b, &f, k->send[s].op, one->node);
+        link_receive_and_limit_send_coord(k->b, &f, k->send[s].op, one->node);
     }
 }
 
@@ -220,8 +220,9 @@ struct position {
 /* At time `t` everything that had been sent was read: processes the receives
  * before `t`. Bytes sent after the return of the last of these went to another
  * reader. */
-static void match_up_to_empty_moment(struct shared_stream *k,
-                                     struct position *p, uint64_t t)
+static void match_receives_until_stream_was_empty(struct shared_stream *k,
+                                                  struct position *p,
+                                                  uint64_t t)
 {
     uint32_t r = p->read, s = p->send, own;
     uint64_t read = 0, sent = 0, last = 0;
@@ -264,9 +265,10 @@ int b_match_shared(struct build *b, uint32_t to)
     b->broken |= b->incremental != NULL;
     int rc = collect_sends_and_moments(&k);
     for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)
-        match_up_to_empty_moment(&k, &p, k.empty.v[i]);
+        match_receives_until_stream_was_empty(&k, &p, k.empty.v[i]);
     if (rc == 0 && k.reads)
-        match_up_to_empty_moment(&k, &p, k.read[k.reads - 1].t_ret);
+        match_receives_until_stream_was_empty(&k, &p,
+                                              k.read[k.reads - 1].t_ret);
     for (; rc == 0 && p.read < k.reads; p.read++)
         mark_receive_unmatched(&k, &k.read[p.read]);
     ips_free_large(k.send);
@@ -295,5 +297,5 @@ void b_link_shared_poll(struct build *b, const struct b_poll *p)
         return;
     /* the poll waited for the first byte of the send */
     b->out->g.xlen[p->node] = 1;
-    set_send_of_receive(b, &f, send, p->node);
+    link_receive_and_limit_send_coord(b, &f, send, p->node);
 }

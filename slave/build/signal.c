@@ -154,7 +154,8 @@ static int compare_sent_signals_by_time(const void *va, const void *vb)
     return 0;
 }
 
-static int collect_sent_signals(const struct build *b, struct sents *s)
+static int collect_kills_and_child_ends_by_time(const struct build *b,
+                                                struct sents *s)
 {
     s->v = b_calloc((size_t)b->kills.n + b->out->proc_count, sizeof(*s->v),
                     b->err);
@@ -200,7 +201,8 @@ static int find_signals_that_ended_polls(struct build *b)
     struct sents s = {0};
     for (uint32_t i = 0; i < b->takings.n; i++) {
         struct b_signal_taken *y = &b->takings.v[i];
-        int rc = y->polled && !s.v ? collect_sent_signals(b, &s) : 0;
+        int rc =
+            y->polled && !s.v ? collect_kills_and_child_ends_by_time(b, &s) : 0;
         if (rc < 0)
             return rc;
         uint32_t low = 0, high = y->polled ? s.n : 0;

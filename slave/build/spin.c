@@ -30,7 +30,8 @@ void b_store_pending_spin(struct maker *m, const struct interval *v)
                             .awake_ns = b_get_unblocked_ns(v)};
 }
 
-struct spin b_pop_spin_before(struct maker *m, struct interval *v)
+struct spin b_pop_and_count_spin_before_call(struct maker *m,
+                                             struct interval *v)
 {
     struct spin s = m->spin;
     m->spin = (struct spin){0};
@@ -63,8 +64,8 @@ void b_take_over_pending_wait(struct maker *m, struct interval *v,
     w->pending = false;
 }
 
-int b_subtract_spin_at_node(struct maker *m, uint32_t node,
-                            const struct spin *s)
+int b_append_spin_and_lower_node_cpu(struct maker *m, uint32_t node,
+                                     const struct spin *s)
 {
     if (!s->burnt)
         return 0;
@@ -120,7 +121,7 @@ static bool is_return_of_preempted_send(const struct ips_built *b, uint32_t i)
 }
 
 /* Whether the thread slept in the call that node i ends, and the node has no
- * cross arc. ips_built_set_peers() may make an arc later, so
+ * cross arc. ips_built_set_peers_and_remake_arcs() may make an arc later, so
  * get_ns_still_without_recorded_waker() tests this again. */
 static bool slept_without_arc(const struct ips_built *b, uint32_t i)
 {

@@ -139,7 +139,8 @@ static int compare_syncs_by_object_and_time(const void *va, const void *vb,
     return 0;
 }
 
-static int compare_syncs_by_return(const void *va, const void *vb, void *arg)
+static int compare_syncs_latest_return_first(const void *va, const void *vb,
+                                             void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
@@ -435,7 +436,7 @@ static void match_object(struct object *o, bool after)
     }
     if (!after)
         qsort_r(o->acquire, o->acquires, sizeof(*o->acquire),
-                compare_syncs_by_return, o->b);
+                compare_syncs_latest_return_first, o->b);
     for (uint32_t i = 0; i < o->acquires; i++)
         match_acquire(o, o->acquire[i], after);
     /* Waits that timed out come last, because the other waits may have used up

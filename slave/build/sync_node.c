@@ -30,9 +30,10 @@ enum ips_wait_cause b_get_wait_cause_of_sync(uint32_t kind)
  * that an eventfd or a message queue ended. The call takes over the wait of an
  * earlier poll, or of failed attempts. A wait for terminal input does not count
  * as unended, because a person may have typed the input. */
-int b_on_event_wait(struct maker *m, struct b_sync *s, struct interval *v)
+int b_count_event_wait_and_make_node(struct maker *m, struct b_sync *s,
+                                     struct interval *v)
 {
-    struct spin spin = b_pop_spin_before(m, v);
+    struct spin spin = b_pop_and_count_spin_before_call(m, v);
     uint64_t slept = v->blocked ? v->blocked_ns : 0;
     bool terminal = s->kind == IPS_SYNC_TERMINAL;
     enum ips_wait_cause cause = terminal ? IPS_WAIT_TERMINAL : IPS_WAIT_EVENT;
@@ -50,7 +51,7 @@ int b_on_event_wait(struct maker *m, struct b_sync *s, struct interval *v)
     s->node =
         b_add_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
     m->b->out->g.wait[s->node] = ips_add_sat(slept, spin.elapsed_ns);
-    return b_subtract_spin_at_node(m, s->node, &spin);
+    return b_append_spin_and_lower_node_cpu(m, s->node, &spin);
 }
 
 static int on_acquire(struct maker *m, struct b_sync *s,
@@ -111,8 +112,9 @@ static void make_node_after_tries(struct maker *m, struct b_sync *s)
 
 /* Counts the wait of a write to a terminal that slept until the other side
  * read. */
-static void count_blocked_release(struct maker *m, const struct ips_rec_sync *r,
-                                  const struct interval *v)
+static void count_blocked_terminal_write_wait(struct maker *m,
+                                              const struct ips_rec_sync *r,
+                                              const struct interval *v)
 {
     if (v->blocked && r->h.a == IPS_SYNC_TERMINAL)
         b_record_wait(m, IPS_WAIT_TERMINAL, v->blocked_ns);
@@ -130,7 +132,7 @@ int b_make_sync_nodes(struct maker *m, const uint8_t *p)
         /* There is no b_sync: the scan of an incremental build makes none for
          * such a record (scan_sync). */
         b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
-        count_blocked_release(m, &r, &v);
+        count_blocked_terminal_write_wait(m, &r, &v);
         return 0;
     }
     m->next_sync++;
@@ -140,8 +142,9 @@ int b_make_sync_nodes(struct maker *m, const uint8_t *p)
     }
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
-        rc = b_is_event_object(s->kind) && !s->err ? b_on_event_wait(m, s, &v)
-                                                   : on_acquire(m, s, &v);
+        rc = b_is_event_object(s->kind) && !s->err
+                 ? b_count_event_wait_and_make_node(m, s, &v)
+                 : on_acquire(m, s, &v);
     else if (s->used)
         s->node =
             v.blocked && s->kind == IPS_SYNC_TERMINAL
@@ -149,14 +152,14 @@ int b_make_sync_nodes(struct maker *m, const uint8_t *p)
                                   IPS_NONE)
                 : b_add_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     if (s->release)
-        count_blocked_release(m, &r, &v);
+        count_blocked_terminal_write_wait(m, &r, &v);
     if (s->release && s->used && r.site && b->notes)
         b_add_lock_release_row(m, s->node, r.site, v.t);
     s->next = b->nodes;
     return rc;
 }
 
-void b_on_short_sync(struct maker *m, const uint8_t *p)
+void b_make_short_lock_node_if_used(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_lock r;
     memcpy(&r, p, sizeof(r));

@@ -150,7 +150,7 @@ static int name_processes(struct build *b)
     return 0;
 }
 
-static void find_root_and_goal(struct build *b)
+static void find_root_process_and_goal_node(struct build *b)
 {
     struct ips_built *out = b->out;
     uint32_t root = IPS_NONE;
@@ -348,7 +348,7 @@ int b_make_tables(struct build *b)
     if (rc < 0)
         return rc;
     set_thread_names_and_open(b);
-    find_root_and_goal(b);
+    find_root_process_and_goal_node(b);
     b->out->first_ns = UINT64_MAX;
     for (uint32_t i = 0; i < b->in->stream_count; i++)
         if (!b->streams[i].empty)
@@ -408,7 +408,8 @@ int b_find_or_add_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     return 0;
 }
 
-void b_add_tally(struct maker *m, const struct traffic_tally *y, enum b_dir dir)
+void b_add_tally_to_traffic_sums(struct maker *m, const struct traffic_tally *y,
+                                 enum b_dir dir)
 {
     struct build *b = m->b;
     bool send = dir == B_SEND;
@@ -430,7 +431,7 @@ void b_add_tally(struct maker *m, const struct traffic_tally *y, enum b_dir dir)
 
 static void flush_tally(struct maker *m, enum b_dir dir)
 {
-    b_add_tally(m, &m->tally[dir], dir);
+    b_add_tally_to_traffic_sums(m, &m->tally[dir], dir);
     m->tally[dir].messages = 0;
 }
 
@@ -440,7 +441,7 @@ void b_flush_tallies(struct maker *m)
     flush_tally(m, B_RECV);
 }
 
-int b_start_tally(struct maker *m, uint32_t end, enum b_dir dir)
+int b_flush_and_restart_tally(struct maker *m, uint32_t end, enum b_dir dir)
 {
     struct traffic_tally *y = &m->tally[dir];
     flush_tally(m, dir);

@@ -26,9 +26,9 @@ struct b_tries {
 };
 #define B_TRIES_KEPT 4u
 
-/* Naps since the stream's last record of another kind (b_scan_naps()). A nap is
- * a short sleep, or a wait that reached its time limit, between two tests of a
- * condition. */
+/* Naps since the stream's last record of another kind
+ * (b_update_nap_run_with_record()). A nap is a short sleep, or a wait that
+ * reached its time limit, between two tests of a condition. */
 struct b_naps {
     uint32_t count, odd; /* number of naps; how many of them are odd: of another
                             length, or after much CPU time */
@@ -56,8 +56,8 @@ struct b_stream {
     uint64_t one_node; /* number of sends that need only one node: they did not
                           sleep, and no earlier call of the stream returned
                           after them */
-    uint64_t cost_ret_ns; /* for b_check_cold_call(): when the stream's last
-                             recorded call returned */
+    uint64_t cost_ret_ns; /* for b_check_cold_call(): when the
+                             stream's last recorded call returned */
     uint64_t read_cpu_ns; /* for b_add_record_cost(): CPU time at the agent's
                              last reading of the CPU clock */
     /* CPU time used in calls that blocked since the reading at read_cpu_ns;

@@ -106,9 +106,11 @@ static int add_blocked_row(struct build *b, const struct b_stream *s,
     return rc;
 }
 
-/* Makes a node (AUX) for a send that did not end. b_complete_unfinished_sends()
- * turns the node into a SEND if bytes of the send arrived. */
-static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
+/* Makes a node (AUX) for a send that did not end.
+ * b_append_unfinished_sends_that_arrived() turns the node into a SEND if bytes
+ * of the send arrived. */
+static int make_node_of_unfinished_send(struct maker *m, uint64_t t,
+                                        uint64_t t_ret)
 {
     struct build *b = m->b;
     const struct ips_current_call *begun = &m->s->in->begun;
@@ -146,7 +148,8 @@ static bool is_only_unfinished_send(const struct build *b,
 
 /* Returns how many bytes (in packet mode: messages) the peer of `end` received
  * beyond those of the recorded sends. */
-static uint64_t received_beyond_records(const struct build *b, uint32_t end)
+static uint64_t count_received_beyond_recorded_sends(const struct build *b,
+                                                     uint32_t end)
 {
     const struct ips_end *from = &b->out->ends[end],
                          *to = &b->out->ends[from->peer_end];
@@ -173,19 +176,19 @@ static bool has_lost_records(const struct build *b)
  * sends, if some process is not recorded, or if records were lost, since
  * another send may have moved the bytes. To be called between b_make_nodes()
  * and b_match_streams(). */
-int b_complete_unfinished_sends(struct build *b)
+int b_append_unfinished_sends_that_arrived(struct build *b)
 {
     int rc = 0;
     for (uint32_t i = 0; i < b->unfinished_sends.n && rc == 0; i++) {
         const struct b_unfinished_send *u = &b->unfinished_sends.v[i];
-        const uint64_t len = received_beyond_records(b, u->end);
+        const uint64_t len = count_received_beyond_recorded_sends(b, u->end);
         struct b_end *e = &b->ends[u->end];
         struct b_send *op;
         const uint32_t peer = b->out->ends[u->end].peer_end;
         if (!len || b->careful || !is_only_unfinished_send(b, u) ||
             b->out->ends[peer].last_ns < u->t || has_lost_records(b))
             continue;
-        rc = b_add_send(b, e, &op);
+        rc = b_append_empty_send_slot(b, e, &op);
         if (rc < 0)
             break;
         if (e->sends.n == 1)
@@ -212,10 +215,10 @@ static int count_unfinished_wait(struct maker *m, const struct b_stream *s,
 {
     struct build *b = m->b;
     const struct ips_current_call *begun = &s->in->begun;
-    const uint32_t killer = b_find_killer_of_thread(b, s);
+    const uint32_t killer = b_find_kill_that_ended_thread(b, s);
     if (killer == IPS_NONE || !b->procs[m->proc].died_at_kill) {
         b_record_wait(m, wait_cause_of_begun_call(begun->what), slept);
-        if (b_may_be_killed_by_unrecorded(b, s))
+        if (b_may_unrecorded_process_have_killed(b, s))
             b_add_wait_without_waker(m, b->nodes, slept, false);
         return 0;
     }
@@ -224,10 +227,10 @@ static int count_unfinished_wait(struct maker *m, const struct b_stream *s,
         b_add_node(b, IPS_NODE_AUX, begun->cpu, end, begun->cpu, IPS_NONE);
     b->out->g.wait[node] = slept;
     m->killed = true;
-    return b_add_kill_arc(b, node, killer);
+    return b_store_kill_arc_for_later(b, node, killer);
 }
 
-int b_add_unfinished_call(struct maker *m, uint32_t stream)
+int b_add_wait_and_node_of_unfinished_call(struct maker *m, uint32_t stream)
 {
     struct build *b = m->b;
     struct b_stream *s = &b->streams[stream];
@@ -242,7 +245,7 @@ int b_add_unfinished_call(struct maker *m, uint32_t stream)
         return rc;
     m->s = s;
     if (IPS_BEGUN_TYPE(begun->what) == IPS_REC_SEND)
-        rc = add_unfinished_send(m, t, end);
+        rc = make_node_of_unfinished_send(m, t, end);
     if (rc < 0 || end - t < B_BLOCKED_NS)
         return rc;
     const struct ips_rec_io r = {.site = begun->site};

@@ -122,7 +122,8 @@ static void count_unexplained_exec(struct build *b, const struct b_stream *s)
 
 /* Adds a row for an UNSEEN record other than "untraced", or for a runtime: the
  * process does something that the agent does not record. */
-static void add_unrecorded_row(struct build *b, const struct b_unrecorded *u)
+static void append_unrecorded_row_if_new(struct build *b,
+                                         const struct b_unrecorded *u)
 {
     struct ips_built *o = b->out;
     uint32_t proc = b->images[b->streams[u->stream].image].proc;
@@ -179,7 +180,7 @@ int b_list_untraced(struct build *b)
     if (!b->out->untraced || !b->out->unrecorded)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->unseens.n; i++)
-        add_unrecorded_row(b, &b->unseens.v[i]);
+        append_unrecorded_row_if_new(b, &b->unseens.v[i]);
     /* backwards, because the last "untraced" record of a stream belongs to the
      * stream's exec */
     for (uint32_t i = b->unseens.n; i > 0; i--)
@@ -198,7 +199,7 @@ int b_list_untraced(struct build *b)
 
 /* ---- runtimes ---- */
 
-const char *ips_runtime_of(const char *path, size_t len)
+const char *ips_find_runtime_of_library(const char *path, size_t len)
 {
     static const struct {
         const char *file, *what;
@@ -223,7 +224,8 @@ const char *b_runtime_of_module(const uint8_t *p, uint32_t len)
     const char *path = (const char *)p + sizeof(r);
     return r.gone ? NULL
            : r.go ? IPS_GO_RUNTIME
-                  : ips_runtime_of(path, strnlen(path, len - sizeof(r)));
+                  : ips_find_runtime_of_library(path,
+                                                strnlen(path, len - sizeof(r)));
 }
 
 /* ---- scan of UNSEEN and MODULE records ---- */

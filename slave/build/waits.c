@@ -126,7 +126,7 @@ void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
         n->spin_row = IPS_NONE;
 }
 
-void b_mark_wait_rows_dropped(struct build *b, uint32_t arc)
+void b_store_node_of_dropped_wait_rows(struct build *b, uint32_t arc)
 {
     struct b_wait_notes *n = b->notes;
     struct ips_wait_rows *o = n->out;
@@ -210,7 +210,8 @@ static bool is_same_stack(const struct ips_wait_rows *o,
            memcmp(&o->frame[s->first], frame, count * sizeof(*frame)) == 0;
 }
 
-static int store_stack_record(struct maker *m, const uint8_t *p, uint32_t len)
+static int store_stack_and_set_it_in_wait_rows(struct maker *m,
+                                               const uint8_t *p, uint32_t len)
 {
     struct b_wait_notes *n = m->b->notes;
     struct ips_rec_stack r;
@@ -305,7 +306,7 @@ static void set_arc_of_sigwait_rows(struct maker *m, uint32_t node)
     }
 }
 
-static bool may_have_stack(uint32_t type)
+static bool may_record_type_have_stack(uint32_t type)
 {
     return type == IPS_REC_SEND || type == IPS_REC_RECV ||
            type == IPS_REC_RECVCALL || type == IPS_REC_BLOCK ||
@@ -314,7 +315,7 @@ static bool may_have_stack(uint32_t type)
 
 /* Called after a poll whose wait is pending: saves the data for the row that is
  * added when it is known which record takes over the wait. */
-static void save_pending_wait(struct maker *m, uint64_t site)
+static void save_row_data_of_pending_poll_wait(struct maker *m, uint64_t site)
 {
     struct b_wait_notes *n = m->b->notes;
     uint32_t last = n->out->count - 1;
@@ -335,7 +336,7 @@ int b_complete_wait_rows(struct maker *m, uint32_t type, const uint8_t *p,
     if (n->rc < 0)
         return n->rc;
     if (type == IPS_REC_STACK)
-        return store_stack_record(m, p, len);
+        return store_stack_and_set_it_in_wait_rows(m, p, len);
     bool of_node;
     uint32_t node = find_slept_node(b, nodes_before, &of_node);
     if (type == IPS_REC_SIGNAL) {
@@ -361,15 +362,15 @@ int b_complete_wait_rows(struct maker *m, uint32_t type, const uint8_t *p,
         }
         if (r->arc != IPS_NO_NODE)
             continue;
-        /* if a signal ended the sleep (b_apply_ending_signal), the signal's
-         * node is the end of the wait */
+        /* if a signal ended the sleep (b_attribute_sleep_if_signal_ended_it),
+         * the signal's node is the end of the wait */
         bool by_signal = m->signal_node != IPS_NO_NODE;
         r->arc = by_signal ? m->signal_node : node;
         r->of_node = by_signal || of_node;
     }
     if (m->wait.fresh)
-        save_pending_wait(m, site);
-    if (may_have_stack(type)) {
+        save_row_data_of_pending_poll_wait(m, site);
+    if (may_record_type_have_stack(type)) {
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
         n->last_t = h.t;
@@ -417,7 +418,7 @@ static bool is_wait_row_dropped(const struct ips_wait_rows *o,
                    compare_dropped_nodes);
 }
 
-int b_sort_wait_rows(struct build *b)
+int b_drop_and_sort_wait_rows(struct build *b)
 {
     struct b_wait_notes *n = b->notes;
     if (!n)

@@ -102,7 +102,7 @@ static bool lower_times_once(struct build *b)
 /* Whether any arc leads back in time. b_make_weights() checked the arcs within
  * chains and those of matched receives; that result holds if no time was moved
  * since. */
-static bool has_backward_arc(const struct build *b)
+static bool may_have_backward_arc(const struct build *b)
 {
     const struct ips_graph *g = &b->out->g;
     bool against =
@@ -130,7 +130,7 @@ static bool was_event_over_before_sleep(const struct build *b, uint32_t i)
 
 /* Called if no time has to be lowered: corrects the waits of the nodes in
  * b->arcs. b_make_weights() has corrected all others. */
-static void correct_remaining_waits(struct build *b)
+static void clear_waits_for_events_already_over(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     for (uint32_t k = 0; k < b->arcs.n; k++) {
@@ -187,9 +187,9 @@ int b_make_times_consistent(struct build *b)
                            room);
     b_distribute_run_delays(b);
     int rc = shift_end_times_of_joined_threads(b);
-    bool bent = has_backward_arc(b);
+    bool bent = may_have_backward_arc(b);
     if (!bent) {
-        correct_remaining_waits(b);
+        clear_waits_for_events_already_over(b);
         return rc;
     }
     restore_waits(b);

@@ -54,7 +54,7 @@ static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
         return IPS_E_NO_MEMORY;
     struct b_send_cursor *s = &b->asked[from];
     if (!s->op)
-        *s = b_first_send(b, &b->ends[from]);
+        *s = b_init_send_cursor(b, &b->ends[from]);
     while (s->op && s->op->node != g->xpred[i])
         b_next_send(b, s);
     if (s->op)
@@ -98,8 +98,9 @@ static int limit_wait_of_node(struct build *b, uint32_t i, uint64_t apart,
  * the compiler knows that no store changes it, and tests for members that are
  * NULL cost nothing. */
 static inline __attribute__((always_inline)) int
-make_node_weights(const struct weight_columns k, struct weight_sums *to,
-                  uint32_t i, uint32_t end, bool first, bool last)
+make_weights_and_times_of_nodes(const struct weight_columns k,
+                                struct weight_sums *to, uint32_t i,
+                                uint32_t end, bool first, bool last)
 {
     struct weight_sums s = *to;
     int rc = 0;
@@ -164,14 +165,15 @@ make_node_weights(const struct weight_columns k, struct weight_sums *to,
 }
 
 /* A value with a bit set at this position or above is negative or damaged: then
- * the group is not processed by make_weights_of_group(). */
+ * the group is not processed by make_weights_if_group_is_regular(). */
 #define EVEN_BITS 56
 
 /* Processes nodes [i, i + EVEN), none of which is the first of the chain, by
- * the rules of make_node_weights(). In `k`, off, far and coord are NULL, and
- * fits is true. False: some node needs a decision, and nothing was changed. */
-static bool make_weights_of_group(const struct weight_columns *k,
-                                  struct weight_sums *s, uint32_t i)
+ * the rules of make_weights_and_times_of_nodes(). In `k`, off, far and coord
+ * are NULL, and fits is true. False: some node needs a decision, and nothing
+ * was changed. */
+static bool make_weights_if_group_is_regular(const struct weight_columns *k,
+                                             struct weight_sums *s, uint32_t i)
 {
     uint64_t own[EVEN + 1], at[EVEN + 1], eight[EVEN / 8];
     uint64_t *w = k->g.w + i, *passed = k->g.at + i;
@@ -228,8 +230,9 @@ static int make_weights_of_middle_nodes(const struct weight_columns *k,
     plain.off = NULL, plain.far = NULL, plain.coord = NULL, plain.fits = true;
     for (uint32_t next; i < end && rc == 0; i = next) {
         next = ips_min_u32(end - i, EVEN) + i;
-        if (next - i < EVEN || !make_weights_of_group(k, s, i))
-            rc = make_node_weights(plain, s, i, next, false, false);
+        if (next - i < EVEN || !make_weights_if_group_is_regular(k, s, i))
+            rc = make_weights_and_times_of_nodes(plain, s, i, next, false,
+                                                 false);
     }
     return rc;
 }
@@ -260,15 +263,17 @@ static int make_chain_weights(struct weight_columns *k, uint32_t c,
         s.passed = g->at[last];
     } else {
         g->probe[first] = 0;
-        rc = make_node_weights(*k, &s, from, from + 1, true, end - first == 1);
+        rc = make_weights_and_times_of_nodes(*k, &s, from, from + 1, true,
+                                             end - first == 1);
         from++;
     }
     if (rc == 0 && from < end)
         rc = k->off || k->far || k->coord || !k->fits
-                 ? make_node_weights(*k, &s, from, end - 1, false, false)
+                 ? make_weights_and_times_of_nodes(*k, &s, from, end - 1, false,
+                                                   false)
                  : make_weights_of_middle_nodes(k, &s, from, end - 1);
     if (rc == 0 && from < end)
-        rc = make_node_weights(*k, &s, end - 1, end, false, true);
+        rc = make_weights_and_times_of_nodes(*k, &s, end - 1, end, false, true);
     b->chains[c].end_shift = (int64_t)(s.at - s.cpu);
     if (k->off)
         b->chains[c].unknown_ns = s.unknown;

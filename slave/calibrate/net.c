@@ -116,8 +116,10 @@ static int send_key_and_check_reply(struct slave_trip *t, const uint8_t *key,
     return rc;
 }
 
-static int try_connect_address(struct slave_trip *t, const uint8_t *key,
-                               const char *address, struct ips_err *err)
+static int connect_to_echo_and_check_key(struct slave_trip *t,
+                                         const uint8_t *key,
+                                         const char *address,
+                                         struct ips_err *err)
 {
     struct sockaddr_storage to;
     socklen_t len = 0;
@@ -149,7 +151,7 @@ int slave_trip_connect(struct slave_trip *t, const uint8_t *key,
     t->stopping = stop;
     for (size_t i = 0; i < count && rc < 0 && !atomic_load(stop); i++) {
         struct ips_err one = {0};
-        rc = try_connect_address(t, key, addresses[i], &one);
+        rc = connect_to_echo_and_check_key(t, key, addresses[i], &one);
         if (rc < 0 && err)
             *err = one;
     }

@@ -113,7 +113,7 @@ int slave_drain_open(struct slave_drain *d,
     d->archive_max_bytes = opt->archive_max_bytes;
     d->archive_age_s = opt->archive_age_s;
     d->max_fds = raise_descriptor_limit();
-    slave_liveness_read_namespace(d);
+    slave_liveness_read_own_pid_namespace(d);
     /* Open the state directory before the pool, because data from the pool goes
      * there. */
     snprintf(path, sizeof(path), "%s/runs", d->state);
@@ -189,7 +189,7 @@ static void mark_dead_streams(struct slave_run *run)
     slave_run_mark_dirty(run);
 }
 
-void slave_run_refresh_control(struct slave_run *run)
+void slave_run_update_row_from_control(struct slave_run *run)
 {
     struct ips_control c;
     if (slave_poolfs_read_control(run->dirfd, &c, NULL) < 0)
@@ -217,10 +217,10 @@ static int ingest_run(struct slave_drain *d, struct slave_run *run,
         (void)slave_watch_scan_run_directory(d, run, now_ns);
     slave_spare_segments_convert_and_refill(d, run, now_ns);
     if (run->want_sync)
-        slave_run_refresh_control(run);
+        slave_run_update_row_from_control(run);
     uint64_t before = d->moved_bytes;
     for (struct slave_segment *s = run->segments; s; s = s->next) {
-        slave_ingest_segment(d, run, s, now_ns, &why);
+        slave_ingest_advance_segment_if_due(d, run, s, now_ns, &why);
         if (why.code)
             break;
         if (d->moved_bytes - before > SLAVE_RUN_TURN_BYTES)
@@ -254,17 +254,19 @@ static int store_changed_rows_of_run(struct slave_drain *d,
 {
     int rc = 0;
     if (run->dirty || !run->row.id)
-        rc = slave_store_put_run(d->store, &run->row, err);
+        rc = slave_store_insert_or_update_run(d->store, &run->row, err);
     for (struct slave_stream *st = run->streams; rc == 0 && st; st = st->next)
         if (st->dirty)
-            rc = slave_store_put_stream(d->store, run->row.id, &st->row, err);
+            rc = slave_store_insert_or_replace_stream(d->store, run->row.id,
+                                                      &st->row, err);
     for (struct slave_segment *s = run->segments; rc == 0 && s; s = s->next) {
         if (s->drop_row)
             rc = slave_store_drop_segment(d->store, run->row.id, s->row.file,
                                           err);
         else if (s->dirty && s->state != SLAVE_SEG_GONE &&
                  s->state != SLAVE_SEG_BAD)
-            rc = slave_store_put_segment(d->store, run->row.id, &s->row, err);
+            rc = slave_store_insert_or_replace_segment(d->store, run->row.id,
+                                                       &s->row, err);
     }
     return rc;
 }
@@ -281,7 +283,7 @@ static bool run_has_changes(const struct slave_run *run)
 
 static void finish_commit_of_run(struct slave_drain *d, struct slave_run *run)
 {
-    slave_archive_commit(&run->archive);
+    slave_archive_accept_staged_bytes(&run->archive);
     run->dirty = false;
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i->state == SLAVE_IMAGE_DEAD)
@@ -307,9 +309,10 @@ static void finish_commit_of_run(struct slave_drain *d, struct slave_run *run)
 
 static void restore_run_after_rollback(struct slave_run *run)
 {
-    slave_archive_rollback(&run->archive);
+    slave_archive_drop_staged_bytes(&run->archive);
     if (run->record_queue)
-        slave_record_queue_rollback(run->record_queue, run->archive.length);
+        slave_record_queue_drop_batches_after(run->record_queue,
+                                              run->archive.length);
     if (run->dirty)
         run->row = run->saved;
     /* A run or stream that was never stored must be stored next time. */
@@ -380,8 +383,8 @@ static int commit_turn(struct slave_drain *d, struct ips_err *err)
 
 static void scan_pool_and_processes(struct slave_drain *d, uint64_t now_ns)
 {
-    slave_liveness_handle_events(d, now_ns);
-    slave_liveness_check(d, now_ns);
+    slave_liveness_dispatch_epoll_events(d, now_ns);
+    slave_liveness_check_processes_if_due(d, now_ns);
     slave_unrecorded_scan(d, now_ns);
     slave_load_sample_for_live_runs(d, now_ns);
     if (d->scan_now || now_ns >= d->next_scan_ns) {
@@ -398,7 +401,7 @@ static void scan_pool_and_processes(struct slave_drain *d, uint64_t now_ns)
         for (struct slave_run *r = d->runs; r; r = r->next)
             if (r->in_pool) {
                 slave_run_flush_byte_counts_to_control(d, r);
-                slave_run_refresh_control(r);
+                slave_run_update_row_from_control(r);
             }
     }
 }

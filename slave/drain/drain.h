@@ -343,7 +343,7 @@ void slave_run_mark_dirty(struct slave_run *run);
 /* Updates the run's row from its control file: the bytes in use, and the losses
  * that no segment could record. (A process that never got a segment leaves no
  * other trace.) */
-void slave_run_refresh_control(struct slave_run *run);
+void slave_run_update_row_from_control(struct slave_run *run);
 void slave_segment_mark_dirty(struct slave_segment *seg);
 void slave_stream_mark_dirty(struct slave_stream *st);
 void slave_segment_set_state(struct slave_segment *seg,
@@ -423,11 +423,13 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
 void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
 
 /* Functions of drain/liveness.c: */
-void slave_liveness_read_namespace(struct slave_drain *d);
+void slave_liveness_read_own_pid_namespace(struct slave_drain *d);
 void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
                           uint64_t mtime_real_ns);
-void slave_liveness_handle_events(struct slave_drain *d, uint64_t now_ns);
-void slave_liveness_check(struct slave_drain *d, uint64_t now_ns);
+void slave_liveness_dispatch_epoll_events(struct slave_drain *d,
+                                          uint64_t now_ns);
+void slave_liveness_check_processes_if_due(struct slave_drain *d,
+                                           uint64_t now_ns);
 void slave_liveness_close_pidfd(struct slave_image *image);
 /* Returns true if some process on this machine names the run in its environment
  * (IPS_RUN), also if memory is short. Checked before a run is closed. Reads
@@ -436,9 +438,10 @@ bool slave_liveness_is_run_in_environments(struct slave_drain *d,
                                            const char *run);
 
 /* Functions of ingest.c: */
-void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
-                          struct slave_segment *seg, uint64_t now_ns,
-                          struct ips_err *err);
+void slave_ingest_advance_segment_if_due(struct slave_drain *d,
+                                         struct slave_run *run,
+                                         struct slave_segment *seg,
+                                         uint64_t now_ns, struct ips_err *err);
 int slave_ingest_open_segment_fd(struct slave_drain *d, struct slave_run *run,
                                  struct slave_segment *seg,
                                  struct ips_err *err) IPS_MUST_USE;

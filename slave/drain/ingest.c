@@ -177,9 +177,9 @@ static bool has_segment_records(int fd)
  * header leaves an empty file. A writer that takes a spare segment first clears
  * the copy of the control file, then writes the header. So the file counts as
  * empty or damaged only after NEW_NS. */
-static void handle_missing_header(struct slave_run *run,
-                                  struct slave_segment *seg, int fd,
-                                  uint64_t now_ns)
+static void give_up_segment_without_header_if_old(struct slave_run *run,
+                                                  struct slave_segment *seg,
+                                                  int fd, uint64_t now_ns)
 {
     struct ips_segment_header head;
     if (ips_sub_sat(now_ns, seg->since_ns) <= NEW_NS)
@@ -205,8 +205,10 @@ is_header_of_thread_in_file_name(const struct slave_segment *seg,
            (pid == head->pid && tid == head->tid);
 }
 
-static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
-                             struct slave_segment *seg, uint64_t now_ns)
+static void read_header_and_admit_segment(struct slave_drain *d,
+                                          struct slave_run *run,
+                                          struct slave_segment *seg,
+                                          uint64_t now_ns)
 {
     struct ips_err err = {0};
     struct ips_segment_header head;
@@ -222,7 +224,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc == IPS_E_INCOMPLETE) {
-        handle_missing_header(run, seg, fd, now_ns);
+        give_up_segment_without_header_if_old(run, seg, fd, now_ns);
         return;
     }
     if (rc == IPS_E_NOT_FOUND) {
@@ -374,8 +376,9 @@ static void give_up_damaged_segment(struct slave_run *run,
                   run->dir);
 }
 
-static void skip_reservation(struct slave_run *run, struct slave_segment *seg,
-                             uint32_t bytes)
+static void skip_space_and_count_torn_record(struct slave_run *run,
+                                             struct slave_segment *seg,
+                                             uint32_t bytes)
 {
     slave_run_mark_dirty(run);
     slave_stream_mark_dirty(seg->stream);
@@ -414,7 +417,7 @@ static bool skip_reservation_if_overdue(struct slave_run *run,
     if (!gone && !(closed && age > PENDING_CLOSED_NS) &&
         !(later && age > PENDING_OPEN_NS))
         return false;
-    skip_reservation(run, seg, (uint32_t)bytes);
+    skip_space_and_count_torn_record(run, seg, (uint32_t)bytes);
     return true;
 }
 
@@ -434,7 +437,7 @@ static bool skip_unmarked_hole(struct slave_run *run, struct slave_segment *seg)
             continue;
         if (ips_rec_check_and_get_length(buffer + at, (size_t)n - at) == 0)
             return false;
-        skip_reservation(run, seg, (uint32_t)at);
+        skip_space_and_count_torn_record(run, seg, (uint32_t)at);
         return true;
     }
     return false;
@@ -475,10 +478,10 @@ static void schedule_polls_of_drained_segments(const struct slave_run *run,
  * ended. For a live thread the call counts only if the segment's header shows
  * it both before and after the records were read: otherwise the call may have
  * ended meanwhile, and its record may be among those read. */
-static void note_call_in_progress(struct slave_run *run,
-                                  struct slave_segment *seg,
-                                  const struct ips_segment_header *before,
-                                  bool gone)
+static void store_call_in_progress(struct slave_run *run,
+                                   struct slave_segment *seg,
+                                   const struct ips_segment_header *before,
+                                   bool gone)
 {
     struct ips_segment_header now = *before;
     struct ips_current_call *known = &seg->stream->row.head.begun;
@@ -596,7 +599,7 @@ static void read_and_finish_segment(struct slave_drain *d,
     }
     add_lost_counts(run, seg, &head);
     if (run->want_sync || (gone && finished))
-        note_call_in_progress(run, seg, &head, gone);
+        store_call_in_progress(run, seg, &head, gone);
     if (finished || (seg->row.given_up && (closed || gone)))
         mark_segment_done(run, seg);
     if (seg->row.at != at) {
@@ -645,14 +648,15 @@ static void start_reading_if_due(struct slave_run *run,
     st->gap_ns = 0;
 }
 
-void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
-                          struct slave_segment *seg, uint64_t now_ns,
-                          struct ips_err *err)
+void slave_ingest_advance_segment_if_due(struct slave_drain *d,
+                                         struct slave_run *run,
+                                         struct slave_segment *seg,
+                                         uint64_t now_ns, struct ips_err *err)
 {
     if (now_ns < seg->next_poll_ns && !run->want_sync)
         return;
     if (seg->state == SLAVE_SEG_NEW)
-        poll_new_segment(d, run, seg, now_ns);
+        read_header_and_admit_segment(d, run, seg, now_ns);
     if (seg->state == SLAVE_SEG_WAITING)
         start_reading_if_due(run, seg, now_ns);
     if (seg->state == SLAVE_SEG_READING && !seg->row.done)

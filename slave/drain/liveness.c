@@ -48,7 +48,7 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * SLAVE_SECOND_NS + (uint64_t)ts.tv_nsec;
 }
 
-void slave_liveness_read_namespace(struct slave_drain *d)
+void slave_liveness_read_own_pid_namespace(struct slave_drain *d)
 {
     struct stat st;
     d->pidns = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
@@ -132,7 +132,8 @@ static bool is_pid_reused_since_image(const struct slave_image *image,
     uint64_t age = ips_sub_sat(clock_ns(CLOCK_BOOTTIME), start);
     uint64_t slack = 2 * SLAVE_SECOND_NS;
     uint64_t now = now_on_agent_clock_ns(&image->run->row.control);
-    uint64_t image_age = ips_sub_sat(now, ips_clock_to_ns(clock, image->stamp));
+    uint64_t image_age =
+        ips_sub_sat(now, ips_clock_convert_stamp_to_ns(clock, image->stamp));
     uint64_t file_age = mtime_real_ns
                             ? ips_sub_sat(slave_real_ns(), mtime_real_ns)
                             : UINT64_MAX;
@@ -183,8 +184,9 @@ static void mark_process_dead(struct slave_image *image)
 /* Handles a pidfd event: the process has ended. If its parent is not recorded,
  * only the pidfd gives its exit status, and only after the parent has waited
  * for it: allows the parent STATUS_NS for that. */
-static void on_process_end_event(struct slave_drain *d,
-                                 struct slave_image *image, uint32_t events)
+static void mark_process_dead_or_await_status(struct slave_drain *d,
+                                              struct slave_image *image,
+                                              uint32_t events)
 {
     if (image->pidfd >= 0 && !read_exit_status(image) && !(events & EPOLLHUP)) {
         struct epoll_event hang_up_only = {.data.ptr = image};
@@ -261,7 +263,8 @@ void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
     watch_process(d, image, image->pid);
 }
 
-void slave_liveness_handle_events(struct slave_drain *d, uint64_t now_ns)
+void slave_liveness_dispatch_epoll_events(struct slave_drain *d,
+                                          uint64_t now_ns)
 {
     struct epoll_event ev[64];
     int n;
@@ -271,7 +274,8 @@ void slave_liveness_handle_events(struct slave_drain *d, uint64_t now_ns)
             if (!ev[i].data.ptr)
                 slave_watch_handle_events(d, now_ns);
             else
-                on_process_end_event(d, ev[i].data.ptr, ev[i].events);
+                mark_process_dead_or_await_status(d, ev[i].data.ptr,
+                                                  ev[i].events);
         }
     } while (n == 64);
 }
@@ -333,8 +337,8 @@ static void watch_images_of_process(struct slave_drain *d, const char *pid)
                 watch_process(d, i, (uint32_t)strtoul(pid, NULL, 10));
 }
 
-static bool for_each_process(bool (*each)(const char *pid, void *arg),
-                             void *arg)
+static bool
+for_each_process_until_true(bool (*each)(const char *pid, void *arg), void *arg)
 {
     DIR *proc = opendir("/proc");
     struct dirent *e;
@@ -362,7 +366,8 @@ static void mark_image_dead_if_idle(struct slave_drain *d,
         mark_process_dead(i);
 }
 
-void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
+void slave_liveness_check_processes_if_due(struct slave_drain *d,
+                                           uint64_t now_ns)
 {
     bool unseen = false;
     for (struct slave_run *r = d->runs; r; r = r->next)
@@ -380,7 +385,7 @@ void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
     if (!unseen || now_ns < d->next_proc_scan_ns)
         return;
     d->next_proc_scan_ns = now_ns + PROC_SCAN_NS;
-    for_each_process(watch_images_of_proc_entry, d);
+    for_each_process_until_true(watch_images_of_proc_entry, d);
     for (struct slave_run *r = d->runs; r; r = r->next)
         for (struct slave_image *i = r->images; i; i = i->next)
             if (i->state == SLAVE_IMAGE_UNSEEN)
@@ -468,7 +473,7 @@ bool slave_liveness_is_run_in_environments(struct slave_drain *d,
     if (!d->carried_ns || now_ns >= d->carried_ns + ENVIRONMENT_NS) {
         d->carried_count = 0;
         d->carried_ns = now_ns;
-        if (for_each_process(collect_run_of_process, d))
+        if (for_each_process_until_true(collect_run_of_process, d))
             d->carried_ns = 0;
     }
     /* carried_ns is 0 if memory was short; then assume that some process has

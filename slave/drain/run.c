@@ -336,8 +336,8 @@ static void merge_control_file(struct slave_run *run,
     if (run->row.id == 0) {
         *kept = *control;
         for (int i = 0; i < IPS_LOST_COUNT; i++)
-            /* slave_run_refresh_control then adds all losses of the control
-             * file */
+            /* slave_run_update_row_from_control then adds all losses of the
+             * control file */
             kept->lost[i] = 0;
         return;
     }
@@ -423,14 +423,14 @@ void slave_run_free(struct slave_drain *d, struct slave_run *run)
 {
     slave_watch_stop_watching_run(d, run);
     free_streams_segments_and_images(d, run);
-    slave_repack_free(run->repack);
+    slave_repack_free_and_remove_file(run->repack);
     slave_archive_close(&run->archive);
     if (run->dirfd >= 0)
         close(run->dirfd);
     free(run);
 }
 
-static bool is_run_finished(const struct slave_run *run)
+static bool is_run_dead_and_all_reclaimed(const struct slave_run *run)
 {
     for (const struct slave_image *i = run->images; i; i = i->next)
         if (i->state != SLAVE_IMAGE_DEAD || !i->death_marked)
@@ -474,7 +474,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
         slave_watch_scan_run_directory(d, run, slave_now_ns()) != 0)
         return; /* a new process appeared: the run is not over */
     /* last read of the control file, which is removed with the directory */
-    slave_run_refresh_control(run);
+    slave_run_update_row_from_control(run);
     struct slave_run_row row = run->row;
     row.closed = true;
     row.closed_real_ns = slave_real_ns();
@@ -484,7 +484,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
     if (rc == 0)
         rc = slave_store_begin(d->store, &err);
     if (rc == 0)
-        rc = slave_store_put_run(d->store, &row, &err);
+        rc = slave_store_insert_or_update_run(d->store, &row, &err);
     for (struct slave_segment *s = run->segments; rc == 0 && s; s = s->next)
         if (s->stored)
             rc = slave_store_drop_segment(d->store, row.id, s->row.file, &err);
@@ -541,7 +541,7 @@ static bool advance_repack(struct slave_drain *d, struct slave_run *run)
     if (rc < 0 || slave_repack_new_archive_bytes(run->repack) >= a->length) {
         if (rc != IPS_E_BUSY)
             run->repack_in_vain = a->length;
-        slave_repack_free(run->repack);
+        slave_repack_free_and_remove_file(run->repack);
         run->repack = NULL;
     }
     return rc != IPS_E_BUSY;
@@ -575,7 +575,7 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
 {
     if (!run->in_pool || now_ns < run->next_close_ns ||
         ips_sub_sat(now_ns, run->changed_ns) < QUIET_NS ||
-        !is_run_finished(run))
+        !is_run_dead_and_all_reclaimed(run))
         return;
     run->next_close_ns = now_ns + CLOSE_TRY_NS;
     if (run->stream_count == 0 &&

@@ -199,8 +199,9 @@ int slave_segment_reader_stage_frames(struct slave_drain *d,
                                  run->row.control.clock.mult_q32, d->frames,
                                  d->frames_len, err);
     if (rc == 0 && d->frames_len && run->record_queue)
-        slave_record_queue_put(run->record_queue, &d->frames, d->frames_len,
-                               from, a->length + a->staged);
+        slave_record_queue_append_if_room(run->record_queue, &d->frames,
+                                          d->frames_len, from,
+                                          a->length + a->staged);
     d->frames_len = 0;
     return rc;
 }

@@ -130,7 +130,7 @@ static void convert_spare_to_ordinary_segment(struct slave_drain *d,
 {
     char old[32], name[64];
     struct slave_spare_segments *sp = run->spare_segments;
-    ips_spare_segment_name(old, n);
+    ips_spare_segment_format_name(old, n);
     snprintf(name, sizeof(name), "spare.%u.%llx" IPS_SEGMENT_SUFFIX, n,
              (unsigned long long)(now_ns + sp->made_ever++));
     if (renameat2(run->dirfd, old, run->dirfd, name, RENAME_NOREPLACE) < 0) {
@@ -228,7 +228,7 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
             taken++;
             continue;
         }
-        ips_spare_segment_name(name, n);
+        ips_spare_segment_format_name(name, n);
         if (fstat(sp->fd[n], &st) == 0 && unlinkat(run->dirfd, name, 0) == 0)
             run->uncounted_released += (uint64_t)st.st_blocks * 512;
         close_spare(d, sp, n);
@@ -258,7 +258,7 @@ void slave_spare_segments_reopen_existing(struct slave_drain *d,
     if (n >= IPS_SPARES || *end ||
         (run->spare_segments && run->spare_segments->fd[n] >= 0))
         return;
-    ips_spare_segment_name(same, (uint32_t)n);
+    ips_spare_segment_format_name(same, (uint32_t)n);
     if (strcmp(same, name) != 0)
         return;
     int fd = slave_poolfs_open_segment(run->dirfd, name, &err);

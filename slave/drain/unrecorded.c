@@ -45,14 +45,14 @@ static void store_unrecorded_row(struct examined_process *l,
     if (l->rows++ >= ROWS_MAX ||
         slave_unrecorded_has_process_ended(l->image->pidfd))
         return;
-    if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
-                                   &err) < 0)
+    if (slave_store_insert_unrecorded_if_new(l->d->store, l->image->run->row.id,
+                                             row, &err) < 0)
         /* The row is not stored, but the next search finds the activity
          * again. */
         ips_log_debug("unseen: %s", err.msg);
 }
 
-static void store_io_uring_use(struct examined_process *l)
+static void store_row_if_process_uses_io_uring(struct examined_process *l)
 {
     char path[64], text[64];
     snprintf(path, sizeof(path), "/proc/%u/fd", l->image->pid);
@@ -79,7 +79,7 @@ static void store_io_uring_use(struct examined_process *l)
 static bool convert_row_if_threading_runtime(struct slave_unrecorded_row *row,
                                              const char *path, size_t len)
 {
-    const char *what = ips_runtime_of(path, len);
+    const char *what = ips_find_runtime_of_library(path, len);
     if (!what)
         return false;
     snprintf(row->path, sizeof(row->path), "%s", what);
@@ -207,7 +207,7 @@ bool slave_unrecorded_is_go_program(int fd)
 
 /* Adds a row if the process runs a Go program. A running program is a regular
  * file, so reading it does not block. */
-static void store_go_program_use(struct examined_process *l)
+static void store_row_if_process_runs_go(struct examined_process *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_OWN,
                                        .path = IPS_GO_RUNTIME};
@@ -226,7 +226,7 @@ static void store_go_program_use(struct examined_process *l)
  * record, if the next image of the process recorded, or if the process recorded
  * its end. Without a pidfd no row is added, because the pid may belong to
  * another process by now. */
-static void store_program_change(struct examined_process *l)
+static void store_row_if_process_changed_program(struct examined_process *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_PROGRAM,
                                        .ino = l->image->stamp};
@@ -264,10 +264,10 @@ void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns)
                 ips_min_u64(4 * i->unrecorded_wait_ns, LAST_NS);
             i->next_unrecorded_ns = now_ns + i->unrecorded_wait_ns;
             struct examined_process l = {.d = d, .image = i};
-            store_io_uring_use(&l);
+            store_row_if_process_uses_io_uring(&l);
             store_rows_of_memory_maps(&l);
-            store_go_program_use(&l);
-            store_program_change(&l);
+            store_row_if_process_runs_go(&l);
+            store_row_if_process_changed_program(&l);
             budget--;
         }
     }

@@ -20,8 +20,8 @@ static int parse_time_curve(const Ips__MtimeCurve *from, struct ips_curve *to,
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a curve of %zu lengths and %zu times",
                            from->n_bytes, from->n_ns);
-    rc =
-        ips_curve_make(from->bytes, from->ns, (uint32_t)from->n_bytes, to, err);
+    rc = ips_curve_build_from_points(from->bytes, from->ns,
+                                     (uint32_t)from->n_bytes, to, err);
     if (rc < 0)
         return ips_err_set(err, IPS_E_PROTOCOL, "message times are damaged");
     return 0;

@@ -253,9 +253,9 @@ bool slave_graphfile_check_part(struct slave_graphfile *f,
                                 enum slave_graphfile_part part)
 {
     if (f->map && !f->checked[part])
-        f->checked[part] =
-            is_part_checksum_valid(f->map, f->map, part) &&
-            (part != SLAVE_PART_PATH || ips_graph_check(g, NULL) == 0);
+        f->checked[part] = is_part_checksum_valid(f->map, f->map, part) &&
+                           (part != SLAVE_PART_PATH ||
+                            ips_graph_check_invariants(g, NULL) == 0);
     return !f->map || f->checked[part];
 }
 
@@ -325,7 +325,7 @@ static bool are_chains_contiguous(const struct ips_graph *g)
 }
 
 /* Checks that the indices from one table into another are valid;
- * ips_graph_check() checks the indices of nodes. */
+ * ips_graph_check_invariants() checks the indices of nodes. */
 static bool are_table_indices_valid(const struct ips_built *b,
                                     const struct file_header *h)
 {
@@ -402,10 +402,11 @@ static int map_file(const char *path, struct slave_graphfile *f,
     return rc;
 }
 
-int slave_graphfile_read(const char *dir, uint64_t key,
-                         struct slave_graphfile *f, struct ips_built *b,
-                         struct slave_graphfile_peers_joins *more,
-                         struct ips_err *err)
+int slave_graphfile_map_and_check(const char *dir, uint64_t key,
+                                  struct slave_graphfile *f,
+                                  struct ips_built *b,
+                                  struct slave_graphfile_peers_joins *more,
+                                  struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
     *f = (struct slave_graphfile){0};

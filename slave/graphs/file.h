@@ -29,7 +29,8 @@
 enum slave_graphfile_part {
     SLAVE_PART_TABLES, /* header, chains, processes, threads, channels, peers */
     SLAVE_PART_JOINS,
-    /* node arrays for the longest path; checked by ips_graph_check(), too */
+    /* node arrays for the longest path; checked by
+       ips_graph_check_invariants(), too */
     SLAVE_PART_PATH,
     /* the other node arrays: t_ns, site, at, wait, delay, probe */
     SLAVE_PART_REST,
@@ -65,10 +66,11 @@ int slave_graphfile_write(const char *dir, uint64_t key,
  * NULL) and *more with pointers into the map, which the caller must not change
  * or free. IPS_E_NOT_FOUND, IPS_E_CORRUPT, IPS_E_VERSION: the caller must build
  * the graph instead. */
-int slave_graphfile_read(const char *dir, uint64_t key,
-                         struct slave_graphfile *f, struct ips_built *b,
-                         struct slave_graphfile_peers_joins *more,
-                         struct ips_err *err) IPS_MUST_USE;
+int slave_graphfile_map_and_check(const char *dir, uint64_t key,
+                                  struct slave_graphfile *f,
+                                  struct ips_built *b,
+                                  struct slave_graphfile_peers_joins *more,
+                                  struct ips_err *err) IPS_MUST_USE;
 /* Returns true if the part of the file is as it was written, or if no file is
  * mapped. Reads the part only the first time. `g`: the graph in the file. */
 bool slave_graphfile_check_part(struct slave_graphfile *f,

@@ -83,7 +83,7 @@ static void free_graph_data(struct slave_graph *g)
     g->peers_set = false;
 }
 
-static void write_graph_file(struct slave_graph *g)
+static void write_graph_file_if_run_closed(struct slave_graph *g)
 {
     struct ips_err err = {0};
     uint64_t bytes = 0;
@@ -106,13 +106,13 @@ void slave_graphs_write_files(struct slave_graphs *gs)
 {
     for (struct slave_graph *g = gs->list; g; g = g->next)
         if (g->needs_write)
-            write_graph_file(g);
+            write_graph_file_if_run_closed(g);
 }
 
 static void write_and_free_graph(struct slave_graph *g)
 {
     if (g->needs_write)
-        write_graph_file(g);
+        write_graph_file_if_run_closed(g);
     free_graph_data(g);
     slave_snapshot_free(g->snap);
     free(g);
@@ -286,7 +286,7 @@ int slave_graphs_verify_part_or_discard(struct slave_graph *g,
 
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
 {
-    slave_records_end_use(&gs->records, in->records);
+    slave_records_keep_or_free(&gs->records, in->records);
     free(in->streams);
     atomic_store_explicit(&gs->permille, 1000, memory_order_relaxed);
 }
@@ -303,8 +303,9 @@ void slave_input_fill_stream(struct ips_stream_in *to,
     to->dead_t_ns = r->dead_t_ns;
 }
 
-int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
-                     struct slave_input *in, struct ips_err *err)
+int slave_input_fill_from_snapshot(struct slave_graphs *gs,
+                                   const struct slave_snapshot *s,
+                                   struct slave_input *in, struct ips_err *err)
 {
     *in = (struct slave_input){0};
     atomic_store_explicit(&gs->permille, 0, memory_order_relaxed);
@@ -335,7 +336,7 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
 
 /* Returns true if another graph of the run is in memory: then a client has
  * asked about the run before, and will probably ask again. */
-static bool has_older_graph_of_run(const struct slave_graphs *gs,
+static bool has_other_graph_of_run(const struct slave_graphs *gs,
                                    const struct slave_graph *g)
 {
     const struct slave_graph *o = gs->list;
@@ -344,12 +345,13 @@ static bool has_older_graph_of_run(const struct slave_graphs *gs,
     return o != NULL;
 }
 
-int slave_graphs_precompute(struct slave_graphs *gs,
-                            const struct slave_snapshot *s, struct ips_err *err)
+int slave_graphs_advance_incremental_build(struct slave_graphs *gs,
+                                           const struct slave_snapshot *s,
+                                           struct ips_err *err)
 {
     struct slave_input in;
     struct ips_build_effort took;
-    int rc = slave_input_make(gs, s, &in, err);
+    int rc = slave_input_fill_from_snapshot(gs, s, &in, err);
     if (rc == 0)
         rc = slave_incremental_build(&gs->incremental, s, in.records, &in.in,
                                      true, NULL, &took, err);
@@ -366,7 +368,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     struct slave_input in;
     struct ips_wait_rows rows = {0};
     ips_large_restart_peaks();
-    int rc = slave_input_make(gs, g->snap, &in, err);
+    int rc = slave_input_fill_from_snapshot(gs, g->snap, &in, err);
     /* only a whole build can make waits; a closed run always gets one */
     if (g->snap->waits && g->snap->closed)
         in.in.waits = &rows;
@@ -374,7 +376,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
         ips_log_debug("run %s: built from %u streams", g->snap->run,
                       g->snap->stream_count);
         rc = slave_incremental_build(&gs->incremental, g->snap, in.records,
-                                     &in.in, has_older_graph_of_run(gs, g),
+                                     &in.in, has_other_graph_of_run(gs, g),
                                      &g->b, &g->effort, err);
         gs->builds++;
     }
@@ -411,8 +413,8 @@ static void store_irt_tables_if_outdated(struct slave_graphs *gs,
         has.key == g->snap->key)
         return;
     if (rc == 0)
-        rc = slave_store_put_irt_tables(gs->store, g->snap->run_id,
-                                        g->snap->key, &g->b, &err);
+        rc = slave_store_replace_irt_tables(gs->store, g->snap->run_id,
+                                            g->snap->key, &g->b, &err);
     if (rc < 0)
         ips_log_warn("run %s: IRT not stored: %s", g->snap->run, err.msg);
 }
@@ -423,8 +425,8 @@ static bool load_graph_from_file(struct slave_graph *g)
     struct slave_graphfile_peers_joins more;
     if (!g->snap->closed)
         return false;
-    int rc = slave_graphfile_read(g->snap->dir, g->snap->key, &g->file, &g->b,
-                                  &more, &err);
+    int rc = slave_graphfile_map_and_check(g->snap->dir, g->snap->key, &g->file,
+                                           &g->b, &more, &err);
     if (rc < 0) {
         if (rc != IPS_E_NOT_FOUND)
             ips_log_info("run %s: built again: %s", g->snap->run, err.msg);
@@ -485,8 +487,9 @@ int slave_graphs_get_or_build(struct slave_graphs *gs,
 
 /* ---- peers ---- */
 
-static bool has_same_peers(const struct slave_graph *g,
-                           const struct ips_peer_row *rows, uint32_t count)
+static bool graph_has_these_peers(const struct slave_graph *g,
+                                  const struct ips_peer_row *rows,
+                                  uint32_t count)
 {
     if (!g->peers_set || g->peer_count != count)
         return false;
@@ -505,7 +508,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           struct ips_err *err)
 {
     int rc = 0;
-    if (has_same_peers(g, rows, count))
+    if (graph_has_these_peers(g, rows, count))
         return 0;
     /* Until the peers are set for the first time, other answers read only the
      * graph's tables, which do not change here. */
@@ -528,13 +531,14 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
         kept[i].peer_closed = rows[i].peer_closed;
     }
     slave_joins_clear_cache(&g->joins);
-    /* a mapped file lacks data that ips_built_set_peers needs: build again */
+    /* a mapped file lacks data that ips_built_set_peers_and_remake_arcs needs:
+     * build again */
     if (g->file.map) {
         free_graph_data(g);
         rc = build_graph(gs, g, err);
     }
     if (rc == 0)
-        rc = ips_built_set_peers(&g->b, kept, count, err);
+        rc = ips_built_set_peers_and_remake_arcs(&g->b, kept, count, err);
     g->join_bound = 0;
     if (rc < 0) {
         free(kept);
@@ -551,6 +555,6 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->peers_set = true;
     g->needs_write = true;
     if (g->b.g.node_count < SLAVE_GRAPHS_WRITE_LATER_NODES)
-        write_graph_file(g);
+        write_graph_file_if_run_closed(g);
     return 0;
 }

@@ -154,9 +154,9 @@ int slave_graphs_get_or_build(struct slave_graphs *gs,
                               struct ips_err *err) IPS_MUST_USE;
 /* Prepares for the next question about this run: unpacks its new records, and
  * continues or starts an incremental build if that pays. */
-int slave_graphs_precompute(struct slave_graphs *gs,
-                            const struct slave_snapshot *s,
-                            struct ips_err *err) IPS_MUST_USE;
+int slave_graphs_advance_incremental_build(struct slave_graphs *gs,
+                                           const struct slave_snapshot *s,
+                                           struct ips_err *err) IPS_MUST_USE;
 /* Finds the graph of that generation and adds a reference to it. IPS_E_BUSY:
  * the graph was dropped. */
 int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
@@ -184,8 +184,10 @@ struct slave_input {
 /* Fills *out with the data of the snapshot, which must outlive it; reads the
  * records that are not in memory yet. Release *out with slave_input_release();
  * this is allowed after a failure, too. */
-int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
-                     struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
+int slave_input_fill_from_snapshot(struct slave_graphs *gs,
+                                   const struct slave_snapshot *s,
+                                   struct slave_input *out,
+                                   struct ips_err *err) IPS_MUST_USE;
 /* Fills *to, a stream of a build's input, from its database row, without the
  * records. */
 void slave_input_fill_stream(struct ips_stream_in *to,

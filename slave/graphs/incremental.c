@@ -67,13 +67,14 @@ int slave_incremental_build(struct slave_incremental *w,
     if (!s->closed && (begin || w->build))
         reset_if_other_run(w, s, records);
     if (!s->closed && w->build)
-        rc = ips_build_further(&w->build, in, out, took, &done, err);
+        rc = ips_build_new_records_if_possible(&w->build, in, out, took, &done,
+                                               err);
     if (rc == 0 && !done && !s->closed && begin &&
         !slave_incremental_is_memory_short() && has_grown_enough(w, s) &&
         slave_incremental_fits_memory(in)) {
         w->tried = s->archive_bytes;
-        rc = ips_build_further_or_whole(&w->build, in, IPS_BUILD_LAG_NS, out,
-                                        took, err);
+        rc = ips_build_new_records_or_whole_run(&w->build, in, IPS_BUILD_LAG_NS,
+                                                out, took, err);
         done = true;
         ips_log_debug("run %s: its build %s", s->run,
                       w->build ? "can go on" : "cannot go on");

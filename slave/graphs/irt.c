@@ -34,9 +34,9 @@ static struct messages *sum_messages(const struct ips_built *b,
     return sum;
 }
 
-static int put_processes(struct slave_store *s, int64_t run,
-                         const struct ips_built *b, uint64_t last,
-                         struct ips_err *err)
+static int insert_process_rows(struct slave_store *s, int64_t run,
+                               const struct ips_built *b, uint64_t last,
+                               struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_PROCESS];
     struct messages *sum = sum_messages(b, err);
@@ -70,8 +70,10 @@ static int put_processes(struct slave_store *s, int64_t run,
     return rc;
 }
 
-static int put_waits(struct slave_store *s, int64_t run, uint32_t chain,
-                     const struct ips_thread_row *t, struct ips_err *err)
+static int insert_wait_rows_of_thread(struct slave_store *s, int64_t run,
+                                      uint32_t chain,
+                                      const struct ips_thread_row *t,
+                                      struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_WAIT];
     int rc = 0;
@@ -88,9 +90,9 @@ static int put_waits(struct slave_store *s, int64_t run, uint32_t chain,
     return rc;
 }
 
-static int put_threads(struct slave_store *s, int64_t run,
-                       const struct ips_built *b, uint64_t last,
-                       struct ips_err *err)
+static int insert_thread_and_wait_rows(struct slave_store *s, int64_t run,
+                                       const struct ips_built *b, uint64_t last,
+                                       struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_THREAD];
     int rc = 0;
@@ -122,13 +124,13 @@ static int put_threads(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 18, t->unknown_ns);
         rc = slave_store_execute(s, SLAVE_STMT_PUT_THREAD, err);
         if (rc == 0)
-            rc = put_waits(s, run, i, t, err);
+            rc = insert_wait_rows_of_thread(s, run, i, t, err);
     }
     return rc;
 }
 
-static int put_channels(struct slave_store *s, int64_t run,
-                        const struct ips_built *b, struct ips_err *err)
+static int insert_channel_rows(struct slave_store *s, int64_t run,
+                               const struct ips_built *b, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_CHANNEL];
     int rc = 0;
@@ -151,8 +153,8 @@ static int put_channels(struct slave_store *s, int64_t run,
     return rc;
 }
 
-static int put_traffic(struct slave_store *s, int64_t run,
-                       const struct ips_built *b, struct ips_err *err)
+static int insert_traffic_rows(struct slave_store *s, int64_t run,
+                               const struct ips_built *b, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_TRAFFIC];
     int rc = 0;
@@ -195,24 +197,25 @@ bool slave_store_get_irt_row(struct slave_store *s, int64_t run,
     return is;
 }
 
-int slave_store_put_irt_tables(struct slave_store *s, int64_t run, uint64_t key,
-                               const struct ips_built *b, struct ips_err *err)
+int slave_store_replace_irt_tables(struct slave_store *s, int64_t run,
+                                   uint64_t key, const struct ips_built *b,
+                                   struct ips_err *err)
 {
     static const char *const tables[] = {"process", "thread",  "wait",
                                          "channel", "traffic", "procedure",
                                          "irt",     NULL};
-    uint64_t last = ips_built_last_ns(b);
+    uint64_t last = ips_find_latest_start_or_end_ns(b);
     int rc = slave_store_begin(s, err);
     if (rc == 0)
         rc = slave_store_delete_rows_of_run(s, run, tables, err);
     if (rc == 0)
-        rc = put_processes(s, run, b, last, err);
+        rc = insert_process_rows(s, run, b, last, err);
     if (rc == 0)
-        rc = put_threads(s, run, b, last, err);
+        rc = insert_thread_and_wait_rows(s, run, b, last, err);
     if (rc == 0)
-        rc = put_channels(s, run, b, err);
+        rc = insert_channel_rows(s, run, b, err);
     if (rc == 0)
-        rc = put_traffic(s, run, b, err);
+        rc = insert_traffic_rows(s, run, b, err);
     if (rc == 0)
         rc = store_irt_row(s, run, key, b->first_ns, last, err);
     if (rc == 0)

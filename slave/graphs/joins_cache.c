@@ -34,7 +34,7 @@ static int make_joins(struct slave_graph *g,
     if (rc == 0)
         rc = slave_graph_make_scenario_view(g, scenario, &view, err);
     if (rc == 0)
-        rc = ips_joins_make(&view.g, scenario, out, err);
+        rc = ips_joins_compute_and_encode(&view.g, scenario, out, err);
     ips_view_release(&view);
     return rc;
 }

@@ -27,8 +27,8 @@ static uint64_t now_ns(void)
 /* If `f` belongs to another run or archive than the snapshot, drops its state
  * and begins an empty state for the snapshot's run. Returns false if there is
  * no archive. */
-static bool reset_if_other_run(struct slave_live_tables *f,
-                               const struct slave_snapshot *s)
+static bool reset_tables_if_other_run(struct slave_live_tables *f,
+                                      const struct slave_snapshot *s)
 {
     struct stat st;
     if (s->archive_fd < 0 || fstat(s->archive_fd, &st) < 0)
@@ -56,9 +56,10 @@ static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
         return 0;
     f->tried = s->archive_bytes;
     f->begun++;
-    int rc = slave_input_make(gs, s, &in, err);
+    int rc = slave_input_fill_from_snapshot(gs, s, &in, err);
     if (rc == 0 && slave_incremental_fits_memory(&in.in))
-        rc = ips_tables_begin(&f->tables, &in.in, IPS_BUILD_LAG_NS, &took, err);
+        rc = ips_build_tables_of_whole_run(&f->tables, &in.in, IPS_BUILD_LAG_NS,
+                                           &took, err);
     slave_input_release(gs, &in);
     f->at = s->archive_bytes;
     ips_log_debug("run %s: its tables %s", s->run,
@@ -169,7 +170,7 @@ static int extend_tables(struct slave_graphs *gs,
                                        .streams = n.streams,
                                        .stream_count = s->stream_count};
     if (rc == 0)
-        rc = ips_tables_further(&f->tables, &in, &took, &done, err);
+        rc = ips_add_new_records_to_tables(&f->tables, &in, &took, &done, err);
     f->at = s->archive_bytes;
     if (rc == 0 && !done)
         ips_log_debug("run %s: its tables cannot go on", s->run);
@@ -224,9 +225,9 @@ int slave_live_tables_store(struct slave_graphs *gs, struct ips_err *err)
         return 0;
     if (!slave_graphs_open_store(gs, err))
         return err->code;
-    int rc =
-        slave_store_put_irt_tables(gs->store, f->run_id, f->key,
-                                   ips_get_incremental_tables(f->tables), err);
+    int rc = slave_store_replace_irt_tables(
+        gs->store, f->run_id, f->key, ips_get_incremental_tables(f->tables),
+        err);
     uint64_t now = now_ns(), rest = (now - t) * SLAVE_LIVE_TABLES_STORE_SHARE;
     f->store_due_ns = now + ips_max_u64(rest, SLAVE_LIVE_TABLES_STORE_NS);
     if (rc == 0)
@@ -239,7 +240,7 @@ int slave_live_tables_update(struct slave_graphs *gs,
                              struct slave_record_queue *h, struct ips_err *err)
 {
     struct slave_live_tables *f = &gs->live_tables;
-    if (s->closed || !reset_if_other_run(f, s)) {
+    if (s->closed || !reset_tables_if_other_run(f, s)) {
         slave_live_tables_free(f);
         return 0;
     }

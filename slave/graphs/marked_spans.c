@@ -175,7 +175,7 @@ static int add_mark_spans(struct spans_builder *m,
                           const struct ips_build_input *in)
 {
     struct slave_stream_with_chain *place =
-        slave_sort_streams_by_chain(in, m->b, m->err);
+        slave_list_streams_sorted_by_chain(in, m->b, m->err);
     int rc = place ? 0 : IPS_E_NO_MEMORY;
     uint32_t chain = IPS_NONE;
     for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {
@@ -200,7 +200,7 @@ static int add_task_spans(struct spans_builder *m,
                           const struct ips_build_input *in)
 {
     struct slave_stream_with_chain *place =
-        slave_sort_streams_by_chain(in, m->b, m->err);
+        slave_list_streams_sorted_by_chain(in, m->b, m->err);
     int rc = place ? 0 : IPS_E_NO_MEMORY;
     uint32_t chain = IPS_NONE;
     for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {

@@ -279,7 +279,8 @@ uint32_t slave_records_get_chunks(const struct slave_records *r,
     return n;
 }
 
-void slave_records_end_use(struct slave_records **list, struct slave_records *r)
+void slave_records_keep_or_free(struct slave_records **list,
+                                struct slave_records *r)
 {
     uint32_t kept = 0;
     if (!r)

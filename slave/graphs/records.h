@@ -64,8 +64,8 @@ uint32_t slave_records_get_chunks(const struct slave_records *r,
                                   const struct ips_chunk **out);
 /* Ends the use of records from slave_records_get_or_unpack: puts them into
  * *list if they are shared and memory is not short, else frees them. */
-void slave_records_end_use(struct slave_records **list,
-                           struct slave_records *r);
+void slave_records_keep_or_free(struct slave_records **list,
+                                struct slave_records *r);
 /* Drops the records kept for that run; NULL: for all runs. */
 void slave_records_drop(struct slave_records **list, const char *run);
 

@@ -130,7 +130,8 @@ static void add_reading_of_instant_record(struct series_builder *m,
 
 /* Handles a FORK, JOIN, ACQUIRE or RELEASE record; all of these have the
  * members of `r` at their start. */
-static void add_interval_record(struct series_builder *m, const uint8_t *data)
+static void add_readings_of_interval_record(struct series_builder *m,
+                                            const uint8_t *data)
 {
     struct {
         struct ips_rec_head h;
@@ -177,7 +178,7 @@ static void add_readings_of_stream(struct series_builder *m,
         case IPS_REC_JOIN:
         case IPS_REC_ACQUIRE:
         case IPS_REC_RELEASE:
-            add_interval_record(m, data);
+            add_readings_of_interval_record(m, data);
             break;
         case IPS_REC_START:
         case IPS_REC_END:
@@ -264,7 +265,7 @@ int slave_series_make(const struct ips_build_input *in,
     *out = (struct slave_series){.bins = ask->bins, .rows = ask->rows};
     struct slave_stream_with_chain *places = NULL;
     int rc = allocate_series(&m, err);
-    if (rc == 0 && !(places = slave_sort_streams_by_chain(in, b, err)))
+    if (rc == 0 && !(places = slave_list_streams_sorted_by_chain(in, b, err)))
         rc = IPS_E_NO_MEMORY;
     if (rc == 0 && ask->bins > 0) {
         set_first_readings(&m);

@@ -102,7 +102,7 @@ int slave_table_window_make(const struct ips_built *b,
                             struct slave_table_window *out, struct ips_err *err)
 {
     const struct window w = {from, to};
-    uint64_t last = ips_built_last_ns(b);
+    uint64_t last = ips_find_latest_start_or_end_ns(b);
     out->threads = calloc((size_t)b->g.chain_count + 1, sizeof(*out->threads));
     out->processes = calloc((size_t)b->proc_count + 1, sizeof(*out->processes));
     if (!out->threads || !out->processes) {

@@ -2,15 +2,16 @@
 
 #include "common/large.h"
 
-int slave_traffic_window_make(struct slave_graphs *gs,
-                              const struct slave_graph *g, uint64_t from_ns,
-                              uint64_t to_ns, struct ips_traffic_window *out,
-                              struct ips_err *err)
+int slave_traffic_window_make_by_rebuild(struct slave_graphs *gs,
+                                         const struct slave_graph *g,
+                                         uint64_t from_ns, uint64_t to_ns,
+                                         struct ips_traffic_window *out,
+                                         struct ips_err *err)
 {
     struct slave_input in;
     struct ips_built again;
     *out = (struct ips_traffic_window){.from_ns = from_ns, .to_ns = to_ns};
-    int rc = slave_input_make(gs, g->snap, &in, err);
+    int rc = slave_input_fill_from_snapshot(gs, g->snap, &in, err);
     if (rc < 0)
         return rc;
     in.in.traffic = out;

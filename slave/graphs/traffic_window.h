@@ -11,10 +11,11 @@
 /* Makes one row for each traffic row of g. The window is from <= t < to, in ns
  * of this machine's CLOCK_MONOTONIC_RAW. The rows of adjacent windows that
  * cover the run add up to the run's traffic. */
-int slave_traffic_window_make(struct slave_graphs *gs,
-                              const struct slave_graph *g, uint64_t from_ns,
-                              uint64_t to_ns, struct ips_traffic_window *out,
-                              struct ips_err *err) IPS_MUST_USE;
+int slave_traffic_window_make_by_rebuild(struct slave_graphs *gs,
+                                         const struct slave_graph *g,
+                                         uint64_t from_ns, uint64_t to_ns,
+                                         struct ips_traffic_window *out,
+                                         struct ips_err *err) IPS_MUST_USE;
 void slave_traffic_window_release(struct ips_traffic_window *w);
 
 #endif

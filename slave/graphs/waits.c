@@ -55,8 +55,9 @@ static int locate_wait_code(struct waits_builder *k, uint32_t stream,
 {
     struct ips_codemap *map = &k->w->map;
     const struct ips_stream_in *s = &k->in->in.streams[stream];
-    return ips_codemap_locate(map, ips_codemap_find_image(map, &s->head),
-                              address, t_ns, true, place, k->err);
+    return ips_codemap_find_or_add_location(
+        map, ips_codemap_find_image(map, &s->head), address, t_ns, true, place,
+        k->err);
 }
 
 /* Returns true if the code location is in a system library or in IPS: a wait
@@ -259,14 +260,15 @@ static int rebuild_graph_for_waits(const struct slave_input *from,
     return rc;
 }
 
-int slave_graph_make_waits(struct slave_graphs *gs, struct slave_graph *g,
-                           struct ips_err *err)
+int slave_graph_rebuild_for_missing_waits(struct slave_graphs *gs,
+                                          struct slave_graph *g,
+                                          struct ips_err *err)
 {
     struct slave_input in;
     struct ips_wait_rows rows = {0};
     if (g->waits)
         return 0;
-    int rc = slave_input_make(gs, g->snap, &in, err);
+    int rc = slave_input_fill_from_snapshot(gs, g->snap, &in, err);
     if (rc == 0)
         rc = rebuild_graph_for_waits(&in, g, &rows, err);
     if (rc == 0)

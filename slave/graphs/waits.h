@@ -51,8 +51,9 @@ struct slave_waits {
 
 /* Makes g->waits if they are missing. The first call is O(records) and reads
  * symbol files. */
-int slave_graph_make_waits(struct slave_graphs *gs, struct slave_graph *g,
-                           struct ips_err *err) IPS_MUST_USE;
+int slave_graph_rebuild_for_missing_waits(struct slave_graphs *gs,
+                                          struct slave_graph *g,
+                                          struct ips_err *err) IPS_MUST_USE;
 /* Makes g->waits from the rows that the build of `g` made from `in`. Moves
  * arrays out of `rows`. */
 int slave_graph_make_waits_from_rows(struct slave_graphs *gs,

@@ -123,13 +123,13 @@ void slave_arc_split_by_procedure(
         return;
     uint64_t rest = ns;
     if (v.source != SLAVE_ARC_NO_SOURCE && whole > 0) {
-        slave_proportional_split_begin(&share, ns, whole, node);
+        slave_proportional_split_init(&share, ns, whole, node);
         for (uint32_t i = first; i < end; i++) {
             uint32_t symbol = exact ? slave_proc_of_entered_location(
                                           names, a->exacts[i].code_location)
                               : own ? procedure_of_sample(costs, names, i)
                                     : mixes->entries[i].symbol;
-            uint64_t part = slave_proportional_split_next(
+            uint64_t part = slave_proportional_split_compute_share(
                 &share, exact ? a->exacts[i].ns
                         : in  ? slave_arc_sample_ns_in_window(a, g, &v, node,
                                                               i - first, window)
@@ -144,15 +144,16 @@ void slave_arc_split_by_procedure(
         put(arg, IPS_NONE, rest);
 }
 
-/* maximum number of procedures that slave_arc_main_procedure() compares in one
- * arc; it ignores further ones */
+/* maximum number of procedures that slave_arc_find_main_procedure() compares in
+ * one arc; it ignores further ones */
 #define MAIN_PROCEDURES_MAX 64u
 
-uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,
-                                  const struct slave_proc_names *names,
-                                  const struct slave_arc_pool_profiles *mixes,
-                                  const struct ips_graph *g, uint32_t chain,
-                                  uint32_t node)
+uint32_t
+slave_arc_find_main_procedure(const struct slave_profile_cache *costs,
+                              const struct slave_proc_names *names,
+                              const struct slave_arc_pool_profiles *mixes,
+                              const struct ips_graph *g, uint32_t chain,
+                              uint32_t node)
 {
     const struct slave_arcs *a = &costs->p.arcs;
     struct slave_arc_source_range v = slave_arc_find_source(a, g, chain, node);

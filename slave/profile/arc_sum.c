@@ -100,9 +100,9 @@ static void divide_among_own_samples(struct slave_arc_sum *s,
     const struct ips_graph *g = &s->b->g;
     uint64_t in = slave_arc_total_sample_ns_in_window(a, g, v, node, window);
     struct slave_proportional_split share;
-    slave_proportional_split_begin(&share, ns, in ? in : v->ns, node);
+    slave_proportional_split_init(&share, ns, in ? in : v->ns, node);
     for (uint32_t i = 0; i < v->count; i++)
-        s->stood[v->first + i] += slave_proportional_split_next(
+        s->stood[v->first + i] += slave_proportional_split_compute_share(
             &share, in ? slave_arc_sample_ns_in_window(a, g, v, node, i, window)
                        : a->samples[v->first + i].ns);
 }
@@ -115,18 +115,18 @@ static void divide_among_exact_rows(struct slave_arc_sum *s,
         &s->profile_cache->p.arcs.exacts[v->first];
     uint64_t whole = ips_max_u64(v->ns, s->b->g.w[node]);
     struct slave_proportional_split share;
-    slave_proportional_split_begin(&share, ns, whole, node);
+    slave_proportional_split_init(&share, ns, whole, node);
     for (uint32_t i = 0; i < v->count; i++) {
-        uint64_t part = slave_proportional_split_next(&share, row[i].ns);
+        uint64_t part =
+            slave_proportional_split_compute_share(&share, row[i].ns);
         s->exact[v->first + i] += part;
         s->exact_ns += part;
     }
 }
 
-static void add_arc_time_by_source(struct slave_arc_sum *s,
-                                   struct slave_arc_source_range v,
-                                   uint32_t node, uint64_t ns,
-                                   struct slave_window window)
+static void add_arc_time_and_divide_among_samples(
+    struct slave_arc_sum *s, struct slave_arc_source_range v, uint32_t node,
+    uint64_t ns, struct slave_window window)
 {
     if (ns == 0)
         return;
@@ -140,14 +140,15 @@ static void add_arc_time_by_source(struct slave_arc_sum *s,
         s->need[v.pool] += ns;
 }
 
-uint64_t slave_arc_sum_add_arc(struct slave_arc_sum *s, uint32_t chain,
-                               uint32_t node, struct slave_window window)
+uint64_t slave_arc_sum_add_window_cpu_of_arc(struct slave_arc_sum *s,
+                                             uint32_t chain, uint32_t node,
+                                             struct slave_window window)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
     struct slave_arc_source_range v =
         slave_arc_find_source(a, &s->b->g, chain, node);
     uint64_t ns = cpu_of_arc_in_window(a, &s->b->g, &v, node, window);
-    add_arc_time_by_source(s, v, node, ns, window);
+    add_arc_time_and_divide_among_samples(s, v, node, ns, window);
     return ns;
 }
 
@@ -155,7 +156,7 @@ void slave_arc_sum_add_given_ns(struct slave_arc_sum *s, uint32_t chain,
                                 uint32_t node, uint64_t ns,
                                 struct slave_window window)
 {
-    add_arc_time_by_source(
+    add_arc_time_and_divide_among_samples(
         s,
         slave_arc_find_source(&s->profile_cache->p.arcs, &s->b->g, chain, node),
         node, ns, window);
@@ -172,11 +173,11 @@ static void divide_pool_time_among_samples(struct slave_arc_sum *s)
         struct slave_proportional_split share;
         if (s->need[p] == 0)
             continue;
-        slave_proportional_split_begin(&share, s->need[p], a->pools[p].ns, p);
+        slave_proportional_split_init(&share, s->need[p], a->pools[p].ns, p);
         for (uint32_t i = 0; i < a->pools[p].count; i++) {
             uint32_t sample = a->pooled[a->pools[p].first + i];
-            s->stood[sample] +=
-                slave_proportional_split_next(&share, a->samples[sample].ns);
+            s->stood[sample] += slave_proportional_split_compute_share(
+                &share, a->samples[sample].ns);
         }
         s->need[p] = 0;
     }
@@ -212,8 +213,9 @@ static uint64_t pair_hash(uint32_t a, uint32_t b)
     return slave_wordhash(7, &word, sizeof(word));
 }
 
-static int add_sampled_row(struct profile_builder *m, uint32_t chain,
-                           const struct slave_arc_sample *from, uint64_t ns)
+static int add_ns_to_sampled_row(struct profile_builder *m, uint32_t chain,
+                                 const struct slave_arc_sample *from,
+                                 uint64_t ns)
 {
     struct ips_procs *p = m->p;
     const struct chain_code_key key = {p, chain, from->stack};
@@ -240,8 +242,8 @@ static int add_sampled_row(struct profile_builder *m, uint32_t chain,
 
 /* Adds `ns` to the row of this chain and code location. The row's total time
  * and number of calls stay unknown: they cannot be derived for single arcs. */
-static int add_exact_row(struct profile_builder *m, uint32_t chain,
-                         uint32_t place, uint64_t ns)
+static int add_ns_to_exact_row(struct profile_builder *m, uint32_t chain,
+                               uint32_t place, uint64_t ns)
 {
     struct ips_procs *p = m->p;
     const struct chain_code_key key = {p, chain, place};
@@ -270,8 +272,8 @@ static int add_exact_row(struct profile_builder *m, uint32_t chain,
 
 /* Returns the chain that contains `node`. The search starts at `chain`, which
  * must not be a later one. */
-static uint32_t advance_to_chain_of(const struct ips_graph *g, uint32_t chain,
-                                    uint32_t node)
+static uint32_t find_chain_of_node_from_chain(const struct ips_graph *g,
+                                              uint32_t chain, uint32_t node)
 {
     while (node - g->chains[chain].first >= g->chains[chain].count)
         chain++;
@@ -299,15 +301,17 @@ int slave_arc_sum_make_profile(struct slave_arc_sum *s,
         rc = IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < a->sample_count; i++)
         if (s->stood[i]) {
-            chain = advance_to_chain_of(&s->b->g, chain, a->samples[i].node);
-            rc = add_sampled_row(&m, chain, &a->samples[i], s->stood[i]);
+            chain = find_chain_of_node_from_chain(&s->b->g, chain,
+                                                  a->samples[i].node);
+            rc = add_ns_to_sampled_row(&m, chain, &a->samples[i], s->stood[i]);
         }
     chain = 0;
     for (uint32_t i = 0; rc == 0 && i < a->exact_count; i++)
         if (s->exact[i]) {
-            chain = advance_to_chain_of(&s->b->g, chain, a->exacts[i].node);
-            rc = add_exact_row(&m, chain, a->exacts[i].code_location,
-                               s->exact[i]);
+            chain = find_chain_of_node_from_chain(&s->b->g, chain,
+                                                  a->exacts[i].node);
+            rc = add_ns_to_exact_row(&m, chain, a->exacts[i].code_location,
+                                     s->exact[i]);
         }
     slave_intern_release(&m.sampled_index);
     slave_intern_release(&m.exact_index);
@@ -324,8 +328,8 @@ void slave_arc_profile_free(struct slave_profile_cache *c)
     memset(c, 0, sizeof(*c));
 }
 
-void slave_arc_sum_totals(const struct slave_arc_sum *s,
-                          struct slave_arc_totals *out)
+void slave_arc_sum_compute_totals(const struct slave_arc_sum *s,
+                                  struct slave_arc_totals *out)
 {
     *out = (struct slave_arc_totals){.ns = s->ns,
                                      .exact_ns = s->exact_ns,

@@ -51,8 +51,9 @@ uint64_t slave_arc_cpu_ns_in_window(const struct slave_arcs *a,
 /* Adds the part of the arc into `node` of `chain` that is in the window, and
  * returns its CPU time in ns. `node` must not be the chain's first. Add each
  * arc only once. */
-uint64_t slave_arc_sum_add_arc(struct slave_arc_sum *s, uint32_t chain,
-                               uint32_t node, struct slave_window window);
+uint64_t slave_arc_sum_add_window_cpu_of_arc(struct slave_arc_sum *s,
+                                             uint32_t chain, uint32_t node,
+                                             struct slave_window window);
 /* Adds `ns` of the arc into `node`, instead of its whole part in the window;
  * `ns` must not exceed the CPU time of that part. */
 void slave_arc_sum_add_given_ns(struct slave_arc_sum *s, uint32_t chain,
@@ -76,7 +77,7 @@ struct slave_arc_totals {
 /* Sets *out to the sums over all added arcs. Call after
  * slave_arc_sum_make_profile.
  */
-void slave_arc_sum_totals(const struct slave_arc_sum *s,
-                          struct slave_arc_totals *out);
+void slave_arc_sum_compute_totals(const struct slave_arc_sum *s,
+                                  struct slave_arc_totals *out);
 
 #endif

@@ -33,7 +33,7 @@ static int compare_pairs_by_leaf(const void *a, const void *b)
     return (p->caller > q->caller) - (p->caller < q->caller);
 }
 
-static size_t merge_pairs(struct pair *pair, size_t count)
+static size_t sort_and_merge_caller_pairs(struct pair *pair, size_t count)
 {
     size_t kept = 0;
     if (count)
@@ -52,11 +52,11 @@ static size_t merge_pairs(struct pair *pair, size_t count)
 
 /* Makes room for one more pair. Returns false if the limit is reached or memory
  * is short. */
-static bool reserve_caller_pair(struct callers_builder *m)
+static bool merge_or_grow_caller_pairs(struct callers_builder *m)
 {
     if (m->count < m->capacity)
         return true;
-    m->count = merge_pairs(m->pair, m->count);
+    m->count = sort_and_merge_caller_pairs(m->pair, m->count);
     if (m->count * 2 < m->capacity)
         return true;
     size_t room = m->capacity * 2 + 1024;
@@ -82,7 +82,8 @@ static int compare_lock_times(const void *a, const void *b)
     return (p->how > q->how) - (p->how < q->how);
 }
 
-static size_t merge_lock_times(struct slave_lock_time *lock, size_t count)
+static size_t sort_and_merge_lock_times(struct slave_lock_time *lock,
+                                        size_t count)
 {
     size_t kept = 0;
     if (count)
@@ -96,11 +97,11 @@ static size_t merge_lock_times(struct slave_lock_time *lock, size_t count)
     return kept;
 }
 
-static bool reserve_caller_lock(struct callers_builder *m)
+static bool merge_or_grow_lock_times(struct callers_builder *m)
 {
     if (m->locks < m->lock_capacity)
         return true;
-    m->locks = merge_lock_times(m->lock, m->locks);
+    m->locks = sort_and_merge_lock_times(m->lock, m->locks);
     if (m->locks * 2 < m->lock_capacity)
         return true;
     size_t room = m->lock_capacity * 2 + 256;
@@ -133,7 +134,7 @@ static void add_lock_time(struct callers_builder *m,
     bool loop = stack->spins && count && !(lock && use.contended);
     if (loop)
         use = (struct slave_lock_use){.site = symbol[0], .caller = symbol[0]};
-    if ((!lock && !loop) || !reserve_caller_lock(m))
+    if ((!lock && !loop) || !merge_or_grow_lock_times(m))
         return;
     m->lock[m->locks++] = (struct slave_lock_time){
         .leaf = symbol[0],
@@ -160,7 +161,7 @@ static void add_caller_pairs_of_sample(struct callers_builder *m,
         for (uint32_t k = n->first[place]; k < n->first[place + 1]; k++) {
             uint32_t symbol = n->of[k];
             leaf = leaf == IPS_NONE ? symbol : leaf;
-            if (m->seen[symbol] != m->serial && reserve_caller_pair(m))
+            if (m->seen[symbol] != m->serial && merge_or_grow_caller_pairs(m))
                 m->pair[m->count++] =
                     (struct pair){leaf, symbol, s->ns, s->ns * step};
             m->seen[symbol] = m->serial;
@@ -202,9 +203,9 @@ int slave_callers_make(const struct slave_profile_cache *costs,
         add_caller_pairs_of_sample(&m, &costs->p.sampled[i]);
         add_lock_time(&m, &costs->p.sampled[i]);
     }
-    m.count = merge_pairs(m.pair, m.count);
+    m.count = sort_and_merge_caller_pairs(m.pair, m.count);
     out->lock = m.lock;
-    out->lock_count = (uint32_t)merge_lock_times(m.lock, m.locks);
+    out->lock_count = (uint32_t)sort_and_merge_lock_times(m.lock, m.locks);
     int rc = fill_caller_columns(&m, out, err);
     free(m.pair);
     free(m.seen);

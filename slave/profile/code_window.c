@@ -20,7 +20,7 @@ static uint32_t find_bin_of_time(const uint64_t *edges, uint32_t bins,
     return low;
 }
 
-static int compare_tops_by_symbol(const void *va, const void *vb)
+static int compare_tops_by_bin_and_symbol(const void *va, const void *vb)
 {
     const struct slave_top_procedure *a = va, *b = vb;
     CMP3(a->bin, b->bin);
@@ -28,7 +28,7 @@ static int compare_tops_by_symbol(const void *va, const void *vb)
     return 0;
 }
 
-static int compare_tops_by_ns(const void *va, const void *vb)
+static int compare_tops_by_bin_and_ns(const void *va, const void *vb)
 {
     const struct slave_top_procedure *a = va, *b = vb;
     CMP3(a->bin, b->bin);
@@ -37,14 +37,14 @@ static int compare_tops_by_ns(const void *va, const void *vb)
     return 0;
 }
 
-static uint32_t merge_rows_of_same_procedure(struct slave_top_procedure *v,
-                                             uint32_t n)
+static uint32_t
+merge_rows_of_same_bin_and_procedure(struct slave_top_procedure *v, uint32_t n)
 {
     uint32_t kept = 0;
     if (n)
-        qsort(v, n, sizeof(*v), compare_tops_by_symbol);
+        qsort(v, n, sizeof(*v), compare_tops_by_bin_and_symbol);
     for (uint32_t i = 0; i < n; i++) {
-        if (kept && compare_tops_by_symbol(&v[kept - 1], &v[i]) == 0)
+        if (kept && compare_tops_by_bin_and_symbol(&v[kept - 1], &v[i]) == 0)
             v[kept - 1].ns = ips_add_sat(v[kept - 1].ns, v[i].ns);
         else
             v[kept++] = v[i];
@@ -57,7 +57,7 @@ static uint32_t keep_top_procedures_of_each_bin(struct slave_top_procedure *v,
 {
     uint32_t kept = 0, bin = IPS_NONE, of_bin = 0;
     if (n)
-        qsort(v, n, sizeof(*v), compare_tops_by_ns);
+        qsort(v, n, sizeof(*v), compare_tops_by_bin_and_ns);
     for (uint32_t i = 0; i < n; i++) {
         of_bin = v[i].bin == bin ? of_bin + 1 : 0;
         bin = v[i].bin;
@@ -98,7 +98,7 @@ int slave_window_find_top_procedures(const struct slave_profile_cache *costs,
         n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
     }
     *count = keep_top_procedures_of_each_bin(
-        v, merge_rows_of_same_procedure(v, n), most);
+        v, merge_rows_of_same_bin_and_procedure(v, n), most);
     *out = v;
     return 0;
 }
@@ -106,7 +106,7 @@ int slave_window_find_top_procedures(const struct slave_profile_cache *costs,
 /* ---- one window ---- */
 
 /* Sets each thread's samples and times to those in the window. */
-static void set_thread_costs_of_window(struct slave_profile_cache *c,
+static void sum_thread_costs_of_window(struct slave_profile_cache *c,
                                        const struct ips_thread_cost *whole)
 {
     for (uint32_t i = 0; i < c->p.sampled_count; i++) {
@@ -128,10 +128,11 @@ static void set_thread_costs_of_window(struct slave_profile_cache *c,
     }
 }
 
-int slave_window_make_profile(const struct slave_profile_cache *costs,
-                              const struct ips_built *b, uint64_t from_ns,
-                              uint64_t to_ns, struct slave_profile_cache *out,
-                              struct ips_err *err)
+int slave_make_profile_of_time_window(const struct slave_profile_cache *costs,
+                                      const struct ips_built *b,
+                                      uint64_t from_ns, uint64_t to_ns,
+                                      struct slave_profile_cache *out,
+                                      struct ips_err *err)
 {
     const struct slave_arcs *a = &costs->p.arcs;
     struct slave_arc_sum s;
@@ -151,7 +152,7 @@ int slave_window_make_profile(const struct slave_profile_cache *costs,
     rc = slave_arc_sum_make_profile(&s, out, err);
     if (rc == 0) {
         out->p.of_window = true;
-        set_thread_costs_of_window(out, costs->p.threads);
+        sum_thread_costs_of_window(out, costs->p.threads);
     }
     slave_arc_sum_release(&s);
     return rc;

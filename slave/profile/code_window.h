@@ -29,9 +29,10 @@ int slave_window_find_top_procedures(
  * to, in ns of this machine's CLOCK_MONOTONIC_RAW. Thread rows count only the
  * window's samples. Free with slave_arc_profile_free; `costs` must outlive
  * *out. */
-int slave_window_make_profile(const struct slave_profile_cache *costs,
-                              const struct ips_built *b, uint64_t from_ns,
-                              uint64_t to_ns, struct slave_profile_cache *out,
-                              struct ips_err *err) IPS_MUST_USE;
+int slave_make_profile_of_time_window(const struct slave_profile_cache *costs,
+                                      const struct ips_built *b,
+                                      uint64_t from_ns, uint64_t to_ns,
+                                      struct slave_profile_cache *out,
+                                      struct ips_err *err) IPS_MUST_USE;
 
 #endif

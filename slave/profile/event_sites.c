@@ -31,7 +31,7 @@ int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
     return rc;
 }
 
-void slave_sites_clear(struct slave_sites *s)
+void slave_sites_drop_remembered_rows(struct slave_sites *s)
 {
     for (uint32_t i = 0; i < s->noted_count; i++) {
         struct slave_noted_row *n = &s->noted[i];
@@ -44,7 +44,7 @@ void slave_sites_clear(struct slave_sites *s)
 
 void slave_sites_release(struct slave_sites *s)
 {
-    slave_sites_clear(s);
+    slave_sites_drop_remembered_rows(s);
     if (s->begun)
         ips_codemap_release(&s->map);
     slave_symbols_release(&s->names);
@@ -53,8 +53,8 @@ void slave_sites_release(struct slave_sites *s)
     ips_free_large(s->recent);
 }
 
-static int add_noted_row(struct slave_sites *s, Ips__EventRow *row, bool stack,
-                         struct ips_err *err)
+static int append_remembered_row(struct slave_sites *s, Ips__EventRow *row,
+                                 bool stack, struct ips_err *err)
 {
     if (s->noted_count == s->noted_capacity) {
         int rc = b_array_reserve((void **)&s->noted, s->noted_count,
@@ -67,18 +67,19 @@ static int add_noted_row(struct slave_sites *s, Ips__EventRow *row, bool stack,
     return 0;
 }
 
-static int add_location(struct slave_sites *s,
-                        const struct ips_segment_header *head, uint64_t address,
-                        uint64_t t_ns, struct ips_err *err)
+static int append_location_of_address(struct slave_sites *s,
+                                      const struct ips_segment_header *head,
+                                      uint64_t address, uint64_t t_ns,
+                                      struct ips_err *err)
 {
     int rc = 0;
     if (s->location_count == s->location_capacity)
         rc = b_array_reserve((void **)&s->locations, s->location_count,
                              &s->location_capacity, sizeof(*s->locations), err);
     if (rc == 0)
-        rc = ips_codemap_locate(&s->map, ips_codemap_find_image(&s->map, head),
-                                address, t_ns, true,
-                                &s->locations[s->location_count], err);
+        rc = ips_codemap_find_or_add_location(
+            &s->map, ips_codemap_find_image(&s->map, head), address, t_ns, true,
+            &s->locations[s->location_count], err);
     if (rc == 0) {
         s->location_count++;
         s->noted[s->noted_count - 1].count++;
@@ -92,8 +93,9 @@ int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
 {
     if (!s->sites || !address)
         return 0;
-    int rc = add_noted_row(s, row, false, err);
-    return rc == 0 ? add_location(s, head, address, t_ns, err) : rc;
+    int rc = append_remembered_row(s, row, false, err);
+    return rc == 0 ? append_location_of_address(s, head, address, t_ns, err)
+                   : rc;
 }
 
 /* Returns the last stack of a call site of this stream, or NULL. Drops the
@@ -113,7 +115,7 @@ find_recent_stack(struct slave_sites *s, uint32_t stream, uint64_t site)
 static int note_stack(struct slave_sites *s, Ips__EventRow *row,
                       const struct slave_recent_stack *k, struct ips_err *err)
 {
-    int rc = add_noted_row(s, row, true, err);
+    int rc = append_remembered_row(s, row, true, err);
     for (uint32_t i = 0; rc == 0 && i < k->count; i++) {
         if (s->location_count == s->location_capacity)
             rc = b_array_reserve((void **)&s->locations, s->location_count,
@@ -127,11 +129,11 @@ static int note_stack(struct slave_sites *s, Ips__EventRow *row,
     return rc;
 }
 
-int slave_sites_note_stack(struct slave_sites *s, Ips__EventRow *row,
-                           uint32_t stream,
-                           const struct ips_segment_header *head,
-                           const uint8_t *record, uint32_t len, uint64_t t_ns,
-                           struct ips_err *err)
+int slave_sites_remember_stack_of_row(struct slave_sites *s, Ips__EventRow *row,
+                                      uint32_t stream,
+                                      const struct ips_segment_header *head,
+                                      const uint8_t *record, uint32_t len,
+                                      uint64_t t_ns, struct ips_err *err)
 {
     struct ips_rec_stack r;
     uint64_t address[SLAVE_SITE_FRAMES] = {0};
@@ -160,8 +162,9 @@ int slave_sites_note_stack(struct slave_sites *s, Ips__EventRow *row,
     k->count = 0;
     uint32_t image = ips_codemap_find_image(&s->map, head);
     for (; k->count < count; k->count++) {
-        int rc = ips_codemap_locate(&s->map, image, address[k->count], t_ns,
-                                    true, &k->locations[k->count], err);
+        int rc = ips_codemap_find_or_add_location(&s->map, image,
+                                                  address[k->count], t_ns, true,
+                                                  &k->locations[k->count], err);
         if (rc < 0)
             return rc;
     }
@@ -178,8 +181,9 @@ int slave_sites_note_last_stack(struct slave_sites *s, Ips__EventRow *row,
     return k ? note_stack(s, row, k, err) : 0;
 }
 
-char *slave_location_text(const struct ips_codemap *map,
-                          const struct slave_symbols *names, uint32_t place)
+char *slave_location_format_text(const struct ips_codemap *map,
+                                 const struct slave_symbols *names,
+                                 uint32_t place)
 {
     const char *at = names->of[place].text;
     struct slave_symbol_frame f;
@@ -213,8 +217,10 @@ char *slave_location_text(const struct ips_codemap *map,
     return n < 0 ? NULL : text;
 }
 
-int slave_sites_name_rows(struct slave_sites *s, struct slave_graphs *gs,
-                          const struct slave_graph *g, struct ips_err *err)
+int slave_sites_set_code_texts_of_rows(struct slave_sites *s,
+                                       struct slave_graphs *gs,
+                                       const struct slave_graph *g,
+                                       struct ips_err *err)
 {
     if (s->noted_count == 0)
         return 0;
@@ -223,8 +229,8 @@ int slave_sites_name_rows(struct slave_sites *s, struct slave_graphs *gs,
         struct slave_noted_row *n = &s->noted[i];
         n->text = calloc((size_t)n->count + 1, sizeof(*n->text));
         for (uint32_t k = 0; n->text && k < n->count; k++) {
-            n->text[k] = slave_location_text(&s->map, &s->names,
-                                             s->locations[n->first + k]);
+            n->text[k] = slave_location_format_text(&s->map, &s->names,
+                                                    s->locations[n->first + k]);
             if (!n->text[k])
                 rc = IPS_E_NO_MEMORY;
         }

@@ -40,8 +40,8 @@ int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_sites_release(struct slave_sites *s);
 
-/* Remembers the row's call site, so that slave_sites_name_rows() names it.
- * `address`: a return address; 0: unknown, nothing is noted. */
+/* Remembers the row's call site, so that slave_sites_set_code_texts_of_rows()
+ * names it. `address`: a return address; 0: unknown, nothing is noted. */
 int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
                           const struct ips_segment_header *head,
                           uint64_t address, uint64_t t_ns,
@@ -49,28 +49,31 @@ int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
 /* Handles a STACK record of `len` bytes in stream number `stream`: remembers
  * its stack for `row`, the row of the record before it (NULL: that record is
  * not shown). */
-int slave_sites_note_stack(struct slave_sites *s, Ips__EventRow *row,
-                           uint32_t stream,
-                           const struct ips_segment_header *head,
-                           const uint8_t *record, uint32_t len, uint64_t t_ns,
-                           struct ips_err *err) IPS_MUST_USE;
+int slave_sites_remember_stack_of_row(struct slave_sites *s, Ips__EventRow *row,
+                                      uint32_t stream,
+                                      const struct ips_segment_header *head,
+                                      const uint8_t *record, uint32_t len,
+                                      uint64_t t_ns,
+                                      struct ips_err *err) IPS_MUST_USE;
 /* Remembers, for the row of a wait at `site`, the last stack of that call site
- * in the stream. A later slave_sites_note_stack for the same row replaces
- * it. */
+ * in the stream. A later slave_sites_remember_stack_of_row for the same row
+ * replaces it. */
 int slave_sites_note_last_stack(struct slave_sites *s, Ips__EventRow *row,
                                 uint32_t stream, uint64_t site,
                                 struct ips_err *err) IPS_MUST_USE;
 /* Names the call sites and stacks of all rows remembered since
  * slave_sites_clear. The rows' texts are valid until the next
  * slave_sites_clear. */
-int slave_sites_name_rows(struct slave_sites *s, struct slave_graphs *gs,
-                          const struct slave_graph *g,
-                          struct ips_err *err) IPS_MUST_USE;
-void slave_sites_clear(struct slave_sites *s);
+int slave_sites_set_code_texts_of_rows(struct slave_sites *s,
+                                       struct slave_graphs *gs,
+                                       const struct slave_graph *g,
+                                       struct ips_err *err) IPS_MUST_USE;
+void slave_sites_drop_remembered_rows(struct slave_sites *s);
 
 /* Returns the text of a code location: "procedure (file.c:12)", "procedure
  * (module)" or "module+0x1f"; malloc'd. */
-char *slave_location_text(const struct ips_codemap *map,
-                          const struct slave_symbols *names, uint32_t place);
+char *slave_location_format_text(const struct ips_codemap *map,
+                                 const struct slave_symbols *names,
+                                 uint32_t place);
 
 #endif

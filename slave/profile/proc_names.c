@@ -47,9 +47,9 @@ static int find_or_add_symbol(struct names_builder *m,
     return 0;
 }
 
-static int add_location_frame(struct names_builder *m,
-                              const struct slave_symbol_frame *f,
-                              const char *module, bool line)
+static int append_procedure_of_frame(struct names_builder *m,
+                                     const struct slave_symbol_frame *f,
+                                     const char *module, bool line)
 {
     const struct slave_proc_symbol key = {
         .name = f->name,
@@ -70,9 +70,10 @@ static int add_location_frame(struct names_builder *m,
     return rc;
 }
 
-int slave_proc_names_make(const struct slave_profile_cache *costs,
-                          enum slave_proc_by by, struct slave_proc_names *out,
-                          struct ips_err *err)
+int slave_proc_names_number_procedures(const struct slave_profile_cache *costs,
+                                       enum slave_proc_by by,
+                                       struct slave_proc_names *out,
+                                       struct ips_err *err)
 {
     const struct ips_codemap *map = &costs->p.map;
     const struct slave_symbols *names = &costs->names;
@@ -92,7 +93,7 @@ int slave_proc_names_make(const struct slave_profile_cache *costs,
         struct slave_symbol_frame f;
         out->first[i] = out->of_count;
         while (rc == 0 && slave_symbol_parse_frame(&text, &f))
-            rc = add_location_frame(&m, &f, path, by == SLAVE_BY_LINE);
+            rc = append_procedure_of_frame(&m, &f, path, by == SLAVE_BY_LINE);
     }
     out->first[map->location_count] = out->of_count;
     slave_intern_release(&m.index);

@@ -26,9 +26,10 @@ struct slave_proc_names {
 
 /* Gives numbers to the procedures, or source lines, of the code locations in
  * `costs`, which must outlive *out. O(locations). */
-int slave_proc_names_make(const struct slave_profile_cache *costs,
-                          enum slave_proc_by by, struct slave_proc_names *out,
-                          struct ips_err *err) IPS_MUST_USE;
+int slave_proc_names_number_procedures(const struct slave_profile_cache *costs,
+                                       enum slave_proc_by by,
+                                       struct slave_proc_names *out,
+                                       struct ips_err *err) IPS_MUST_USE;
 void slave_proc_names_release(struct slave_proc_names *n);
 
 /* slave_proc_of_sampled_location: the procedure whose self time includes a

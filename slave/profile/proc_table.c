@@ -53,8 +53,8 @@ static int find_or_add_row(struct proc_table_builder *m, uint32_t chain,
     return 0;
 }
 
-static int add_sampled_stack(struct proc_table_builder *m,
-                             const struct ips_sampled *s)
+static int add_sampled_stack_to_rows(struct proc_table_builder *m,
+                                     const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->c->p.stacks[s->stack];
     const struct slave_proc_names *n = &m->t->names;
@@ -85,8 +85,8 @@ static int add_sampled_stack(struct proc_table_builder *m,
     return 0;
 }
 
-static int add_exact_times(struct proc_table_builder *m,
-                           const struct ips_exact *e)
+static int add_exact_times_to_row(struct proc_table_builder *m,
+                                  const struct ips_exact *e)
 {
     struct slave_proc_row *row;
     uint32_t symbol =
@@ -140,10 +140,10 @@ static int make_rows(struct proc_table_builder *m, const char *machine,
     }
     for (uint32_t i = 0; rc == 0 && i < m->c->p.sampled_count; i++)
         if (m->in[m->c->p.sampled[i].chain])
-            rc = add_sampled_stack(m, &m->c->p.sampled[i]);
+            rc = add_sampled_stack_to_rows(m, &m->c->p.sampled[i]);
     for (uint32_t i = 0; rc == 0 && i < m->c->p.exact_count; i++)
         if (m->in[m->c->p.exact[i].chain])
-            rc = add_exact_times(m, &m->c->p.exact[i]);
+            rc = add_exact_times_to_row(m, &m->c->p.exact[i]);
     return rc;
 }
 
@@ -160,11 +160,11 @@ void slave_proc_table_scale_to_cpu(struct slave_proc_table *t, uint64_t cpu_ns)
     uint64_t covered = left - sum->unsampled_ns;
     double factor = (double)covered / (double)raw;
     struct slave_proportional_split share;
-    slave_proportional_split_begin(&share, covered, raw, 0);
+    slave_proportional_split_init(&share, covered, raw, 0);
     for (uint32_t i = 0; i < t->row_count; i++) {
         struct slave_proc_row *r = &t->rows[i];
         uint64_t self =
-            slave_proportional_split_next(&share, r->sampled_self_ns);
+            slave_proportional_split_compute_share(&share, r->sampled_self_ns);
         /* Round up, so that a procedure's total time is not less than the sum
          * of the self times of the procedures below it. */
         uint64_t total =
@@ -189,7 +189,7 @@ int slave_proc_table_make(const struct slave_profile_cache *costs,
 {
     struct proc_table_builder m = {.t = out, .c = costs, .b = b, .err = err};
     memset(out, 0, sizeof(*out));
-    int rc = slave_proc_names_make(costs, by, &out->names, err);
+    int rc = slave_proc_names_number_procedures(costs, by, &out->names, err);
     if (rc == 0)
         rc = make_rows(&m, machine, object);
     if (rc == 0 && !costs->p.of_window)

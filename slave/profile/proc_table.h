@@ -39,9 +39,9 @@ struct slave_proc_table {
 };
 
 /* Makes the table of the threads that match the pattern `object`
- * (slave_is_chain_in). `costs` must outlive the table. Samples are scaled to
- * the CPU time of these threads (slave_proc_table_scale_to_cpu), unless the
- * costs are those of a window. */
+ * (slave_is_chain_in). `costs` must outlive the table. Samples
+ * are scaled to the CPU time of these threads (slave_proc_table_scale_to_cpu),
+ * unless the costs are those of a window. */
 int slave_proc_table_make(const struct slave_profile_cache *costs,
                           const struct ips_built *b, const char *machine,
                           const char *object, enum slave_proc_by by,

@@ -27,8 +27,8 @@ int slave_graph_find_symbol_names(struct slave_graphs *gs,
 
 /* Stores the procedure rows of the whole run in the database. A failure is only
  * logged. */
-static void store_procedure_rows(struct slave_graphs *gs,
-                                 const struct slave_graph *g)
+static void store_procedure_rows_unless_stored(struct slave_graphs *gs,
+                                               const struct slave_graph *g)
 {
     struct slave_proc_table t;
     struct ips_err err = {0};
@@ -61,9 +61,9 @@ static void store_procedure_rows(struct slave_graphs *gs,
                 .exact = r->exact};
         }
         if (rows)
-            rc = slave_store_put_procedures(gs->store, g->snap->run_id,
-                                            g->snap->key, rows, t.row_count,
-                                            &err);
+            rc = slave_store_replace_procedures(gs->store, g->snap->run_id,
+                                                g->snap->key, rows, t.row_count,
+                                                &err);
         ips_free_large(rows);
         slave_proc_table_release(&t);
     }
@@ -78,13 +78,15 @@ int slave_graph_make_profile_cache(struct slave_graphs *gs,
     /* build input; stays empty if the run has no samples, entries or counts */
     struct slave_input in = {0};
     if (g->profile_cache) {
-        store_procedure_rows(gs, g);
+        store_procedure_rows_unless_stored(gs, g);
         return 0;
     }
     struct slave_profile_cache *c = calloc(1, sizeof(*c));
     if (!c)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = g->b.counts.code ? slave_input_make(gs, g->snap, &in, err) : 0;
+    int rc = g->b.counts.code
+                 ? slave_input_fill_from_snapshot(gs, g->snap, &in, err)
+                 : 0;
     if (rc == 0)
         rc = ips_procs_make(&in.in, &g->b, &c->p, err);
     slave_input_release(gs, &in);
@@ -98,7 +100,7 @@ int slave_graph_make_profile_cache(struct slave_graphs *gs,
         return ips_err_wrap(err, rc, "run %s", g->snap->run);
     }
     g->profile_cache = c;
-    store_procedure_rows(gs, g);
+    store_procedure_rows_unless_stored(gs, g);
     return 0;
 }
 

@@ -67,7 +67,8 @@ void slave_arc_profile_release(struct slave_graph_ask *j)
     j->arc_profile = NULL;
 }
 
-static int begin_arc_profile(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int prepare_data_of_arc_profile(struct slave_graph_ask *j,
+                                       struct slave_graphs *gs)
 {
     int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
     if (rc < 0)
@@ -76,8 +77,8 @@ static int begin_arc_profile(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (!p)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     p->err = &j->job.err;
-    rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
-                               &p->names, p->err);
+    rc = slave_proc_names_number_procedures(
+        j->graph->profile_cache, SLAVE_BY_PROCEDURE, &p->names, p->err);
     if (rc == 0)
         rc = slave_arc_pool_profiles_make(j->graph->profile_cache, &p->names,
                                           &p->mixes, p->err);
@@ -106,7 +107,8 @@ static int fill_symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
         bytes += (size_t)from[i].name_len + from[i].file_len + 2;
     ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
-    Ips__PortionSymbol *rows = slave_graph_alloc_rows(j, n, sizeof(*rows));
+    Ips__PortionSymbol *rows =
+        slave_graph_replace_answer_rows(j, n, sizeof(*rows));
     if (!texts || !rows)
         return ips_err_set(p->err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++) {
@@ -165,7 +167,8 @@ static int fill_lock_times_page(struct arc_profile *p, Ips__PortionsAnswer *a)
     return 0;
 }
 
-static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
+static void append_share_of_arc(struct arc_profile *p, uint32_t symbol,
+                                uint64_t ns)
 {
     p->rc = B_MORE(p->of_node, p->err);
     if (p->rc == 0)
@@ -181,7 +184,8 @@ static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
 
 /* Callback of slave_arc_split_by_procedure: adds a procedure's share of the
  * current arc. Several calls for one procedure add up to one share. */
-static void add_or_merge_share(void *arg, uint32_t symbol, uint64_t ns)
+static void append_or_add_to_share_of_arc(void *arg, uint32_t symbol,
+                                          uint64_t ns)
 {
     struct arc_profile *p = arg;
     if (symbol == IPS_NONE || ns == 0 || p->rc < 0)
@@ -192,7 +196,7 @@ static void add_or_merge_share(void *arg, uint32_t symbol, uint64_t ns)
             return;
         }
     }
-    add_share(p, symbol, ns);
+    append_share_of_arc(p, symbol, ns);
 }
 
 /* Adds the shares of the current arc in the window: its CPU time there, split
@@ -206,18 +210,18 @@ static void add_windowed_arc_shares(struct slave_graph_ask *j)
         ips_min_u64(left, slave_arc_cpu_ns_in_window(p->cut.arcs, g, p->chain,
                                                      p->node, p->cut.local));
     if (cpu)
-        slave_arc_split_by_procedure(j->graph->profile_cache, &p->names,
-                                     &p->mixes, g, p->chain, p->node, cpu,
-                                     p->cut.local, add_or_merge_share, p);
+        slave_arc_split_by_procedure(
+            j->graph->profile_cache, &p->names, &p->mixes, g, p->chain, p->node,
+            cpu, p->cut.local, append_or_add_to_share_of_arc, p);
     if (p->cpu)
         left = cpu;
     for (uint32_t i = p->begun; i < p->ns.n; i++)
         left = ips_sub_sat(left, p->ns.v[i]);
     if (left && p->rc == 0)
-        add_share(p, IPS_NONE, left);
+        append_share_of_arc(p, IPS_NONE, left);
 }
 
-static void add_node_window_offsets(struct arc_profile *p)
+static void append_node_ns_after_window_edges(struct arc_profile *p)
 {
     uint64_t past, since;
     slave_arc_clip_get_ns_after_window_edges(&p->cut, p->node, &past, &since);
@@ -252,14 +256,14 @@ static int fill_arc_shares_page(struct slave_graph_ask *j,
         }
         p->begun = p->ns.n;
         if (p->windowed)
-            add_node_window_offsets(p);
+            append_node_ns_after_window_edges(p);
         if (p->windowed && p->node > c->first)
             add_windowed_arc_shares(j);
         else if (p->node > c->first && g->w[p->node])
             slave_arc_split_by_procedure(j->graph->profile_cache, &p->names,
                                          &p->mixes, g, p->chain, p->node,
                                          g->w[p->node], SLAVE_WINDOW_ALL,
-                                         add_or_merge_share, p);
+                                         append_or_add_to_share_of_arc, p);
         p->node++;
     }
     a->n_node = a->n_symbol = a->n_ns = p->ns.n;
@@ -281,7 +285,7 @@ void slave_answer_arc_profile_request(struct slave_job *job,
     int rc = slave_graph_use_generation(
         j, gs, slave_graph_get_request(j)->portions->generation);
     if (rc == 0 && !j->arc_profile)
-        rc = begin_arc_profile(j, gs);
+        rc = prepare_data_of_arc_profile(j, gs);
     ips__portions_answer__init(a);
     if (rc == 0 &&
         j->arc_profile->sent_symbols < j->arc_profile->names.symbol_count)

@@ -30,8 +30,8 @@ static struct calibrate_job *calibrate_job_of(struct slave_job *job)
     return (struct calibrate_job *)(void *)job;
 }
 
-static void release_calibrate(struct slave_job *job,
-                              struct slave_graphs *graphs)
+static void release_calibrate_job(struct slave_job *job,
+                                  struct slave_graphs *graphs)
 {
     struct calibrate_job *m = calibrate_job_of(job);
     (void)graphs;
@@ -40,8 +40,8 @@ static void release_calibrate(struct slave_job *job,
     ips__request__free_unpacked(m->ask, NULL);
 }
 
-static void answer_echo_request(struct slave_job *job,
-                                struct slave_graphs *graphs)
+static void start_echo_server_and_answer(struct slave_job *job,
+                                         struct slave_graphs *graphs)
 {
     struct calibrate_job *m = calibrate_job_of(job);
     const Ips__EchoAsk *ask = m->ask->echo;
@@ -86,8 +86,8 @@ static int open_trip(struct calibrate_job *m, const Ips__TripAsk *ask)
     return rc;
 }
 
-static void answer_trip_request(struct slave_job *job,
-                                struct slave_graphs *graphs)
+static void measure_trip_and_answer(struct slave_job *job,
+                                    struct slave_graphs *graphs)
 {
     struct calibrate_job *m = calibrate_job_of(job);
     const Ips__TripAsk *ask = m->ask->trip;
@@ -117,8 +117,8 @@ static void answer_trip_request(struct slave_job *job,
     job->finished = m->length == ask->n_lengths;
 }
 
-static void answer_ready_request(struct slave_job *job,
-                                 struct slave_graphs *graphs)
+static void measure_machine_and_answer(struct slave_job *job,
+                                       struct slave_graphs *graphs)
 {
     struct calibrate_job *m = calibrate_job_of(job);
     Ips__ReadyAnswer *a = &m->answer.ready;
@@ -148,11 +148,11 @@ struct slave_job *slave_calibrate_make_job(const Ips__Request *q)
         return NULL;
     }
     m->job.id = q->id;
-    m->job.step = q->ask_case == IPS__REQUEST__ASK_ECHO ? answer_echo_request
-                  : q->ask_case == IPS__REQUEST__ASK_READY
-                      ? answer_ready_request
-                      : answer_trip_request;
-    m->job.release = release_calibrate;
+    m->job.step =
+        q->ask_case == IPS__REQUEST__ASK_ECHO    ? start_echo_server_and_answer
+        : q->ask_case == IPS__REQUEST__ASK_READY ? measure_machine_and_answer
+                                                 : measure_trip_and_answer;
+    m->job.release = release_calibrate_job;
     m->job.credit = UINT64_MAX;
     ips__reply__init(&m->job.reply);
     return &m->job;

@@ -95,21 +95,23 @@ unsigned slave_cm_count_computations(const struct slave_serve *v)
 /* ---- delivering letters to the worker
  * ------------------------------------------------------- */
 
-static void deliver_letter(struct slave_cm_computation *c,
-                           struct slave_letter *letter)
+static void deliver_letter_and_continue_job(struct slave_cm_computation *c,
+                                            struct slave_letter *letter)
 {
-    slave_mailbox_deliver(c->box, letter);
-    slave_serve_continue_job(c->v, c->job);
+    slave_mailbox_append_received_letter(c->box, letter);
+    slave_serve_enqueue_job_if_waiting(c->v, c->job);
 }
 
-static void fail_computation(struct slave_cm_computation *c, const char *why)
+static void deliver_failure_letter(struct slave_cm_computation *c,
+                                   const char *why)
 {
-    deliver_letter(c, slave_letter_new(SLAVE_LETTER_FAILED, IPS_CM_ROOT, why,
-                                       strlen(why)));
+    deliver_letter_and_continue_job(
+        c,
+        slave_letter_new(SLAVE_LETTER_FAILED, IPS_CM_ROOT, why, strlen(why)));
 }
 
-static void deliver_message(struct slave_cm_computation *c,
-                            const Ips__CmMessage *m)
+static void deliver_message_as_letter(struct slave_cm_computation *c,
+                                      const Ips__CmMessage *m)
 {
     struct slave_letter *l =
         slave_letter_new(m->kind, m->from, m->data.data, m->data.len);
@@ -121,7 +123,7 @@ static void deliver_message(struct slave_cm_computation *c,
         l->async = m->async;
         l->weights = slave_scenario_from_wire(m->weights);
     }
-    deliver_letter(c, l);
+    deliver_letter_and_continue_job(c, l);
 }
 
 /* ---- sending letters to other machines
@@ -150,7 +152,7 @@ static void send_held_letters(struct slave_serve *v,
                                                                  : NULL;
     struct slave_letter *l;
     while (peer && ips_peer_backlog(peer) < WIRE_BACKLOG_BYTES &&
-           (l = slave_letters_get(&k->held_letters))) {
+           (l = slave_letters_remove_first(&k->held_letters))) {
         Ips__CmMessage m =
             make_message_to_machine(c, part, (Ips__CmMessage__Kind)l->kind);
         m.lane = l->scenario;
@@ -194,16 +196,16 @@ static void wire_unlink_and_free(struct wire *w)
     free(w);
 }
 
-static void wire_drop(struct wire *w)
+static void wire_close_and_free(struct wire *w)
 {
-    ips_peer_free(w->peer);
+    ips_peer_close_and_free_later(w->peer);
     wire_unlink_and_free(w);
 }
 
 /* Frees a connection that failed or was closed. If this slave was still
  * connecting, the letters for that machine go through the master; if letters
  * went over the connection already, the computation fails. */
-static void handle_lost_wire(struct wire *w, const char *why)
+static void free_lost_wire_and_relay_or_fail(struct wire *w, const char *why)
 {
     struct slave_cm_computation *c = w->comp;
     uint32_t part = w->machine;
@@ -219,19 +221,20 @@ static void handle_lost_wire(struct wire *w, const char *why)
         ips_log_info("%s: talking through the master instead", text);
         switch_link_to_relay(c->v, c, part, text);
     } else if (k->state == LINK_DIRECT) {
-        fail_computation(c, text);
+        deliver_failure_letter(c, text);
     }
 }
 
 /* Lets the computation `c`, which the connection's LINK message names, use this
  * incoming connection. */
-static void attach_wire_to_computation(struct slave_serve *v, struct wire *w,
-                                       struct slave_cm_computation *c)
+static void attach_wire_to_computation_or_drop(struct slave_serve *v,
+                                               struct wire *w,
+                                               struct slave_cm_computation *c)
 {
     struct link *k = w->machine < c->count ? &c->link[w->machine] : NULL;
     if (!k || w->machine >= c->self || k->state != LINK_IDLE) {
         ips_log_warn("%s: a slave links out of turn", ips_peer_name(w->peer));
-        wire_drop(w);
+        wire_close_and_free(w);
         return;
     }
     w->comp = c;
@@ -243,12 +246,13 @@ static void attach_wire_to_computation(struct slave_serve *v, struct wire *w,
     send_held_letters(v, c, w->machine);
 }
 
-static void on_unattached_wire_message(struct slave_serve *v, struct wire *w,
-                                       const Ips__CmMessage *m)
+static void read_link_message_and_attach_wire(struct slave_serve *v,
+                                              struct wire *w,
+                                              const Ips__CmMessage *m)
 {
     if (m->kind != IPS__CM_MESSAGE__KIND__LINK ||
         m->key.len != SLAVE_CM_KEY_BYTES || w->linked) {
-        wire_drop(w);
+        wire_close_and_free(w);
         return;
     }
     memcpy(w->key, m->key.data, SLAVE_CM_KEY_BYTES);
@@ -257,15 +261,15 @@ static void on_unattached_wire_message(struct slave_serve *v, struct wire *w,
     struct slave_cm_computation *c =
         find_computation_by_key(v, w->key, SLAVE_CM_KEY_BYTES);
     if (c)
-        attach_wire_to_computation(v, w, c);
+        attach_wire_to_computation_or_drop(v, w, c);
 }
 
-static void on_wire_cm_message(struct slave_serve *v, struct wire *w,
-                               const Ips__CmMessage *m)
+static void deliver_cm_message_of_wire(struct slave_serve *v, struct wire *w,
+                                       const Ips__CmMessage *m)
 {
     struct slave_cm_computation *c = w->comp;
     if (!c) {
-        on_unattached_wire_message(v, w, m);
+        read_link_message_and_attach_wire(v, w, m);
         return;
     }
     bool ours = m->key.len == SLAVE_CM_KEY_BYTES && m->from == w->machine &&
@@ -278,9 +282,9 @@ static void on_wire_cm_message(struct slave_serve *v, struct wire *w,
     } else if (ours && k->state == LINK_DIRECT &&
                m->kind >= IPS__CM_MESSAGE__KIND__WANTS &&
                m->kind <= IPS__CM_MESSAGE__KIND__ACK) {
-        deliver_message(c, m);
+        deliver_message_as_letter(c, m);
     } else {
-        fail_computation(c, "another slave says what it should not");
+        deliver_failure_letter(c, "another slave says what it should not");
     }
 }
 
@@ -309,14 +313,14 @@ static void on_wire_hello(struct slave_serve *v, struct wire *w,
     ips_send_chandy_misra_message(w->peer, &m);
 }
 
-static void on_wire_message(struct ips_peer *peer, const Ips__Envelope *env,
-                            void *arg)
+static void dispatch_message_of_wire(struct ips_peer *peer,
+                                     const Ips__Envelope *env, void *arg)
 {
     struct wire *w = arg;
     if (env->body_case == IPS__ENVELOPE__BODY_HELLO)
         on_wire_hello(w->v, w, env->hello);
     else if (env->body_case == IPS__ENVELOPE__BODY_CM)
-        on_wire_cm_message(w->v, w, env->cm);
+        deliver_cm_message_of_wire(w->v, w, env->cm);
     else
         ips_peer_close_after_send(peer, "slaves do not ask each other");
 }
@@ -324,10 +328,10 @@ static void on_wire_message(struct ips_peer *peer, const Ips__Envelope *env,
 static void on_wire_close(struct ips_peer *peer, const char *why, void *arg)
 {
     (void)peer;
-    handle_lost_wire(arg, why);
+    free_lost_wire_and_relay_or_fail(arg, why);
 }
 
-static void on_wire_output_drained(struct ips_peer *peer, void *arg)
+static void send_held_letters_of_drained_wire(struct ips_peer *peer, void *arg)
 {
     struct wire *w = arg;
     (void)peer;
@@ -335,7 +339,8 @@ static void on_wire_output_drained(struct ips_peer *peer, void *arg)
         send_held_letters(w->v, w->comp, w->machine);
 }
 
-static const struct ips_peer_ops wire_ops = {on_wire_message, on_wire_close};
+static const struct ips_peer_ops wire_ops = {dispatch_message_of_wire,
+                                             on_wire_close};
 
 static struct wire *wire_new(struct slave_serve *v, struct ips_peer *peer)
 {
@@ -348,7 +353,7 @@ static struct wire *wire_new(struct slave_serve *v, struct ips_peer *peer)
     w->next = v->cm->wires;
     v->cm->wires = w;
     ips_peer_set_ops(peer, &wire_ops, w);
-    ips_peer_set_on_drain(peer, on_wire_output_drained);
+    ips_peer_set_on_drain(peer, send_held_letters_of_drained_wire);
     return w;
 }
 
@@ -359,15 +364,16 @@ static void on_accept(struct ips_peer *peer, void *arg)
     for (const struct wire *w = v->cm->wires; w; w = w->next)
         strangers += !w->comp;
     if (strangers >= STRANGERS_MAX || !wire_new(v, peer))
-        ips_peer_free(peer);
+        ips_peer_close_and_free_later(peer);
 }
 
 /* ---- computations -------------------------------------------------------- */
 
 /* Called for the first letter to a machine: connects to it, or chooses the
  * master as relay. */
-static void connect_to_machine(struct slave_serve *v,
-                               struct slave_cm_computation *c, uint32_t part)
+static void connect_to_machine_or_use_relay(struct slave_serve *v,
+                                            struct slave_cm_computation *c,
+                                            uint32_t part)
 {
     struct link *k = &c->link[part];
     const char *address = c->ask->peers[part];
@@ -380,7 +386,7 @@ static void connect_to_machine(struct slave_serve *v,
     struct wire *w = NULL;
     if (ips_peer_connect(v->s->base, address, &peer, &err) < 0 ||
         !(w = wire_new(v, peer))) {
-        ips_peer_free(peer);
+        ips_peer_close_and_free_later(peer);
         switch_link_to_relay(v, c, part, err.msg);
         return;
     }
@@ -399,30 +405,31 @@ static void send_letters(struct slave_serve *v, struct slave_cm_computation *c)
     struct slave_letters out;
     struct slave_letter *l;
     slave_letters_init(&out);
-    slave_mailbox_take_outgoing(c->box, &out);
-    while ((l = slave_letters_get(&out))) {
+    slave_mailbox_move_outgoing_letters(c->box, &out);
+    while ((l = slave_letters_remove_first(&out))) {
         uint32_t part = l->machine;
         if (part >= c->count || part == c->self) {
             free(l);
             continue;
         }
         struct link *k = &c->link[part];
-        slave_letters_put(&k->held_letters, l);
+        slave_letters_append(&k->held_letters, l);
         if (k->state == LINK_IDLE && part > c->self)
-            connect_to_machine(v, c, part);
+            connect_to_machine_or_use_relay(v, c, part);
         else
             send_held_letters(v, c, part);
     }
 }
 
-void slave_cm_send_outgoing(struct slave_serve *v, const struct slave_job *job)
+void slave_cm_send_outgoing_letters_of_job(struct slave_serve *v,
+                                           const struct slave_job *job)
 {
     struct slave_cm_computation *c = find_computation_of_job(v, job);
     if (c)
         send_letters(v, c);
 }
 
-void slave_cm_on_master_output_drained(struct slave_serve *v)
+void slave_cm_send_letters_held_for_relay(struct slave_serve *v)
 {
     for (struct slave_cm_computation *c = v->cm ? v->cm->comps : NULL; c;
          c = c->next) {
@@ -433,14 +440,15 @@ void slave_cm_on_master_output_drained(struct slave_serve *v)
     }
 }
 
-void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m)
+void slave_cm_deliver_message_from_master(struct slave_serve *v,
+                                          const Ips__CmMessage *m)
 {
     struct slave_cm_computation *c =
         find_computation_by_key(v, m->key.data, m->key.len);
     if (!c)
         return; /* the computation has already ended here */
     if (m->from == IPS_CM_ROOT) {
-        deliver_message(c, m);
+        deliver_message_as_letter(c, m);
         return;
     }
     struct link *k = m->from < c->count ? &c->link[m->from] : NULL;
@@ -451,9 +459,9 @@ void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m)
     } else if (k && k->state == LINK_RELAY &&
                m->kind >= IPS__CM_MESSAGE__KIND__WANTS &&
                m->kind <= IPS__CM_MESSAGE__KIND__ACK) {
-        deliver_message(c, m);
+        deliver_message_as_letter(c, m);
     } else {
-        fail_computation(c, "received an unexpected relayed message");
+        deliver_failure_letter(c, "received an unexpected relayed message");
     }
 }
 
@@ -487,7 +495,7 @@ int slave_cm_register_computation(struct slave_serve *v, struct slave_job *job,
         next = w->next;
         if (!w->comp && w->linked &&
             memcmp(w->key, c->key, SLAVE_CM_KEY_BYTES) == 0)
-            attach_wire_to_computation(v, w, c);
+            attach_wire_to_computation_or_drop(v, w, c);
     }
     return 0;
 }
@@ -504,7 +512,7 @@ void slave_cm_remove_computation(struct slave_serve *v,
     *at = c->next;
     for (uint32_t p = 0; p < c->count; p++) {
         if (c->link[p].wire)
-            wire_drop(c->link[p].wire);
+            wire_close_and_free(c->link[p].wire);
         slave_letters_free(&c->link[p].held_letters);
     }
     free(c->link);
@@ -517,19 +525,19 @@ void slave_cm_drop_stale_unattached_wires(struct slave_serve *v,
     for (struct wire *w = v->cm ? v->cm->wires : NULL, *next; w; w = next) {
         next = w->next;
         if (!w->comp && ips_sub_sat(now_ns, w->since_ns) > STRANGER_NS)
-            wire_drop(w);
+            wire_close_and_free(w);
     }
 }
 
 /* ---- start and end ------------------------------------------------------- */
 
-const char *slave_cm_address(const struct slave_serve *v)
+const char *slave_cm_get_listen_address(const struct slave_serve *v)
 {
     return v->cm && v->cm->listener ? ips_listener_address(v->cm->listener)
                                     : "";
 }
 
-void slave_cm_open(struct slave_serve *v)
+void slave_cm_start_listening(struct slave_serve *v)
 {
     const struct slave_options *o = &v->s->opt;
     struct ips_err err = {0};
@@ -552,7 +560,7 @@ void slave_cm_close(struct slave_serve *v)
         slave_cm_remove_computation(v, v->cm->comps->job);
     for (struct wire *w = v->cm->wires, *next; w; w = next) {
         next = w->next;
-        wire_drop(w);
+        wire_close_and_free(w);
     }
     ips_listener_free(v->cm->listener);
     free(v->cm);

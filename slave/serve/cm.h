@@ -22,10 +22,10 @@
 
 /* Starts to listen for other slaves. Only logs a failure; all messages then go
  * through the master. */
-void slave_cm_open(struct slave_serve *v);
+void slave_cm_start_listening(struct slave_serve *v);
 void slave_cm_close(struct slave_serve *v);
 /* Address at which other slaves reach this one; "": none. */
-const char *slave_cm_address(const struct slave_serve *v);
+const char *slave_cm_get_listen_address(const struct slave_serve *v);
 
 /* Adds the computation of a CmAsk job to the computations in progress. Call
  * slave_cm_remove_computation when the job ends or is cancelled. */
@@ -35,12 +35,14 @@ int slave_cm_register_computation(struct slave_serve *v, struct slave_job *job,
 void slave_cm_remove_computation(struct slave_serve *v,
                                  const struct slave_job *job);
 /* Sends the letters that the worker has put into the job's mailbox. */
-void slave_cm_send_outgoing(struct slave_serve *v, const struct slave_job *job);
+void slave_cm_send_outgoing_letters_of_job(struct slave_serve *v,
+                                           const struct slave_job *job);
 /* Call when the output to the master has been sent: sends the letters held back
  * for links that go through the master. */
-void slave_cm_on_master_output_drained(struct slave_serve *v);
+void slave_cm_send_letters_held_for_relay(struct slave_serve *v);
 /* Handles a message from the master, or from a slave through the master. */
-void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m);
+void slave_cm_deliver_message_from_master(struct slave_serve *v,
+                                          const Ips__CmMessage *m);
 /* Drops incoming connections that are older than 10 s and have not named a
  * computation in progress on this slave. */
 void slave_cm_drop_stale_unattached_wires(struct slave_serve *v,

@@ -9,14 +9,14 @@ void slave_letters_init(struct slave_letters *l)
     l->tail = &l->head;
 }
 
-void slave_letters_put(struct slave_letters *l, struct slave_letter *letter)
+void slave_letters_append(struct slave_letters *l, struct slave_letter *letter)
 {
     letter->next = NULL;
     *l->tail = letter;
     l->tail = &letter->next;
 }
 
-struct slave_letter *slave_letters_get(struct slave_letters *l)
+struct slave_letter *slave_letters_remove_first(struct slave_letters *l)
 {
     struct slave_letter *letter = l->head;
     if (!letter)
@@ -31,12 +31,12 @@ struct slave_letter *slave_letters_get(struct slave_letters *l)
 void slave_letters_free(struct slave_letters *l)
 {
     struct slave_letter *letter;
-    while ((letter = slave_letters_get(l)))
+    while ((letter = slave_letters_remove_first(l)))
         free(letter);
 }
 
-static void append_all_letters(struct slave_letters *from,
-                               struct slave_letters *to)
+static void move_letters_to_end_of_list(struct slave_letters *from,
+                                        struct slave_letters *to)
 {
     if (!from->head)
         return;
@@ -74,7 +74,8 @@ void slave_mailbox_release(struct slave_mailbox *b)
     pthread_mutex_destroy(&b->lock);
 }
 
-void slave_mailbox_deliver(struct slave_mailbox *b, struct slave_letter *letter)
+void slave_mailbox_append_received_letter(struct slave_mailbox *b,
+                                          struct slave_letter *letter)
 {
     size_t bytes = letter ? sizeof(*letter) + letter->len : 0;
     pthread_mutex_lock(&b->lock);
@@ -83,12 +84,12 @@ void slave_mailbox_deliver(struct slave_mailbox *b, struct slave_letter *letter)
         free(letter);
     } else {
         b->in_bytes += bytes;
-        slave_letters_put(&b->in, letter);
+        slave_letters_append(&b->in, letter);
     }
     pthread_mutex_unlock(&b->lock);
 }
 
-bool slave_mailbox_has_mail(struct slave_mailbox *b)
+bool slave_mailbox_has_mail_or_lost_mail(struct slave_mailbox *b)
 {
     pthread_mutex_lock(&b->lock);
     bool any = b->in.head != NULL || b->lost != 0;
@@ -96,19 +97,19 @@ bool slave_mailbox_has_mail(struct slave_mailbox *b)
     return any;
 }
 
-void slave_mailbox_take_outgoing(struct slave_mailbox *b,
-                                 struct slave_letters *to)
+void slave_mailbox_move_outgoing_letters(struct slave_mailbox *b,
+                                         struct slave_letters *to)
 {
     pthread_mutex_lock(&b->lock);
-    append_all_letters(&b->out, to);
+    move_letters_to_end_of_list(&b->out, to);
     pthread_mutex_unlock(&b->lock);
 }
 
-int slave_mailbox_take_received(struct slave_mailbox *b,
-                                struct slave_letters *to)
+int slave_mailbox_move_received_letters(struct slave_mailbox *b,
+                                        struct slave_letters *to)
 {
     pthread_mutex_lock(&b->lock);
-    append_all_letters(&b->in, to);
+    move_letters_to_end_of_list(&b->in, to);
     b->in_bytes = 0;
     int lost = b->lost;
     b->lost = 0;
@@ -116,10 +117,10 @@ int slave_mailbox_take_received(struct slave_mailbox *b,
     return lost;
 }
 
-void slave_mailbox_put_outgoing(struct slave_mailbox *b,
-                                struct slave_letter *letter)
+void slave_mailbox_append_outgoing_letter(struct slave_mailbox *b,
+                                          struct slave_letter *letter)
 {
     pthread_mutex_lock(&b->lock);
-    slave_letters_put(&b->out, letter);
+    slave_letters_append(&b->out, letter);
     pthread_mutex_unlock(&b->lock);
 }

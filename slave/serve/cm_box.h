@@ -3,8 +3,8 @@
  * The event loop puts received letters in and takes out the letters to send;
  * the worker does the reverse. A list owns the letters in it.
  *
- * Threads: both. slave_mailbox_deliver, _has_mail, _take_outgoing,
- * _take_received and _put_outgoing take the lock.
+ * Threads: both. slave_mailbox_append_received_letter, _has_mail,
+ * _take_outgoing, _take_received and _put_outgoing take the lock.
  */
 #ifndef IPS_SLAVE_SERVE_CM_BOX_H
 #define IPS_SLAVE_SERVE_CM_BOX_H
@@ -63,26 +63,27 @@ void slave_mailbox_release(struct slave_mailbox *b);
 struct slave_letter *slave_letter_new(uint32_t kind, uint32_t part,
                                       const void *data, size_t len);
 void slave_letters_init(struct slave_letters *l);
-void slave_letters_put(struct slave_letters *l, struct slave_letter *letter);
-struct slave_letter *slave_letters_get(struct slave_letters *l);
+void slave_letters_append(struct slave_letters *l, struct slave_letter *letter);
+struct slave_letter *slave_letters_remove_first(struct slave_letters *l);
 void slave_letters_free(struct slave_letters *l);
 
 /* Functions that the event loop calls: */
 /* Puts a received letter into the mailbox, which then owns it. `letter` NULL:
  * there was no memory for it; the mailbox notes that a letter was lost. */
-void slave_mailbox_deliver(struct slave_mailbox *b,
-                           struct slave_letter *letter);
-/* Whether there is something for slave_mailbox_take_received to report. */
-bool slave_mailbox_has_mail(struct slave_mailbox *b);
+void slave_mailbox_append_received_letter(struct slave_mailbox *b,
+                                          struct slave_letter *letter);
+/* Whether there is something for slave_mailbox_move_received_letters to report.
+ */
+bool slave_mailbox_has_mail_or_lost_mail(struct slave_mailbox *b);
 /* Moves all letters that are to be sent to the end of `to`. */
-void slave_mailbox_take_outgoing(struct slave_mailbox *b,
-                                 struct slave_letters *to);
+void slave_mailbox_move_outgoing_letters(struct slave_mailbox *b,
+                                         struct slave_letters *to);
 /* Functions that the worker calls: */
 /* Moves all received letters to the end of `to`. If letters were lost, returns
  * IPS_E_LIMIT (more than SLAVE_BOX_BYTES came) or IPS_E_NO_MEMORY; else 0. */
-int slave_mailbox_take_received(struct slave_mailbox *b,
-                                struct slave_letters *to);
-void slave_mailbox_put_outgoing(struct slave_mailbox *b,
-                                struct slave_letter *letter);
+int slave_mailbox_move_received_letters(struct slave_mailbox *b,
+                                        struct slave_letters *to);
+void slave_mailbox_append_outgoing_letter(struct slave_mailbox *b,
+                                          struct slave_letter *letter);
 
 #endif

@@ -51,14 +51,14 @@ struct slave_cm {
 
 /* Makes the job's reply an answer of kind `kind`, and returns it to be filled.
  */
-Ips__CmAnswer *slave_cm_begin_answer(struct slave_graph_ask *j,
-                                     Ips__CmAnswer__Kind kind);
+Ips__CmAnswer *slave_cm_init_answer_of_job(struct slave_graph_ask *j,
+                                           Ips__CmAnswer__Kind kind);
 /* Answers a WALK letter with the first segments of the path; while
  * j->cm->has_path is set, later replies get the next segments from
  * slave_cm_fill_path_piece. */
-int slave_cm_answer_walk(struct slave_graph_ask *j,
-                         const struct slave_letter *l) IPS_MUST_USE;
-int slave_cm_fill_path_piece(struct slave_graph_ask *j,
-                             Ips__CmAnswer *a) IPS_MUST_USE;
+int slave_cm_walk_back_and_answer(struct slave_graph_ask *j,
+                                  const struct slave_letter *l) IPS_MUST_USE;
+int slave_cm_fill_next_path_segments(struct slave_graph_ask *j,
+                                     Ips__CmAnswer *a) IPS_MUST_USE;
 
 #endif

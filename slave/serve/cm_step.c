@@ -77,7 +77,7 @@ static int post_letter(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
         len -= n;
         data = n ? data + n : data;
         l->more = len > 0;
-        slave_mailbox_put_outgoing(&c->box, l);
+        slave_mailbox_append_outgoing_letter(&c->box, l);
     } while (len > 0);
     return 0;
 }
@@ -138,12 +138,12 @@ static int run_computation(struct slave_graph_ask *j)
     struct ips_cm_message m;
     int rc = 0;
     if (c->async)
-        rc = ips_cm_async_relax_nodes(c->async, err);
+        rc = ips_cm_async_propagate_improved_values(c->async, err);
     else if (c->sync)
-        rc = ips_cm_sync_run_chains(c->sync, err);
+        rc = ips_cm_sync_compute_ready_chains(c->sync, err);
     while (rc == 0 && (c->async || c->sync)) {
-        rc = c->async ? ips_cm_async_next_message(c->async, &m, err)
-                      : ips_cm_sync_next_batch(c->sync, &m, err);
+        rc = c->async ? ips_cm_async_make_next_message(c->async, &m, err)
+                      : ips_cm_sync_make_next_batch(c->sync, &m, err);
         if (rc <= 0)
             break;
         rc = 0;
@@ -161,8 +161,8 @@ static int run_computation(struct slave_graph_ask *j)
 
 /* ---- answers ------------------------------------------------------------- */
 
-Ips__CmAnswer *slave_cm_begin_answer(struct slave_graph_ask *j,
-                                     Ips__CmAnswer__Kind kind)
+Ips__CmAnswer *slave_cm_init_answer_of_job(struct slave_graph_ask *j,
+                                           Ips__CmAnswer__Kind kind)
 {
     Ips__CmAnswer *a = &j->answer.cm;
     ips__cm_answer__init(a);
@@ -176,7 +176,8 @@ Ips__CmAnswer *slave_cm_begin_answer(struct slave_graph_ask *j,
 static void fill_opened_answer(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
-    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__OPENED);
+    Ips__CmAnswer *a =
+        slave_cm_init_answer_of_job(j, IPS__CM_ANSWER__KIND__OPENED);
     c->opened = true;
     a->links_in = ips_cm_count_incoming_links(&c->links);
     a->unmatched = ips_cm_count_unmatched_receives(&c->links);
@@ -191,7 +192,8 @@ static void fill_opened_answer(struct slave_graph_ask *j)
 static void fill_progress_answer(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
-    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__TOLD);
+    Ips__CmAnswer *a =
+        slave_cm_init_answer_of_job(j, IPS__CM_ANSWER__KIND__TOLD);
     const struct ips_cm_counts *n = c->async  ? ips_cm_async_counts(c->async)
                                     : c->sync ? ips_cm_sync_counts(c->sync)
                                               : NULL;
@@ -201,7 +203,7 @@ static void fill_progress_answer(struct slave_graph_ask *j)
     a->taken = n ? n->received : 0;
     if (c->sync) {
         struct ips_err why = {0};
-        a->unfinished = ips_cm_sync_count_unfinished(c->sync);
+        a->unfinished = ips_cm_sync_count_unfinished_chains(c->sync);
         if (a->unfinished && ips_cm_sync_stall_error(c->sync, &why) < 0)
             snprintf(c->stalled, sizeof(c->stalled), "%.*s",
                      (int)sizeof(c->stalled) - 1, why.msg);
@@ -213,10 +215,11 @@ static void fill_progress_answer(struct slave_graph_ask *j)
 
 /* Reports that the computation failed because another machine, c->blamed, sent
  * an invalid message. */
-static void report_faulty_machine(struct slave_graph_ask *j)
+static void fill_blamed_answer_and_free_engine(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
-    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__BLAMED);
+    Ips__CmAnswer *a =
+        slave_cm_init_answer_of_job(j, IPS__CM_ANSWER__KIND__BLAMED);
     snprintf(c->stalled, sizeof(c->stalled), "%.*s",
              (int)sizeof(c->stalled) - 1, j->job.err.msg);
     a->part = c->blamed;
@@ -227,7 +230,7 @@ static void report_faulty_machine(struct slave_graph_ask *j)
 
 /* Stores the computed values in the graph, as FinishAsk does; the answers to
  * WALK letters (walks back along the path) then use them. */
-static int finish_computation(struct slave_graph_ask *j)
+static int store_final_values_and_fill_answer(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     struct slave_graph *g = j->graph;
@@ -236,7 +239,7 @@ static int finish_computation(struct slave_graph_ask *j)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "values are final that were never computed");
     int rc = c->async ? ips_cm_async_get_result(c->async, &est, &j->job.err)
-                      : ips_cm_sync_get_result(c->sync, &est, &j->job.err);
+                      : ips_cm_sync_move_result_out(c->sync, &est, &j->job.err);
     if (rc < 0)
         return rc;
     const struct ips_cm_counts *n =
@@ -250,7 +253,8 @@ static int finish_computation(struct slave_graph_ask *j)
     /* answers to WALK letters and later requests use this view */
     g->view = c->view;
     memset(&c->view, 0, sizeof(c->view));
-    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__FINISHED);
+    Ips__CmAnswer *a =
+        slave_cm_init_answer_of_job(j, IPS__CM_ANSWER__KIND__FINISHED);
     a->t_max_ns = est.t_max;
     a->end = est.end == IPS_NO_NODE ? 0 : (uint64_t)est.end + 1;
     a->total_ns = est.total;
@@ -288,17 +292,17 @@ static int start_scenario(struct slave_graph_ask *j,
     rc = ips_cm_async_new(&c->links, &c->view.g, &c->scenario, l->count, 0,
                           &c->async, &j->job.err);
     if (rc == 0)
-        rc = ips_cm_async_receive_values(c->async, IPS_CM_ROOT, NULL, 0,
-                                         &j->job.err);
+        rc = ips_cm_async_store_values_and_owe_ack(c->async, IPS_CM_ROOT, NULL,
+                                                   0, &j->job.err);
     return rc;
 }
 
 /* Appends a letter to the list that peer `p` sends in parts. Returns true if
  * the list is complete (sets *whole to it), or if it is too long or memory is
  * short (*whole stays empty). */
-static bool collect_list_parts(struct slave_graph_ask *j, uint32_t p,
-                               const struct slave_letter *l,
-                               struct ips_cm_bytes *whole)
+static bool append_letter_to_list_of_peer(struct slave_graph_ask *j, uint32_t p,
+                                          const struct slave_letter *l,
+                                          struct ips_cm_bytes *whole)
 {
     struct ips_cm_bytes *b = &j->cm->letter_parts[p];
     size_t need = b->len + l->len;
@@ -328,17 +332,17 @@ static int handle_list_letter(struct slave_graph_ask *j, uint32_t p,
     struct slave_cm *c = j->cm;
     struct ips_cm_bytes list = {0}, matches = {0};
     int rc = 0;
-    if (!collect_list_parts(j, p, l, &list))
+    if (!append_letter_to_list_of_peer(j, p, l, &list))
         return 0;
     if (!list.data)
         rc = ips_err_set(&j->job.err, IPS_E_LIMIT,
                          "a list of messages is too long");
     else if (l->kind == IPS__CM_MESSAGE__KIND__MATCHES)
-        rc = ips_cm_receive_matches(&c->links, p, list.data, list.len,
-                                    &j->job.err);
+        rc = ips_cm_read_matches_and_store_links(&c->links, p, list.data,
+                                                 list.len, &j->job.err);
     else
-        rc = ips_cm_receive_awaited_positions(&c->links, p, list.data, list.len,
-                                              &matches, &j->job.err);
+        rc = ips_cm_read_awaited_and_write_matches(
+            &c->links, p, list.data, list.len, &matches, &j->job.err);
     if (rc == 0 && l->kind == IPS__CM_MESSAGE__KIND__WANTS)
         rc = post_letter(j, IPS__CM_MESSAGE__KIND__MATCHES, p, 0, matches.data,
                          matches.len);
@@ -348,19 +352,20 @@ static int handle_list_letter(struct slave_graph_ask *j, uint32_t p,
 }
 
 /* Handles a letter from another slave. */
-static int handle_peer_letter(struct slave_graph_ask *j,
-                              const struct slave_letter *l)
+static int dispatch_letter_of_peer(struct slave_graph_ask *j,
+                                   const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
     struct ips_err *err = &j->job.err;
-    uint32_t p = ips_cm_find_peer_of_part(&c->links, l->machine);
+    uint32_t p = ips_cm_find_peer_index_of_machine(&c->links, l->machine);
     if (p == IPS_CM_NONE)
         return ips_err_set(err, IPS_E_PROTOCOL, "no channel joins us to it");
     if (l->kind == IPS__CM_MESSAGE__KIND__WANTS ||
         l->kind == IPS__CM_MESSAGE__KIND__MATCHES)
         return handle_list_letter(j, p, l);
     if (l->kind == IPS__CM_MESSAGE__KIND__BATCH && c->async)
-        return ips_cm_async_receive_values(c->async, p, l->data, l->len, err);
+        return ips_cm_async_store_values_and_owe_ack(c->async, p, l->data,
+                                                     l->len, err);
     if (l->kind == IPS__CM_MESSAGE__KIND__BATCH && c->sync)
         return ips_cm_sync_receive_batch(c->sync, p, l->data, l->len, err);
     if (l->kind == IPS__CM_MESSAGE__KIND__ACK && c->async)
@@ -371,8 +376,8 @@ static int handle_peer_letter(struct slave_graph_ask *j,
 
 /* Handles a letter from the root (the master). Returns 1 if j's answer must be
  * sent now, 0 if not, and < 0 on error. */
-static int handle_root_letter(struct slave_graph_ask *j,
-                              const struct slave_letter *l)
+static int dispatch_letter_of_root(struct slave_graph_ask *j,
+                                   const struct slave_letter *l)
 {
     int rc;
     if (l->kind == IPS__CM_MESSAGE__KIND__LANE)
@@ -383,9 +388,9 @@ static int handle_root_letter(struct slave_graph_ask *j,
                            "this slave computes scenario %u",
                            l->scenario, j->cm->scenario_number);
     if (l->kind == IPS__CM_MESSAGE__KIND__OVER) {
-        rc = finish_computation(j);
+        rc = store_final_values_and_fill_answer(j);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__WALK) {
-        rc = slave_cm_answer_walk(j, l);
+        rc = slave_cm_walk_back_and_answer(j, l);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
         /* compute first, so that the reported counts include all letters
          * received so far */
@@ -407,18 +412,18 @@ static bool is_for_later_scenario(const struct slave_cm *c,
     return l->machine != IPS_CM_ROOT && l->scenario > c->scenario_number;
 }
 
-static int handle_letter(struct slave_graph_ask *j,
-                         const struct slave_letter *l)
+static int dispatch_letter_by_sender(struct slave_graph_ask *j,
+                                     const struct slave_letter *l)
 {
     if (l->kind == SLAVE_LETTER_FAILED)
         return ips_err_set(&j->job.err, IPS_E_UNREACHABLE, "%.*s", (int)l->len,
                            (const char *)l->data);
     if (l->machine == IPS_CM_ROOT)
-        return handle_root_letter(j, l);
+        return dispatch_letter_of_root(j, l);
     if (l->scenario < j->cm->scenario_number)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "received a message of a scenario that has ended");
-    int rc = handle_peer_letter(j, l);
+    int rc = dispatch_letter_of_peer(j, l);
     if (rc == IPS_E_PROTOCOL)
         j->cm->blamed = l->machine;
     return rc;
@@ -426,14 +431,14 @@ static int handle_letter(struct slave_graph_ask *j,
 
 /* Handles received letters until none is left (returns 0) or an answer to the
  * root is ready (returns 1). */
-static int handle_mail(struct slave_graph_ask *j)
+static int dispatch_received_letters(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     struct slave_letters early;
     struct slave_letter *l;
     int rc = 0;
     slave_letters_init(&early);
-    int lost = slave_mailbox_take_received(&c->box, &c->mail);
+    int lost = slave_mailbox_move_received_letters(&c->box, &c->mail);
     if (lost) /* check this first: with a letter missing, the others may look
                  invalid */
         return ips_err_set(&j->job.err, lost,
@@ -441,19 +446,19 @@ static int handle_mail(struct slave_graph_ask *j)
                                ? "other slaves send faster than this one "
                                  "computes"
                                : "out of memory");
-    while (rc == 0 && (l = slave_letters_get(&c->mail))) {
+    while (rc == 0 && (l = slave_letters_remove_first(&c->mail))) {
         if (is_for_later_scenario(c, l)) {
-            slave_letters_put(&early, l);
+            slave_letters_append(&early, l);
             continue;
         }
         uint32_t scenario = c->scenario_number;
-        rc = handle_letter(j, l);
+        rc = dispatch_letter_by_sender(j, l);
         free(l);
         /* a new scenario has started: handle the letters that were too early
          * for the last one, then the rest */
         if (c->scenario_number != scenario) {
-            while ((l = slave_letters_get(&c->mail)))
-                slave_letters_put(&early, l);
+            while ((l = slave_letters_remove_first(&c->mail)))
+                slave_letters_append(&early, l);
             c->mail = early;
             if (!c->mail.head)
                 slave_letters_init(&c->mail);
@@ -463,8 +468,8 @@ static int handle_mail(struct slave_graph_ask *j)
     /* put the early letters back before the unhandled ones, to keep the order
      */
     if (early.head) {
-        while ((l = slave_letters_get(&c->mail)))
-            slave_letters_put(&early, l);
+        while ((l = slave_letters_remove_first(&c->mail)))
+            slave_letters_append(&early, l);
         c->mail = early;
     }
     return rc;
@@ -475,7 +480,7 @@ static bool has_unreported_progress(const struct slave_cm *c)
 {
     if (c->async)
         return c->root_acks > 0;
-    return c->sync && ips_cm_sync_count_unfinished(c->sync) == 0 &&
+    return c->sync && ips_cm_sync_count_unfinished_chains(c->sync) == 0 &&
            (!c->reported ||
             c->reported_batches != ips_cm_sync_counts(c->sync)->received);
 }
@@ -488,14 +493,14 @@ void slave_cm_handle_mail_and_compute(struct slave_job *job,
     int rc = slave_graph_use_generation(
         j, gs, slave_graph_get_request(j)->cm->generation);
     if (rc == 0 && c->gave_up) {
-        slave_mailbox_take_received(&c->box, &c->mail);
+        slave_mailbox_move_received_letters(&c->box, &c->mail);
         slave_letters_free(&c->mail);
         job->silent = true;
         return;
     }
     if (rc == 0 && c->has_path) {
-        rc = slave_cm_fill_path_piece(
-            j, slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__WALKED));
+        rc = slave_cm_fill_next_path_segments(
+            j, slave_cm_init_answer_of_job(j, IPS__CM_ANSWER__KIND__WALKED));
         if (rc < 0)
             slave_job_fail(job);
         return;
@@ -504,11 +509,11 @@ void slave_cm_handle_mail_and_compute(struct slave_job *job,
         rc = begin_computation(j);
     c->begun = true;
     if (rc == 0)
-        rc = handle_mail(j);
+        rc = dispatch_received_letters(j);
     if (rc == 0)
         rc = run_computation(j);
     if (rc < 0 && c->blamed != IPS_CM_NONE) {
-        report_faulty_machine(j);
+        fill_blamed_answer_and_free_engine(j);
         return;
     }
     if (rc < 0) {

@@ -7,7 +7,8 @@
 
 /* Fills `a` with the next segments of j->cm->path: the last of those that were
  * not sent yet. */
-int slave_cm_fill_path_piece(struct slave_graph_ask *j, Ips__CmAnswer *a)
+int slave_cm_fill_next_path_segments(struct slave_graph_ask *j,
+                                     Ips__CmAnswer *a)
 {
     struct slave_cm *c = j->cm;
     uint64_t n =
@@ -46,8 +47,8 @@ int slave_cm_fill_path_piece(struct slave_graph_ask *j, Ips__CmAnswer *a)
     return 0;
 }
 
-static int find_walk_start(struct slave_graph_ask *j,
-                           const struct slave_letter *l, uint32_t *node)
+static int find_start_node_of_walk(struct slave_graph_ask *j,
+                                   const struct slave_letter *l, uint32_t *node)
 {
     const struct ips_cm_links *links = &j->cm->links;
     uint32_t p = IPS_CM_NONE;
@@ -55,7 +56,7 @@ static int find_walk_start(struct slave_graph_ask *j,
         *node = l->count < j->graph->b.g.node_count ? (uint32_t)l->count
                                                     : IPS_NO_NODE;
     } else {
-        p = ips_cm_find_peer_of_part(links, l->of_machine);
+        p = ips_cm_find_peer_index_of_machine(links, l->of_machine);
         *node = p != IPS_CM_NONE && l->count < links->peer[p].out_count
                     ? links->peer[p].out_node[l->count]
                     : IPS_NO_NODE;
@@ -67,28 +68,30 @@ static int find_walk_start(struct slave_graph_ask *j,
     return 0;
 }
 
-int slave_cm_answer_walk(struct slave_graph_ask *j,
-                         const struct slave_letter *l)
+int slave_cm_walk_back_and_answer(struct slave_graph_ask *j,
+                                  const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
     const struct ips_graph *g = &j->graph->b.g;
     const struct ips_est *est = &j->graph->est;
     uint32_t node, stop;
-    int rc = find_walk_start(j, l, &node);
+    int rc = find_start_node_of_walk(j, l, &node);
     if (rc == 0)
-        rc = ips_path_walk_back(&j->graph->view.g, &c->scenario, est, node,
-                                &c->path, &stop, &j->job.err);
+        rc = ips_path_walk_back_and_store(&j->graph->view.g, &c->scenario, est,
+                                          node, &c->path, &stop, &j->job.err);
     if (rc < 0)
         return rc;
     c->has_path = true;
     c->path_left = c->path.count;
-    Ips__CmAnswer *a = slave_cm_begin_answer(j, IPS__CM_ANSWER__KIND__WALKED);
+    Ips__CmAnswer *a =
+        slave_cm_init_answer_of_job(j, IPS__CM_ANSWER__KIND__WALKED);
     a->node = node;
     a->node_chain = ips_chain_of(g, node);
     a->est_ns = est->est[node];
     if (stop != IPS_NO_NODE) {
         struct ips_cm_sender hop;
-        rc = ips_cm_find_sender(&c->links, stop, &hop, &j->job.err);
+        rc = ips_cm_find_peer_and_link_into_node(&c->links, stop, &hop,
+                                                 &j->job.err);
         if (rc < 0)
             return rc;
         a->crosses = true;
@@ -99,5 +102,5 @@ int slave_cm_answer_walk(struct slave_graph_ask *j,
         a->part = c->links.peer[hop.peer].machine;
         a->link = hop.link;
     }
-    return slave_cm_fill_path_piece(j, a);
+    return slave_cm_fill_next_path_segments(j, a);
 }

@@ -111,7 +111,7 @@ static void format_channel_name(const struct events_job *j, uint32_t stream,
         bsearch(&key, j->channels, j->channel_count, sizeof(key),
                 compare_channels_by_image_and_id);
     if (c)
-        slave_channel_record_text(out, len, c->rec);
+        slave_channel_format_text(out, len, c->rec);
     else
         snprintf(out, len, "#%u", id);
 }
@@ -216,7 +216,7 @@ static int prepare_events(struct events_job *j, struct slave_graphs *gs)
         return rc;
     const struct slave_snapshot *s = j->graph->snap;
     size_t cap = 0;
-    uint32_t *chains = slave_sort_chains_by_thread(&j->graph->b);
+    uint32_t *chains = slave_list_chains_sorted_by_thread(&j->graph->b);
     j->stream_entry =
         calloc((size_t)s->stream_count + 1, sizeof(*j->stream_entry));
     j->image_of = calloc((size_t)s->stream_count + 1, sizeof(*j->image_of));
@@ -228,14 +228,14 @@ static int prepare_events(struct events_job *j, struct slave_graphs *gs)
         const struct ips_segment_header *h = &s->streams[i].head;
         struct stream_entry *p = &j->stream_entry[i];
         p->stream = i;
-        p->stamp_ns = ips_clock_to_ns(&h->clock, h->stream_stamp);
+        p->stamp_ns = ips_clock_convert_stamp_to_ns(&h->clock, h->stream_stamp);
         p->chain = slave_chain_of_stream(&j->graph->b, chains, h, p->stamp_ns);
     }
     free(chains);
     if (rc == 0)
         rc = group_streams_by_image(j);
     if (rc == 0)
-        rc = slave_input_make(gs, s, &j->in, &j->job.err);
+        rc = slave_input_fill_from_snapshot(gs, s, &j->in, &j->job.err);
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++)
         rc = index_channels_of_stream(j, i, &cap);
     if (rc < 0)
@@ -287,14 +287,14 @@ static uint64_t stamp_ns(const struct ips_segment_header *h,
 {
     return ips_rec_flags(rec) & IPS_REC_F_NS
                ? stamp
-               : ips_clock_to_ns(&h->clock, stamp);
+               : ips_clock_convert_stamp_to_ns(&h->clock, stamp);
 }
 
 /* Adds the call site to the row `r`. `ns`: how long the call took, if this row
  * is its end; else 0. */
-static void add_call_site_to_row(struct events_job *j, struct event_row *r,
-                                 const struct stream_entry *p, uint64_t site,
-                                 uint64_t t_ns, uint64_t ns)
+static void remember_call_site_of_row(struct events_job *j, struct event_row *r,
+                                      const struct stream_entry *p,
+                                      uint64_t site, uint64_t t_ns, uint64_t ns)
 {
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
@@ -348,10 +348,10 @@ static void add_io_row(struct events_job *j, const struct stream_entry *p,
     }
     uint32_t kind = ips_rec_type(&io->h);
     bool end = second || kind == IPS_REC_SEND || kind == IPS_REC_RECVCALL;
-    add_call_site_to_row(j, r, p, io->site, t_ns,
-                         end ? ips_sub_sat(stamp_ns(h, &io->h, io->t_ret),
-                                           stamp_ns(h, &io->h, io->h.t))
-                             : 0);
+    remember_call_site_of_row(j, r, p, io->site, t_ns,
+                              end ? ips_sub_sat(stamp_ns(h, &io->h, io->t_ret),
+                                                stamp_ns(h, &io->h, io->h.t))
+                                  : 0);
 }
 
 static void add_rows_of_io_call(struct events_job *j,
@@ -380,19 +380,17 @@ static struct event_row *add_plain_row(struct events_job *j,
     return r;
 }
 
-/* Adds a row like add_plain_row, for a record of `own` bytes that is followed
- * by its call site; `ns`: how long the call took. */
-static void add_plain_row_with_site(struct events_job *j,
-                                    const struct stream_entry *p,
-                                    const struct ips_rec_head *rec, size_t own,
-                                    const char *type, uint64_t t_ns,
-                                    uint64_t ns, uint64_t cpu_ns,
-                                    uint32_t channel, const char *detail)
+/* Adds a row like add_plain_row, for a record of `own` bytes
+ * that is followed by its call site; `ns`: how long the call took. */
+static void append_event_row_with_call_site(
+    struct events_job *j, const struct stream_entry *p,
+    const struct ips_rec_head *rec, size_t own, const char *type, uint64_t t_ns,
+    uint64_t ns, uint64_t cpu_ns, uint32_t channel, const char *detail)
 {
     struct event_row *r =
         add_plain_row(j, p, type, t_ns, cpu_ns, channel, detail);
     if (r)
-        add_call_site_to_row(j, r, p, ips_rec_site(rec, own), t_ns, ns);
+        remember_call_site_of_row(j, r, p, ips_rec_site(rec, own), t_ns, ns);
 }
 
 #define AS(type) ((const struct type *)(const void *)rec)
@@ -420,9 +418,9 @@ static void add_sync_row(struct events_job *j, const struct stream_entry *p,
              s->err ? (err ? err : "?") : "");
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
-    add_call_site_to_row(j, r, p, s->site, t_ns,
-                         ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t))
-                             : 0);
+    remember_call_site_of_row(
+        j, r, p, s->site, t_ns,
+        ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t)) : 0);
 }
 
 /* Adds a row for a lock that was taken or released while no thread waited. */
@@ -462,16 +460,17 @@ static void add_rows_of_process_record(struct events_job *j,
         snprintf(detail, sizeof(detail), "kind %u, child %u, sequence %llu",
                  AS(ips_rec_fork)->kind, rec->a,
                  (unsigned long long)AS(ips_rec_fork)->fork_seq);
-        add_plain_row_with_site(j, p, rec, sizeof(struct ips_rec_fork), "fork",
-                                t, 0, AS(ips_rec_fork)->cpu, 0, detail);
+        append_event_row_with_call_site(j, p, rec, sizeof(struct ips_rec_fork),
+                                        "fork", t, 0, AS(ips_rec_fork)->cpu, 0,
+                                        detail);
         break;
     case IPS_REC_JOIN:
         snprintf(detail, sizeof(detail), "kind %u, child %u, status %u",
                  AS(ips_rec_join)->kind, rec->a, AS(ips_rec_join)->status);
         ret = stamp_ns(h, rec, AS(ips_rec_join)->t_ret);
-        add_plain_row_with_site(j, p, rec, sizeof(struct ips_rec_join), "join",
-                                ret, ips_sub_sat(ret, t),
-                                AS(ips_rec_join)->cpu_ret, 0, detail);
+        append_event_row_with_call_site(j, p, rec, sizeof(struct ips_rec_join),
+                                        "join", ret, ips_sub_sat(ret, t),
+                                        AS(ips_rec_join)->cpu_ret, 0, detail);
         break;
     case IPS_REC_EXEC:
         add_plain_row(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
@@ -489,15 +488,16 @@ static void add_rows_of_process_record(struct events_job *j,
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
         add_plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
-    /* types that add_rows_of_record handles, or that a later version defines */
+    /* types that append_rows_or_stack_of_record handles, or that a later
+     * version defines */
     default:
         break;
     }
 }
 
-static void add_rows_of_record(struct events_job *j,
-                               const struct stream_entry *p,
-                               const struct ips_rec_head *rec)
+static void append_rows_or_stack_of_record(struct events_job *j,
+                                           const struct stream_entry *p,
+                                           const struct ips_rec_head *rec)
 {
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
@@ -505,10 +505,10 @@ static void add_rows_of_record(struct events_job *j,
     uint64_t t = stamp_ns(h, rec, rec->t);
     if (ips_rec_type(rec) == IPS_REC_STACK) {
         bool follows = j->last && j->last_t == rec->t;
-        if (slave_sites_note_stack(&j->sites, follows ? &j->last->row : NULL,
-                                   p->stream, h, (const uint8_t *)rec,
-                                   (rec->word >> 8 & 0xffu) * 8, t,
-                                   &j->job.err) < 0)
+        if (slave_sites_remember_stack_of_row(
+                &j->sites, follows ? &j->last->row : NULL, p->stream, h,
+                (const uint8_t *)rec, (rec->word >> 8 & 0xffu) * 8, t,
+                &j->job.err) < 0)
             j->last = NULL;
         return;
     }
@@ -556,9 +556,9 @@ static void add_rows_of_record(struct events_job *j,
     case IPS_REC_CLOSE:
         snprintf(detail, sizeof(detail), "descriptor %u, how %u",
                  AS(ips_rec_close)->fd, AS(ips_rec_close)->how);
-        add_plain_row_with_site(j, p, rec, sizeof(struct ips_rec_close),
-                                "close", t, 0, AS(ips_rec_close)->cpu, rec->a,
-                                detail);
+        append_event_row_with_call_site(j, p, rec, sizeof(struct ips_rec_close),
+                                        "close", t, 0, AS(ips_rec_close)->cpu,
+                                        rec->a, detail);
         break;
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
@@ -580,9 +580,9 @@ static void add_rows_of_record(struct events_job *j,
                  AS(ips_rec_signal)->tid ? AS(ips_rec_signal)->tid
                                          : AS(ips_rec_signal)->pid);
         if (ips_rec_type(rec) == IPS_REC_KILL)
-            add_plain_row_with_site(j, p, rec, sizeof(struct ips_rec_signal),
-                                    "kill", t, 0, AS(ips_rec_signal)->cpu, 0,
-                                    detail);
+            append_event_row_with_call_site(
+                j, p, rec, sizeof(struct ips_rec_signal), "kill", t, 0,
+                AS(ips_rec_signal)->cpu, 0, detail);
         else
             add_plain_row(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0,
                           detail);
@@ -634,11 +634,11 @@ static bool fill_events_page(struct events_job *j)
             uint32_t type = ips_rec_type(rec),
                      len = (rec->word >> 8 & 0xffu) * 8;
             j->at_byte += len;
-            const uint8_t *whole = slave_expand_record(
+            const uint8_t *whole = slave_expand_record_if_short(
                 &j->proc_line, &j->graph->snap->streams[p->stream].head.clock,
                 (const uint8_t *)rec, &type, &len);
             if (whole)
-                add_rows_of_record(
+                append_rows_or_stack_of_record(
                     j, p, (const struct ips_rec_head *)(const void *)whole);
         }
         j->at_chunk++;
@@ -656,10 +656,10 @@ static void answer_events(struct slave_job *job, struct slave_graphs *gs)
     }
     j->row_count = 0;
     j->last = NULL;
-    slave_sites_clear(&j->sites);
+    slave_sites_drop_remembered_rows(&j->sites);
     job->finished = !fill_events_page(j);
-    if (job->err.code ||
-        slave_sites_name_rows(&j->sites, gs, j->graph, &job->err) < 0) {
+    if (job->err.code || slave_sites_set_code_texts_of_rows(
+                             &j->sites, gs, j->graph, &job->err) < 0) {
         slave_job_fail(job);
         return;
     }

@@ -17,7 +17,7 @@
 
 /* After the last reply to a ReduceAsk: while the master solves the joins,
  * verifies the sections of the graph's file that FinishAsk will read. */
-static void verify_sections_for_finish(struct slave_graph_ask *j)
+static void verify_finish_sections_after_reduce(struct slave_graph_ask *j)
 {
     struct ips_err err = {0};
     if (slave_graph_get_request(j)->ask_case == IPS__REQUEST__ASK_REDUCE &&
@@ -32,7 +32,7 @@ static void release_graph_job(struct slave_job *job,
                               struct slave_graphs *graphs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    verify_sections_for_finish(j);
+    verify_finish_sections_after_reduce(j);
     slave_sql_release(j, graphs);
     if (j->shared)
         slave_joins_end_use(&j->graph->joins);
@@ -70,7 +70,8 @@ static void release_graph_job(struct slave_job *job,
     ips__envelope__free_unpacked(j->ask, NULL);
 }
 
-void *slave_graph_alloc_rows(struct slave_graph_ask *j, size_t n, size_t size)
+void *slave_graph_replace_answer_rows(struct slave_graph_ask *j, size_t n,
+                                      size_t size)
 {
     free(j->rows);
     free(j->ptrs);
@@ -122,7 +123,7 @@ static bool reads_only_tables_and_path(const struct slave_graph_ask *j)
            has_plain_cpu_weights(r->finish->lane);
 }
 
-static int verify_sections_of_request(struct slave_graph_ask *j)
+static int verify_sections_needed_by_request(struct slave_graph_ask *j)
 {
     if (reads_only_tables(j))
         return 0;
@@ -136,7 +137,8 @@ static int verify_sections_of_request(struct slave_graph_ask *j)
 
 /* Table and Ends use the graph that the last Sync built, although newer records
  * may exist; Sync itself uses all records. */
-int slave_graph_use_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
+int slave_graph_acquire_newest_and_verify(struct slave_graph_ask *j,
+                                          struct slave_graphs *gs)
 {
     struct slave_snapshot *snap = j->snap;
     struct slave_graph *last = NULL;
@@ -158,7 +160,7 @@ int slave_graph_use_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
                            snapshot */
         rc = slave_graphs_get_or_build(gs, snap, &j->graph, &j->job.err);
     }
-    return rc < 0 ? rc : verify_sections_of_request(j);
+    return rc < 0 ? rc : verify_sections_needed_by_request(j);
 }
 
 int slave_graph_use_generation(struct slave_graph_ask *j,
@@ -169,7 +171,7 @@ int slave_graph_use_generation(struct slave_graph_ask *j,
     int rc =
         slave_graphs_acquire_by_generation(gs, slave_graph_get_request(j)->run,
                                            generation, &j->graph, &j->job.err);
-    return rc < 0 ? rc : verify_sections_of_request(j);
+    return rc < 0 ? rc : verify_sections_needed_by_request(j);
 }
 
 /* ---- sync ---- */
@@ -187,8 +189,9 @@ static bool fill_sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     return j->unrecorded_lines != NULL;
 }
 
-static void add_unrecorded_programs(struct slave_graph_ask *j,
-                                    Ips__Untraced *rows, Ips__SyncAnswer *a)
+static void append_unrecorded_program_changes(struct slave_graph_ask *j,
+                                              Ips__Untraced *rows,
+                                              Ips__SyncAnswer *a)
 {
     static char unknown[] = "unknown";
     for (uint32_t i = 0; i < j->unrecorded_rows; i++) {
@@ -212,8 +215,8 @@ static bool fill_sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
         seen += slave_unrecorded_is_program_change(b, &j->unrecorded[i]);
     if (b->untraced_count + seen == 0)
         return true;
-    Ips__Untraced *rows =
-        slave_graph_alloc_rows(j, b->untraced_count + seen, sizeof(*rows));
+    Ips__Untraced *rows = slave_graph_replace_answer_rows(
+        j, b->untraced_count + seen, sizeof(*rows));
     if (!rows)
         return false;
     j->state->untraced = ips_add_sat(j->state->untraced, seen);
@@ -226,7 +229,7 @@ static bool fill_sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     }
     a->untraced = (Ips__Untraced **)j->ptrs;
     a->n_untraced = b->untraced_count;
-    add_unrecorded_programs(j, rows, a);
+    append_unrecorded_program_changes(j, rows, a);
     return true;
 }
 
@@ -255,7 +258,7 @@ static void answer_sync_request(struct slave_job *job, struct slave_graphs *gs)
         j->snap->unrecorded = NULL;
         j->snap->unrecorded_count = 0;
     }
-    if (slave_graph_use_newest(j, gs) < 0) {
+    if (slave_graph_acquire_newest_and_verify(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
@@ -349,13 +352,14 @@ static void answer_channel_ends_request(struct slave_job *job,
                                         struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    if (slave_graph_use_newest(j, gs) < 0) {
+    if (slave_graph_acquire_newest_and_verify(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
     const struct ips_built *b = &j->graph->b;
     Ips__EndsAnswer *a = &j->answer.ends;
-    Ips__End *r = slave_graph_alloc_rows(j, IPS_PIECE_ITEMS / 2, sizeof(*r));
+    Ips__End *r =
+        slave_graph_replace_answer_rows(j, IPS_PIECE_ITEMS / 2, sizeof(*r));
     ips__ends_answer__init(a);
     a->generation = j->graph->generation;
     for (; r && j->at < b->end_count; j->at++) {
@@ -396,7 +400,8 @@ static int set_remote_peers_of_ends(struct slave_graph *g,
     return 0;
 }
 
-static void answer_peers_request(struct slave_job *job, struct slave_graphs *gs)
+static void store_peers_and_answer(struct slave_job *job,
+                                   struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__PeersAsk *ask = slave_graph_get_request(j)->peers;
@@ -475,7 +480,7 @@ static Ips__Envelope *copy_request_into_envelope(const Ips__Request *request)
     return env;
 }
 
-static Ips__RunState *copy_state(const Ips__RunState *state)
+static Ips__RunState *copy_run_state(const Ips__RunState *state)
 {
     size_t len = ips__run_state__get_packed_size(state);
     uint8_t *data = malloc(len + 1);
@@ -506,7 +511,7 @@ static void (*const steps[])(struct slave_job *, struct slave_graphs *) = {
     [IPS__REQUEST__ASK_SYNC] = answer_sync_request,
     [IPS__REQUEST__ASK_TABLE] = slave_answer_table_request,
     [IPS__REQUEST__ASK_ENDS] = answer_channel_ends_request,
-    [IPS__REQUEST__ASK_PEERS] = answer_peers_request,
+    [IPS__REQUEST__ASK_PEERS] = store_peers_and_answer,
     [IPS__REQUEST__ASK_REDUCE] = slave_answer_reduce_request,
     [IPS__REQUEST__ASK_FINISH] = slave_answer_finish_request,
     [IPS__REQUEST__ASK_EXPAND] = slave_answer_expand_request,
@@ -545,7 +550,7 @@ struct slave_job *slave_graph_make_job(const Ips__Request *request,
     }
     j->snap = snap;
     if (state)
-        j->state = copy_state(state);
+        j->state = copy_run_state(state);
     if (state && !j->state) {
         free_unstarted_job(j);
         return NULL;

@@ -111,8 +111,8 @@ slave_graph_ask_of_job(struct slave_job *job)
 /* Sets j->graph if it is not set yet: for SyncAsk to a graph of all records,
  * for other requests to the newest graph of the run. Builds the graph if there
  * is none. */
-int slave_graph_use_newest(struct slave_graph_ask *j,
-                           struct slave_graphs *gs) IPS_MUST_USE;
+int slave_graph_acquire_newest_and_verify(struct slave_graph_ask *j,
+                                          struct slave_graphs *gs) IPS_MUST_USE;
 /* Sets j->graph to the run's graph with this generation number. IPS_E_BUSY:
  * that graph was dropped. */
 int slave_graph_use_generation(struct slave_graph_ask *j,
@@ -120,7 +120,8 @@ int slave_graph_use_generation(struct slave_graph_ask *j,
                                uint64_t generation) IPS_MUST_USE;
 /* Allocates `n` messages of `size` bytes, and pointers to them in j->ptrs.
  * Frees the previous ones. NULL: out of memory, with the job's error set. */
-void *slave_graph_alloc_rows(struct slave_graph_ask *j, size_t n, size_t size);
+void *slave_graph_replace_answer_rows(struct slave_graph_ask *j, size_t n,
+                                      size_t size);
 
 void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs);
 void slave_answer_reduce_request(struct slave_job *job,

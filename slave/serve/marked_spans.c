@@ -45,14 +45,15 @@ static int allocate_marked_spans_answer(struct slave_graph_ask *j)
                 : ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
 }
 
-static int begin_marked_spans(struct slave_graph_ask *j,
-                              struct slave_graphs *gs,
-                              const Ips__BracketsAsk *ask)
+static int find_marked_spans_of_request(struct slave_graph_ask *j,
+                                        struct slave_graphs *gs,
+                                        const Ips__BracketsAsk *ask)
 {
     struct slave_input in;
     int rc = allocate_marked_spans_answer(j);
     if (rc == 0)
-        rc = slave_input_make(gs, j->graph->snap, &in, &j->job.err);
+        rc = slave_input_fill_from_snapshot(gs, j->graph->snap, &in,
+                                            &j->job.err);
     if (rc < 0)
         return rc;
     rc = slave_marked_spans_make(&in.in, &j->graph->b,
@@ -100,7 +101,7 @@ void slave_answer_marked_spans_request(struct slave_job *job,
     ips__brackets_answer__init(out);
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->marked_spans)
-        rc = begin_marked_spans(j, gs, ask);
+        rc = find_marked_spans_of_request(j, gs, ask);
     if (rc < 0) {
         slave_job_fail(job);
         return;

@@ -17,7 +17,7 @@ static size_t total_partial_bytes(const struct slave_serve *v)
     return sum;
 }
 
-static bool has_more_parts(const Ips__Request *q)
+static bool will_more_requests_follow(const Ips__Request *q)
 {
     return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
            (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more) ||
@@ -65,7 +65,7 @@ static bool append_list(void *into, size_t *n, const void *from, size_t more,
 
 /* Appends the lists of `from` to those of `into`; returns false if they differ
  * in kind or memory is short. */
-static bool append_request(Ips__Request *into, Ips__Request *from)
+static bool append_lists_of_request(Ips__Request *into, Ips__Request *from)
 {
     if (into->ask_case != from->ask_case)
         return false;
@@ -121,13 +121,13 @@ static void partial_request_unlink_and_free(struct slave_serve *v,
     free(gone);
 }
 
-bool slave_serve_collect_partial_request(struct slave_serve *v,
-                                         const Ips__Request *q)
+bool slave_serve_collect_if_partial_request(struct slave_serve *v,
+                                            const Ips__Request *q)
 {
     struct partial_request *part = v->partials;
     while (part && part->request->id != q->id)
         part = part->next;
-    if (!part && !has_more_parts(q))
+    if (!part && !will_more_requests_follow(q))
         return false;
     size_t bytes = estimate_request_bytes(q);
     Ips__Request *copy = slave_serve_copy_request(q);
@@ -148,7 +148,7 @@ bool slave_serve_collect_partial_request(struct slave_serve *v,
         return true;
     }
     bool fine = copy && total_partial_bytes(v) + bytes < PARTIAL_BYTES &&
-                append_request(part->request, copy);
+                append_lists_of_request(part->request, copy);
     part->bytes += bytes;
     if (copy)
         ips__request__free_unpacked(copy, NULL);
@@ -156,8 +156,8 @@ bool slave_serve_collect_partial_request(struct slave_serve *v,
         slave_serve_send_error(
             v, q->id, IPS_E_LIMIT, q->run,
             "a list in several requests cannot be put together");
-    else if (!has_more_parts(part->request))
-        slave_serve_start_job(v, part->request);
+    else if (!will_more_requests_follow(part->request))
+        slave_serve_start_job_for_request(v, part->request);
     else
         return true;
     partial_request_unlink_and_free(v, part);

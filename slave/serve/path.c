@@ -72,11 +72,11 @@ static int prepare_wire_graph(struct slave_graph_ask *j,
     return 0;
 }
 
-static void fill_subgraph_reply(struct slave_graph_ask *j)
+static void fill_reply_with_next_subgraph_piece(struct slave_graph_ask *j)
 {
     bool last = false;
-    if (ips_wire_next_piece(&j->wire, &j->cursor, &j->piece, &last,
-                            &j->job.err) < 0) {
+    if (ips_wire_fill_next_piece(&j->wire, &j->cursor, &j->piece, &last,
+                                 &j->job.err) < 0) {
         slave_job_fail(&j->job);
         return;
     }
@@ -123,11 +123,11 @@ void slave_answer_subgraph_request(struct slave_job *job,
     if (rc < 0)
         slave_job_fail(job);
     else
-        fill_subgraph_reply(j);
+        fill_reply_with_next_subgraph_piece(j);
 }
 
-static int get_or_make_joins(struct slave_graph_ask *j,
-                             const Ips__ReduceAsk *ask)
+static int get_joins_or_encode_message_times(struct slave_graph_ask *j,
+                                             const Ips__ReduceAsk *ask)
 {
     struct ips_scenario scenario = slave_scenario_from_wire(ask->lane);
     j->reduced_joins = &j->joins;
@@ -145,7 +145,7 @@ void slave_answer_reduce_request(struct slave_job *job, struct slave_graphs *gs)
     const Ips__ReduceAsk *ask = slave_graph_get_request(j)->reduce;
     int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->reduced_joins)
-        rc = get_or_make_joins(j, ask);
+        rc = get_joins_or_encode_message_times(j, ask);
     if (rc < 0) {
         slave_job_fail(job);
         return;
@@ -179,8 +179,8 @@ void slave_answer_finish_request(struct slave_job *job, struct slave_graphs *gs)
                          "%u values for %u remote receives", ask->value_count,
                          j->graph->b.g.in_count);
     if (rc == 0)
-        rc = ips_joins_decode_values(ask->values.data, ask->values.len,
-                                     ask->value_count, &in, &job->err);
+        rc = ips_joins_decode_receive_values(ask->values.data, ask->values.len,
+                                             ask->value_count, &in, &job->err);
     if (rc == 0) {
         struct slave_graph *g = j->graph;
         if (g->has_est)
@@ -191,9 +191,9 @@ void slave_answer_finish_request(struct slave_job *job, struct slave_graphs *gs)
         rc = slave_graph_make_scenario_view(g, &g->scenario, &g->view,
                                             &job->err);
         if (rc == 0)
-            rc = ips_longest_path(&g->view.g, &g->scenario,
-                                  g->b.g.in_count ? in : NULL, &g->est,
-                                  &job->err);
+            rc = ips_longest_path_compute_ests(&g->view.g, &g->scenario,
+                                               g->b.g.in_count ? in : NULL,
+                                               &g->est, &job->err);
         g->has_est = rc == 0;
     }
     free(in);
@@ -328,9 +328,9 @@ static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
 
 /* Fills the next page of the reply: with pairs until all were sent, then with
  * the sums over the paths of all pairs. */
-static int fill_expand_sums(struct slave_graph_ask *j,
-                            const Ips__ExpandAsk *ask, size_t *count,
-                            size_t *pairs)
+static int fill_expand_pairs_and_sums(struct slave_graph_ask *j,
+                                      const Ips__ExpandAsk *ask, size_t *count,
+                                      size_t *pairs)
 {
     const struct slave_graph *g = j->graph;
     uint32_t *const c = j->columns, from, to;
@@ -356,9 +356,9 @@ static int fill_expand_sums(struct slave_graph_ask *j,
     return 0;
 }
 
-static int fill_expand_segments(struct slave_graph_ask *j,
-                                const Ips__ExpandAsk *ask, size_t *count,
-                                size_t *pairs)
+static int fill_expand_pairs_and_segments(struct slave_graph_ask *j,
+                                          const Ips__ExpandAsk *ask,
+                                          size_t *count, size_t *pairs)
 {
     uint32_t *const c = j->columns;
     size_t n = 0;
@@ -389,8 +389,8 @@ static int fill_expand_segments(struct slave_graph_ask *j,
     return 0;
 }
 
-static void fill_expand_answer(struct slave_graph_ask *j, bool sums, size_t n,
-                               size_t pairs)
+static void point_expand_answer_to_columns(struct slave_graph_ask *j, bool sums,
+                                           size_t n, size_t pairs)
 {
     Ips__ExpandAnswer *a = &j->answer.expand;
     ips__expand_answer__init(a);
@@ -436,13 +436,13 @@ void slave_answer_expand_request(struct slave_job *job, struct slave_graphs *gs)
     if (rc == 0)
         rc = allocate_expand_page(j);
     if (rc == 0)
-        rc = ask->sums ? fill_expand_sums(j, ask, &n, &pairs)
-                       : fill_expand_segments(j, ask, &n, &pairs);
+        rc = ask->sums ? fill_expand_pairs_and_sums(j, ask, &n, &pairs)
+                       : fill_expand_pairs_and_segments(j, ask, &n, &pairs);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
-    fill_expand_answer(j, ask->sums, n, pairs);
+    point_expand_answer_to_columns(j, ask->sums, n, pairs);
     job->reply.answer_case = IPS__REPLY__ANSWER_EXPAND;
     job->reply.expand = &j->answer.expand;
     job->finished = j->at >= ask->n_to && j->sums_sent == j->sums.sum.n;

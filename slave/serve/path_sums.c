@@ -23,7 +23,7 @@ struct key {
     struct slave_path_sum of;
 };
 
-static bool is_same_sum(const void *arg, uint32_t number)
+static bool is_sum_of_such_segments(const void *arg, uint32_t number)
 {
     const struct key *k = arg;
     const struct slave_path_sum *x = &k->s->sum.v[number], *y = &k->of;
@@ -32,8 +32,9 @@ static bool is_same_sum(const void *arg, uint32_t number)
            x->chain == y->chain;
 }
 
-/* Adds segment a->later to the sum of segments that are alike (is_same_sum()).
- * `before`: chain of the segment that precedes a->later on the path. */
+/* Adds segment a->later to the sum of segments that are alike
+ * (is_sum_of_such_segments()). `before`: chain of the segment that precedes
+ * a->later on the path. */
 static int add_segment_to_sum(const struct sums_walk *a, uint32_t before,
                               struct ips_err *err)
 {
@@ -53,8 +54,8 @@ static int add_segment_to_sum(const struct sums_walk *a, uint32_t before,
     if (rc < 0)
         return rc;
     uint32_t n = slave_intern_find_or_add(
-        &s->index, slave_wordhash(3, words, sizeof(words)), is_same_sum, &k,
-        &fresh);
+        &s->index, slave_wordhash(3, words, sizeof(words)),
+        is_sum_of_such_segments, &k, &fresh);
     if (n == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "sums of a path");
     if (fresh)
@@ -80,8 +81,8 @@ int slave_path_sums_add_path(struct slave_path_sums *s,
                              uint32_t from, uint32_t to, struct ips_err *err)
 {
     struct sums_walk a = {.s = s};
-    int rc = ips_path_for_each_segment(g, e, from, to,
-                                       add_later_segment_and_remember, &a, err);
+    int rc = ips_path_visit_segments_backwards(
+        g, e, from, to, add_later_segment_and_remember, &a, err);
     if (rc < 0 || !a.has_later)
         return rc;
     return add_segment_to_sum(

@@ -20,7 +20,8 @@ static struct precompute *precompute_of_job(struct slave_job *job)
     return (struct precompute *)(void *)job;
 }
 
-static void release_precompute(struct slave_job *job, struct slave_graphs *gs)
+static void free_snapshot_of_precompute_job(struct slave_job *job,
+                                            struct slave_graphs *gs)
 {
     (void)gs;
     slave_snapshot_free(precompute_of_job(job)->snap);
@@ -28,7 +29,8 @@ static void release_precompute(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- steps ---- */
 
-static void step_use_new_records(struct slave_job *job, struct slave_graphs *gs)
+static void update_live_tables_and_precompute(struct slave_job *job,
+                                              struct slave_graphs *gs)
 {
     const struct precompute *a = precompute_of_job(job);
     const struct slave_snapshot *s = a->snap;
@@ -42,15 +44,15 @@ static void step_use_new_records(struct slave_job *job, struct slave_graphs *gs)
         slave_record_queue_clear(a->record_queue);
     if (!a->graph)
         return;
-    if (slave_graphs_precompute(gs, s, &err) < 0)
+    if (slave_graphs_advance_incremental_build(gs, s, &err) < 0)
         ips_log_debug("run %s: not unpacked yet: %s", s->run, err.msg);
     else
         ips_log_debug("run %s: unpacked up to byte %llu", s->run,
                       (unsigned long long)s->archive_bytes);
 }
 
-static void step_build_closed_run(struct slave_job *job,
-                                  struct slave_graphs *gs)
+static void build_graph_of_closed_run(struct slave_job *job,
+                                      struct slave_graphs *gs)
 {
     struct slave_snapshot *s = precompute_of_job(job)->snap;
     struct slave_graph *g;
@@ -67,8 +69,8 @@ static void step_build_closed_run(struct slave_job *job,
     }
 }
 
-static void step_write_graph_files(struct slave_job *job,
-                                   struct slave_graphs *gs)
+static void write_graph_files_in_job(struct slave_job *job,
+                                     struct slave_graphs *gs)
 {
     (void)job;
     slave_graphs_write_files(gs);
@@ -89,7 +91,7 @@ static bool start_precompute_job(struct slave_serve *v, struct slave_run *run,
     struct ips_err err = {0};
     struct precompute *a = calloc(1, sizeof(*a));
     if (a && run)
-        a->snap = slave_serve_make_snapshot(v->s, run, &err);
+        a->snap = slave_serve_copy_or_read_snapshot(v->s, run, &err);
     if (!a || (run && !a->snap)) {
         free(a);
         return false;
@@ -101,7 +103,7 @@ static bool start_precompute_job(struct slave_serve *v, struct slave_run *run,
     }
     a->graph = run && was_asked_about_recently(run, a->given_ns);
     a->job.step = step;
-    a->job.release = release_precompute;
+    a->job.release = free_snapshot_of_precompute_job;
     a->job.run = run;
     if (run)
         run->pins++;
@@ -122,13 +124,13 @@ static bool start_precompute_job_if_due(struct slave_serve *v,
             (!run->record_queue && !was_asked_about_recently(run, now)))
             return false;
         run->precomputed_bytes = run->row.archive_bytes;
-        return start_precompute_job(v, run, step_use_new_records);
+        return start_precompute_job(v, run, update_live_tables_and_precompute);
     }
     if (!run->was_open || !run->row.closed)
         return false;
     run->was_open = false;
     return run->row.events >= SLAVE_PRECOMPUTE_EVENTS &&
-           start_precompute_job(v, run, step_build_closed_run);
+           start_precompute_job(v, run, build_graph_of_closed_run);
 }
 
 bool slave_precompute_is_due(const struct slave_run *run, uint64_t now_ns)
@@ -171,11 +173,12 @@ void slave_precompute_start_next_job(struct slave_serve *v)
     if (v->needs_write &&
         slave_now_ns() - v->s->busy_ns >= SLAVE_PRECOMPUTE_WRITE_NS) {
         v->needs_write = false;
-        (void)start_precompute_job(v, NULL, step_write_graph_files);
+        (void)start_precompute_job(v, NULL, write_graph_files_in_job);
     }
 }
 
-bool slave_precompute_finish_job(struct slave_serve *v, struct slave_job *job)
+bool slave_precompute_release_job_if_own(struct slave_serve *v,
+                                         struct slave_job *job)
 {
     if (job != v->precompute)
         return false;

@@ -64,19 +64,21 @@ void slave_serve_send_error(struct slave_serve *v, uint64_t id, int code,
                             const char *run, const char *what);
 /* Makes a snapshot of the run's committed data. NULL with *err set on
  * failure. */
-struct slave_snapshot *slave_serve_make_snapshot(struct slave *s,
-                                                 struct slave_run *run,
-                                                 struct ips_err *err);
+struct slave_snapshot *slave_serve_copy_or_read_snapshot(struct slave *s,
+                                                         struct slave_run *run,
+                                                         struct ips_err *err);
 /* Makes a snapshot and a job for the request, and gives the job to the worker.
  * If that fails, answers the request with the error. */
-void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q);
+void slave_serve_start_job_for_request(struct slave_serve *v,
+                                       const Ips__Request *q);
 /* Continues a job that waited for letters from other slaves, or for its
  * descriptor. */
-void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job);
+void slave_serve_enqueue_job_if_waiting(struct slave_serve *v,
+                                        struct slave_job *job);
 /* Gives each parked job (one that waits until it may send its next reply) back
  * to the worker if the reply can be sent now. Ends parked jobs that were
  * cancelled. */
-void slave_serve_resume_parked_jobs(struct slave_serve *v);
+void slave_serve_enqueue_or_end_parked_jobs(struct slave_serve *v);
 /* Makes a deep copy of the request; NULL: out of memory. */
 Ips__Request *slave_serve_copy_request(const Ips__Request *q);
 
@@ -84,8 +86,8 @@ Ips__Request *slave_serve_copy_request(const Ips__Request *q);
  * stores `q`, or starts the job if `q` completes the list, or sends an error.
  * Returns false for any other request. In serve/partial.c, like the next two.
  */
-bool slave_serve_collect_partial_request(struct slave_serve *v,
-                                         const Ips__Request *q);
+bool slave_serve_collect_if_partial_request(struct slave_serve *v,
+                                            const Ips__Request *q);
 /* Call when request `id` is cancelled: frees what was received of its list. */
 void slave_serve_drop_partial_request(struct slave_serve *v, uint64_t id);
 void slave_serve_free_partial_requests(struct slave_serve *v);

@@ -21,10 +21,10 @@ void slave_procs_release(struct slave_graph_ask *j)
 /* Sets the table's totals to the CPU time of the asked object's threads in the
  * window, and scales the rows to this time. CPU time that no sample represents
  * is unsampled. */
-static int set_window_cpu_totals(struct slave_graphs *gs,
-                                 struct slave_graph_ask *j,
-                                 const Ips__ProceduresAsk *ask,
-                                 const uint64_t edges[2])
+static int set_window_cpu_totals_and_scale_rows(struct slave_graphs *gs,
+                                                struct slave_graph_ask *j,
+                                                const Ips__ProceduresAsk *ask,
+                                                const uint64_t edges[2])
 {
     const struct ips_built *b = &j->graph->b;
     struct slave_proc_totals *t = &j->procs->t.totals;
@@ -38,7 +38,8 @@ static int set_window_cpu_totals(struct slave_graphs *gs,
             row[c] = IPS_NONE;
     const struct slave_series_ask how = {
         .edges = edges, .bins = 1, .row = row, .rows = 1};
-    int rc = slave_input_make(gs, j->graph->snap, &in, &j->job.err);
+    int rc =
+        slave_input_fill_from_snapshot(gs, j->graph->snap, &in, &j->job.err);
     if (rc == 0)
         rc = slave_series_make(&in.in, b, &how, &s, &j->job.err);
     slave_input_release(gs, &in);
@@ -69,19 +70,20 @@ static int make_window_proc_table(struct slave_graphs *gs,
     struct slave_profile_cache costs;
     if (edges[0] >= edges[1])
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL, "an empty window");
-    int rc = slave_window_make_profile(j->graph->profile_cache, b, edges[0],
-                                       edges[1], &costs, &j->job.err);
+    int rc = slave_make_profile_of_time_window(
+        j->graph->profile_cache, b, edges[0], edges[1], &costs, &j->job.err);
     if (rc < 0)
         return rc;
     rc = slave_proc_table_make(&costs, b, ask->machine, ask->object, by,
                                &j->procs->t, &j->job.err);
     slave_arc_profile_free(&costs);
-    return rc < 0 ? rc : set_window_cpu_totals(gs, j, ask, edges);
+    return rc < 0 ? rc
+                  : set_window_cpu_totals_and_scale_rows(gs, j, ask, edges);
 }
 
 /* Adds up the calls of all rows, unless the rows are lines: a procedure's calls
  * cannot be divided among its lines. */
-static void sum_calls_of_rows(struct proc_answer *p, bool by_line)
+static void sum_calls_unless_rows_are_lines(struct proc_answer *p, bool by_line)
 {
     for (uint32_t i = 0; i < p->t.row_count && !by_line; i++) {
         if (p->t.rows[i].calls == UINT64_MAX)
@@ -91,8 +93,8 @@ static void sum_calls_of_rows(struct proc_answer *p, bool by_line)
     }
 }
 
-static int prepare_procedure_table(struct slave_graph_ask *j,
-                                   struct slave_graphs *gs)
+static int make_procedure_table_of_request(struct slave_graph_ask *j,
+                                           struct slave_graphs *gs)
 {
     const Ips__ProceduresAsk *ask = slave_graph_get_request(j)->procedures;
     enum slave_proc_by by =
@@ -112,7 +114,7 @@ static int prepare_procedure_table(struct slave_graph_ask *j,
     if (rc == 0 && strcmp(ask->by, "process") != 0)
         rc = slave_proc_table_merge_processes(&j->procs->t, &j->job.err);
     if (rc == 0)
-        sum_calls_of_rows(j->procs, by == SLAVE_BY_LINE);
+        sum_calls_unless_rows_are_lines(j->procs, by == SLAVE_BY_LINE);
     return rc;
 }
 
@@ -125,8 +127,9 @@ char *slave_procs_copy_text(char **at, const char *text, uint32_t len)
     return start;
 }
 
-static void fill_row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
-                     const struct slave_proc_row *from, char **texts)
+static void fill_procedure_row(Ips__ProcedureRow *r,
+                               const struct slave_graph_ask *j,
+                               const struct slave_proc_row *from, char **texts)
 {
     const struct slave_proc_symbol *s =
         &j->procs->t.names.symbols[from->symbol];
@@ -160,11 +163,11 @@ int slave_procs_fill_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
     }
     ips_free_large(j->procs->texts);
     char *texts = j->procs->texts = malloc(bytes);
-    Ips__ProcedureRow *r = slave_graph_alloc_rows(j, n, sizeof(*r));
+    Ips__ProcedureRow *r = slave_graph_replace_answer_rows(j, n, sizeof(*r));
     if (!r || !texts)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++)
-        fill_row(&r[i], j, &t->rows[j->at + i], &texts);
+        fill_procedure_row(&r[i], j, &t->rows[j->at + i], &texts);
     *rows = (Ips__ProcedureRow **)(void *)j->ptrs;
     *count = n;
     j->at += n;
@@ -194,7 +197,7 @@ void slave_answer_procedures_request(struct slave_job *job,
     int rc = slave_graph_use_generation(
         j, gs, slave_graph_get_request(j)->procedures->generation);
     if (rc == 0 && !j->procs)
-        rc = prepare_procedure_table(j, gs);
+        rc = make_procedure_table_of_request(j, gs);
     ips__procedures_answer__init(a);
     if (rc == 0)
         rc = slave_procs_fill_page(j, &a->rows, &a->n_rows);

@@ -86,14 +86,15 @@ static int intern_symbol_code(struct profile *p, uint32_t symbol,
 
 /* Adds the arc that leads to `node`, with `ns` of CPU time, to the last step if
  * the arc has the same piece and procedure; else adds a new step. */
-static int add_arc_to_steps(struct slave_graph_ask *j, uint32_t piece,
-                            uint32_t chain, uint32_t node, uint64_t ns)
+static int add_arc_to_last_or_new_step(struct slave_graph_ask *j,
+                                       uint32_t piece, uint32_t chain,
+                                       uint32_t node, uint64_t ns)
 {
     struct profile *p = j->profile;
     uint32_t code;
     uint32_t symbol =
-        slave_arc_main_procedure(j->graph->profile_cache, &p->names, &p->mixes,
-                                 &j->graph->b.g, chain, node);
+        slave_arc_find_main_procedure(j->graph->profile_cache, &p->names,
+                                      &p->mixes, &j->graph->b.g, chain, node);
     int rc = intern_symbol_code(p, symbol, &code, &j->job.err);
     struct procedure_step *last =
         p->steps.n ? &p->steps.v[p->steps.n - 1] : NULL;
@@ -111,8 +112,9 @@ static int add_arc_to_steps(struct slave_graph_ask *j, uint32_t piece,
 /* Computes the piece's weight in the window, in ns and at most its limit in the
  * request; stores and returns it. If the request has no scenario (`lane`),
  * returns the limit (UINT64_MAX: none) and stores nothing. */
-static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
-                                     uint32_t chain, uint32_t from, uint32_t to)
+static uint64_t compute_and_store_piece_weight(struct slave_graph_ask *j,
+                                               uint32_t piece, uint32_t chain,
+                                               uint32_t from, uint32_t to)
 {
     const Ips__ProfileAsk *ask = slave_graph_get_request(j)->profile;
     uint64_t ns = 0;
@@ -132,10 +134,11 @@ static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
 
 /* If the piece has more CPU time than `most`, returns true and prepares `share`
  * to divide `most` among its arcs. */
-static bool begin_split_if_over_limit(const struct slave_graph_ask *j,
-                                      uint32_t piece, uint32_t chain,
-                                      uint32_t from, uint32_t to, uint64_t most,
-                                      struct slave_proportional_split *share)
+static bool init_split_if_cpu_over_limit(const struct slave_graph_ask *j,
+                                         uint32_t piece, uint32_t chain,
+                                         uint32_t from, uint32_t to,
+                                         uint64_t most,
+                                         struct slave_proportional_split *share)
 {
     const struct slave_arc_clip *c = &j->profile->cut;
     uint64_t cpu = 0;
@@ -144,34 +147,35 @@ static bool begin_split_if_over_limit(const struct slave_graph_ask *j,
                                                           node, c->local));
     if (cpu <= most)
         return false;
-    slave_proportional_split_begin(share, most, cpu, piece);
+    slave_proportional_split_init(share, most, cpu, piece);
     return true;
 }
 
 /* Adds a piece: the chain arcs from node `from` to node `to`, which are of one
  * chain. */
-static int add_chain_piece(struct slave_graph_ask *j, uint32_t piece,
-                           uint32_t chain, uint32_t from, uint32_t to)
+static int add_chain_arcs_of_piece(struct slave_graph_ask *j, uint32_t piece,
+                                   uint32_t chain, uint32_t from, uint32_t to)
 {
     struct profile *p = j->profile;
     const struct slave_arc_clip *c = &p->cut;
     struct slave_proportional_split share;
     bool steps = slave_graph_get_request(j)->profile->steps;
-    uint64_t most = compute_piece_weight(j, piece, chain, from, to);
+    uint64_t most = compute_and_store_piece_weight(j, piece, chain, from, to);
     bool less =
-        begin_split_if_over_limit(j, piece, chain, from, to, most, &share);
+        init_split_if_cpu_over_limit(j, piece, chain, from, to, most, &share);
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
         uint64_t ns =
-            less ? slave_proportional_split_next(
+            less ? slave_proportional_split_compute_share(
                        &share, slave_arc_cpu_ns_in_window(c->arcs, c->g, chain,
                                                           node, c->local))
-                 : slave_arc_sum_add_arc(&p->sum, chain, node, c->local);
+                 : slave_arc_sum_add_window_cpu_of_arc(&p->sum, chain, node,
+                                                       c->local);
         if (less)
             slave_arc_sum_add_given_ns(&p->sum, chain, node, ns, c->local);
         p->piece_ns[piece] += ns;
         if (steps && ns)
-            rc = add_arc_to_steps(j, piece, chain, node, ns);
+            rc = add_arc_to_last_or_new_step(j, piece, chain, node, ns);
     }
     return rc;
 }
@@ -191,8 +195,8 @@ static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
 
 /* Adds the pieces of the request. Refuses invalid pieces, and pieces that
  * overlap, because each arc may count only once. */
-static int add_asked_pieces(struct slave_graph_ask *j,
-                            const Ips__ProfileAsk *ask)
+static int check_and_add_requested_pieces(struct slave_graph_ask *j,
+                                          const Ips__ProfileAsk *ask)
 {
     const struct ips_graph *g = &j->graph->b.g;
     uint8_t *seen = b_calloc(g->node_count, 1, &j->job.err);
@@ -214,27 +218,28 @@ static int add_asked_pieces(struct slave_graph_ask *j,
         else if (from == to)
             add_cross_piece(j, i, to);
         else
-            rc = add_chain_piece(j, i, chain, from, to);
+            rc = add_chain_arcs_of_piece(j, i, chain, from, to);
     }
     ips_free_large(seen);
     return rc;
 }
 
-static int add_all_chains(struct slave_graph_ask *j)
+static int add_each_chain_as_piece(struct slave_graph_ask *j)
 {
     const struct ips_graph *g = &j->graph->b.g;
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++)
-        rc = add_chain_piece(j, i, i, g->chains[i].first,
-                             g->chains[i].first + g->chains[i].count - 1);
+        rc = add_chain_arcs_of_piece(j, i, i, g->chains[i].first,
+                                     g->chains[i].first + g->chains[i].count -
+                                         1);
     return rc;
 }
 
 static int prepare_steps(struct slave_graph_ask *j)
 {
     struct profile *p = j->profile;
-    int rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
-                                   &p->names, &j->job.err);
+    int rc = slave_proc_names_number_procedures(
+        j->graph->profile_cache, SLAVE_BY_PROCEDURE, &p->names, &j->job.err);
     if (rc == 0)
         rc = slave_arc_pool_profiles_make(j->graph->profile_cache, &p->names,
                                           &p->mixes, &j->job.err);
@@ -248,13 +253,13 @@ static int prepare_steps(struct slave_graph_ask *j)
     return p->code_of && p->step_columns && p->step_ns ? 0 : IPS_E_NO_MEMORY;
 }
 
-static void make_totals(struct slave_graph_ask *j)
+static void fill_profile_totals(struct slave_graph_ask *j)
 {
     struct profile *p = j->profile;
     struct slave_arc_totals t;
     Ips__ProcedureTotals *out = &p->totals;
     ips__procedure_totals__init(out);
-    slave_arc_sum_totals(&p->sum, &t);
+    slave_arc_sum_compute_totals(&p->sum, &t);
     out->cpu_ns = t.ns;
     out->sampled_ns = t.sampled_ns + t.exact_ns;
     out->exact_ns = t.exact_ns;
@@ -264,8 +269,8 @@ static void make_totals(struct slave_graph_ask *j)
     p->alike_ns = t.alike_ns;
 }
 
-static int compute_profile(struct slave_graph_ask *j,
-                           const Ips__ProfileAsk *ask)
+static int make_profile_totals_and_table(struct slave_graph_ask *j,
+                                         const Ips__ProfileAsk *ask)
 {
     struct profile *p = j->profile;
     int rc =
@@ -273,7 +278,7 @@ static int compute_profile(struct slave_graph_ask *j,
     p->have_costs = rc == 0;
     if (rc < 0)
         return rc;
-    make_totals(j);
+    fill_profile_totals(j);
     j->procs = calloc(1, sizeof(*j->procs));
     if (!j->procs)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
@@ -317,8 +322,9 @@ static int compute_and_store_profile(struct slave_graph_ask *j,
         rc = slave_arc_sum_init(&p->sum, j->graph->profile_cache, b,
                                 &j->job.err);
     if (rc == 0)
-        rc = ask->whole ? add_all_chains(j) : add_asked_pieces(j, ask);
-    return rc == 0 ? compute_profile(j, ask) : rc;
+        rc = ask->whole ? add_each_chain_as_piece(j)
+                        : check_and_add_requested_pieces(j, ask);
+    return rc == 0 ? make_profile_totals_and_table(j, ask) : rc;
 }
 
 /* ---- sending: each reply has one kind of list ---- */
@@ -335,7 +341,7 @@ static int fill_code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     }
     ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
-    Ips__Code *rows = slave_graph_alloc_rows(j, n, sizeof(*rows));
+    Ips__Code *rows = slave_graph_replace_answer_rows(j, n, sizeof(*rows));
     if (!rows || !texts)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++) {
@@ -382,7 +388,8 @@ static void fill_step_page(struct profile *p, Ips__ProfileAnswer *a)
     p->sent_steps += (uint32_t)n;
 }
 
-static int fill_profile_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
+static int fill_next_page_of_profile(struct slave_graph_ask *j,
+                                     Ips__ProfileAnswer *a)
 {
     struct profile *p = j->profile;
     if (j->at < j->procs->t.row_count)
@@ -413,7 +420,7 @@ void slave_answer_profile_request(struct slave_job *job,
         rc = compute_and_store_profile(j, gs, ask);
     ips__profile_answer__init(a);
     if (rc == 0)
-        rc = fill_profile_page(j, a);
+        rc = fill_next_page_of_profile(j, a);
     if (rc < 0) {
         slave_job_fail(job);
         return;

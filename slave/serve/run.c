@@ -51,8 +51,8 @@ static const char *get_archive_failure_reason(const struct slave_drain *d,
     return d->failing_since_ns && r->in_pool ? d->failing : NULL;
 }
 
-static void fill_state(struct state_storage *out, const struct slave_drain *d,
-                       struct slave_run *r)
+static void fill_run_state(struct state_storage *out,
+                           const struct slave_drain *d, struct slave_run *r)
 {
     Ips__RunState *st = &out->state;
     ips__run_state__init(st);
@@ -106,12 +106,13 @@ static uint64_t hash_run_state(const Ips__RunState *st)
 
 /* Appends the state of run `r` to the list if it has changed since the last
  * report, or if `all` states are wanted. */
-static int add_state_if_changed(struct slave_serve *v, struct slave_run *r,
-                                bool all, Ips__RunState ***list, size_t *count,
-                                size_t *room)
+static int append_run_state_if_changed(struct slave_serve *v,
+                                       struct slave_run *r, bool all,
+                                       Ips__RunState ***list, size_t *count,
+                                       size_t *room)
 {
     struct state_storage now;
-    fill_state(&now, &v->s->drain, r);
+    fill_run_state(&now, &v->s->drain, r);
     uint64_t hash = hash_run_state(&now.state);
     if (!all && r->reported == hash)
         return 0;
@@ -126,7 +127,7 @@ static int add_state_if_changed(struct slave_serve *v, struct slave_run *r,
         free(kept);
         return IPS_E_NO_MEMORY;
     }
-    fill_state(kept, &v->s->drain, r);
+    fill_run_state(kept, &v->s->drain, r);
     r->reported = hash;
     /* `state` is the first member, so free() of this pointer frees all of it */
     (*list)[(*count)++] = &kept->state;
@@ -146,8 +147,8 @@ void slave_serve_send_report(struct slave_serve *v)
         if (!r->row.id && !r->reported && !get_archive_failure_reason(d, r))
             continue;
         report.known_runs++;
-        rc = add_state_if_changed(v, r, all, &report.runs, &report.n_runs,
-                                  &room);
+        rc = append_run_state_if_changed(v, r, all, &report.runs,
+                                         &report.n_runs, &room);
     }
     if (rc == 0) {
         report.trouble = d->failing;
@@ -213,8 +214,9 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
 
 /* Gives a new job to the worker. `run`: the run that the job is about, or NULL;
  * it stays pinned (in memory) until the job ends. */
-static void start_job(struct slave_serve *v, struct slave_job *job,
-                      struct slave_run *run)
+static void enqueue_job_and_pin_run(struct slave_serve *v,
+                                    struct slave_job *job,
+                                    struct slave_run *run)
 {
     struct job_task *t = calloc(1, sizeof(*t));
     if (!t) {
@@ -242,7 +244,8 @@ static bool can_send_next_reply(const struct slave_serve *v,
            ips_peer_backlog(v->peer) < BACKLOG_BYTES;
 }
 
-static void on_wait_fd_readable(evutil_socket_t fd, short what, void *arg)
+static void continue_job_of_readable_fd(evutil_socket_t fd, short what,
+                                        void *arg)
 {
     struct job_task *t = arg;
     (void)fd;
@@ -250,15 +253,16 @@ static void on_wait_fd_readable(evutil_socket_t fd, short what, void *arg)
     event_free(t->readable);
     t->readable = NULL;
     t->serve->s->busy_ns = slave_now_ns();
-    slave_serve_continue_job(t->serve, t->job);
+    slave_serve_enqueue_job_if_waiting(t->serve, t->job);
 }
 
 /* Lets the job wait until job->wait_fd is readable. */
-static void park_until_readable(struct slave_serve *v, struct slave_job *job)
+static void watch_fd_of_waiting_job(struct slave_serve *v,
+                                    struct slave_job *job)
 {
     struct job_task *t = *find_task_link(v, job);
-    t->readable =
-        event_new(v->s->base, job->wait_fd, EV_READ, on_wait_fd_readable, t);
+    t->readable = event_new(v->s->base, job->wait_fd, EV_READ,
+                            continue_job_of_readable_fd, t);
     if (t->readable && event_add(t->readable, NULL) == 0)
         return;
     slave_serve_send_error(v, job->id, IPS_E_NO_MEMORY,
@@ -271,7 +275,7 @@ void slave_serve_handle_finished_steps(struct slave *s)
     struct slave_serve *v = s->serve;
     struct slave_job *job;
     while ((job = slave_work_take_finished(s->work))) {
-        if (slave_precompute_finish_job(v, job))
+        if (slave_precompute_release_job_if_own(v, job))
             continue;
         s->busy_ns = slave_now_ns();
         v->needs_write = true;
@@ -280,13 +284,13 @@ void slave_serve_handle_finished_steps(struct slave *s)
             continue;
         }
         if (job->box)
-            slave_cm_send_outgoing(v, job);
+            slave_cm_send_outgoing_letters_of_job(v, job);
         if (job->silent) {
             job->waiting = job->parked = true;
             if (!job->box)
-                park_until_readable(v, job);
-            else if (slave_mailbox_has_mail(job->box))
-                slave_serve_continue_job(v, job);
+                watch_fd_of_waiting_job(v, job);
+            else if (slave_mailbox_has_mail_or_lost_mail(job->box))
+                slave_serve_enqueue_job_if_waiting(v, job);
             continue;
         }
         if (job->credit != UINT64_MAX)
@@ -301,7 +305,8 @@ void slave_serve_handle_finished_steps(struct slave *s)
     }
 }
 
-void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job)
+void slave_serve_enqueue_job_if_waiting(struct slave_serve *v,
+                                        struct slave_job *job)
 {
     if (!job->waiting)
         return;
@@ -309,7 +314,7 @@ void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job)
     slave_work_enqueue(v->s->work, job);
 }
 
-void slave_serve_resume_parked_jobs(struct slave_serve *v)
+void slave_serve_enqueue_or_end_parked_jobs(struct slave_serve *v)
 {
     for (struct job_task *t = v->tasks, *next; t; t = next) {
         struct slave_job *job = t->job;
@@ -332,7 +337,8 @@ struct stream_collector {
     uint32_t cap;
 };
 
-static int collect_stream(const struct slave_stream_row *row, void *arg)
+static int append_stream_row_to_snapshot(const struct slave_stream_row *row,
+                                         void *arg)
 {
     struct stream_collector *c = arg;
     if (c->snap->stream_count == c->cap) {
@@ -348,7 +354,9 @@ static int collect_stream(const struct slave_stream_row *row, void *arg)
     return 0;
 }
 
-static int collect_unrecorded(const struct slave_unrecorded_row *row, void *arg)
+static int
+append_unrecorded_row_to_snapshot(const struct slave_unrecorded_row *row,
+                                  void *arg)
 {
     struct slave_snapshot *snap = arg;
     if (snap->unrecorded_count % 64 == 0) {
@@ -407,11 +415,12 @@ read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
     c.snap->control = run->row.control;
     c.snap->archive_bytes = run->row.archive_bytes;
     c.snap->archive_fd = slave_archive_open_for_reading(run->dir);
-    int rc = slave_store_for_each_stream(s->drain.store, run->row.id,
-                                         collect_stream, &c, err);
+    int rc = slave_store_for_each_stream(
+        s->drain.store, run->row.id, append_stream_row_to_snapshot, &c, err);
     if (rc == 0)
         rc = slave_store_for_each_unrecorded(s->drain.store, run->row.id,
-                                             collect_unrecorded, c.snap, err);
+                                             append_unrecorded_row_to_snapshot,
+                                             c.snap, err);
     if (rc == 0)
         rc = slave_store_get_load(s->drain.store, run->row.id, &c.snap->load,
                                   err);
@@ -425,9 +434,9 @@ read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
     return c.snap;
 }
 
-struct slave_snapshot *slave_serve_make_snapshot(struct slave *s,
-                                                 struct slave_run *run,
-                                                 struct ips_err *err)
+struct slave_snapshot *slave_serve_copy_or_read_snapshot(struct slave *s,
+                                                         struct slave_run *run,
+                                                         struct ips_err *err)
 {
     struct slave_serve *v = s->serve;
     struct slave_snapshot *known = v->known;
@@ -453,7 +462,8 @@ struct slave_snapshot *slave_serve_make_snapshot(struct slave *s,
     return snap;
 }
 
-void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q)
+void slave_serve_start_job_for_request(struct slave_serve *v,
+                                       const Ips__Request *q)
 {
     struct slave *s = v->s;
     struct ips_err err = {0};
@@ -461,7 +471,7 @@ void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q)
     if (slave_calibrate_handles_request(q)) {
         struct slave_job *measuring = slave_calibrate_make_job(q);
         if (measuring)
-            start_job(v, measuring, NULL);
+            enqueue_job_and_pin_run(v, measuring, NULL);
         else
             slave_serve_send_error(v, q->id, IPS_E_NO_MEMORY, "",
                                    "out of memory");
@@ -476,7 +486,8 @@ void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q)
         slave_serve_send_error(v, q->id, err.code, q->run, err.msg);
         return;
     }
-    struct slave_snapshot *snap = slave_serve_make_snapshot(s, run, &err);
+    struct slave_snapshot *snap =
+        slave_serve_copy_or_read_snapshot(s, run, &err);
     if (!snap) {
         ips_send_error(v->peer, q->id, &err);
         return;
@@ -485,7 +496,7 @@ void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q)
     if (q->ask_case == IPS__REQUEST__ASK_EVENTS) {
         job = slave_events_make_job(q, snap, s->opt.machine);
     } else {
-        fill_state(&state, &s->drain, run);
+        fill_run_state(&state, &s->drain, run);
         job = slave_graph_make_job(
             q, snap,
             q->ask_case == IPS__REQUEST__ASK_SYNC ? &state.state : NULL);
@@ -496,7 +507,7 @@ void slave_serve_start_job(struct slave_serve *v, const Ips__Request *q)
         ips_send_error(v->peer, q->id, &err);
         slave_work_enqueue_release(s->work, job);
     } else if (job)
-        start_job(v, job, run);
+        enqueue_job_and_pin_run(v, job, run);
     else if (q->ask_case == IPS__REQUEST__ASK_EVENTS ||
              slave_graph_handles_request(q))
         slave_serve_send_error(v, q->id, IPS_E_NO_MEMORY, q->run,

@@ -52,8 +52,9 @@ static int check_series_request(const Ips__SeriesAsk *ask, struct ips_err *err)
 
 /* Makes the series: one row for each process if the request asks for the top
  * procedures (`tops`), else one row for all processes together. */
-static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
-                       const Ips__SeriesAsk *ask)
+static int compute_series_of_request(struct slave_graphs *gs,
+                                     struct slave_graph_ask *j,
+                                     const Ips__SeriesAsk *ask)
 {
     struct series_answer *a = j->series;
     const struct ips_built *b = &j->graph->b;
@@ -74,7 +75,8 @@ static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
                            "%u processes in %u time intervals: more than %u "
                            "values",
                            how.rows, how.bins, CELLS_MAX);
-    int rc = slave_input_make(gs, j->graph->snap, &in, &j->job.err);
+    int rc =
+        slave_input_fill_from_snapshot(gs, j->graph->snap, &in, &j->job.err);
     if (rc == 0)
         rc = slave_series_make(&in.in, b, &how, &a->s, &j->job.err);
     slave_input_release(gs, &in);
@@ -99,8 +101,8 @@ static int sum_series_over_rows(struct slave_graph_ask *j)
 
 /* Adds, for each bin in which CPU was used, a row with the process that used
  * most CPU in the bin. Returns the number of rows. */
-static size_t add_top_processes(const struct series_answer *a,
-                                Ips__SeriesTop *row)
+static size_t append_top_process_of_each_bin(const struct series_answer *a,
+                                             Ips__SeriesTop *row)
 {
     size_t count = 0;
     for (uint32_t bin = 0; bin < a->s.bins; bin++) {
@@ -133,8 +135,9 @@ static char *copy_name_text(char **at, const char *text, uint32_t len)
     return start;
 }
 
-static int add_top_procedures(struct series_answer *a, Ips__SeriesTop *row,
-                              struct ips_err *err)
+static int append_rows_of_top_procedures(struct series_answer *a,
+                                         Ips__SeriesTop *row,
+                                         struct ips_err *err)
 {
     size_t bytes = 1;
     for (uint32_t i = 0; i < a->top_count; i++)
@@ -161,20 +164,21 @@ static int add_top_rows_to_answer(struct slave_graph_ask *j,
     struct series_answer *a = j->series;
     int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
     if (rc == 0)
-        rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
-                                   &a->names, &j->job.err);
+        rc = slave_proc_names_number_procedures(j->graph->profile_cache,
+                                                SLAVE_BY_PROCEDURE, &a->names,
+                                                &j->job.err);
     if (rc == 0)
         rc = slave_window_find_top_procedures(
             j->graph->profile_cache, &j->graph->b, &a->names, ask->edge,
             a->s.bins, ask->tops, &a->top, &a->top_count, &j->job.err);
     if (rc < 0)
         return rc;
-    Ips__SeriesTop *row = slave_graph_alloc_rows(
+    Ips__SeriesTop *row = slave_graph_replace_answer_rows(
         j, (size_t)a->s.bins + a->top_count, sizeof(*row));
     if (!row)
         return IPS_E_NO_MEMORY;
-    size_t count = add_top_processes(a, row);
-    rc = add_top_procedures(a, row + count, &j->job.err);
+    size_t count = append_top_process_of_each_bin(a, row);
+    rc = append_rows_of_top_procedures(a, row + count, &j->job.err);
     out->tops = (Ips__SeriesTop **)(void *)j->ptrs;
     out->n_tops = count + a->top_count;
     return rc;
@@ -203,7 +207,7 @@ void slave_answer_series_request(struct slave_job *job, struct slave_graphs *gs)
     if (rc == 0 && !(j->series = calloc(1, sizeof(*j->series))))
         rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0)
-        rc = make_series(gs, j, ask);
+        rc = compute_series_of_request(gs, j, ask);
     if (rc == 0)
         rc = sum_series_over_rows(j);
     if (rc == 0 && ask->tops)

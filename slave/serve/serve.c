@@ -76,7 +76,7 @@ void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns)
         if (run)
             run->want_sync = false;
         if (v->peer)
-            slave_serve_start_job(v, w->request);
+            slave_serve_start_job_for_request(v, w->request);
         ips__request__free_unpacked(w->request, NULL);
         free(w);
     }
@@ -100,13 +100,14 @@ void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns)
         v->next_report_ns = now_ns + REPORT_SOON_NS;
 }
 
-static void cancel_job(struct slave_job *job)
+static void mark_job_cancelled(struct slave_job *job)
 {
     job->cancelled = true;
     atomic_store_explicit(&job->stop, true, memory_order_relaxed);
 }
 
-static void add_credit_or_cancel(struct slave_serve *v, const Ips__Request *q)
+static void add_reply_credit_or_cancel_job(struct slave_serve *v,
+                                           const Ips__Request *q)
 {
     if (q->more->replies == 0)
         slave_serve_drop_partial_request(v, q->id);
@@ -114,11 +115,11 @@ static void add_credit_or_cancel(struct slave_serve *v, const Ips__Request *q)
         if (t->job->id != q->id)
             continue;
         if (q->more->replies == 0)
-            cancel_job(t->job);
+            mark_job_cancelled(t->job);
         else if (t->job->credit != UINT64_MAX)
             t->job->credit += q->more->replies;
     }
-    slave_serve_resume_parked_jobs(v);
+    slave_serve_enqueue_or_end_parked_jobs(v);
 }
 
 /* Runs a turn of the drain that scans the pool, to find runs that have just
@@ -152,10 +153,10 @@ static void dispatch_request(struct slave_serve *v, const Ips__Request *q)
         return;
     }
     if (q->ask_case == IPS__REQUEST__ASK_MORE) {
-        add_credit_or_cancel(v, q);
+        add_reply_credit_or_cancel_job(v, q);
         return;
     }
-    if (slave_serve_collect_partial_request(v, q))
+    if (slave_serve_collect_if_partial_request(v, q))
         return;
     struct slave_run *run = slave_drain_find_run(&v->s->drain, q->run);
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && (!run || !run->in_pool)) {
@@ -165,13 +166,13 @@ static void dispatch_request(struct slave_serve *v, const Ips__Request *q)
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && run && run->in_pool)
         hold_sync_request(v, q, run);
     else
-        slave_serve_start_job(v, q);
+        slave_serve_start_job_for_request(v, q);
 }
 
 /* ---- the connection ---- */
 
-static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
-                       void *arg)
+static void dispatch_message_of_master(struct ips_peer *peer,
+                                       const Ips__Envelope *env, void *arg)
 {
     struct slave_serve *v = arg;
     switch (env->body_case) {
@@ -192,7 +193,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
         dispatch_request(v, env->request);
         break;
     case IPS__ENVELOPE__BODY_CM:
-        slave_cm_on_master_message(v, env->cm);
+        slave_cm_deliver_message_from_master(v, env->cm);
         break;
     case IPS__ENVELOPE__BODY_REPLY:
     case IPS__ENVELOPE__BODY_REPORT:
@@ -209,8 +210,8 @@ static void cancel_jobs_and_sync_requests(struct slave_serve *v)
     v->peer = NULL;
     v->ready = false;
     for (struct job_task *t = v->tasks; t; t = t->next)
-        cancel_job(t->job);
-    slave_serve_resume_parked_jobs(v);
+        mark_job_cancelled(t->job);
+    slave_serve_enqueue_or_end_parked_jobs(v);
     slave_serve_free_partial_requests(v);
     while (v->syncs) {
         struct sync_wait *w = v->syncs;
@@ -240,14 +241,15 @@ static void on_master_close(struct ips_peer *peer, const char *why, void *arg)
     v->backoff_ns = ips_min_u64(v->backoff_ns * 2, RECONNECT_MAX_NS);
 }
 
-static void on_master_output_drained(struct ips_peer *peer, void *arg)
+static void resume_jobs_and_send_held_letters(struct ips_peer *peer, void *arg)
 {
     (void)peer;
-    slave_serve_resume_parked_jobs(arg);
-    slave_cm_on_master_output_drained(arg);
+    slave_serve_enqueue_or_end_parked_jobs(arg);
+    slave_cm_send_letters_held_for_relay(arg);
 }
 
-static const struct ips_peer_ops ops = {on_message, on_master_close};
+static const struct ips_peer_ops ops = {dispatch_message_of_master,
+                                        on_master_close};
 
 static void try_connect(struct slave_serve *v)
 {
@@ -261,19 +263,20 @@ static void try_connect(struct slave_serve *v)
         return;
     }
     ips_peer_set_ops(v->peer, &ops, v);
-    ips_peer_set_on_drain(v->peer, on_master_output_drained);
+    ips_peer_set_on_drain(v->peer, resume_jobs_and_send_held_letters);
     cpu_set_t cpus;
     Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     hello.machine = v->s->opt.machine;
     hello.boot_id = v->boot_id;
-    hello.peers = ips_unconst_text(slave_cm_address(v));
+    hello.peers = ips_unconst_text(slave_cm_get_listen_address(v));
     hello.cores = sched_getaffinity(0, sizeof(cpus), &cpus) == 0
                       ? (uint32_t)CPU_COUNT(&cpus)
                       : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     ips_send_hello(v->peer, &hello);
 }
 
-static void on_connection_timer(evutil_socket_t fd, short what, void *arg)
+static void reconnect_and_report_if_due(evutil_socket_t fd, short what,
+                                        void *arg)
 {
     struct slave_serve *v = arg;
     (void)fd;
@@ -298,7 +301,7 @@ static void read_boot_id(char out[40])
         fclose(f);
 }
 
-int slave_serve_open(struct slave *s, struct ips_err *err)
+int slave_serve_init_and_start_timer(struct slave *s, struct ips_err *err)
 {
     struct slave_serve *v = calloc(1, sizeof(*v));
     if (!v)
@@ -315,8 +318,9 @@ int slave_serve_open(struct slave *s, struct ips_err *err)
         ips_log_warn("--master %s: no TLS (--insecure): others on the network "
                      "can read and change everything, and pose as the master",
                      s->opt.master);
-    slave_cm_open(v);
-    v->tick = event_new(s->base, -1, EV_PERSIST, on_connection_timer, v);
+    slave_cm_start_listening(v);
+    v->tick =
+        event_new(s->base, -1, EV_PERSIST, reconnect_and_report_if_due, v);
     const struct timeval every = {0, 50000};
     if (!v->tick || event_add(v->tick, &every) < 0)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
@@ -324,20 +328,20 @@ int slave_serve_open(struct slave *s, struct ips_err *err)
     return 0;
 }
 
-void slave_serve_close(struct slave *s)
+void slave_serve_disconnect_and_free(struct slave *s)
 {
     struct slave_serve *v = s->serve;
     if (!v)
         return;
     if (v->peer)
-        ips_peer_free(v->peer);
+        ips_peer_close_and_free_later(v->peer);
     cancel_jobs_and_sync_requests(v);
     slave_cm_close(v);
     if (v->precompute &&
         /* the worker frees the job, so only unpin its run */
         v->precompute->run)
         v->precompute->run->pins--;
-    ips_peer_reap();
+    ips_free_reaped_peers();
     if (v->tick)
         event_free(v->tick);
     /* the worker frees the jobs, so free only the tasks */

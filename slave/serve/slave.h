@@ -62,8 +62,9 @@ struct slave {
 };
 
 /* Functions of serve.c: connection, reports, dispatch. */
-int slave_serve_open(struct slave *s, struct ips_err *err) IPS_MUST_USE;
-void slave_serve_close(struct slave *s);
+int slave_serve_init_and_start_timer(struct slave *s,
+                                     struct ips_err *err) IPS_MUST_USE;
+void slave_serve_disconnect_and_free(struct slave *s);
 /* Call after every turn of the drain: answers the Sync requests that are due,
  * and reports changes to the master. */
 void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns);

@@ -69,7 +69,7 @@ struct sql_rows {
     struct ips_err error;
 };
 
-static void rows_release(struct sql_rows *a)
+static void sql_rows_release(struct sql_rows *a)
 {
     slave_sql_close(a->q);
     free(a->row);
@@ -81,7 +81,7 @@ static void rows_release(struct sql_rows *a)
     *a = (struct sql_rows){0};
 }
 
-static int rows_allocate(struct sql_rows *a, struct ips_err *err)
+static int allocate_sql_rows(struct sql_rows *a, struct ips_err *err)
 {
     a->column_count = (uint32_t)sqlite3_column_count(slave_sql_stmt(a->q));
     size_t n = a->column_count, cells = n * PIECE_SQL_ROWS;
@@ -119,7 +119,7 @@ static bool append_sql_text(struct sql_rows *a, const char *text, size_t bytes)
     return true;
 }
 
-static bool append_sql_row(struct sql_rows *a, size_t at)
+static bool copy_current_sql_row_to(struct sql_rows *a, size_t at)
 {
     sqlite3_stmt *s = slave_sql_stmt(a->q);
     Ips__SqlRow *row = &a->row[at];
@@ -164,7 +164,7 @@ static void set_text_pointers(struct sql_rows *a, size_t rows)
         }
 }
 
-static void put_column_names(struct sql_rows *a, Ips__SqlAnswer *r)
+static void set_answer_column_names(struct sql_rows *a, Ips__SqlAnswer *r)
 {
     r->columns = a->columns;
     r->n_columns = a->column_count;
@@ -173,7 +173,8 @@ static void put_column_names(struct sql_rows *a, Ips__SqlAnswer *r)
             ips_unconst_text(sqlite3_column_name(slave_sql_stmt(a->q), (int)c));
 }
 
-static void set_answer_error(struct sql_rows *a, Ips__SqlAnswer *r)
+static void set_answer_error_or_cut_reason(struct sql_rows *a,
+                                           Ips__SqlAnswer *r)
 {
     if (a->error.code == IPS_E_LIMIT)
         r->cut = a->error.msg;
@@ -188,7 +189,7 @@ static int read_next_sql_rows(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
 {
     uint64_t until_ns = slave_now_ns() + PIECE_SQL_NS;
     int rc = 1;
-    put_column_names(a, r);
+    set_answer_column_names(a, r);
     a->texts_len = 0;
     r->rows = a->row_ptr;
     while (r->n_rows < PIECE_SQL_ROWS && a->texts_len < PIECE_SQL_BYTES) {
@@ -201,7 +202,7 @@ static int read_next_sql_rows(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
                              (unsigned long long)a->most);
             break;
         }
-        if (!append_sql_row(a, r->n_rows))
+        if (!copy_current_sql_row_to(a, r->n_rows))
             return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
         r->n_rows++;
         a->count++;
@@ -210,7 +211,7 @@ static int read_next_sql_rows(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
     }
     set_text_pointers(a, r->n_rows);
     if (rc < 0)
-        set_answer_error(a, r);
+        set_answer_error_or_cut_reason(a, r);
     *last = rc <= 0;
     return 0;
 }
@@ -248,7 +249,7 @@ static void write_sql_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
 
 /* Starts a timer whose SIGALRM ends this process after `ns`; 0 stops the timer.
  */
-static void set_self_kill_timer(uint64_t ns)
+static void start_or_stop_self_kill_timer(uint64_t ns)
 {
     const struct itimerval t = {
         .it_value = {.tv_sec = (time_t)(ns / SLAVE_SECOND_NS),
@@ -258,21 +259,22 @@ static void set_self_kill_timer(uint64_t ns)
 
 /* Writes the rows of the answer to `out`. left_ns: time limit for reading them;
  * it does not include the time for writing. */
-static void write_sql_answer(struct sql_rows *a, uint64_t left_ns, FILE *out)
+static void read_sql_rows_and_write_frames(struct sql_rows *a, uint64_t left_ns,
+                                           FILE *out)
 {
     struct ips_err err = {0};
     Ips__SqlAnswer columns = IPS__SQL_ANSWER__INIT;
     bool last = false;
-    if (rows_allocate(a, &err) < 0)
+    if (allocate_sql_rows(a, &err) < 0)
         _exit(1);
-    put_column_names(a, &columns);
+    set_answer_column_names(a, &columns);
     write_sql_frame(out, SQL_MORE, &columns);
     while (!last) {
         Ips__SqlAnswer r = IPS__SQL_ANSWER__INIT;
         uint64_t began = slave_now_ns();
-        set_self_kill_timer(left_ns + SQL_GRACE_NS);
+        start_or_stop_self_kill_timer(left_ns + SQL_GRACE_NS);
         int rc = read_next_sql_rows(a, &r, &last, &err);
-        set_self_kill_timer(0);
+        start_or_stop_self_kill_timer(0);
         left_ns = ips_sub_sat(left_ns, slave_now_ns() - began);
         if (rc < 0)
             _exit(1);
@@ -299,20 +301,20 @@ int slave_sql_main(FILE *in, FILE *out)
     text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
     slave_helper_confine(limits.time_ns / SLAVE_SECOND_NS + 5,
                          SQL_HELPER_BYTES);
-    set_self_kill_timer(limits.time_ns + SQL_GRACE_NS);
+    start_or_stop_self_kill_timer(limits.time_ns + SQL_GRACE_NS);
     int rc = slave_sql_open(db, run, &limits, &stop, &a.q, &a.error);
     if (rc == 0)
         rc = slave_sql_prepare(a.q, text, &a.error);
-    set_self_kill_timer(0);
+    start_or_stop_self_kill_timer(0);
     if (rc < 0) {
-        set_answer_error(&a, &r);
+        set_answer_error_or_cut_reason(&a, &r);
         write_sql_frame(out, SQL_LAST, &r);
     } else if (slave_sql_wants_procedures(a.q) && !procedures) {
         write_sql_frame(out, SQL_PROCEDURES, NULL);
     } else {
-        write_sql_answer(&a, limits.time_ns, out);
+        read_sql_rows_and_write_frames(&a, limits.time_ns, out);
     }
-    rows_release(&a);
+    sql_rows_release(&a);
     return 0;
 }
 
@@ -344,7 +346,7 @@ static int ensure_procedures_stored(struct slave_graph_ask *j,
         return j->job.err.code;
     if (slave_store_get_irt_row(store, j->sql->run, &irt) && irt.procedures)
         return 0;
-    int rc = slave_graph_use_newest(j, gs);
+    int rc = slave_graph_acquire_newest_and_verify(j, gs);
     return rc < 0 ? rc
                   : slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
 }
@@ -361,7 +363,7 @@ static int ensure_irt_tables_stored(struct slave_graph_ask *j,
         return j->job.err.code;
     if (!slave_store_get_irt_row(store, j->sql->run, &irt) ||
         (j->snap->closed && irt.key != j->snap->key))
-        return slave_graph_use_newest(j, gs);
+        return slave_graph_acquire_newest_and_verify(j, gs);
     j->sql->procedures = irt.procedures;
     return 0;
 }
@@ -370,8 +372,8 @@ static int ensure_irt_tables_stored(struct slave_graph_ask *j,
 
 /* Prepares to answer without a helper. Returns 0 with j->sql->own.error set if
  * the question is wrong. */
-static int begin_sql_without_helper(struct slave_graph_ask *j,
-                                    struct slave_graphs *gs)
+static int open_and_prepare_sql_without_helper(struct slave_graph_ask *j,
+                                               struct slave_graphs *gs)
 {
     const Ips__SqlAsk *ask = slave_graph_get_request(j)->sql;
     const struct slave_sql_limits limits = {.time_ns = ask->time_ns};
@@ -388,7 +390,7 @@ static int begin_sql_without_helper(struct slave_graph_ask *j,
             return rc;
         rc = slave_sql_prepare(a->q, ask->text, &a->error);
     }
-    return rc < 0 ? 0 : rows_allocate(a, &j->job.err);
+    return rc < 0 ? 0 : allocate_sql_rows(a, &j->job.err);
 }
 
 static int read_sql_rows_without_helper(struct slave_graph_ask *j)
@@ -397,7 +399,7 @@ static int read_sql_rows_without_helper(struct slave_graph_ask *j)
     if (!a->error.code)
         return read_next_sql_rows(a, &j->answer.sql, &j->job.finished,
                                   &j->job.err);
-    set_answer_error(a, &j->answer.sql);
+    set_answer_error_or_cut_reason(a, &j->answer.sql);
     j->job.finished = true;
     return 0;
 }
@@ -441,8 +443,8 @@ static int start_sql_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
 
 /* Answers with the reason why the helper ended before it sent the last frame.
  */
-static void report_sql_helper_death(struct slave_graph_ask *j,
-                                    struct slave_graphs *gs)
+static void reap_sql_helper_and_report_reason(struct slave_graph_ask *j,
+                                              struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql;
     int status = slave_helper_wait_or_kill(a->helper, false);
@@ -468,8 +470,9 @@ static void report_sql_helper_death(struct slave_graph_ask *j,
 
 /* Reads more of the helper's output. Returns 1: a frame is complete; 0: not
  * yet; IPS_E_NOT_FOUND: the output has ended, or is invalid. */
-static int read_helper_frame(struct sql_ask *a, struct sql_frame *head,
-                             struct ips_err *err)
+static int read_helper_output_up_to_frame(struct sql_ask *a,
+                                          struct sql_frame *head,
+                                          struct ips_err *err)
 {
     for (;;) {
         size_t want = sizeof(*head);
@@ -500,9 +503,9 @@ static int read_helper_frame(struct sql_ask *a, struct sql_frame *head,
 }
 
 /* Handles a complete frame from the helper. */
-static int handle_helper_frame(struct slave_graph_ask *j,
-                               struct slave_graphs *gs,
-                               const struct sql_frame *head)
+static int unpack_frame_or_restart_sql_helper(struct slave_graph_ask *j,
+                                              struct slave_graphs *gs,
+                                              const struct sql_frame *head)
 {
     struct sql_ask *a = j->sql;
     if (head->kind == SQL_PROCEDURES && !a->procedures) {
@@ -538,12 +541,12 @@ static int read_sql_rows_from_helper(struct slave_graph_ask *j,
     int rc;
     do {
         j->job.silent = false;
-        rc = read_helper_frame(a, &head, &j->job.err);
+        rc = read_helper_output_up_to_frame(a, &head, &j->job.err);
         if (rc == IPS_E_NOT_FOUND) {
-            report_sql_helper_death(j, gs);
+            reap_sql_helper_and_report_reason(j, gs);
             rc = 0;
         } else if (rc == 1) {
-            rc = handle_helper_frame(j, gs, &head);
+            rc = unpack_frame_or_restart_sql_helper(j, gs, &head);
         } else if (rc == 0) {
             j->job.silent = true;
             j->job.wait_fd = a->fd;
@@ -570,7 +573,7 @@ static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (rc < 0)
         return rc;
     return gs->helper[0] ? start_sql_helper(j, gs)
-                         : begin_sql_without_helper(j, gs);
+                         : open_and_prepare_sql_without_helper(j, gs);
 }
 
 void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
@@ -579,7 +582,7 @@ void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (!a)
         return;
     kill_sql_helper(a, gs);
-    rows_release(&a->own);
+    sql_rows_release(&a->own);
     if (a->piece != a->columns)
         ips__sql_answer__free_unpacked(a->piece, NULL);
     ips__sql_answer__free_unpacked(a->columns, NULL);

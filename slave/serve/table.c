@@ -28,8 +28,9 @@ static void fill_process_row(Ips__ProcessRow *r, const struct ips_built *b,
     r->root = p->root;
 }
 
-static void apply_window_to_process(Ips__ProcessRow *r,
-                                    const struct slave_window_process *w)
+static void
+set_process_row_to_window_values(Ips__ProcessRow *r,
+                                 const struct slave_window_process *w)
 {
     r->outside = w->outside;
     r->earlier = w->earlier;
@@ -85,8 +86,8 @@ static void fill_thread_row(struct thread_rows *out, const struct ips_built *b,
     }
 }
 
-static void apply_window_to_thread(struct thread_rows *out,
-                                   const struct slave_window_thread *w)
+static void set_thread_row_to_window_values(struct thread_rows *out,
+                                            const struct slave_window_thread *w)
 {
     Ips__ThreadRow *r = &out->row;
     r->outside = w->outside;
@@ -112,8 +113,8 @@ static void apply_window_to_thread(struct thread_rows *out,
 
 /* Makes the tables of the request's window, once. Returns 1 if the request has
  * a window, 0 if it has none, or a negative error. */
-static int make_window_tables(struct slave_graph_ask *j,
-                              struct slave_graphs *gs)
+static int make_window_tables_if_requested(struct slave_graph_ask *j,
+                                           struct slave_graphs *gs)
 {
     const Ips__TableAsk *ask = slave_graph_get_request(j)->table;
     const struct ips_built *b = &j->graph->b;
@@ -126,14 +127,14 @@ static int make_window_tables(struct slave_graph_ask *j,
     uint64_t from = ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0;
     uint64_t to =
         ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX;
-    int rc = slave_graph_make_waits(gs, j->graph, &j->job.err);
+    int rc = slave_graph_rebuild_for_missing_waits(gs, j->graph, &j->job.err);
     if (rc == 0)
         rc = slave_table_window_make(b, j->graph->waits->row,
                                      j->graph->waits->count, from, to,
                                      &j->window, &j->job.err);
     if (rc == 0 && ask->traffic)
-        rc = slave_traffic_window_make(gs, j->graph, from, to, &j->traffic,
-                                       &j->job.err);
+        rc = slave_traffic_window_make_by_rebuild(gs, j->graph, from, to,
+                                                  &j->traffic, &j->job.err);
     return rc < 0 ? rc : 1;
 }
 
@@ -194,8 +195,8 @@ static void fill_channel_row(Ips__ChannelRow *r,
         e->accepted && (e->kind == IPS_CHAN_TCP || e->kind == IPS_CHAN_UNIX);
 }
 
-static void apply_window_to_channel(Ips__ChannelRow *r,
-                                    const struct ips_traffic_cut *t)
+static void set_channel_row_to_window_values(Ips__ChannelRow *r,
+                                             const struct ips_traffic_cut *t)
 {
     r->windowed = true;
     r->sent_messages = t->sent_messages;
@@ -209,7 +210,8 @@ static void apply_window_to_channel(Ips__ChannelRow *r,
 /* Maximum number of rows in a reply; a row has at most about 1 KB. */
 #define TABLE_ROWS 4096u
 
-static size_t count_rows_of_piece(uint32_t at, uint32_t first, uint32_t count)
+static size_t count_rows_of_next_page(uint32_t at, uint32_t first,
+                                      uint32_t count)
 {
     uint32_t left = first + count - at;
     return left < TABLE_ROWS ? left : TABLE_ROWS;
@@ -220,12 +222,12 @@ static size_t count_rows_of_piece(uint32_t at, uint32_t first, uint32_t count)
 void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    if (slave_graph_use_newest(j, gs) < 0) {
+    if (slave_graph_acquire_newest_and_verify(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
     const struct ips_built *b = &j->graph->b;
-    int window = make_window_tables(j, gs);
+    int window = make_window_tables_if_requested(j, gs);
     if (window < 0) {
         slave_job_fail(job);
         return;
@@ -237,29 +239,32 @@ void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs)
     ips__table_answer__init(a);
     size_t n = 0;
     if (j->at < threads) {
-        n = count_rows_of_piece(j->at, 0, b->proc_count);
-        Ips__ProcessRow *r = slave_graph_alloc_rows(j, n, sizeof(*r));
+        n = count_rows_of_next_page(j->at, 0, b->proc_count);
+        Ips__ProcessRow *r = slave_graph_replace_answer_rows(j, n, sizeof(*r));
         for (size_t i = 0; r && i < n; i++) {
             fill_process_row(&r[i], b, j->at + (uint32_t)i);
             if (window)
-                apply_window_to_process(&r[i], &j->window.processes[j->at + i]);
+                set_process_row_to_window_values(
+                    &r[i], &j->window.processes[j->at + i]);
         }
         a->processes = (Ips__ProcessRow **)(void *)j->ptrs;
         a->n_processes = n;
     } else if (j->at < channels) {
-        n = count_rows_of_piece(j->at, threads, b->g.chain_count);
-        struct thread_rows *r = slave_graph_alloc_rows(j, n, sizeof(*r));
+        n = count_rows_of_next_page(j->at, threads, b->g.chain_count);
+        struct thread_rows *r =
+            slave_graph_replace_answer_rows(j, n, sizeof(*r));
         for (size_t i = 0; r && i < n; i++) {
             uint32_t chain = j->at - threads + (uint32_t)i;
             fill_thread_row(&r[i], b, chain);
             if (window)
-                apply_window_to_thread(&r[i], &j->window.threads[chain]);
+                set_thread_row_to_window_values(&r[i],
+                                                &j->window.threads[chain]);
         }
         a->threads = (Ips__ThreadRow **)(void *)j->ptrs;
         a->n_threads = n;
     } else if (j->at < end) {
-        n = count_rows_of_piece(j->at, channels, b->traffic_count);
-        Ips__ChannelRow *r = slave_graph_alloc_rows(j, n, sizeof(*r));
+        n = count_rows_of_next_page(j->at, channels, b->traffic_count);
+        Ips__ChannelRow *r = slave_graph_replace_answer_rows(j, n, sizeof(*r));
         if (!j->user)
             j->user = find_processes_using_ends(b);
         if (!j->user)
@@ -267,8 +272,8 @@ void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs)
         for (size_t i = 0; r && j->user && i < n; i++)
             fill_channel_row(&r[i], j, j->at - channels + (uint32_t)i);
         for (size_t i = 0; window && r && j->user && i < n; i++)
-            apply_window_to_channel(&r[i],
-                                    &j->traffic.row[j->at - channels + i]);
+            set_channel_row_to_window_values(
+                &r[i], &j->traffic.row[j->at - channels + i]);
         a->channels = (Ips__ChannelRow **)(void *)j->ptrs;
         a->n_channels = n;
     }

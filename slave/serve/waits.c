@@ -31,7 +31,7 @@ struct wait_rows {
     Ips__BlockedCall *blocked, **blocked_at;
 };
 
-static void free_texts(struct wait_rows *w)
+static void free_texts_of_page(struct wait_rows *w)
 {
     for (uint32_t i = 0; i < w->text_count; i++)
         free(w->text[i]);
@@ -43,7 +43,7 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     struct wait_rows *w = j->wait_rows;
     if (!w)
         return;
-    free_texts(w);
+    free_texts_of_page(w);
     free(w->text);
     free(w->node);
     free(w->cause);
@@ -72,7 +72,7 @@ static int set_out_of_memory_error(struct slave_graph_ask *j)
 static int prepare_wait_rows_answer(struct slave_graph_ask *j,
                                     struct slave_graphs *gs)
 {
-    int rc = slave_graph_make_waits(gs, j->graph, &j->job.err);
+    int rc = slave_graph_rebuild_for_missing_waits(gs, j->graph, &j->job.err);
     if (rc < 0)
         return rc;
     struct wait_rows *w = j->wait_rows = calloc(1, sizeof(*w));
@@ -133,9 +133,9 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
     }
     to->stack = stack;
     for (uint32_t i = 0; i < from->count; i++) {
-        char *text =
-            add_text_to_page(p, slave_location_text(&w->map, &w->names,
-                                                    w->frame[from->first + i]));
+        char *text = add_text_to_page(
+            p, slave_location_format_text(&w->map, &w->names,
+                                          w->frame[from->first + i]));
         if (!text)
             return false;
         stack[to->n_stack++] = text;
@@ -187,8 +187,8 @@ static int fill_call_sites_page(struct slave_graph_ask *j,
     struct row {
         Ips__WaitPlace call_site;
         char *stack[IPS_WAIT_FRAMES];
-    } *rows = slave_graph_alloc_rows(j, n, sizeof(*rows));
-    free_texts(p);
+    } *rows = slave_graph_replace_answer_rows(j, n, sizeof(*rows));
+    free_texts_of_page(p);
     if (!rows)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)

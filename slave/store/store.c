@@ -308,8 +308,9 @@ void slave_store_rollback(struct slave_store *s)
         return;
 }
 
-int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
-                        struct ips_err *err)
+int slave_store_insert_or_update_run(struct slave_store *s,
+                                     struct slave_run_row *row,
+                                     struct ips_err *err)
 {
     char lost[LOST_TEXT_BYTES];
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_RUN];
@@ -340,9 +341,9 @@ int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
     return rc;
 }
 
-int slave_store_put_stream(struct slave_store *s, int64_t run,
-                           const struct slave_stream_row *row,
-                           struct ips_err *err)
+int slave_store_insert_or_replace_stream(struct slave_store *s, int64_t run,
+                                         const struct slave_stream_row *row,
+                                         struct ips_err *err)
 {
     char lost[LOST_TEXT_BYTES];
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_STREAM];
@@ -363,9 +364,9 @@ int slave_store_put_stream(struct slave_store *s, int64_t run,
     return slave_store_execute(s, SLAVE_STMT_PUT_STREAM, err);
 }
 
-int slave_store_put_segment(struct slave_store *s, int64_t run,
-                            const struct slave_segment_row *row,
-                            struct ips_err *err)
+int slave_store_insert_or_replace_segment(struct slave_store *s, int64_t run,
+                                          const struct slave_segment_row *row,
+                                          struct ips_err *err)
 {
     char lost[LOST_TEXT_BYTES];
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_SEGMENT];
@@ -533,9 +534,9 @@ int slave_store_for_each_segment(
                                 rc, err);
 }
 
-int slave_store_put_unrecorded(struct slave_store *s, int64_t run,
-                               const struct slave_unrecorded_row *row,
-                               struct ips_err *err)
+int slave_store_insert_unrecorded_if_new(struct slave_store *s, int64_t run,
+                                         const struct slave_unrecorded_row *row,
+                                         struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_UNSEEN];
     (void)sqlite3_bind_int64(q, 1, run);

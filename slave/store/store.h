@@ -140,15 +140,16 @@ int slave_store_commit(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
 void slave_store_rollback(struct slave_store *s);
 
 /* The slave_store_put_... functions insert or replace a row.
- * slave_store_put_run sets row->id of a new run. */
-int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
-                        struct ips_err *err) IPS_MUST_USE;
-int slave_store_put_stream(struct slave_store *s, int64_t run,
-                           const struct slave_stream_row *row,
-                           struct ips_err *err) IPS_MUST_USE;
-int slave_store_put_segment(struct slave_store *s, int64_t run,
-                            const struct slave_segment_row *row,
-                            struct ips_err *err) IPS_MUST_USE;
+ * slave_store_insert_or_update_run sets row->id of a new run. */
+int slave_store_insert_or_update_run(struct slave_store *s,
+                                     struct slave_run_row *row,
+                                     struct ips_err *err) IPS_MUST_USE;
+int slave_store_insert_or_replace_stream(struct slave_store *s, int64_t run,
+                                         const struct slave_stream_row *row,
+                                         struct ips_err *err) IPS_MUST_USE;
+int slave_store_insert_or_replace_segment(struct slave_store *s, int64_t run,
+                                          const struct slave_segment_row *row,
+                                          struct ips_err *err) IPS_MUST_USE;
 int slave_store_drop_segment(struct slave_store *s, int64_t run,
                              const char *file,
                              struct ips_err *err) IPS_MUST_USE;
@@ -175,15 +176,16 @@ int slave_store_for_each_segment(
 #define SLAVE_SYMBOLS_KEPT 2000000
 
 /* slave_store_get_symbol() gets the stored name of (module, address). *text is
- * malloc'd, or NULL if no name is stored. slave_store_put_symbol() stores a
- * name, and deletes the oldest names beyond SLAVE_SYMBOLS_KEPT. Defined in
- * store/symbol.c. */
+ * malloc'd, or NULL if no name is stored.
+ * slave_store_put_symbol_and_trim_oldest() stores a name, and deletes the
+ * oldest names beyond SLAVE_SYMBOLS_KEPT. Defined in store/symbol.c. */
 int slave_store_get_symbol(struct slave_store *s, const char *module,
                            uint64_t address, char **text, int *grade,
                            struct ips_err *err) IPS_MUST_USE;
-int slave_store_put_symbol(struct slave_store *s, const char *module,
-                           uint64_t address, const char *text, int grade,
-                           struct ips_err *err) IPS_MUST_USE;
+int slave_store_put_symbol_and_trim_oldest(struct slave_store *s,
+                                           const char *module, uint64_t address,
+                                           const char *text, int grade,
+                                           struct ips_err *err) IPS_MUST_USE;
 
 /* one procedure of one process; texts with a length need no final NUL */
 struct slave_procedure_row {
@@ -196,14 +198,16 @@ struct slave_procedure_row {
 };
 /* Replaces the run's procedure rows, in a transaction of its own. `key`: the
  * build that they come from. */
-int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
-                               const struct slave_procedure_row *rows,
-                               size_t count, struct ips_err *err) IPS_MUST_USE;
+int slave_store_replace_procedures(struct slave_store *s, int64_t run,
+                                   uint64_t key,
+                                   const struct slave_procedure_row *rows,
+                                   size_t count,
+                                   struct ips_err *err) IPS_MUST_USE;
 /* Inserts the row, unless the table has the same row, in a transaction of its
  * own. */
-int slave_store_put_unrecorded(struct slave_store *s, int64_t run,
-                               const struct slave_unrecorded_row *row,
-                               struct ips_err *err) IPS_MUST_USE;
+int slave_store_insert_unrecorded_if_new(struct slave_store *s, int64_t run,
+                                         const struct slave_unrecorded_row *row,
+                                         struct ips_err *err) IPS_MUST_USE;
 int slave_store_for_each_unrecorded(
     struct slave_store *s, int64_t run,
     int (*each)(const struct slave_unrecorded_row *row, void *arg), void *arg,
@@ -223,9 +227,9 @@ struct ips_built;
 /* Replaces the run's IRT rows by those of build `b`, in a transaction of its
  * own, and deletes its procedure rows. `b` must not change meanwhile. O(rows).
  * graphs/irt.c */
-int slave_store_put_irt_tables(struct slave_store *s, int64_t run, uint64_t key,
-                               const struct ips_built *b,
-                               struct ips_err *err) IPS_MUST_USE;
+int slave_store_replace_irt_tables(struct slave_store *s, int64_t run,
+                                   uint64_t key, const struct ips_built *b,
+                                   struct ips_err *err) IPS_MUST_USE;
 /* Tells from which build the run's IRT rows come. slave_store_get_irt_row
  * returns false if the run has no IRT rows. */
 struct slave_irt_row {

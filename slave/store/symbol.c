@@ -27,9 +27,10 @@ int slave_store_get_symbol(struct slave_store *s, const char *module,
     return rc;
 }
 
-int slave_store_put_symbol(struct slave_store *s, const char *module,
-                           uint64_t address, const char *text, int grade,
-                           struct ips_err *err)
+int slave_store_put_symbol_and_trim_oldest(struct slave_store *s,
+                                           const char *module, uint64_t address,
+                                           const char *text, int grade,
+                                           struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_SYMBOL];
     slave_bind_text(q, 1, module);
@@ -52,9 +53,10 @@ static void bind_text_with_length(sqlite3_stmt *q, int at, const char *text,
     (void)sqlite3_bind_text(q, at, text, (int)len, SQLITE_TRANSIENT);
 }
 
-int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
-                               const struct slave_procedure_row *rows,
-                               size_t count, struct ips_err *err)
+int slave_store_replace_procedures(struct slave_store *s, int64_t run,
+                                   uint64_t key,
+                                   const struct slave_procedure_row *rows,
+                                   size_t count, struct ips_err *err)
 {
     static const char *const tables[] = {"procedure", NULL};
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_PROCEDURE];

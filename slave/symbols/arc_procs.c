@@ -12,7 +12,7 @@
 
 /* ---- along a chain ---- */
 
-static void advance_to_node(struct slave_arc_walk *w, uint32_t node)
+static void move_walk_to_arc_of_node(struct slave_arc_walk *w, uint32_t node)
 {
     const struct ips_built *b = w->b;
     w->node = node;
@@ -23,8 +23,8 @@ static void advance_to_node(struct slave_arc_walk *w, uint32_t node)
     w->end_ns = ips_add_sat(w->begin_ns, b->g.w[node]);
 }
 
-void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
-                          uint32_t chain)
+void slave_arc_walk_init_at_chain(struct slave_arc_walk *w,
+                                  const struct ips_built *b, uint32_t chain)
 {
     const struct ips_chain *c = &b->g.chains[chain];
     uint32_t low = 0, high = b->spun_count;
@@ -45,22 +45,22 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
                                  .end_ns = b->threads[chain].base_cpu_ns};
     w->came = w->begin_ns = w->end_ns;
     if (c->count > 1)
-        advance_to_node(w, c->first + 1);
+        move_walk_to_arc_of_node(w, c->first + 1);
 }
 
 /* Moves to the arc in which the thread's CPU clock showed `cpu`; `cpu` must not
  * decrease between calls. */
-static void advance_to_cpu(struct slave_arc_walk *w, uint64_t cpu)
+static void move_walk_to_arc_of_cpu_time(struct slave_arc_walk *w, uint64_t cpu)
 {
     while (cpu > w->end_ns && w->node + 1 < w->end)
-        advance_to_node(w, w->node + 1);
+        move_walk_to_arc_of_node(w, w->node + 1);
 }
 
 int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
                          uint64_t cpu, uint64_t t_ns, uint32_t stack,
                          uint64_t ns, struct ips_err *err)
 {
-    advance_to_cpu(w, cpu);
+    move_walk_to_arc_of_cpu_time(w, cpu);
     if (cpu <= w->begin_ns || cpu > w->end_ns)
         return 0; /* the thread spun when the sample was taken, or the sample is
                      after the chain's last node */
@@ -100,11 +100,13 @@ static int add_exact_time_to_arc(struct slave_arcs *a, uint32_t node,
     return 0;
 }
 
-int slave_arc_add_exact_time(struct slave_arcs *a, struct slave_arc_walk *w,
-                             uint64_t from, uint64_t to, uint32_t place,
-                             uint32_t *last, struct ips_err *err)
+int slave_arc_divide_exact_time_among_arcs(struct slave_arcs *a,
+                                           struct slave_arc_walk *w,
+                                           uint64_t from, uint64_t to,
+                                           uint32_t place, uint32_t *last,
+                                           struct ips_err *err)
 {
-    advance_to_cpu(w, from);
+    move_walk_to_arc_of_cpu_time(w, from);
     for (;;) {
         uint64_t low = ips_max_u64(from, w->begin_ns);
         uint64_t high = ips_min_u64(to, w->end_ns);
@@ -115,7 +117,7 @@ int slave_arc_add_exact_time(struct slave_arcs *a, struct slave_arc_walk *w,
             return rc;
         if (to <= w->end_ns || w->node + 1 >= w->end)
             return 0;
-        advance_to_node(w, w->node + 1);
+        move_walk_to_arc_of_node(w, w->node + 1);
     }
 }
 
@@ -136,7 +138,7 @@ struct pool_probe {
     const uint32_t *key;
 };
 
-static bool same_pool(const void *arg, uint32_t number)
+static bool has_pool_given_key(const void *arg, uint32_t number)
 {
     const struct pool_probe *p = arg;
     return memcmp(p->pools[number].key, p->key, sizeof(p->pools->key)) == 0;
@@ -151,7 +153,8 @@ static uint32_t find_pool(const struct slave_arcs *a, const uint32_t key[5])
     const struct pool_probe p = {a->pools, key};
     for (uint32_t at = (uint32_t)hash & (t->capacity - 1);
          t->capacity && t->slot[at]; at = (at + 1) & (t->capacity - 1))
-        if (t->hash[t->slot[at] - 1] == hash && same_pool(&p, t->slot[at] - 1))
+        if (t->hash[t->slot[at] - 1] == hash &&
+            has_pool_given_key(&p, t->slot[at] - 1))
             return t->slot[at] - 1;
     return NOWHERE;
 }
@@ -169,7 +172,7 @@ static int intern_pool(struct slave_arcs *a, const uint32_t key[5],
     const struct pool_probe p = {a->pools, key};
     *number = slave_intern_find_or_add(&a->pool_index,
                                        slave_wordhash(6, key, 5 * sizeof(*key)),
-                                       same_pool, &p, &fresh);
+                                       has_pool_given_key, &p, &fresh);
     if (*number == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "arcs alike");
     if (fresh) {
@@ -182,8 +185,9 @@ static int intern_pool(struct slave_arcs *a, const uint32_t key[5],
 
 /* Makes the pools of similar arcs. Sets of[LEVELS * sample + level] to the
  * number of the sample's pool at that level of similarity. */
-static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
-                      uint32_t *of, struct ips_err *err)
+static int sum_samples_into_pools(struct slave_arcs *a,
+                                  const struct ips_graph *g, uint32_t *of,
+                                  struct ips_err *err)
 {
     uint32_t chain = 0;
     for (uint32_t i = 0; i < a->sample_count; i++) {
@@ -256,8 +260,10 @@ static void sort_samples_and_exact_rows(struct slave_arcs *a)
               compare_exacts_by_node);
 }
 
-int slave_arcs_make_pools(struct slave_arcs *a, const struct ips_built *b,
-                          const bool *exact, struct ips_err *err)
+int slave_arcs_sort_samples_and_make_pools(struct slave_arcs *a,
+                                           const struct ips_built *b,
+                                           const bool *exact,
+                                           struct ips_err *err)
 {
     const struct ips_graph *g = &b->g;
     int rc = 0;
@@ -272,7 +278,7 @@ int slave_arcs_make_pools(struct slave_arcs *a, const struct ips_built *b,
         rc = IPS_E_NO_MEMORY;
     if (rc == 0) {
         memcpy(a->exact_chain, exact, g->chain_count * sizeof(*exact));
-        rc = make_pools(a, g, of, err);
+        rc = sum_samples_into_pools(a, g, of, err);
     }
     if (rc == 0)
         group_samples_by_pool(a, of);

@@ -71,7 +71,7 @@ struct slave_arcs {
 /* ---- making: called by procs.c, stream by stream ---- */
 
 /* Position of a walk along the arcs of one chain, while a stream's samples and
- * calls are added; begins with slave_arc_walk_begin(). */
+ * calls are added; begins with slave_arc_walk_init_at_chain(). */
 struct slave_arc_walk {
     const struct ips_built *b;
     /* the current arc leads to `node`; `end`: index after the chain's last
@@ -83,8 +83,8 @@ struct slave_arc_walk {
      * spent spinning) and at its end */
     uint64_t begin_ns, end_ns;
 };
-void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
-                          uint32_t chain);
+void slave_arc_walk_init_at_chain(struct slave_arc_walk *w,
+                                  const struct ips_built *b, uint32_t chain);
 
 /* Adds a sample of weight `ns`, taken when the thread's CPU clock showed
  * `cpu`. */
@@ -94,14 +94,18 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
 /* Adds the CPU time between the readings `from` and `to` of the thread's CPU
  * clock to the code location `place`. *last: index + 1 of the row used last for
  * this location of this chain, which the caller keeps; 0 at first. */
-int slave_arc_add_exact_time(struct slave_arcs *a, struct slave_arc_walk *w,
-                             uint64_t from, uint64_t to, uint32_t place,
-                             uint32_t *last, struct ips_err *err) IPS_MUST_USE;
+int slave_arc_divide_exact_time_among_arcs(struct slave_arcs *a,
+                                           struct slave_arc_walk *w,
+                                           uint64_t from, uint64_t to,
+                                           uint32_t place, uint32_t *last,
+                                           struct ips_err *err) IPS_MUST_USE;
 /* Call after the last stream: sorts the samples and exact rows, and groups the
  * samples of similar arcs into pools. exact[chain]: whether the chain has
  * entries and exits. */
-int slave_arcs_make_pools(struct slave_arcs *a, const struct ips_built *b,
-                          const bool *exact, struct ips_err *err) IPS_MUST_USE;
+int slave_arcs_sort_samples_and_make_pools(struct slave_arcs *a,
+                                           const struct ips_built *b,
+                                           const bool *exact,
+                                           struct ips_err *err) IPS_MUST_USE;
 void slave_arcs_release(struct slave_arcs *a);
 
 /* ---- one arc ---- */
@@ -189,23 +193,24 @@ void slave_arc_split_by_procedure(
 
 /* Returns the procedure in which most of the arc that leads to `node` was
  * spent; IPS_NONE: unsampled. */
-uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,
-                                  const struct slave_proc_names *names,
-                                  const struct slave_arc_pool_profiles *mixes,
-                                  const struct ips_graph *g, uint32_t chain,
-                                  uint32_t node);
+uint32_t
+slave_arc_find_main_procedure(const struct slave_profile_cache *costs,
+                              const struct slave_proc_names *names,
+                              const struct slave_arc_pool_profiles *mixes,
+                              const struct ips_graph *g, uint32_t chain,
+                              uint32_t node);
 
 /* Divides `ns` in proportion to parts: each call of
- * slave_proportional_split_next() returns the share of one `part` of `whole`.
- * Call slave_proportional_split_begin() first; the parts must add up to whole >
- * 0. */
+ * slave_proportional_split_compute_share() returns the share of one `part` of
+ * `whole`. Call slave_proportional_split_init() first; the parts must add up to
+ * whole > 0. */
 struct slave_proportional_split {
     uint64_t ns, whole, phase, gone;
     uint64_t given_ns;
 };
 static inline void
-slave_proportional_split_begin(struct slave_proportional_split *s, uint64_t ns,
-                               uint64_t whole, uint64_t seed)
+slave_proportional_split_init(struct slave_proportional_split *s, uint64_t ns,
+                              uint64_t whole, uint64_t seed)
 {
     seed = (seed + 1) * 0x9e3779b97f4a7c15ULL;
     seed = (seed ^ seed >> 32) * 0xff51afd7ed558ccdULL;
@@ -213,7 +218,8 @@ slave_proportional_split_begin(struct slave_proportional_split *s, uint64_t ns,
         .ns = ns, .whole = whole, .phase = (seed ^ seed >> 29) % whole};
 }
 static inline uint64_t
-slave_proportional_split_next(struct slave_proportional_split *s, uint64_t part)
+slave_proportional_split_compute_share(struct slave_proportional_split *s,
+                                       uint64_t part)
 {
     s->gone = ips_add_sat(s->gone, part);
     uint64_t up_to =

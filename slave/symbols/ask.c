@@ -124,8 +124,8 @@ static void parse_failure_reason(const char *text, struct ips_err *why)
                 (int)strcspn(text + at, "\n"), text + at);
 }
 
-static void parse_answers(char *text, struct slave_symbol *out, size_t count,
-                          struct ips_err *why)
+static void parse_symbol_answers_of_helper(char *text, struct slave_symbol *out,
+                                           size_t count, struct ips_err *why)
 {
     while (*text && *text != '!') {
         char *line_end = strchr(text, '\n'), *end;
@@ -151,8 +151,8 @@ static void parse_answers(char *text, struct slave_symbol *out, size_t count,
         parse_failure_reason(text, why);
 }
 
-static void set_reason_of_helper_end(int status, bool whole,
-                                     struct ips_err *why)
+static void set_reason_if_helper_failed(int status, bool whole,
+                                        struct ips_err *why)
 {
     if (!whole)
         ips_err_set(why, IPS_E_LIMIT,
@@ -193,10 +193,10 @@ int slave_symbols_ask_helper(const char *helper,
     close(answer);
     status = slave_helper_wait_or_kill(pid, !whole);
     if (text)
-        parse_answers(text, out, ask->count, why);
+        parse_symbol_answers_of_helper(text, out, ask->count, why);
     else
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
-    set_reason_of_helper_end(status, whole, why);
+    set_reason_if_helper_failed(status, whole, why);
     free(text);
     return rc;
 }
@@ -205,7 +205,7 @@ int slave_symbols_ask_helper(const char *helper,
 
 /* Does nothing unless the helper runs as root: only root can change its
  * user. */
-static int become_user(uint32_t uid, struct ips_err *err)
+static int switch_to_user_if_root(uint32_t uid, struct ips_err *err)
 {
     if (geteuid() != 0 || uid == 0)
         return 0;
@@ -244,7 +244,7 @@ static void write_symbol_answer(void *arg, size_t index, const char *text,
     fprintf(out, "%d %zu\n%s\n", (int)grade, index, text);
 }
 
-int slave_symbols_main(FILE *in, FILE *out)
+int slave_symbols_run_helper(FILE *in, FILE *out)
 {
     char path[IPS_PATH_BYTES], id[64], age[32], root[IPS_PATH_BYTES], line[32];
     char uid[32];
@@ -275,7 +275,7 @@ int slave_symbols_main(FILE *in, FILE *out)
         .debug_root = root,
         .addresses = addresses,
         .count = count};
-    int rc = become_user((uint32_t)strtoul(uid, NULL, 10), &err);
+    int rc = switch_to_user_if_root((uint32_t)strtoul(uid, NULL, 10), &err);
     /* Ask the kernel again to kill this process when the slave ends, because
      * changing the user has cleared that setting. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

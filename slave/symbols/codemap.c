@@ -29,7 +29,8 @@ struct code_span {
     uint32_t image, module, order;
 };
 
-/* cache entry of ips_codemap_locate(): the last lookup with this hash */
+/* cache entry of ips_codemap_find_or_add_location(): the last lookup with this
+ * hash */
 struct code_memo {
     uint64_t address, from_ns, to_ns;
     uint32_t image, location;
@@ -65,8 +66,9 @@ uint32_t ips_codemap_find_image(const struct ips_codemap *m,
     return found ? (uint32_t)(found - m->images) : IPS_NONE;
 }
 
-static int make_images(struct ips_codemap *m, const struct ips_build_input *in,
-                       struct ips_err *err)
+static int list_images_of_streams(struct ips_codemap *m,
+                                  const struct ips_build_input *in,
+                                  struct ips_err *err)
 {
     uint32_t n = 0;
     m->images = b_calloc(in->stream_count, sizeof(*m->images), err);
@@ -232,9 +234,9 @@ static int add_module_span(struct ips_codemap *m, uint32_t image, uint32_t uid,
     return rc;
 }
 
-static int read_module_records(struct ips_codemap *m,
-                               const struct ips_build_input *in,
-                               struct ips_err *err)
+static int read_module_and_start_records(struct ips_codemap *m,
+                                         const struct ips_build_input *in,
+                                         struct ips_err *err)
 {
     for (uint32_t i = 0; i < in->stream_count; i++) {
         const struct ips_stream_in *s = &in->streams[i];
@@ -302,9 +304,9 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
                      struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
-    int rc = make_images(out, in, err);
+    int rc = list_images_of_streams(out, in, err);
     if (rc == 0)
-        rc = read_module_records(out, in, err);
+        rc = read_module_and_start_records(out, in, err);
     if (rc == 0)
         rc = link_fork_parents(out, err);
     if (rc == 0) {
@@ -421,9 +423,9 @@ static int intern_location(struct ips_codemap *m, struct ips_code_location key,
     return 0;
 }
 
-int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
-                       uint64_t t_ns, bool ret, uint32_t *place,
-                       struct ips_err *err)
+int ips_codemap_find_or_add_location(struct ips_codemap *m, uint32_t image,
+                                     uint64_t address, uint64_t t_ns, bool ret,
+                                     uint32_t *place, struct ips_err *err)
 {
     uint64_t at = address - (ret && address > 0);
     struct code_memo *memo =

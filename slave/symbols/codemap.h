@@ -68,9 +68,10 @@ uint32_t ips_codemap_find_image(const struct ips_codemap *m,
 /* Sets *place to the number of the code location that was at `address` of the
  * image at t_ns (on this machine's CLOCK_MONOTONIC_RAW); adds the location if
  * it is new. `ret`: `address` is a return address. */
-int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
-                       uint64_t t_ns, bool ret, uint32_t *place,
-                       struct ips_err *err) IPS_MUST_USE;
+int ips_codemap_find_or_add_location(struct ips_codemap *m, uint32_t image,
+                                     uint64_t address, uint64_t t_ns, bool ret,
+                                     uint32_t *place,
+                                     struct ips_err *err) IPS_MUST_USE;
 
 /* Returns true if the code location is in IPS's own code. */
 static inline bool ips_code_belongs_to_ips(const struct ips_codemap *m,

@@ -88,8 +88,8 @@ static uint64_t bytes_to_section_end(Elf *elf, size_t section, uint64_t at)
     return h.sh_size - (at - h.sh_addr);
 }
 
-static void add_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
-                        const GElf_Shdr *h)
+static void append_function_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
+                                    const GElf_Shdr *h)
 {
     Elf_Data *data = elf_getdata(scn, NULL);
     size_t count = data && h->sh_entsize ? data->d_size / h->sh_entsize : 0;
@@ -126,7 +126,7 @@ static void load_symbols(struct reader *r)
             for (Elf_Scn *s = NULL; elfs[i] && (s = elf_nextscn(elfs[i], s));) {
                 GElf_Shdr h;
                 if (gelf_getshdr(s, &h) && h.sh_type == types[t])
-                    add_symbols(r, elfs[i], s, &h);
+                    append_function_symbols(r, elfs[i], s, &h);
             }
     if (r->symbol_count)
         qsort(r->symbols, r->symbol_count, sizeof(*r->symbols),
@@ -213,7 +213,7 @@ struct text {
 
 /* Appends a field and the character `end`. Characters of the field that would
  * break lines or fields become '?'. */
-static void append_text_field(struct text *t, const char *s, char end)
+static void append_field(struct text *t, const char *s, char end)
 {
     for (size_t i = 0; s && s[i] && i < SLAVE_SYMBOL_NAME_MAX; i++) {
         unsigned char c = (unsigned char)s[i];
@@ -225,11 +225,11 @@ static void append_text_field(struct text *t, const char *s, char end)
     t->buf[t->len] = '\0';
 }
 
-static void append_text_number(struct text *t, int n, char end)
+static void append_number_field(struct text *t, int n, char end)
 {
     char digits[16];
     snprintf(digits, sizeof(digits), "%d", n > 0 ? n : 0);
-    append_text_field(t, digits, end);
+    append_field(t, digits, end);
 }
 
 /* Appends a name without the suffixes that compilers give to parts of a
@@ -246,7 +246,7 @@ static void append_name_without_suffixes(struct text *t, const char *name)
         if (at && at > cut)
             *at = '\0';
     }
-    append_text_field(t, cut, '\t');
+    append_field(t, cut, '\t');
 }
 
 static void append_demangled_name(struct text *t, const char *name)
@@ -255,7 +255,7 @@ static void append_demangled_name(struct text *t, const char *name)
                       ? cplus_demangle(name, DMGL_ANSI | DMGL_AUTO)
                       : NULL;
     if (plain)
-        append_text_field(t, plain, '\t');
+        append_field(t, plain, '\t');
     else
         append_name_without_suffixes(t, name ? name : "");
     free(plain);
@@ -264,15 +264,15 @@ static void append_demangled_name(struct text *t, const char *name)
 static void append_frame_positions(struct text *t, const char *file, int line,
                                    const char *at_file, int at_line)
 {
-    append_text_field(t, file, '\t');
-    append_text_number(t, line, '\t');
-    append_text_field(t, at_file, '\t');
-    append_text_number(t, at_line, '\n');
+    append_field(t, file, '\t');
+    append_number_field(t, line, '\t');
+    append_field(t, at_file, '\t');
+    append_number_field(t, at_line, '\n');
     t->frames++;
 }
 
-static bool describe_from_symbol_table(struct reader *r, uint64_t at,
-                                       struct text *t)
+static bool format_frame_from_symbol_table(struct reader *r, uint64_t at,
+                                           struct text *t)
 {
     const struct symbol *s = find_symbol(r, at);
     t->len = t->frames = 0;
@@ -289,7 +289,7 @@ static bool describe_from_symbol_table(struct reader *r, uint64_t at,
         return false;
     snprintf(name, sizeof(name), "%s+0x%llx",
              ips_code_path_base_name(r->ask->path), (unsigned long long)start);
-    append_text_field(t, name, '\t');
+    append_field(t, name, '\t');
     append_frame_positions(t, "", 0, "", 0);
     return true;
 }
@@ -352,7 +352,7 @@ static Dwarf_Die *find_compilation_unit(struct reader *r, uint64_t at)
     return NULL;
 }
 
-static const char *linkage_name(Dwarf_Die *die)
+static const char *find_linkage_name(Dwarf_Die *die)
 {
     Dwarf_Attribute attr;
     return dwarf_attr_integrate(die, DW_AT_linkage_name, &attr) ||
@@ -416,7 +416,7 @@ static bool append_scope_name(Dwarf_Die *scope, char *out, size_t size)
         name = name ? name : closure;
         break;
     case DW_TAG_subprogram:
-        linkage = linkage_name(scope);
+        linkage = find_linkage_name(scope);
         if (linkage && strlen(linkage) < 16384)
             plain = cplus_demangle(linkage, DMGL_ANSI | DMGL_AUTO);
         if (plain)
@@ -435,8 +435,9 @@ static bool append_scope_name(Dwarf_Die *scope, char *out, size_t size)
 /* Builds the name of a procedure without a linkage name: a lambda, or a member
  * of a local class. `out` is "" if there is no such name. *at is set to the DIE
  * that has the declaration line: for a lambda, the DIE of its class. */
-static void build_scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out,
-                              size_t size, Dwarf_Die *at)
+static void build_qualified_name_of_procedure(Dwarf_Die *unit, Dwarf_Die *die,
+                                              char *out, size_t size,
+                                              Dwarf_Die *at)
 {
     Dwarf_Die own = *die, *scopes = NULL;
     *out = '\0';
@@ -528,8 +529,8 @@ static int find_code_scopes(struct reader *r, Dwarf_Die *unit, uint64_t at,
     return count;
 }
 
-static bool describe_from_debug_info(struct reader *r, uint64_t at,
-                                     struct text *t)
+static bool format_frames_from_debug_info(struct reader *r, uint64_t at,
+                                          struct text *t)
 {
     Dwarf_Die *unit = find_compilation_unit(r, at), *own = NULL;
     const char *at_file = "";
@@ -548,11 +549,12 @@ static bool describe_from_debug_info(struct reader *r, uint64_t at,
         int tag = dwarf_tag(&own[i]), decl = 0;
         if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
             continue;
-        const char *name = linkage_name(&own[i]);
+        const char *name = find_linkage_name(&own[i]);
         char scoped[SLAVE_SYMBOL_NAME_MAX + 1] = "";
         Dwarf_Die place = own[i];
         if (!name)
-            build_scoped_name(unit, &own[i], scoped, sizeof(scoped), &place);
+            build_qualified_name_of_procedure(unit, &own[i], scoped,
+                                              sizeof(scoped), &place);
         if (!name && !*scoped)
             name = dwarf_diename(&own[i]);
         if (!name && !*scoped)
@@ -562,7 +564,7 @@ static bool describe_from_debug_info(struct reader *r, uint64_t at,
         if (name)
             append_demangled_name(t, name);
         else
-            append_text_field(t, scoped, '\t');
+            append_field(t, scoped, '\t');
         append_frame_positions(t, dwarf_decl_file(&place), decl, at_file,
                                at_line);
         if (tag == DW_TAG_subprogram)
@@ -593,7 +595,7 @@ int slave_symbols_read_elf_file(const struct slave_symbol_ask *ask,
     struct reader r = {.ask = ask, .main = {.fd = -1}, .debug = {.fd = -1}};
     struct text *t = malloc(sizeof(*t));
     (void)elf_version(EV_CURRENT);
-    int rc = t ? symbol_file_open(&r.main, ask, err)
+    int rc = t ? symbol_file_open_if_unchanged(&r.main, ask, err)
                : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0) {
         if (!symbol_file_find_section(&r.main, ".debug_info", NULL))
@@ -604,14 +606,14 @@ int slave_symbols_read_elf_file(const struct slave_symbol_ask *ask,
         r.cfi = dwarf_getcfi_elf(r.main.elf);
         load_symbols(&r);
         for (size_t i = 0; i < ask->count; i++)
-            if (describe_from_symbol_table(&r, ask->addresses[i], t))
+            if (format_frame_from_symbol_table(&r, ask->addresses[i], t))
                 put(arg, i, t->buf, SLAVE_SYMBOL_TABLE);
         struct symbol_file *o = r.debug.elf ? &r.debug : &r.main;
         o->dwarf = dwarf_begin_elf(o->elf, DWARF_C_READ, NULL);
         if (o->dwarf)
             load_unit_ranges(&r, o->dwarf);
         for (size_t i = 0; o->dwarf && i < ask->count; i++)
-            if (describe_from_debug_info(&r, ask->addresses[i], t))
+            if (format_frames_from_debug_info(&r, ask->addresses[i], t))
                 put(arg, i, t->buf, SLAVE_SYMBOL_DEBUG);
     }
     if (r.cfi)

@@ -20,7 +20,7 @@ static void format_address_and_port(char *out, size_t len,
     }
 }
 
-void slave_channel_record_text(char *out, size_t len,
+void slave_channel_format_text(char *out, size_t len,
                                const struct ips_rec_chan *c)
 {
     char local[56], remote[56];

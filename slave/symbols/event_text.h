@@ -9,7 +9,7 @@
 
 /* Writes the text of a channel, such as "tcp 10.0.0.1:80-10.0.0.2:4000" or
  * "pipe 13:771". */
-void slave_channel_record_text(char *out, size_t len,
+void slave_channel_format_text(char *out, size_t len,
                                const struct ips_rec_chan *c);
 /* name of an operation, a value of enum ips_op */
 const char *slave_op_text(uint16_t op);

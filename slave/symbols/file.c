@@ -96,8 +96,9 @@ static int open_own_vdso(struct symbol_file *o, struct ips_err *err)
                   : ips_err_set(err, IPS_E_CORRUPT, "the vdso is no ELF file");
 }
 
-int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
-                     struct ips_err *err)
+int symbol_file_open_if_unchanged(struct symbol_file *o,
+                                  const struct slave_symbol_ask *a,
+                                  struct ips_err *err)
 {
     int rc = strcmp(a->path, "[vdso]") == 0 ? open_own_vdso(o, err)
              : a->path[0] == '/'

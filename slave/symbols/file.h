@@ -24,8 +24,9 @@ struct symbol_file {
 
 /* Opens the module's own file ("[vdso]": this process's vdso). Fails if it is
  * not the file that was mapped. */
-int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
-                     struct ips_err *err) IPS_MUST_USE;
+int symbol_file_open_if_unchanged(struct symbol_file *o,
+                                  const struct slave_symbol_ask *a,
+                                  struct ips_err *err) IPS_MUST_USE;
 void symbol_file_close(struct symbol_file *o);
 
 /* Opens the debug file of `o`. `debug` stays closed if there is none. `why` is

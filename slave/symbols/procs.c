@@ -20,14 +20,14 @@ struct active_call {
 struct entered_procedure {
     /* number of calls of the procedure in procs_builder.calls (recursion) */
     uint32_t active;
-    uint32_t arc; /* `*last` for slave_arc_add_exact_time() */
+    uint32_t arc; /* `*last` for slave_arc_divide_exact_time_among_arcs() */
 };
 
 struct procs_builder {
     struct ips_procs *p;
     const struct ips_built *b;
     struct ips_err *err;
-    /* the chains sorted by thread, from slave_sort_chains_by_thread */
+    /* the chains sorted by thread, from slave_list_chains_sorted_by_thread */
     const uint32_t *index;
     struct slave_intern stack_index, sampled_index, exact_index;
     B_ARRAY(struct active_call) calls;
@@ -203,8 +203,8 @@ static int add_sample_record(struct procs_builder *m, const uint8_t *data,
     for (uint32_t i = 0; i < count; i++) {
         uint64_t address;
         memcpy(&address, data + sizeof(r) + 8 * (size_t)i, sizeof(address));
-        int rc = ips_codemap_locate(&m->p->map, m->image, address, t, i > 0,
-                                    &places[kept], m->err);
+        int rc = ips_codemap_find_or_add_location(
+            &m->p->map, m->image, address, t, i > 0, &places[kept], m->err);
         if (rc < 0)
             return rc;
         /* Skip the agent's own frames: its wrappers are between the program and
@@ -246,14 +246,14 @@ static int charge_time_to_innermost_call(struct procs_builder *m, uint64_t cpu)
     struct ips_exact *e = &m->p->exact[row];
     e->self_ns = ips_add_sat(e->self_ns, passed);
     m->exact_ns = ips_add_sat(m->exact_ns, passed);
-    return slave_arc_add_exact_time(&m->p->arcs, &m->walk, from, m->last_cpu,
-                                    e->code_location, &m->entered.v[row].arc,
-                                    m->err);
+    return slave_arc_divide_exact_time_among_arcs(
+        &m->p->arcs, &m->walk, from, m->last_cpu, e->code_location,
+        &m->entered.v[row].arc, m->err);
 }
 
 /* Ends the innermost active call, and adds its time to the procedure's total
  * unless an outer call of the same procedure is still active (recursion). */
-static void leave_procedure(struct procs_builder *m)
+static void end_innermost_call(struct procs_builder *m)
 {
     const struct active_call *c = &m->calls.v[--m->calls.n];
     struct ips_exact *e = &m->p->exact[c->exact];
@@ -268,8 +268,8 @@ static int add_enter_or_exit_record(struct procs_builder *m, uint32_t type,
     struct ips_rec_proc r;
     uint32_t place = 0, row = 0;
     memcpy(&r, data, sizeof(r));
-    int rc = ips_codemap_locate(&m->p->map, m->image, r.procedure, t, false,
-                                &place, m->err);
+    int rc = ips_codemap_find_or_add_location(&m->p->map, m->image, r.procedure,
+                                              t, false, &place, m->err);
     if (rc == 0)
         rc = intern_exact_row(m, place, &row);
     if (rc == 0)
@@ -292,16 +292,16 @@ static int add_enter_or_exit_record(struct procs_builder *m, uint32_t type,
         m->entered.v[row].active++;
     } else if (m->entered.v[row].active > 0) {
         while (m->calls.v[m->calls.n - 1].exact != row)
-            leave_procedure(m);
-        leave_procedure(m);
+            end_innermost_call(m);
+        end_innermost_call(m);
     }
     return 0;
 }
 
 /* Returns the chain that thread `tid` of the current image had at time `t`, for
  * a COUNT record. `tid` 0 is the thread of the current stream. */
-static uint32_t chain_of_thread(const struct procs_builder *m, uint32_t tid,
-                                uint64_t t)
+static uint32_t find_chain_of_thread_at_time(const struct procs_builder *m,
+                                             uint32_t tid, uint64_t t)
 {
     struct ips_segment_header head = m->in->head;
     if (tid == 0 || tid == head.tid)
@@ -316,11 +316,12 @@ static int add_count_record(struct procs_builder *m, const uint8_t *data,
     struct ips_rec_count r;
     uint32_t place = 0, row = 0, own = m->chain;
     memcpy(&r, data, sizeof(r));
-    m->chain = chain_of_thread(m, r.h.a, t);
+    m->chain = find_chain_of_thread_at_time(m, r.h.a, t);
     int rc = m->chain == IPS_NONE
                  ? 0
-                 : ips_codemap_locate(&m->p->map, m->image, r.procedure, t,
-                                      false, &place, m->err);
+                 : ips_codemap_find_or_add_location(&m->p->map, m->image,
+                                                    r.procedure, t, false,
+                                                    &place, m->err);
     bool known = m->chain != IPS_NONE;
     if (rc == 0 && known)
         rc = intern_exact_row(m, place, &row);
@@ -411,7 +412,7 @@ static int add_profile_records_of_stream(struct procs_builder *m)
             return rc;
     }
     while (m->calls.n > 0)
-        leave_procedure(m);
+        end_innermost_call(m);
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
     if (m->timers)
         cost->timed_ns =
@@ -452,9 +453,9 @@ static void compute_unsampled_time(const struct procs_builder *m)
     }
 }
 
-static int add_profile_records_of_all_streams(struct procs_builder *m,
-                                              const struct ips_build_input *in,
-                                              const uint32_t *chains)
+static int add_profile_records_of_streams(struct procs_builder *m,
+                                          const struct ips_build_input *in,
+                                          const uint32_t *chains)
 {
     for (uint32_t i = 0; i < in->stream_count; i++)
         if (chains[i] != IPS_NONE && has_procedure_entries(&in->streams[i]))
@@ -467,7 +468,7 @@ static int add_profile_records_of_all_streams(struct procs_builder *m,
         m->image = ips_codemap_find_image(&m->p->map, &m->in->head);
         m->cpu = m->last_cpu = m->exact_ns = m->end_cpu = 0;
         m->begun = m->timers = false;
-        slave_arc_walk_begin(&m->walk, m->b, m->chain);
+        slave_arc_walk_init_at_chain(&m->walk, m->b, m->chain);
         int rc = add_profile_records_of_stream(m);
         if (rc < 0)
             return rc;
@@ -484,7 +485,8 @@ static int make_pools_of_similar_arcs(struct procs_builder *m)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)
         exact[i] = m->p->threads[i].exact;
-    int rc = slave_arcs_make_pools(&m->p->arcs, m->b, exact, m->err);
+    int rc = slave_arcs_sort_samples_and_make_pools(&m->p->arcs, m->b, exact,
+                                                    m->err);
     ips_free_large(exact);
     return rc;
 }
@@ -498,7 +500,7 @@ int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
     out->thread_count = b->g.chain_count;
     out->threads = b_calloc(out->thread_count, sizeof(*out->threads), err);
     chains = b_calloc(in->stream_count, sizeof(*chains), err);
-    index = slave_sort_chains_by_thread(b);
+    index = slave_list_chains_sorted_by_thread(b);
     m.index = index;
     int rc =
         out->threads && chains && index ? 0 : set_procs_out_of_memory_error(&m);
@@ -510,7 +512,7 @@ int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
     if (rc == 0)
         rc = ips_codemap_make(in, &out->map, err);
     if (rc == 0)
-        rc = add_profile_records_of_all_streams(&m, in, chains);
+        rc = add_profile_records_of_streams(&m, in, chains);
     if (rc == 0)
         rc = make_pools_of_similar_arcs(&m);
     ips_free_large(chains);

@@ -120,7 +120,7 @@ void slave_symbol_failures_release(struct slave_symbol_failures *f)
 }
 
 static struct slave_symbol_failure *
-find_failure(const struct slave_symbol_failures *f, const char *key)
+find_failure_of_file(const struct slave_symbol_failures *f, const char *key)
 {
     for (uint32_t i = 0; f && i < f->count; i++)
         if (strcmp(f->of[i].key, key) == 0)
@@ -160,7 +160,7 @@ static void log_and_remember_failure(struct slave_symbol_failures *f,
                                      const char *key, const char *path,
                                      const struct ips_err *why)
 {
-    struct slave_symbol_failure *old = find_failure(f, key);
+    struct slave_symbol_failure *old = find_failure_of_file(f, key);
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, why->msg, strlen(why->msg));
     bool harmless = why->code == IPS_E_NOT_FOUND || why->code == IPS_E_IO;
     int wait_s = why->code == IPS_E_LIMIT        ? LIMIT_AGAIN_S
@@ -187,7 +187,8 @@ static void log_and_remember_failure(struct slave_symbol_failures *f,
  * user `uid` in this hour; begins a new one if needed. Returns NULL for root's
  * own files, and if this slave is not root's. */
 static struct slave_symbol_user *
-find_or_begin_time_account(struct slave_symbol_failures *f, uint32_t uid)
+find_or_start_time_account_of_user(struct slave_symbol_failures *f,
+                                   uint32_t uid)
 {
     if (!f || geteuid() != 0 || uid == 0)
         return NULL;
@@ -209,7 +210,7 @@ find_or_begin_time_account(struct slave_symbol_failures *f, uint32_t uid)
 static void charge_time_to_user(struct slave_symbol_failures *f, uint32_t uid,
                                 uint64_t ns)
 {
-    struct slave_symbol_user *u = find_or_begin_time_account(f, uid);
+    struct slave_symbol_user *u = find_or_start_time_account_of_user(f, uid);
     if (!u)
         return;
     bool had = u->spent_ns < USER_MOST_NS;
@@ -239,11 +240,11 @@ static void read_names_from_store(struct batch *b, const char *key,
 /* Asks the helper about the addresses of the batch that have no name, or only
  * one from a symbol table, because debug information may have been installed
  * since. Stores new names in the batch and in the database. */
-static void ask_helper_for_names(struct batch *b,
-                                 const struct ips_code_module *m,
-                                 const char *key, const char *file,
-                                 const struct slave_symbol_source *from,
-                                 struct slave_symbols *s)
+static void ask_helper_and_store_names(struct batch *b,
+                                       const struct ips_code_module *m,
+                                       const char *key, const char *file,
+                                       const struct slave_symbol_source *from,
+                                       struct slave_symbols *s)
 {
     struct ips_err err = {0}, why = {0};
     uint32_t n = 0;
@@ -285,9 +286,9 @@ static void ask_helper_for_names(struct batch *b,
         }
         free(old->text);
         *old = fresh[k];
-        keep = keep &&
-               slave_store_put_symbol(from->store, key, address[k], old->text,
-                                      (int)old->grade, &err) == 0;
+        keep = keep && slave_store_put_symbol_and_trim_oldest(
+                           from->store, key, address[k], old->text,
+                           (int)old->grade, &err) == 0;
     }
     if (keep)
         keep = slave_store_commit(from->store, &err) == 0;
@@ -315,17 +316,18 @@ static void find_names_of_batch(struct batch *b,
     if (all || late || !from->helper[0])
         return;
     snprintf(file, sizeof(file), "%s %s", key, m->path);
-    const struct slave_symbol_failure *f = find_failure(from->failures, file);
+    const struct slave_symbol_failure *f =
+        find_failure_of_file(from->failures, file);
     const struct slave_symbol_user *u =
-        find_or_begin_time_account(from->failures, m->uid);
+        find_or_start_time_account_of_user(from->failures, m->uid);
     if ((!f || time(NULL) >= f->retry_s) && (!u || u->spent_ns < USER_MOST_NS))
-        ask_helper_for_names(b, m, key, file, from, s);
+        ask_helper_and_store_names(b, m, key, file, from, s);
 }
 
 /* ---- all ---- */
 
-static char *make_unnamed_symbol(const struct ips_code_module *m,
-                                 uint64_t address)
+static char *format_text_of_unnamed_location(const struct ips_code_module *m,
+                                             uint64_t address)
 {
     char *text = NULL;
     /* all of the agent's code gets one name, so tables have one row for it */
@@ -422,7 +424,7 @@ int slave_symbols_fill_names(struct slave_symbols *s,
         const struct ips_code_location *p = &m->locations[i];
         if (s->of[i].text)
             continue;
-        s->of[i].text = make_unnamed_symbol(
+        s->of[i].text = format_text_of_unnamed_location(
             p->module == IPS_NONE ? NULL : &m->modules[p->module], p->address);
         if (!s->of[i].text)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");

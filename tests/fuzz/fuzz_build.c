@@ -1,11 +1,11 @@
 /*
  * Fuzz target: whatever streams of records a pool holds, as long as each record
  * is one by ips_rec_check_and_get_length, building ends with an error or with a
- * graph that ips_graph_check accepts, before and after its peers are settled,
- * and so do the procedures. An input is streams, each 32 bytes (pid, tid,
- * image, records' bytes, dead, lost) and records. libFuzzer where it is linked;
- * else main() replays the files named, or with none, generated streams whose
- * numbers are small enough to meet.
+ * graph that ips_graph_check_invariants accepts, before and after its peers are
+ * settled, and so do the procedures. An input is streams, each 32 bytes (pid,
+ * tid, image, records' bytes, dead, lost) and records. libFuzzer where it is
+ * linked; else main() replays the files named, or with none, generated streams
+ * whose numbers are small enough to meet.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,8 +39,8 @@ static void settle(struct ips_built *b)
             rows[n].peer_sent_bytes = i * 7;
             rows[n++].peer_closed = i % 2;
         }
-    if (ips_built_set_peers(b, rows, n, &err) == 0 &&
-        ips_graph_check(&b->g, &err) < 0)
+    if (ips_built_set_peers_and_remake_arcs(b, rows, n, &err) == 0 &&
+        ips_graph_check_invariants(&b->g, &err) < 0)
         abort();
 }
 
@@ -55,7 +55,7 @@ static void build(struct ips_build_input *in)
         ips_wait_rows_release(&waits);
         return;
     }
-    if (ips_graph_check(&b.g, &err) < 0 ||
+    if (ips_graph_check_invariants(&b.g, &err) < 0 ||
         check_waits(&b, &waits, in->control->locks))
         abort();
     ips_wait_rows_release(&waits);

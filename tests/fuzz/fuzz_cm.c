@@ -63,11 +63,12 @@ static void make_links(struct ips_cm_links *l, uint32_t self, bool agreed)
     if (!agreed)
         return;
     struct ips_cm_bytes scratch = {0};
-    if (ips_cm_receive_awaited_positions(l, 0, two.wants[1 - self].data,
-                                         two.wants[1 - self].len, &scratch,
-                                         NULL) < 0 ||
-        ips_cm_receive_matches(l, 0, two.matches[1 - self].data,
-                               two.matches[1 - self].len, NULL) < 0)
+    if (ips_cm_read_awaited_and_write_matches(l, 0, two.wants[1 - self].data,
+                                              two.wants[1 - self].len, &scratch,
+                                              NULL) < 0 ||
+        ips_cm_read_matches_and_store_links(l, 0, two.matches[1 - self].data,
+                                            two.matches[1 - self].len,
+                                            NULL) < 0)
         abort();
     ips_cm_bytes_release(&scratch);
 }
@@ -88,9 +89,9 @@ static void make_two(void)
     for (uint32_t m = 0; m < 2; m++) {
         struct ips_cm_links l;
         make_links(&l, m, false);
-        if (ips_cm_receive_awaited_positions(&l, 0, two.wants[1 - m].data,
-                                             two.wants[1 - m].len,
-                                             &two.matches[m], NULL) < 0)
+        if (ips_cm_read_awaited_and_write_matches(&l, 0, two.wants[1 - m].data,
+                                                  two.wants[1 - m].len,
+                                                  &two.matches[m], NULL) < 0)
             abort();
         ips_cm_links_release(&l);
     }
@@ -106,14 +107,14 @@ static void feed_sync(const struct ips_cm_links *l,
     struct ips_est e;
     if (ips_cm_sync_new(l, l->g, &lane, 2, &s, NULL) < 0)
         abort();
-    int rc = ips_cm_sync_run_chains(s, NULL);
+    int rc = ips_cm_sync_compute_ready_chains(s, NULL);
     if (rc == 0)
         rc = ips_cm_sync_receive_batch(s, 0, in->data, in->len, NULL);
     if (rc == 0)
-        rc = ips_cm_sync_run_chains(s, NULL);
-    while (rc == 0 && ips_cm_sync_next_batch(s, &m, NULL) > 0)
+        rc = ips_cm_sync_compute_ready_chains(s, NULL);
+    while (rc == 0 && ips_cm_sync_make_next_batch(s, &m, NULL) > 0)
         ;
-    if (ips_cm_sync_get_result(s, &e, NULL) == 0)
+    if (ips_cm_sync_move_result_out(s, &e, NULL) == 0)
         ips_est_release(&e);
     ips_cm_sync_free(s);
 }
@@ -126,12 +127,14 @@ static void feed_async(const struct ips_cm_links *l,
     struct ips_est e;
     if (ips_cm_async_new(l, l->g, &lane, 2 * TALKS, 2, &a, NULL) < 0)
         abort();
-    int rc = ips_cm_async_receive_values(a, 0, in->data, in->len, NULL);
+    int rc =
+        ips_cm_async_store_values_and_owe_ack(a, 0, in->data, in->len, NULL);
     if (rc == 0)
-        rc = ips_cm_async_receive_values(a, IPS_CM_ROOT, NULL, 0, NULL);
+        rc = ips_cm_async_store_values_and_owe_ack(a, IPS_CM_ROOT, NULL, 0,
+                                                   NULL);
     if (rc == 0)
-        rc = ips_cm_async_relax_nodes(a, NULL);
-    while (rc == 0 && ips_cm_async_next_message(a, &m, NULL) > 0) {
+        rc = ips_cm_async_propagate_improved_values(a, NULL);
+    while (rc == 0 && ips_cm_async_make_next_message(a, &m, NULL) > 0) {
         if (m.kind == IPS_CM_BATCH)
             rc = ips_cm_async_receive_ack(a, 0, 1, NULL);
     }
@@ -159,10 +162,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lane.weighting = what < 4 ? IPS_WEIGH_CPU : IPS_WEIGH_WALL;
     make_links(&l, 1, what >= 2);
     if (what == 0)
-        (void)!ips_cm_receive_awaited_positions(&l, 0, in.data, in.len, &out,
-                                                NULL);
+        (void)!ips_cm_read_awaited_and_write_matches(&l, 0, in.data, in.len,
+                                                     &out, NULL);
     else if (what == 1)
-        (void)!ips_cm_receive_matches(&l, 0, in.data, in.len, NULL);
+        (void)!ips_cm_read_matches_and_store_links(&l, 0, in.data, in.len,
+                                                   NULL);
     else if (what % 2 == 0)
         feed_sync(&l, &in);
     else

@@ -18,7 +18,7 @@ static void take(const Ips__Subgraph *piece)
         struct ips_wire_receiver t;
         ips_wire_receiver_init(&t, 1u << 16, flags);
         for (int i = 0; i < 2; i++) {
-            if (ips_wire_append_piece(&t, piece, NULL) < 0)
+            if (ips_wire_append_received_piece(&t, piece, NULL) < 0)
                 break;
         }
         ips_wire_receiver_release(&t);
@@ -28,7 +28,8 @@ static void take(const Ips__Subgraph *piece)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ips_err err = {0};
-    int64_t whole = ips_frame_length(data, size, IPS_FRAME_MAX_BYTES, &err);
+    int64_t whole =
+        ips_frame_length_if_complete(data, size, IPS_FRAME_MAX_BYTES, &err);
     if (whole <= 0)
         return 0;
     Ips__Envelope *env = ips_frame_decode(data, (size_t)whole, &err);

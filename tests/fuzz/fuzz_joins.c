@@ -34,7 +34,7 @@ static void solve(const struct ips_machine_joins *parts, uint32_t n, bool wall)
     struct ips_path_section *visit;
     uint64_t count;
     uint32_t blame;
-    if (ips_joined_solve(parts, n, &lane, &j, &blame, NULL) < 0) {
+    if (ips_joined_decode_and_solve(parts, n, &lane, &j, &blame, NULL) < 0) {
         if (blame > n)
             abort();
         return;
@@ -96,9 +96,10 @@ static size_t make(const struct rg *r, unsigned what, uint8_t *out, size_t cap)
     out[0] = (uint8_t)what;
     for (uint32_t m = 0; m < r->machines && m < PARTS; m++) {
         struct ips_joins j;
-        int rc = what == 2 ? ips_joins_encode_send_receive_times(&r->part[m],
-                                                                 &j, NULL)
-                           : ips_joins_make(&r->part[m], &lane, &j, NULL);
+        int rc =
+            what == 2
+                ? ips_joins_encode_send_receive_times(&r->part[m], &j, NULL)
+                : ips_joins_compute_and_encode(&r->part[m], &lane, &j, NULL);
         size_t len = rc == 0 ? j.head.len + j.arcs.len : 0;
         if (rc < 0 || n + len + 2 > cap)
             abort();

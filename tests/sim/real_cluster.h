@@ -221,7 +221,7 @@ static inline void real_on_message(struct ips_peer *peer,
     snprintf(a->message, sizeof(a->message), "%s",
              reply->message ? reply->message : "");
     if (a->done)
-        ips_peer_free(peer);
+        ips_peer_close_and_free_later(peer);
     ips__envelope__free_unpacked(own, NULL);
     fault_pause--;
 }

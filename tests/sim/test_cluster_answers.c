@@ -200,7 +200,8 @@ static void test_other_message_times(void **state)
     snprintf(pair.to, sizeof(pair.to), "m2");
     snprintf(pair.measured, sizeof(pair.measured), "today");
     pair.point[0] = (struct mtime_point){.bytes = 1, .ns = 5000};
-    assert_int_equal(mtimes_put_pair(&f.c.master.mtimes, &pair, &err), 0);
+    assert_int_equal(
+        mtimes_insert_or_replace_pair(&f.c.master.mtimes, &pair, &err), 0);
     assert_int_equal(mtimes_save(&f.c.master.mtimes, &err), 0);
     assert_false(kept_again(&f));
     assert_true(kept_again(&f));
@@ -324,7 +325,7 @@ static void test_gives_way(void **state)
     s = &f.c.slave[1];
     s->fault = FAULT_SILENT;
     s->fault_at = s->asks + 1;
-    answer_cache_start_precomputation(&f.c.master, "r");
+    answer_cache_start_path_precomputation(&f.c.master, "r");
     while (s->asks < s->fault_at)
         cluster_turn(&f.c, 1);
     assert_true(ahead_goes_on(&f));

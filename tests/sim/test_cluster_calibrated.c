@@ -120,8 +120,9 @@ static void weigh_whole(struct rg *r, uint64_t seed)
         uint32_t from = g->chains[ips_chain_of(g, g->xpred[i])].machine;
         uint32_t to = g->chains[ips_chain_of(g, i)].machine;
         times_of(seed, from, to, ns);
-        assert_int_equal(0, ips_curve_make(lengths, ns, 3, &c, NULL));
-        g->xlen[i] = ips_curve_ns(&c, g->xlen[i]);
+        assert_int_equal(0,
+                         ips_curve_build_from_points(lengths, ns, 3, &c, NULL));
+        g->xlen[i] = ips_curve_compute_message_ns(&c, g->xlen[i]);
     }
 }
 
@@ -136,7 +137,8 @@ static void check_path(struct cluster *c, const char *engine, bool calibrated,
     struct ips_path path = {0};
     uint32_t stop;
     uint64_t at = 0;
-    assert_int_equal(ips_longest_path(&r->whole, lane, NULL, &est, NULL), 0);
+    assert_int_equal(
+        ips_longest_path_compute_ests(&r->whole, lane, NULL, &est, NULL), 0);
     ask_path(c, engine, calibrated, &got);
     const Ips__Reply *reply = answer_last(&got);
     if (est.t_max == 0) {
@@ -150,9 +152,9 @@ static void check_path(struct cluster *c, const char *engine, bool calibrated,
     if (!strstr(reply->path->certificate->message_times, says))
         fail_msg("%s: '%s' has no '%s'", engine,
                  reply->path->certificate->message_times, says);
-    assert_int_equal(
-        ips_path_walk_back(&r->whole, lane, &est, est.end, &path, &stop, NULL),
-        0);
+    assert_int_equal(ips_path_walk_back_and_store(&r->whole, lane, &est,
+                                                  est.end, &path, &stop, NULL),
+                     0);
     for (uint32_t i = 0; i < got.count; i++) {
         const Ips__PathAnswer *a = got.env[i]->reply->path;
         for (size_t k = 0; k < a->n_segments; k++, at++) {
@@ -225,8 +227,9 @@ static void test_cluster_calibrated__whatif_too(void **state)
         char *table = table_of(seed, r.machines);
         import(&c, table);
         weigh_whole(&r, seed);
-        assert_int_equal(ips_longest_path(&r.whole, &lane, NULL, &est, NULL),
-                         0);
+        assert_int_equal(
+            ips_longest_path_compute_ests(&r.whole, &lane, NULL, &est, NULL),
+            0);
         wire.calibrated = true;
         wire.scale_num = wire.scale_den = 1;
         ask.lane = &wire;
@@ -265,12 +268,14 @@ static void test_cluster_calibrated__estimate(void **state)
         struct ips_graph *g = &r.whole;
         import(&c, table);
         weigh_whole(&r, seed);
-        assert_int_equal(ips_longest_path(g, &lane, NULL, &plain, NULL), 0);
+        assert_int_equal(
+            ips_longest_path_compute_ests(g, &lane, NULL, &plain, NULL), 0);
         for (uint32_t k = 0; k < g->chain_count; k++) /* a fifth: 1/(1-S) */
             for (uint32_t i = 1; i < g->chains[k].count; i++)
                 g->w[g->chains[k].first + i] =
                     g->w[g->chains[k].first + i] * 5 / 4;
-        assert_int_equal(ips_longest_path(g, &lane, NULL, &est, NULL), 0);
+        assert_int_equal(
+            ips_longest_path_compute_ests(g, &lane, NULL, &est, NULL), 0);
         wire.calibrated = true;
         wire.scale_num = wire.scale_den = 1;
         ask.lane = &wire;
@@ -570,7 +575,7 @@ static void test_cluster_calibrated__hung_up(void **state)
         assert_true(ms < CLUSTER_PATIENCE_MS);
         cluster_turn(&c, 1);
     }
-    ips_peer_free(peer);
+    ips_peer_close_and_free_later(peer);
     for (unsigned ms = 0; !c.slave[1].trip_stopped; ms++) {
         assert_true(ms < CLUSTER_PATIENCE_MS);
         cluster_turn(&c, 1);

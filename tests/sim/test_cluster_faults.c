@@ -40,8 +40,9 @@ static void begin(struct fixture *f, uint64_t seed)
     f->lane = (struct ips_scenario){
         .mtime = {.base_ns = 2, .scale_num = 1, .scale_den = 1}};
     rg_make(&o, &f->r);
-    assert_int_equal(
-        ips_longest_path(&f->r.whole, &f->lane, NULL, &f->est, NULL), 0);
+    assert_int_equal(ips_longest_path_compute_ests(&f->r.whole, &f->lane, NULL,
+                                                   &f->est, NULL),
+                     0);
     cluster_start(&f->c);
     for (uint32_t m = 0; m < 3; m++)
         cluster_add(&f->c, machines[m], "r", &f->r.part[m], f->r.peer[m],
@@ -354,7 +355,7 @@ static void test_cluster_faults__tables_are_kept_up_to_date(void **state)
     assert_int_equal(category_of(&f), 1);
     assert_false(stuck.done);
     f.c.slave[1].fault = FAULT_NONE;
-    ips_peer_free(peer);
+    ips_peer_close_and_free_later(peer);
     cluster_turn(&f.c, 50);
     answer_release(&stuck);
     /* The program ended, with some more events. */
@@ -495,10 +496,10 @@ static void test_cluster_faults__clients_at_once(void **state)
         peer[i] = cluster_begin(&f.c, &request, &got[i]);
     }
     /* Two of them lose patience, one at once and one in the middle. */
-    ips_peer_free(peer[3]);
+    ips_peer_close_and_free_later(peer[3]);
     cluster_turn(&f.c, 30);
     if (!got[8].done)
-        ips_peer_free(peer[8]);
+        ips_peer_close_and_free_later(peer[8]);
     for (int i = 0; i < 12; i++) {
         if (i == 3 || i == 8)
             continue;
@@ -535,8 +536,8 @@ static void test_cluster_faults__slave_is_started_again_at_once(void **state)
         struct fake_slave *s = &f.c.slave[i % 3];
         struct ips_peer *old = s->peer;
         cluster_connect(s); /* the new one is there before the old one ends */
-        ips_peer_free(old);
-        ips_peer_reap();
+        ips_peer_close_and_free_later(old);
+        ips_free_reaped_peers();
         cluster_settle(&f.c);
         cluster_turn(&f.c, i % 4);
         if (s->refused)
@@ -625,7 +626,7 @@ static void test_cluster_faults__events_are_paced(void **state)
     struct ips_peer *peer = cluster_begin(&f.c, &request, &got);
     while (got.count < 20)
         cluster_turn(&f.c, 2);
-    ips_peer_free(peer);
+    ips_peer_close_and_free_later(peer);
     for (int i = 0; i < 1000 && !f.c.slave[0].stopped; i++)
         cluster_turn(&f.c, 2);
     assert_true(f.c.slave[0].stopped);

@@ -214,7 +214,7 @@ static unsigned ask_hostile(Ips__Request *request, bool replies, unsigned nth,
     if (!got.done && !got.closed) {
         hostile.left++;
         print_message("waited for ever: %s\n", hostile.what);
-        ips_peer_free(client);
+        ips_peer_close_and_free_later(client);
     }
     free(got.data);
     return hostile.seen;

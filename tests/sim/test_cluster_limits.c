@@ -84,14 +84,14 @@ static void test_limits__clients(void **state)
          "refused by the other side: too many clients are connected: try "
          "again later");
     assert_int_equal(c.master.client_count, MASTER_MAX_CLIENTS);
-    ips_peer_free(k[7].peer); /* there is room for one again */
+    ips_peer_close_and_free_later(k[7].peer); /* there is room for one again */
     while (c.master.client_count == MASTER_MAX_CLIENTS)
         cluster_turn(&c, 1);
     assert_true(call(&k[7]));
     while (!k[MASTER_MAX_CLIENTS].closed) /* it was dismissed, too */
         cluster_turn(&c, 1);
     for (unsigned i = 0; i < MASTER_MAX_CLIENTS; i++)
-        ips_peer_free(k[i].peer);
+        ips_peer_close_and_free_later(k[i].peer);
     while (c.master.client_count > 0)
         cluster_turn(&c, 1);
     cluster_stop(&c);
@@ -164,7 +164,7 @@ static void silence(enum who who, uint64_t ago, bool heard_once, char note[200])
     if (c.master.queries &&
         c.master.queries->machines[1].state == MACHINE_ACTIVE) {
         assert_int_equal(c.master.queries->waiting, 1);
-        ips_peer_free(peer); /* patience ends */
+        ips_peer_close_and_free_later(peer); /* patience ends */
         while (c.master.queries)
             cluster_turn(&c, 1);
     } else {
@@ -310,8 +310,8 @@ static void put(const struct told *t)
     s.untraced = t->untraced;
     s.open = t->open;
     s.has_root = t->has_root;
-    if (catalogue_store_runs(c.master.catalogue, t->machine, &list, 1, &err) <
-        0)
+    if (catalogue_store_changed_runs(c.master.catalogue, t->machine, &list, 1,
+                                     &err) < 0)
         fail_msg("%s", err.msg);
 }
 

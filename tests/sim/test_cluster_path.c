@@ -89,7 +89,8 @@ static void check_engine(struct cluster *c, const char *engine,
     struct ips_est est;
     struct ips_path path = {0};
     uint32_t stop;
-    assert_int_equal(ips_longest_path(&r->whole, lane, NULL, &est, NULL), 0);
+    assert_int_equal(
+        ips_longest_path_compute_ests(&r->whole, lane, NULL, &est, NULL), 0);
     ask_path(c, engine, lane, &got);
     const Ips__Reply *reply = answer_last(&got);
     if (est.t_max == 0) {
@@ -102,8 +103,9 @@ static void check_engine(struct cluster *c, const char *engine,
         assert_int_equal(a->total_cpu_ns, est.total);
         assert_int_equal(a->certificate->unmatched, r->unmatched);
         assert_true(a->certificate->complete);
-        assert_int_equal(ips_path_walk_back(&r->whole, lane, &est, est.end,
-                                            &path, &stop, NULL),
+        assert_int_equal(ips_path_walk_back_and_store(&r->whole, lane, &est,
+                                                      est.end, &path, &stop,
+                                                      NULL),
                          0);
         check_segments(&got, &path);
         check_sum(a, a->by_machine, a->n_by_machine);

@@ -186,7 +186,7 @@ static void test_cluster_phases__no_such_phase(void **state)
         struct ips_peer *peer = cluster_begin(&c, &request, &got);
         cluster_turn(&c, turns);
         if (!got.done)
-            ips_peer_free(peer); /* it hangs up */
+            ips_peer_close_and_free_later(peer); /* it hangs up */
         answer_release(&got);
     }
     request = phases_request();

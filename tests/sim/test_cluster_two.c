@@ -389,7 +389,7 @@ static void client_ask(struct asker *k, enum kind kind)
 static void client_close(struct asker *k)
 {
     if (k->peer)
-        ips_peer_free(k->peer);
+        ips_peer_close_and_free_later(k->peer);
     for (uint32_t i = 0; i < k->count; i++)
         bytes_release(&k->q[i].got);
     memset(k, 0, sizeof(*k));

@@ -36,7 +36,8 @@ static uint64_t without_even(const struct rg *r, uint64_t *share)
             }
         }
     }
-    assert_int_equal(0, ips_longest_path(&r->whole, &plain, NULL, &e, NULL));
+    assert_int_equal(
+        0, ips_longest_path_compute_ests(&r->whole, &plain, NULL, &e, NULL));
     for (uint32_t i = 0; i < r->whole.node_count; i++)
         r->whole.w[i] = old[i];
     uint64_t t_max = e.t_max;
@@ -68,7 +69,8 @@ static void check(const struct rg *r, const Ips__WhatifAnswer *a)
 {
     struct ips_est e;
     uint64_t share;
-    assert_int_equal(0, ips_longest_path(&r->whole, &plain, NULL, &e, NULL));
+    assert_int_equal(
+        0, ips_longest_path_compute_ests(&r->whole, &plain, NULL, &e, NULL));
     assert_int_equal(a->t_max_ns, e.t_max);
     assert_int_equal(a->all->t_max_ns, without_even(r, &share));
     assert_int_equal(a->all->gain_ns, e.t_max - a->all->t_max_ns);

@@ -230,7 +230,7 @@ static const char *weighed(struct rg *r, struct ips_scenario *lane,
         as_seen.part[m] = view[m].g;
     if (!what && !lane->has_goal) {
         if (rg_contract(&as_seen, lane, &contracted, err) < 0 ||
-            ips_longest_path(&merged, lane, NULL, &e, err) < 0)
+            ips_longest_path_compute_ests(&merged, lane, NULL, &e, err) < 0)
             abort();
         if (contracted.t_max != e.t_max || contracted.end != e.end ||
             memcmp(contracted.est, e.est, merged.node_count * sizeof(*e.est)) !=

@@ -74,7 +74,7 @@ void cluster_stop(struct cluster *c)
     master_release(&c->master);
     event_free(c->beat);
     cluster_turn(c, 15); /* replies that were to come later */
-    ips_peer_reap();
+    ips_free_reaped_peers();
     event_base_free(c->base);
     nftw(c->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
@@ -119,7 +119,7 @@ static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
     a->done = env->reply->last;
     a->env[a->count++] = ips_peer_take_message(peer);
     if (a->done)
-        ips_peer_free(peer);
+        ips_peer_close_and_free_later(peer);
 }
 
 static void on_client_close(struct ips_peer *peer, const char *why, void *arg)

@@ -509,7 +509,7 @@ void cluster_disconnect(struct fake_slave *s)
         drop_first(s);
     if (s->due)
         event_del(s->due);
-    ips_peer_free(peer);
+    ips_peer_close_and_free_later(peer);
 }
 
 struct fake_slave *cluster_add(struct cluster *c, const char *machine,

@@ -74,9 +74,9 @@ static void flush(struct fake_cm *c)
     struct slave_letters out;
     struct slave_letter *l;
     slave_letters_init(&out);
-    slave_mailbox_take_outgoing(c->job->box, &out);
-    while ((l = slave_letters_get(&out)))
-        slave_letters_put(&c->held[l->machine], l);
+    slave_mailbox_move_outgoing_letters(c->job->box, &out);
+    while ((l = slave_letters_remove_first(&out)))
+        slave_letters_append(&c->held[l->machine], l);
     for (uint32_t p = 0; p < CLUSTER_SLAVES; p++) {
         if (c->held[p].head && !c->open[p] && p > c->self) {
             struct slave_letter say = {.kind = IPS__CM_MESSAGE__KIND__RELAY,
@@ -84,7 +84,7 @@ static void flush(struct fake_cm *c)
             send_letter(c, &say);
             c->open[p] = true;
         }
-        while (c->open[p] && (l = slave_letters_get(&c->held[p]))) {
+        while (c->open[p] && (l = slave_letters_remove_first(&c->held[p]))) {
             send_letter(c, l);
             free(l);
         }
@@ -180,6 +180,6 @@ void fake_slave_cm_message(struct fake_slave *s, const Ips__CmMessage *m,
     l->more = m->more;
     l->async = m->async;
     l->weights = slave_scenario_from_wire(m->weights);
-    slave_mailbox_deliver(c->job->box, l);
+    slave_mailbox_append_received_letter(c->job->box, l);
     pump(s);
 }

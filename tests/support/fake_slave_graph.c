@@ -94,7 +94,8 @@ static void send_graph(struct fake_slave *s, uint64_t id,
     bool last = false;
     while (!last) {
         Ips__Reply reply = IPS__REPLY__INIT;
-        assert_int_equal(ips_wire_next_piece(w, &at, &piece, &last, NULL), 0);
+        assert_int_equal(ips_wire_fill_next_piece(w, &at, &piece, &last, NULL),
+                         0);
         if (corrupt && piece.msg.n_xpred > 0)
             piece.xpred[piece.msg.n_xpred - 1] = 0xfffffff0u;
         reply.answer_case = IPS__REPLY__ANSWER_SUBGRAPH;
@@ -168,7 +169,8 @@ void fake_slave_reduce(struct fake_slave *s, const Ips__Request *r,
     if (r->reduce->detail)
         lay_moments(&view.g, &j);
     else
-        assert_int_equal(ips_joins_make(&view.g, &lane, &j, NULL), 0);
+        assert_int_equal(ips_joins_compute_and_encode(&view.g, &lane, &j, NULL),
+                         0);
     ips_view_release(&view);
     if (corrupt)
         j.head.data[j.head.len - 1] ^= 0x80; /* a number goes on */
@@ -199,15 +201,17 @@ void fake_slave_finish(struct fake_slave *s, const Ips__Request *r,
     if (f->more)
         return;
     assert_int_equal(f->value_count, s->g->in_count);
-    assert_int_equal(ips_joins_decode_values(s->values, s->value_bytes,
-                                             f->value_count, &values, NULL),
+    assert_int_equal(ips_joins_decode_receive_values(s->values, s->value_bytes,
+                                                     f->value_count, &values,
+                                                     NULL),
                      0);
     s->lane = lane_of(f->lane);
     ips_est_release(&s->est);
     ips_view_release(&s->view);
     fake_slave_view(s, &s->lane, &s->view);
-    assert_int_equal(
-        ips_longest_path(&s->view.g, &s->lane, values, &s->est, NULL), 0);
+    assert_int_equal(ips_longest_path_compute_ests(&s->view.g, &s->lane, values,
+                                                   &s->est, NULL),
+                     0);
     free(values);
     s->value_bytes = 0;
     Ips__FinishAnswer a = IPS__FINISH_ANSWER__INIT;

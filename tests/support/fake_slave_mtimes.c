@@ -25,8 +25,9 @@ void fake_slave_peers(struct fake_slave *s, const Ips__PeersAsk *ask)
     m->end_count = s->end_count;
     for (uint32_t k = 0; k < m->curve_count; k++) {
         const Ips__MtimeCurve *c = ask->mtimes[k];
-        assert_int_equal(ips_curve_make(c->bytes, c->ns, (uint32_t)c->n_bytes,
-                                        &m->curve[k], NULL),
+        assert_int_equal(ips_curve_build_from_points(c->bytes, c->ns,
+                                                     (uint32_t)c->n_bytes,
+                                                     &m->curve[k], NULL),
                          0);
         if (c->inside && !c->local)
             m->other = k;

@@ -14,7 +14,7 @@ static inline uint64_t t_max_of(const struct ips_graph *g,
 {
     struct ips_est e;
     struct ips_err err;
-    if (ips_longest_path(g, lane, NULL, &e, &err) < 0)
+    if (ips_longest_path_compute_ests(g, lane, NULL, &e, &err) < 0)
         fail_msg("%s", err.msg);
     uint64_t t_max = e.t_max;
     ips_est_release(&e);

@@ -90,7 +90,7 @@ struct real_slave *real_slave_start(struct event_base *base, const char *dir,
     event_add(r->pool, NULL);
     event_add(r->worked, NULL);
     if (slave_work_start(&r->s.graphs, wake, r, &r->s.work, &err) < 0 ||
-        slave_serve_open(&r->s, &err) < 0)
+        slave_serve_init_and_start_timer(&r->s, &err) < 0)
         fail_msg("%s", err.msg);
     event_active(r->turn, EV_TIMEOUT, 0);
     return r;
@@ -104,7 +104,7 @@ bool real_slave_run_closed(const struct real_slave *r, const char *run)
 
 void real_slave_stop(struct real_slave *r)
 {
-    slave_serve_close(&r->s);
+    slave_serve_disconnect_and_free(&r->s);
     slave_work_stop(r->s.work);
     slave_graphs_release(&r->s.graphs);
     slave_drain_close(&r->s.drain);

@@ -153,11 +153,11 @@ static int deliver_links(struct cluster *c, const struct mail *mail,
     struct machine *m = &c->m[to];
     c->out->match_bytes += mail->len;
     if (mail->kind == MATCHES)
-        return ips_cm_receive_matches(&m->links, p, mail->data, mail->len,
-                                      c->err);
+        return ips_cm_read_matches_and_store_links(&m->links, p, mail->data,
+                                                   mail->len, c->err);
     struct ips_cm_bytes matches = {0};
-    int rc = ips_cm_receive_awaited_positions(&m->links, p, mail->data,
-                                              mail->len, &matches, c->err);
+    int rc = ips_cm_read_awaited_and_write_matches(&m->links, p, mail->data,
+                                                   mail->len, &matches, c->err);
     if (rc == 0)
         send(c, to, mail->from, MATCHES, 0, matches.data, matches.len);
     ips_cm_bytes_release(&matches);
@@ -171,7 +171,7 @@ static int deliver(struct cluster *c, const struct mail *mail, uint32_t to)
     if (m->gone)
         return ips_err_set(c->err, IPS_E_UNREACHABLE, "machine %u is gone", to);
     if (mail->from != IPS_CM_ROOT) {
-        p = ips_cm_find_peer_of_part(&m->links, mail->from);
+        p = ips_cm_find_peer_index_of_machine(&m->links, mail->from);
         if (p == IPS_CM_NONE)
             return ips_err_set(c->err, IPS_E_PROTOCOL,
                                "no channel joins machine %u to it", mail->from);
@@ -184,8 +184,8 @@ static int deliver(struct cluster *c, const struct mail *mail, uint32_t to)
     if (mail->kind == ACK)
         return ips_cm_async_receive_ack(m->async, p, mail->count, c->err);
     if (m->async)
-        return ips_cm_async_receive_values(m->async, p, mail->data, mail->len,
-                                           c->err);
+        return ips_cm_async_store_values_and_owe_ack(m->async, p, mail->data,
+                                                     mail->len, c->err);
     return ips_cm_sync_receive_batch(m->sync, p, mail->data, mail->len, c->err);
 }
 
@@ -193,11 +193,11 @@ static int step(struct cluster *c, uint32_t at)
 {
     struct machine *m = &c->m[at];
     struct ips_cm_message msg;
-    int rc = m->async ? ips_cm_async_relax_nodes(m->async, c->err)
-                      : ips_cm_sync_run_chains(m->sync, c->err);
+    int rc = m->async ? ips_cm_async_propagate_improved_values(m->async, c->err)
+                      : ips_cm_sync_compute_ready_chains(m->sync, c->err);
     while (rc == 0) {
-        rc = m->async ? ips_cm_async_next_message(m->async, &msg, c->err)
-                      : ips_cm_sync_next_batch(m->sync, &msg, c->err);
+        rc = m->async ? ips_cm_async_make_next_message(m->async, &msg, c->err)
+                      : ips_cm_sync_make_next_batch(m->sync, &msg, c->err);
         if (rc <= 0)
             break;
         rc = 0;
@@ -261,14 +261,15 @@ static int poll_one(struct cluster *c)
     const struct ips_cm_counts *n = ips_cm_sync_counts(s);
     c->polled = (c->polled + 1) % c->n;
     c->out->root_messages++;
-    enum ips_cm_state state = ips_cm_tally_add_slave_report(
-        &c->tally, n->batches, n->received, ips_cm_sync_count_unfinished(s));
+    enum ips_cm_state state =
+        ips_cm_tally_add_slave_report(&c->tally, n->batches, n->received,
+                                      ips_cm_sync_count_unfinished_chains(s));
     if (state == IPS_CM_OVER)
         c->over = true;
     if (state != IPS_CM_STALLED)
         return 0;
     for (uint32_t i = 0; i < c->n; i++) {
-        if (ips_cm_sync_count_unfinished(c->m[i].sync))
+        if (ips_cm_sync_count_unfinished_chains(c->m[i].sync))
             return ips_cm_sync_stall_error(c->m[i].sync, c->err);
     }
     return ips_err_set(c->err, IPS_E_CORRUPT, "stalled, and nothing is");
@@ -361,8 +362,9 @@ static int finish(struct cluster *c)
         struct machine *m = &c->m[i];
         add_counts(&a->counts, m->async ? ips_cm_async_counts(m->async)
                                         : ips_cm_sync_counts(m->sync));
-        rc = m->async ? ips_cm_async_get_result(m->async, &a->est[i], c->err)
-                      : ips_cm_sync_get_result(m->sync, &a->est[i], c->err);
+        rc = m->async
+                 ? ips_cm_async_get_result(m->async, &a->est[i], c->err)
+                 : ips_cm_sync_move_result_out(m->sync, &a->est[i], c->err);
         if (rc < 0)
             break;
         const struct ips_est *e = &a->est[i];
@@ -396,8 +398,8 @@ static int walk(struct cluster *c)
     for (;;) {
         const struct ips_graph *g = &c->m[part].view.g;
         piece = need(realloc(piece, (pieces + 1) * sizeof(*piece)));
-        rc = ips_path_walk_back(g, c->lane, &a->est[part], node, &piece[pieces],
-                                &stop, c->err);
+        rc = ips_path_walk_back_and_store(g, c->lane, &a->est[part], node,
+                                          &piece[pieces], &stop, c->err);
         if (rc < 0)
             break;
         struct ips_path *p = &piece[pieces++];
@@ -408,11 +410,12 @@ static int walk(struct cluster *c)
             p->seg[k].chain += a->chain_base[part];
         }
         if (crossed)
-            rc = ips_path_append_segment(p, &cross, c->err);
+            rc = ips_path_append_or_merge_segment(p, &cross, c->err);
         if (rc < 0 || stop == IPS_NO_NODE)
             break;
         struct ips_cm_sender hop;
-        rc = ips_cm_find_sender(&c->m[part].links, stop, &hop, c->err);
+        rc = ips_cm_find_peer_and_link_into_node(&c->m[part].links, stop, &hop,
+                                                 c->err);
         if (rc < 0)
             break;
         uint32_t to = part, chain = 0;
@@ -422,7 +425,8 @@ static int walk(struct cluster *c)
         uint32_t me = part;
         part = c->m[me].links.peer[hop.peer].machine;
         const struct ips_cm_links *l = &c->m[part].links;
-        node = l->peer[ips_cm_find_peer_of_part(l, me)].out_node[hop.link];
+        node = l->peer[ips_cm_find_peer_index_of_machine(l, me)]
+                   .out_node[hop.link];
         cross = (struct ips_path_segment){.kind = IPS_SEG_MESSAGE,
                                           .xkind = g->xkind[stop],
                                           .chain = chain + a->chain_base[to],
@@ -434,7 +438,8 @@ static int walk(struct cluster *c)
     }
     for (uint32_t i = pieces; i-- > 0;) {
         for (uint64_t k = 0; k < piece[i].count && rc == 0; k++)
-            rc = ips_path_append_segment(&all, &piece[i].seg[k], c->err);
+            rc = ips_path_append_or_merge_segment(&all, &piece[i].seg[k],
+                                                  c->err);
         ips_path_release(&piece[i]);
     }
     free(piece);
@@ -589,10 +594,11 @@ const char *cm_answer_differs(const struct cm_answer *a,
     struct ips_path path = {0};
     uint32_t stop;
     const char *what = NULL;
-    if (ips_longest_path(merged, lane, NULL, &e, NULL) < 0)
+    if (ips_longest_path_compute_ests(merged, lane, NULL, &e, NULL) < 0)
         return "the kernel gives no answer";
     if (e.end != IPS_NO_NODE &&
-        ips_path_walk_back(merged, lane, &e, e.end, &path, &stop, NULL) < 0)
+        ips_path_walk_back_and_store(merged, lane, &e, e.end, &path, &stop,
+                                     NULL) < 0)
         what = "the kernel gives no path";
     if (!what && (a->t_max != e.t_max || a->end != e.end))
         what = "t_max or its END";

@@ -29,7 +29,7 @@ static int make_part(struct run *run, uint32_t m,
                      struct ips_err *err)
 {
     struct ips_joins j;
-    int rc = ips_joins_make(&run->r->part[m], run->lane, &j, err);
+    int rc = ips_joins_compute_and_encode(&run->r->part[m], run->lane, &j, err);
     if (rc < 0)
         return rc;
     size_t len = j.head.len + j.arcs.len;
@@ -59,8 +59,8 @@ static int merge_parts(struct run *run, struct rg_answer *out,
         if (rc < 0)
             return rc;
     }
-    int rc = ips_joined_solve(parts, run->r->machines, run->lane, &run->joined,
-                              &blame, err);
+    int rc = ips_joined_decode_and_solve(parts, run->r->machines, run->lane,
+                                         &run->joined, &blame, err);
     out->unmatched = run->joined.unmatched;
     out->total = run->joined.total;
     return rc;
@@ -76,7 +76,8 @@ static int finish_part(struct run *run, uint32_t m, struct rg_answer *out,
         abort();
     for (uint32_t k = 0; k < full->in_count; k++)
         value[k] = ips_joined_get_value_of_receive(&run->joined, m, k);
-    int rc = ips_longest_path(full, run->lane, value, &run->full[m], err);
+    int rc = ips_longest_path_compute_ests(full, run->lane, value,
+                                           &run->full[m], err);
     free(value);
     if (rc < 0)
         return rc;
@@ -110,7 +111,7 @@ static int expand(struct run *run, const struct ips_path_section *v,
     int rc = 0;
     if (v->in != IPS_NO_NODE) {
         from = g->in[v->in].node;
-        rc = ips_path_append_segment(
+        rc = ips_path_append_or_merge_segment(
             &out->path,
             &(struct ips_path_segment){IPS_SEG_MESSAGE, v->xkind,
                                        whole_chain(whole, base + from), before,
@@ -128,7 +129,7 @@ static int expand(struct run *run, const struct ips_path_section *v,
         s.from += base;
         s.to += base;
         s.chain = whole_chain(whole, s.to);
-        rc = ips_path_append_segment(&out->path, &s, err);
+        rc = ips_path_append_or_merge_segment(&out->path, &s, err);
     }
     ips_path_release(&piece);
     return rc;

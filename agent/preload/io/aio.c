@@ -60,7 +60,7 @@ static struct request *claim_request_slot(const struct aiocb *a)
             !atomic_compare_exchange_strong(&slot->at, &old, BEING_FILLED))
             continue;
         if (lost)
-            ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
+            ips_core_count_and_write_lost(IPS_LOST_NO_CHANNEL, 1);
         return slot;
     }
     return NULL;
@@ -71,7 +71,7 @@ static bool is_request_in_progress(const struct aiocb *a)
     return __atomic_load_n(&a->__error_code, __ATOMIC_ACQUIRE) == EINPROGRESS;
 }
 
-static void remove_noted_read(const struct aiocb *a)
+static void remove_stored_aio_read(const struct aiocb *a)
 {
     uint64_t at = (uint64_t)(uintptr_t)a;
     struct request *slot = find_request_slot(a);
@@ -80,7 +80,7 @@ static void remove_noted_read(const struct aiocb *a)
 }
 
 /* Returns the channel that the request `a` reads from; 0: none, or unknown. */
-static uint32_t channel_of_noted_read(const struct aiocb *a)
+static uint32_t find_channel_of_stored_aio_read(const struct aiocb *a)
 {
     const struct request *slot = find_request_slot(a);
     /* the program may have reused the aiocb for a write; the C library stores
@@ -94,23 +94,23 @@ static uint32_t channel_of_noted_read(const struct aiocb *a)
 
 /* Notes the channel of a read before the read starts, because the descriptor
  * may be closed before the read is done. */
-static void note_read_channel(const struct aiocb *a)
+static void store_channel_of_aio_read(const struct aiocb *a)
 {
     int saved = errno;
     uint64_t word = ips_fd_get_or_identify(a->aio_fildes);
     bool stream = ips_fd_class(word) == IPS_FD_STREAM && a->aio_nbytes;
     errno = saved;
     /* the program never asked for the result of its last read with `a` */
-    if (channel_of_noted_read(a))
-        ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
-    remove_noted_read(a);
+    if (find_channel_of_stored_aio_read(a))
+        ips_core_count_and_write_lost(IPS_LOST_NO_CHANNEL, 1);
+    remove_stored_aio_read(a);
     struct request *slot = stream ? claim_request_slot(a) : NULL;
     if (slot) {
         atomic_store(&slot->chan, ips_fd_channel_id(word) |
                                       (uint64_t)ips_core.generation << 32);
         atomic_store(&slot->at, (uint64_t)(uintptr_t)a);
     } else if (stream) {
-        ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
+        ips_core_count_and_write_lost(IPS_LOST_NO_CHANNEL, 1);
     }
 }
 
@@ -123,7 +123,7 @@ struct request_counts {
 static void count_request_by_kind(struct request_counts *w,
                                   const struct aiocb *a)
 {
-    if (!a->__error_code && channel_of_noted_read(a))
+    if (!a->__error_code && find_channel_of_stored_aio_read(a))
         w->reads++;
     else if (ips_fd_class(ips_fd_get_or_identify(a->aio_fildes)) == IPS_FD_FILE)
         w->files++;
@@ -132,7 +132,7 @@ static void count_request_by_kind(struct request_counts *w,
 }
 
 /* Records a wait for requests that are not all reads from streams. */
-static void record_wait_not_only_for_reads(const struct request_counts *w,
+static void record_wait_for_other_requests(const struct request_counts *w,
                                            struct ips_moment call, int r,
                                            int err, uint64_t site)
 {
@@ -143,29 +143,29 @@ static void record_wait_not_only_for_reads(const struct request_counts *w,
 }
 
 /* Records the read `a`, which returned `r`, unless that was done before. */
-static void record_read(const struct aiocb *a, ssize_t r,
-                        struct ips_moment call, struct ips_moment ret,
-                        uint64_t site)
+static void record_aio_read_once(const struct aiocb *a, ssize_t r,
+                                 struct ips_moment call, struct ips_moment ret,
+                                 uint64_t site)
 {
-    uint32_t chan = channel_of_noted_read(a);
+    uint32_t chan = find_channel_of_stored_aio_read(a);
     if (!chan)
         return;
-    remove_noted_read(a);
+    remove_stored_aio_read(a);
     if (r >= 0)
-        ips_record_io(IPS_REC_RECV, chan, IPS_OP_DATA, call, ret, r, 0, site,
-                      0);
+        ips_record_io_call(IPS_REC_RECV, chan, IPS_OP_DATA, call, ret, r, 0,
+                           site, 0);
 }
 
 /* --- starting requests and fetching results ------------------------------- */
 
 IPS_EXPORT int aio_read(struct aiocb *a)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(aio_read)(a);
-    note_read_channel(a);
+    store_channel_of_aio_read(a);
     int r = REAL(aio_read)(a);
     if (r < 0)
-        remove_noted_read(a);
+        remove_stored_aio_read(a);
     return r;
 }
 int aio_read64(struct aiocb64 *);
@@ -176,27 +176,29 @@ IPS_EXPORT int aio_read64(struct aiocb64 *a)
 
 static ssize_t call_aio_return_and_record(struct aiocb *a, uint64_t site)
 {
-    if (is_request_in_progress(a) || !channel_of_noted_read(a))
+    if (is_request_in_progress(a) || !find_channel_of_stored_aio_read(a))
         return REAL(aio_return)(a);
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     ssize_t r = REAL(aio_return)(a);
     int saved = errno;
-    record_read(a, r, call, ips_return_moment(&call), site);
+    record_aio_read_once(a, r, call, ips_return_moment(&call), site);
     errno = saved;
     return r;
 }
 
 IPS_EXPORT ssize_t aio_return(struct aiocb *a)
 {
-    return ips_wrap_must_record() ? call_aio_return_and_record(a, IPS_SITE)
-                                  : REAL(aio_return)(a);
+    return ips_wrap_start_and_check_recording()
+               ? call_aio_return_and_record(a, IPS_SITE)
+               : REAL(aio_return)(a);
 }
 ssize_t aio_return64(struct aiocb64 *);
 IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
 {
     struct aiocb *plain = (struct aiocb *)a;
-    return ips_wrap_must_record() ? call_aio_return_and_record(plain, IPS_SITE)
-                                  : REAL(aio_return)(plain);
+    return ips_wrap_start_and_check_recording()
+               ? call_aio_return_and_record(plain, IPS_SITE)
+               : REAL(aio_return)(plain);
 }
 
 /* --- waiting for requests ------------------------------------------------- */
@@ -215,7 +217,7 @@ static int call_aio_suspend_and_record(const struct aiocb *const list[], int n,
     struct timespec room;
     struct request_counts w = {0};
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
     int r;
     IPS_REPEAT_AFTER_SAMPLE(r, REAL(aio_suspend)(list, n, ts), r == -1, errno,
@@ -228,11 +230,11 @@ static int call_aio_suspend_and_record(const struct aiocb *const list[], int n,
         count_request_by_kind(&w, done);
     if (w.reads)
         ips_record_poll(IPS_OP_POLL, call, 1, 0, site,
-                        ips_pack_ready(channel_of_noted_read(done),
+                        ips_pack_ready(find_channel_of_stored_aio_read(done),
                                        readiness_of_done_request(done)),
                         false);
     else
-        record_wait_not_only_for_reads(&w, call, r, saved, site);
+        record_wait_for_other_requests(&w, call, r, saved, site);
     errno = saved;
     return r;
 }
@@ -240,7 +242,7 @@ static int call_aio_suspend_and_record(const struct aiocb *const list[], int n,
 IPS_EXPORT int aio_suspend(const struct aiocb *const list[], int n,
                            const struct timespec *ts)
 {
-    return ips_wrap_must_record()
+    return ips_wrap_start_and_check_recording()
                ? call_aio_suspend_and_record(list, n, ts, IPS_SITE)
                : REAL(aio_suspend)(list, n, ts);
 }
@@ -249,7 +251,7 @@ IPS_EXPORT int aio_suspend64(const struct aiocb64 *const list[], int n,
                              const struct timespec *ts)
 {
     const struct aiocb *const *plain = (const struct aiocb *const *)list;
-    return ips_wrap_must_record()
+    return ips_wrap_start_and_check_recording()
                ? call_aio_suspend_and_record(plain, n, ts, IPS_SITE)
                : REAL(aio_suspend)(plain, n, ts);
 }
@@ -267,12 +269,12 @@ static int call_lio_listio_and_record(lio_listio_fn *real, int mode,
 {
     for (int i = 0; i < n; i++)
         if (list[i] && list[i]->aio_lio_opcode == LIO_READ)
-            note_read_channel(list[i]);
+            store_channel_of_aio_read(list[i]);
     if (mode != LIO_WAIT)
         return real(mode, list, n, event);
     struct request_counts w = {0};
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
     /* not repeated after a sampling signal: that would start all requests again
      */
@@ -284,15 +286,15 @@ static int call_lio_listio_and_record(lio_listio_fn *real, int mode,
             count_request_by_kind(&w, list[i]);
     bool all_reads = w.reads && !w.files && !w.others;
     if (!all_reads)
-        record_wait_not_only_for_reads(&w, call, r, saved, site);
+        record_wait_for_other_requests(&w, call, r, saved, site);
     struct ips_moment ret = ips_return_moment(&call),
                       from = all_reads ? call : ret;
     for (int i = 0; done && i < n; i++)
         if (is_not_nop_request(list[i]) && !is_request_in_progress(list[i]) &&
-            channel_of_noted_read(list[i])) {
-            record_read(list[i],
-                        list[i]->__error_code ? -1 : list[i]->__return_value,
-                        from, ret, site);
+            find_channel_of_stored_aio_read(list[i])) {
+            record_aio_read_once(
+                list[i], list[i]->__error_code ? -1 : list[i]->__return_value,
+                from, ret, site);
             from = ret;
         }
     errno = saved;
@@ -304,7 +306,7 @@ static int call_lio_listio_and_record_if_on(lio_listio_fn *real, int mode,
                                             struct sigevent *event,
                                             uint64_t site)
 {
-    bool on = ips_wrap_must_record() && n > 0;
+    bool on = ips_wrap_start_and_check_recording() && n > 0;
     ips_sample_pause_timer((uint64_t)(uintptr_t)real);
     return on ? call_lio_listio_and_record(real, mode, list, n, event, site)
               : real(mode, list, n, event);
@@ -313,7 +315,7 @@ static int call_lio_listio_and_record_if_on(lio_listio_fn *real, int mode,
 IPS_EXPORT int lio_listio(int mode, struct aiocb *const list[], int n,
                           struct sigevent *event)
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     return call_lio_listio_and_record_if_on(ips_real.lio_listio, mode, list, n,
                                             event, IPS_SITE);
 }
@@ -321,7 +323,7 @@ int lio_listio64(int, struct aiocb64 *const[], int, struct sigevent *);
 IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
                             struct sigevent *event)
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     return call_lio_listio_and_record_if_on(
         ips_real.lio_listio, mode, (struct aiocb *const *)(const void *)list, n,
         event, IPS_SITE);
@@ -337,7 +339,7 @@ IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
     IPS_EXPORT int ips_old_lio_listio##suffix(int mode, type *const list[],    \
                                               int n, struct sigevent *event)   \
     {                                                                          \
-        ips_wrap_must_record();                                                \
+        ips_wrap_start_and_check_recording();                                  \
         return call_lio_listio_and_record_if_on(                               \
             real_function, mode, (struct aiocb *const *)(const void *)list, n, \
             event, IPS_SITE);                                                  \

@@ -273,7 +273,7 @@ static uint64_t store_and_record_channel(int fd, uint64_t seen,
 {
     uint32_t id = ips_fd_allocate_channel_id();
     if (!id) {
-        ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
+        ips_core_count_and_write_lost(IPS_LOST_NO_CHANNEL, 1);
         return ips_fd_store_if_unchanged(fd, seen, IPS_FD_NONE, 0, 0);
     }
     uint64_t word = ips_fd_store_if_unchanged(fd, seen, klass, id, flags);
@@ -304,15 +304,14 @@ static uint64_t identify_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
     return store_and_record_channel(fd, seen, chan, IPS_FD_STREAM, 0);
 }
 
-static uint64_t identify_inet_socket(int fd, uint64_t seen,
-                                     struct ips_rec_chan *chan, bool stream,
-                                     bool listening, socklen_t peer_len,
-                                     const struct ips_chan_hint *hint)
+static uint64_t identify_and_record_inet_socket(
+    int fd, uint64_t seen, struct ips_rec_chan *chan, bool stream,
+    bool listening, socklen_t peer_len, const struct ips_chan_hint *hint)
 {
     chan->netns = netns_of_socket(fd);
     if (!stream) {
         chan->kind = IPS_CHAN_UDP;
-        ips_note_segment_options(fd);
+        ips_store_udp_segment_options_of_fd(fd);
         return store_and_record_channel(fd, seen, chan, IPS_FD_DGRAM, 0);
     }
     if (listening) {
@@ -359,9 +358,9 @@ static uint64_t identify_unix_socket(int fd, uint64_t seen,
         chan->flags & IPS_CHAN_CONNECTED ? IPS_FD_CONNECTED : 0);
 }
 
-static uint64_t identify_socket(int fd, uint64_t seen,
-                                struct ips_rec_chan *chan,
-                                const struct ips_chan_hint *hint)
+static uint64_t identify_and_record_socket(int fd, uint64_t seen,
+                                           struct ips_rec_chan *chan,
+                                           const struct ips_chan_hint *hint)
 {
     int domain = get_socket_option_int(fd, SO_DOMAIN);
     int type = get_socket_option_int(fd, SO_TYPE);
@@ -395,8 +394,8 @@ static uint64_t identify_socket(int fd, uint64_t seen,
     if (inet) {
         convert_socket_address(&chan->local, &local, local_end_len);
         convert_socket_address(&chan->remote, &peer, peer_len);
-        return identify_inet_socket(fd, seen, chan, stream, listening, peer_len,
-                                    hint);
+        return identify_and_record_inet_socket(fd, seen, chan, stream,
+                                               listening, peer_len, hint);
     }
     /* A socket that connected is matched by the name of the listening socket,
      * so its own name is not used. */
@@ -426,7 +425,7 @@ bool ips_read_fdinfo_number(int fd, const char *key, uint64_t *value)
         return false;
     char after[40];
     format_fd_path(after, "/fdinfo/", fd);
-    if (!ips_build_proc_path(path, sizeof(path), "self", after))
+    if (!ips_build_proc_path_resolving_link(path, sizeof(path), "self", after))
         return false;
     long got = ips_read_file_with_own_fd_table(path, text, sizeof(text) - 1);
     if (got < 0)
@@ -450,7 +449,8 @@ bool ips_read_fdinfo_number(int fd, const char *key, uint64_t *value)
 /* Identifies a descriptor that has no file type (eventfd and the like) by its
  * name in /proc/self/fd. Since Linux 6.9 a pidfd has the type of a regular file
  * (looks_like_pidfd). */
-static uint64_t identify_anonymous_fd(int fd, uint64_t seen, mode_t type)
+static uint64_t classify_and_store_anonymous_fd(int fd, uint64_t seen,
+                                                mode_t type)
 {
     static const struct {
         char text[28]; /* not a pointer, which would need a relocation */
@@ -549,21 +549,21 @@ static uint32_t encode_pty_and_note_master(int fd, const struct stat *st)
                : 0;
 }
 
-uint64_t ips_chan_identify(int fd, uint64_t seen,
-                           const struct ips_chan_hint *hint)
+uint64_t ips_chan_identify_and_record(int fd, uint64_t seen,
+                                      const struct ips_chan_hint *hint)
 {
     struct stat st;
     IPS_APART;
     if ((unsigned)fd >= IPS_FD_MAX) {
         if (fd >= 0)
-            ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
+            ips_core_count_and_write_lost(IPS_LOST_NO_CHANNEL, 1);
         return IPS_FD_NOT_A_CHANNEL;
     }
     if (ips_sys_fstat(fd, &st) < 0)
         return IPS_FD_NOT_A_CHANNEL;
     mode_t type = st.st_mode & S_IFMT;
     if (type == 0 || looks_like_pidfd(&st))
-        return identify_anonymous_fd(fd, seen, st.st_mode);
+        return classify_and_store_anonymous_fd(fd, seen, st.st_mode);
     if (type != S_IFIFO && type != S_IFSOCK) {
         const enum ips_fd_class klass = classify_file(fd, &st, type);
         return ips_fd_store_if_unchanged(
@@ -585,14 +585,14 @@ uint64_t ips_chan_identify(int fd, uint64_t seen,
     if (ips_sys3(SYS_fcntl, fd, F_GETFD, 0) & FD_CLOEXEC)
         chan.flags |= IPS_CHAN_CLOEXEC;
     return type == S_IFIFO ? identify_pipe(fd, seen, &chan)
-                           : identify_socket(fd, seen, &chan, hint);
+                           : identify_and_record_socket(fd, seen, &chan, hint);
 }
 
 void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
                            uint64_t stamp, uint64_t site)
 {
     uint64_t sent = ~0ull, recv = ~0ull;
-    site = ips_site_resolve(site);
+    site = ips_site_look_up_if_deferred(site);
     if (how == IPS_CLOSE_FD && word & IPS_FD_TCP)
         (void)read_tcp_byte_totals(fd, &sent, &recv);
     struct ips_rec_close *rec = (struct ips_rec_close *)ips_rec_begin_at(
@@ -619,7 +619,7 @@ void ips_chan_record_close_and_clear(int fd, uint64_t site)
         ips_chan_record_close(fd, word, IPS_CLOSE_FD, ips_core_stamp_now(),
                               site);
     if (word & IPS_FD_LOCKED)
-        ips_record_file_lock_release(fd);
+        ips_record_file_lock_releases_of_fd(fd);
     ips_fd_clear(fd);
 }
 

@@ -21,10 +21,10 @@
 
 #include "agent/record/sys.h"
 
-static void identify_new_fd(int fd, const struct ips_chan_hint *hint)
+static void clear_and_identify_new_fd(int fd, const struct ips_chan_hint *hint)
 {
     ips_fd_clear(fd);
-    ips_chan_identify(fd, ips_fd_get(fd), hint);
+    ips_chan_identify_and_record(fd, ips_fd_get(fd), hint);
 }
 
 /* --- closing descriptors -------------------------------------------------- */
@@ -34,7 +34,7 @@ static void identify_new_fd(int fd, const struct ips_chan_hint *hint)
  */
 static atomic_bool lingers;
 
-void ips_note_linger_option(void)
+void ips_store_linger_option_used(void)
 {
     atomic_store_explicit(&lingers, true, memory_order_relaxed);
 }
@@ -43,7 +43,7 @@ static __attribute__((noinline)) int
 close_lingering_socket_and_record(int fd, uint64_t site)
 {
     IPS_CALL_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
     int r = REAL(close)(fd), saved = errno;
     ips_record_wait(IPS_OP_OTHER, call, r, saved, site, 0);
@@ -53,7 +53,7 @@ close_lingering_socket_and_record(int fd, uint64_t site)
 
 int ips_close_at(int fd, uint64_t site)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(close)(fd);
     bool waits = atomic_load_explicit(&lingers, memory_order_relaxed) &&
                  ips_fd_get(fd) & IPS_FD_TCP;
@@ -84,7 +84,8 @@ int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
 {
     /* With CLOSE_RANGE_CLOEXEC nothing is closed; the kernel refuses flags that
      * it does not know. */
-    if (ips_wrap_must_record() && !((unsigned)flags & ~CLOSE_RANGE_UNSHARE))
+    if (ips_wrap_start_and_check_recording() &&
+        !((unsigned)flags & ~CLOSE_RANGE_UNSHARE))
         record_close_range(first, last, site);
     return REAL(close_range)(first, last, flags);
 }
@@ -96,7 +97,7 @@ IPS_EXPORT int close_range(unsigned first, unsigned last, int flags)
 
 IPS_EXPORT void closefrom(int first)
 {
-    if (ips_wrap_must_record())
+    if (ips_wrap_start_and_check_recording())
         record_close_range(first < 0 ? 0 : (unsigned)first, ~0u, IPS_SITE);
     REAL(closefrom)(first);
 }
@@ -105,7 +106,7 @@ int ips_shutdown_at(int fd, int how, uint64_t site)
 {
     static const enum ips_close_how hows[] = {
         IPS_CLOSE_SHUT_RD, IPS_CLOSE_SHUT_WR, IPS_CLOSE_SHUT_RDWR};
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(shutdown)(fd, how);
     uint64_t stamp = ips_core_stamp_now();
     int r = REAL(shutdown)(fd, how);
@@ -129,7 +130,7 @@ IPS_EXPORT int shutdown(int fd, int how)
  * for it. */
 IPS_EXPORT int fstat(int fd, struct stat *st)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(fstat)(fd, st);
     /* read before fstat, so that a change of `fd` in between is noticed */
     uint64_t word = ips_fd_get(fd);
@@ -151,14 +152,14 @@ int fstat64(int, struct stat64 *)
 
 /* Notes that `made`, if it is not negative, is now a copy of `fd`. Returns
  * `made`. */
-static int note_fd_copy(int fd, int made)
+static int identify_or_clear_fd_copy(int fd, int made)
 {
-    if (made < 0 || made == fd || !ips_wrap_must_record())
+    if (made < 0 || made == fd || !ips_wrap_start_and_check_recording())
         return made;
     int saved = errno;
     uint64_t word = ips_fd_get_or_identify_channel(fd);
     if (ips_fd_channel_id(word))
-        identify_new_fd(made, NULL);
+        clear_and_identify_new_fd(made, NULL);
     else
         ips_fd_clear(made);
     errno = saved;
@@ -169,21 +170,21 @@ static int note_fd_copy(int fd, int made)
  * if `fd` is open. */
 static void record_close_of_replaced_fd(int fd, int to, uint64_t site)
 {
-    if (ips_wrap_must_record() && fd != to &&
+    if (ips_wrap_start_and_check_recording() && fd != to &&
         ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
         ips_chan_record_close_and_clear(to, site);
 }
 
 IPS_EXPORT int dup(int fd)
 {
-    ips_wrap_must_record();
-    return note_fd_copy(fd, REAL(dup)(fd));
+    ips_wrap_start_and_check_recording();
+    return identify_or_clear_fd_copy(fd, REAL(dup)(fd));
 }
 
 int ips_dup2_at(int fd, int to, uint64_t site)
 {
     record_close_of_replaced_fd(fd, to, site);
-    return note_fd_copy(fd, REAL(dup2)(fd, to));
+    return identify_or_clear_fd_copy(fd, REAL(dup2)(fd, to));
 }
 
 IPS_EXPORT int dup2(int fd, int to)
@@ -197,7 +198,7 @@ int ips_dup3_at(int fd, int to, int flags, uint64_t site)
     /* with any other flag, dup3 fails */
     if (!((unsigned)flags & ~(unsigned)O_CLOEXEC))
         record_close_of_replaced_fd(fd, to, site);
-    return note_fd_copy(fd, REAL(dup3)(fd, to, flags));
+    return identify_or_clear_fd_copy(fd, REAL(dup3)(fd, to, flags));
 }
 
 IPS_EXPORT int dup3(int fd, int to, int flags)
@@ -210,21 +211,21 @@ IPS_EXPORT int dup3(int fd, int to, int flags)
 static int call_fcntl_and_record(int (*real)(int, int, ...), int fd,
                                  int command, void *arg, uint64_t site)
 {
-    if (ips_wrap_must_record() &&
+    if (ips_wrap_start_and_check_recording() &&
         (command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK ||
          command == F_OFD_SETLKW))
         return ips_call_fcntl_lock_and_record(real, fd, command, arg, site);
     int r = real(fd, command, arg);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
-        return note_fd_copy(fd, r);
-    if (command == F_SETFL && r == 0 && ips_wrap_must_record())
-        ips_note_async_fd(fd, (uintptr_t)arg & O_ASYNC);
+        return identify_or_clear_fd_copy(fd, r);
+    if (command == F_SETFL && r == 0 && ips_wrap_start_and_check_recording())
+        ips_store_or_clear_async_fd(fd, (uintptr_t)arg & O_ASYNC);
     return r;
 }
 
 int ips_fcntl_at(int fd, int command, void *arg, uint64_t site)
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     return call_fcntl_and_record(REAL(fcntl), fd, command, arg, site);
 }
 
@@ -244,7 +245,7 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
     va_start(ap, command);
     void *arg = va_arg(ap, void *);
     va_end(ap);
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     return call_fcntl_and_record(REAL(fcntl64), fd, command, arg, IPS_SITE);
 }
 
@@ -252,38 +253,38 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
 
 static int identify_pipe_ends(int r, const int *fds)
 {
-    if (r == 0 && ips_wrap_must_record()) {
-        identify_new_fd(fds[0], NULL);
-        identify_new_fd(fds[1], NULL);
+    if (r == 0 && ips_wrap_start_and_check_recording()) {
+        clear_and_identify_new_fd(fds[0], NULL);
+        clear_and_identify_new_fd(fds[1], NULL);
     }
     return r;
 }
 
 IPS_EXPORT int pipe(int fds[2])
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     return identify_pipe_ends(REAL(pipe)(fds), fds);
 }
 int __pipe(int[2]) IPS_ALIAS(pipe);
 
 IPS_EXPORT int pipe2(int fds[2], int flags)
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     return identify_pipe_ends(REAL(pipe2)(fds, flags), fds);
 }
 
 IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     int r = REAL(socketpair)(domain, type, protocol, fds);
-    if (r == 0 && ips_wrap_must_record()) {
+    if (r == 0 && ips_wrap_start_and_check_recording()) {
         struct stat st[2];
         for (int i = 0; i < 2; i++)
             if (ips_sys_fstat(fds[i], &st[i]) < 0)
                 st[i].st_ino = 0;
         for (int i = 0; i < 2; i++) {
             const struct ips_chan_hint hint = {.peer_ino = st[!i].st_ino};
-            identify_new_fd(fds[i], &hint);
+            clear_and_identify_new_fd(fds[i], &hint);
         }
     }
     return r;
@@ -291,9 +292,9 @@ IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
 
 /* Notes that the new descriptor `fd`, if it is not negative, has class `klass`.
  * UNKNOWN: its first use asks the kernel. Returns `fd`. */
-static int note_new_fd(int fd, enum ips_fd_class klass)
+static int store_class_of_new_fd(int fd, enum ips_fd_class klass)
 {
-    if (fd >= 0 && ips_wrap_must_record()) {
+    if (fd >= 0 && ips_wrap_start_and_check_recording()) {
         ips_fd_clear(fd);
         if (klass != IPS_FD_UNKNOWN)
             ips_fd_store_if_unchanged(fd, ips_fd_get(fd), klass, 0, 0);
@@ -303,25 +304,28 @@ static int note_new_fd(int fd, enum ips_fd_class klass)
 
 IPS_EXPORT int socket(int domain, int type, int protocol)
 {
-    ips_wrap_must_record();
-    return note_new_fd(REAL(socket)(domain, type, protocol), IPS_FD_UNKNOWN);
+    ips_wrap_start_and_check_recording();
+    return store_class_of_new_fd(REAL(socket)(domain, type, protocol),
+                                 IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int eventfd(unsigned value, int flags)
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     /* its first use asks the kernel for its eventfd-id */
-    return note_new_fd(REAL(eventfd)(value, flags), IPS_FD_UNKNOWN);
+    return store_class_of_new_fd(REAL(eventfd)(value, flags), IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int timerfd_create(clockid_t clock, int flags)
 {
-    ips_wrap_must_record();
-    return note_new_fd(REAL(timerfd_create)(clock, flags), IPS_FD_TIMERFD);
+    ips_wrap_start_and_check_recording();
+    return store_class_of_new_fd(REAL(timerfd_create)(clock, flags),
+                                 IPS_FD_TIMERFD);
 }
 IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
-    ips_wrap_must_record();
-    int r = note_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
-    if (r >= 0 && ips_wrap_must_record()) {
+    ips_wrap_start_and_check_recording();
+    int r =
+        store_class_of_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
+    if (r >= 0 && ips_wrap_start_and_check_recording()) {
         uint64_t mask; /* bit 0 is signal 1 */
         memcpy(&mask, set, sizeof(mask));
         uint32_t signals = (uint32_t)(mask << 1) & (IPS_READY_SIGNALFD_BIT - 1);
@@ -335,7 +339,7 @@ IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
  * which no wrapper sees. */
 IPS_EXPORT int login_tty(int fd)
 {
-    if (ips_wrap_must_record())
+    if (ips_wrap_start_and_check_recording())
         record_close_range(0, 2, IPS_SITE);
     return REAL(login_tty)(fd);
 }
@@ -356,12 +360,12 @@ static void record_listen(int fd, struct ips_moment call, uint64_t site)
 
 int ips_listen_at(int fd, int backlog, uint64_t site)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(listen)(fd, backlog);
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     int r = REAL(listen)(fd, backlog), saved = errno;
     if (r == 0 && ips_fd_class(ips_fd_get(fd)) != IPS_FD_LISTEN) {
-        identify_new_fd(fd, NULL);
+        clear_and_identify_new_fd(fd, NULL);
         record_listen(fd, call, site);
     }
     errno = saved;
@@ -396,15 +400,16 @@ static bool may_connect_succeed_later(int err)
 /* The connect made at `call` reached a listener. If this thread had tried
  * before and slept in between, writes a BLOCK record with op RETRY, and an
  * ACQUIRE of the listening address. */
-static void record_retries_before_connect(int fd, uint64_t key,
-                                          struct ips_moment call, uint64_t site)
+static void record_retries_of_connect_if_any(int fd, uint64_t key,
+                                             struct ips_moment call,
+                                             uint64_t site)
 {
     struct ips_listen_name_of_socket at;
     struct ips_retry_series run;
     if (!ips_retry_end_run(IPS_RETRY_CONNECT, key, &run) ||
         !ips_listen_name_of_socket(fd, true, &at))
         return;
-    ips_retry_record(&run, call, site);
+    ips_retry_write_series_record(&run, call, site);
     const struct ips_sync_object thing = {at.dev, at.ino, at.object};
     const struct ips_moment asked = {.t = run.last, .cpu = call.cpu};
     ips_record_acquire(IPS_SYNC_LISTEN, &thing, asked, call, 0, 0, site);
@@ -431,8 +436,8 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
                 thread may have waited */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
         if (may_connect_succeed_later(err))
-            ips_retry_note_failure(IPS_RETRY_CONNECT,
-                                   connect_target_key(fd, to, len), &call);
+            ips_retry_count_failed_try(IPS_RETRY_CONNECT,
+                                       connect_target_key(fd, to, len), &call);
         return;
     }
     if (!to || len < sizeof(sa_family_t) || to->sa_family == AF_UNSPEC) {
@@ -444,23 +449,23 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
                                        .peer_len = len,
                                        .sent_too = sent};
     ips_fd_clear(fd);
-    word = ips_chan_identify(fd, ips_fd_get(fd), &hint);
+    word = ips_chan_identify_and_record(fd, ips_fd_get(fd), &hint);
     if (ips_fd_class(word) != IPS_FD_STREAM)
         return;
     if (!under_way)
-        record_retries_before_connect(fd, connect_target_key(fd, to, len), call,
-                                      site);
-    ips_record_io(IPS_REC_SEND, ips_fd_channel_id(word), IPS_OP_CONNECT, call,
-                  ret, 0, under_way ? err : 0, site, 0);
+        record_retries_of_connect_if_any(fd, connect_target_key(fd, to, len),
+                                         call, site);
+    ips_record_io_call(IPS_REC_SEND, ips_fd_channel_id(word), IPS_OP_CONNECT,
+                       call, ret, 0, under_way ? err : 0, site, 0);
 }
 
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
                    uint64_t site)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(connect)(fd, to, len);
     IPS_CALL_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_SEND, IPS_OP_CONNECT, 0), site, call);
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
@@ -482,8 +487,8 @@ void ips_record_fastopen_send(int fd, ssize_t r, const struct sockaddr *to,
                    true, site);
     uint64_t word = ips_fd_get(fd);
     if (r > 0 && ips_fd_class(word) == IPS_FD_STREAM)
-        ips_record_io(IPS_REC_SEND, ips_fd_channel_id(word), IPS_OP_DATA, call,
-                      ret, r, 0, site, 0);
+        ips_record_io_call(IPS_REC_SEND, ips_fd_channel_id(word), IPS_OP_DATA,
+                           call, ret, r, 0, site, 0);
     errno = saved;
 }
 
@@ -503,22 +508,22 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
         bool again =
             err == EAGAIN && ips_failed_without_waiting(fd, &call, &ret);
         if (!ips_fd_channel_id(word) ||
-            (again &&
-             ips_spin_note_failure(&call, &ret, ips_fd_channel_id(word), site)))
+            (again && ips_spin_count_failed_attempt(
+                          &call, &ret, ips_fd_channel_id(word), site)))
             return;
-        ips_record_io(IPS_REC_RECVCALL, ips_fd_channel_id(word), IPS_OP_ACCEPT,
-                      call, ret, -1, err, site, 0);
+        ips_record_io_call(IPS_REC_RECVCALL, ips_fd_channel_id(word),
+                           IPS_OP_ACCEPT, call, ret, -1, err, site, 0);
         if (again)
-            ips_spin_restart_run();
+            ips_spin_restart_failure_series();
         return;
     }
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_ACCEPTED};
     ips_fd_clear(r);
     ips_spin_end_run(&ips_me, &call);
-    word = ips_chan_identify(r, ips_fd_get(r), &hint);
+    word = ips_chan_identify_and_record(r, ips_fd_get(r), &hint);
     if (ips_fd_channel_id(word))
-        ips_record_io(IPS_REC_RECV, ips_fd_channel_id(word), IPS_OP_ACCEPT,
-                      call, ret, 0, 0, site, 0);
+        ips_record_io_call(IPS_REC_RECV, ips_fd_channel_id(word), IPS_OP_ACCEPT,
+                           call, ret, 0, 0, site, 0);
 }
 
 #define ACCEPT_BEGINS(fd, site, call)                                          \
@@ -528,10 +533,10 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
 
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(accept)(fd, from, len);
     IPS_CALL_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept)(fd, from, len);
     int saved = errno;
@@ -548,10 +553,10 @@ IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
 int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
                    uint64_t site)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(accept4)(fd, from, len, flags);
     IPS_CALL_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept4)(fd, from, len, flags);
     int saved = errno;

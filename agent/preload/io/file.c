@@ -70,7 +70,7 @@ refresh_cpu_and_switch_readings(uint32_t depth)
         ips_page_faults_write_counted(&ru, anchor.t, anchor.cpu);
 }
 
-struct ips_moment ips_file_call_begin(bool exact)
+struct ips_moment ips_file_call_take_start_moment(bool exact)
 {
     uint64_t t = ips_core_stamp_now();
     if (exact || unlikely(t - anchor.t > ns_to_coarse_stamps(ANCHOR_NS))) {
@@ -91,7 +91,7 @@ record_disk_wait_if_slept(const struct ips_moment *call, uint64_t t_ret,
     if (!get_thread_rusage(&ru))
         return;
     /* page faults within the call need no record: its wait contains them */
-    ips_page_faults_set_counts(&ru);
+    ips_page_faults_store_seen_counts(&ru);
     bool gave_up = ru.ru_nvcsw != anchor.switches;
     anchor = (struct anchor){ips_core_stamp_now(), ret.cpu, ru.ru_nvcsw};
     /* If CPU time went backwards, the anchor is from before a fork, so it
@@ -102,15 +102,16 @@ record_disk_wait_if_slept(const struct ips_moment *call, uint64_t t_ret,
         ips_sub_sat(ips_wrap_stamps_to_ns(ips_sub_sat(t_ret, call->t)),
                     ret.cpu - call->cpu);
     if (asleep >= SLOW_NS)
-        ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_DISK, *call, ret, result,
-                      result < 0 ? err : 0, ips_site_resolve(site), 0);
+        ips_record_io_call(IPS_REC_BLOCK, 0, IPS_OP_DISK, *call, ret, result,
+                           result < 0 ? err : 0,
+                           ips_site_look_up_if_deferred(site), 0);
 }
 
 /* Takes a sample if one is due at the return of a file call. The CPU time in
  * `call` is only an estimate: it is first raised to the least value that is
  * possible. */
 static __attribute__((noinline, cold)) void
-take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
+take_sample_if_due_after_file_call(const struct ips_moment *call, uint64_t t)
 {
     int saved = errno;
     struct ips_moment ret = {.t = t, .cpu = ips_core_thread_cpu_ns()},
@@ -118,7 +119,7 @@ take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
     uint64_t least =
         ips_sub_sat(ret.cpu, ips_wrap_stamps_to_ns(ips_sub_sat(t, call->t)));
     from.cpu = ips_max_u64(from.cpu, least);
-    ips_sample_check_return(&from, &ret);
+    ips_sample_check_call_return(&from, &ret);
     errno = saved;
 }
 
@@ -127,7 +128,7 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
 {
     uint64_t t = ips_core_stamp_now();
     if (unlikely(t >= ~ips_me.sample_off))
-        take_sample_after_file_call(call, t);
+        take_sample_if_due_after_file_call(call, t);
     bool quick = t - call->t < ns_to_coarse_stamps(SLOW_NS) || t < call->t;
     if (likely(++ips_me.file_calls < IPS_CALLS_EVERY && quick))
         return;
@@ -142,7 +143,8 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
 
 /* Starts the record of a pread or similar call. False: `fd` is not a file, so
  * the call will fail. */
-static inline bool begin_file_call(struct ips_io *io, int fd, uint64_t site)
+static inline bool begin_io_and_check_fd_is_file(struct ips_io *io, int fd,
+                                                 uint64_t site)
 {
     return ips_io_begin(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;
 }
@@ -150,8 +152,8 @@ static inline bool begin_file_call(struct ips_io *io, int fd, uint64_t site)
 #define ON_FILE(type, fd, place, real_call)                                    \
     do {                                                                       \
         IPS_IO(io);                                                            \
-        if (!begin_file_call(&io, fd, place))                                  \
-            return ips_wrap_must_record(), real_call;                          \
+        if (!begin_io_and_check_fd_is_file(&io, fd, place))                    \
+            return ips_wrap_start_and_check_recording(), real_call;            \
         type r = real_call;                                                    \
         ips_file_call_end(&io.call, (int64_t)r, io.site);                      \
         return r;                                                              \
@@ -234,9 +236,9 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
  */
 #define TO_DISK(type, place, real_call)                                        \
     do {                                                                       \
-        if (!ips_wrap_must_record())                                           \
+        if (!ips_wrap_start_and_check_recording())                             \
             return real_call;                                                  \
-        struct ips_moment call = ips_file_call_begin(true);                    \
+        struct ips_moment call = ips_file_call_take_start_moment(true);        \
         type r = real_call;                                                    \
         ips_file_call_end(&call, (int64_t)r, place);                           \
         return r;                                                              \
@@ -274,11 +276,11 @@ IPS_EXPORT int syncfs(int fd)
 
 IPS_EXPORT void sync(void)
 {
-    if (!ips_wrap_must_record()) {
+    if (!ips_wrap_start_and_check_recording()) {
         REAL(sync)();
         return;
     }
-    struct ips_moment call = ips_file_call_begin(true);
+    struct ips_moment call = ips_file_call_take_start_moment(true);
     REAL(sync)();
     ips_file_call_end(&call, 0, IPS_SITE);
 }
@@ -368,10 +370,10 @@ static void set_file_lock_flag(enum ips_sync kind, int fd, bool held)
     atomic_fetch_add(&locks_taken, held);
 }
 
-void ips_record_file_lock_release(int fd)
+void ips_record_file_lock_releases_of_fd(int fd)
 {
     uint64_t word = ips_fd_get(fd);
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     if (word & IPS_FD_FLOCKED)
         write_file_lock_release(IPS_SYNC_FLOCK, fd, whole_file, call, 0);
     if (word & IPS_FD_RECORD_LOCKED)
@@ -384,7 +386,7 @@ void ips_record_file_locks_at_exit(void)
         return;
     for (int fd = 0, top = ips_fd_upper_bound(); fd < top; fd++)
         if (ips_fd_get(fd) & IPS_FD_LOCKED)
-            ips_record_file_lock_release(fd);
+            ips_record_file_lock_releases_of_fd(fd);
 }
 
 /* Whether a request for a file lock that returned `r` failed because the lock
@@ -399,15 +401,16 @@ static bool failed_because_locked(int r)
 /* Notes a request for a lock that did not wait. If it failed, it may be the
  * first of several tries. If it got the lock after such tries, writes an
  * ACQUIRE record. */
-static void note_nonblocking_lock_try(enum ips_sync kind, int fd,
-                                      struct range range, bool got,
-                                      struct ips_moment call, uint64_t site)
+static void count_or_record_nonblocking_lock_try(enum ips_sync kind, int fd,
+                                                 struct range range, bool got,
+                                                 struct ips_moment call,
+                                                 uint64_t site)
 {
     struct ips_retry_series run;
     const uint64_t key =
         range.start << 32 | (uint64_t)kind << 24 | (unsigned)fd;
     if (!got)
-        ips_retry_note_failure(IPS_RETRY_FILE_LOCK, key, &call);
+        ips_retry_count_failed_try(IPS_RETRY_FILE_LOCK, key, &call);
     else if (ips_retry_end_run(IPS_RETRY_FILE_LOCK, key, &run))
         write_file_lock_acquire(
             kind, fd, range,
@@ -418,13 +421,15 @@ static void note_nonblocking_lock_try(enum ips_sync kind, int fd,
 /* Records a request for a lock that returned `r`: writes an ACQUIRE record if
  * it waited, and notes that the close of `fd` releases the lock. Returns `r`.
  */
-static int record_file_lock(enum ips_sync kind, int fd, struct range range,
-                            bool waits, struct ips_moment call, int r,
-                            uint64_t site)
+static int record_file_lock_if_waited(enum ips_sync kind, int fd,
+                                      struct range range, bool waits,
+                                      struct ips_moment call, int r,
+                                      uint64_t site)
 {
     int saved = errno;
     if (!waits && (r == 0 || failed_because_locked(r)))
-        note_nonblocking_lock_try(kind, fd, range, r == 0, call, site);
+        count_or_record_nonblocking_lock_try(kind, fd, range, r == 0, call,
+                                             site);
     struct ips_moment ret = ips_return_moment(&call);
     if (waits && ips_was_blocked(&call, &ret))
         write_file_lock_acquire(kind, fd, range, call, ret, 1,
@@ -451,10 +456,10 @@ static int record_file_unlock(enum ips_sync kind, int fd, struct range range,
 
 int ips_flock_at(int fd, int operation, uint64_t site)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(flock)(fd, operation);
     const int before = errno;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     int r = REAL(flock)(fd, operation | LOCK_NB);
     if ((operation & ~LOCK_NB) == LOCK_UN)
         return record_file_unlock(IPS_SYNC_FLOCK, fd, whole_file, call, r,
@@ -466,8 +471,8 @@ int ips_flock_at(int fd, int operation, uint64_t site)
         errno = before;
         r = REAL(flock)(fd, operation);
     }
-    return record_file_lock(IPS_SYNC_FLOCK, fd, whole_file, waits, call, r,
-                            site);
+    return record_file_lock_if_waited(IPS_SYNC_FLOCK, fd, whole_file, waits,
+                                      call, r, site);
 }
 
 IPS_EXPORT int flock(int fd, int operation)
@@ -502,7 +507,7 @@ int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
     int try = command == F_SETLKW       ? F_SETLK
               : command == F_OFD_SETLKW ? F_OFD_SETLK
                                         : command;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     int r = real(fd, try, arg);
     bool waits = try != command && failed_because_locked(r);
     IPS_WAIT_MARK;
@@ -520,18 +525,18 @@ int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
     if (lock.l_type == F_UNLCK)
         return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, range, call, r,
                                   site);
-    return record_file_lock(IPS_SYNC_RECORD_LOCK, fd, range, waits, call, r,
-                            site);
+    return record_file_lock_if_waited(IPS_SYNC_RECORD_LOCK, fd, range, waits,
+                                      call, r, site);
 }
 
 /* libc's own lockf uses fcntl calls that do not pass our wrapper. */
 IPS_EXPORT int lockf(int fd, int command, off_t n)
 {
-    if (!ips_wrap_must_record() || command == F_TEST)
+    if (!ips_wrap_start_and_check_recording() || command == F_TEST)
         return REAL(lockf)(fd, command, n);
     const struct flock lock = {.l_whence = SEEK_CUR, .l_len = n};
     const int before = errno;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     int r = REAL(lockf)(fd, command == F_LOCK ? F_TLOCK : command, n);
     bool waits = command == F_LOCK && failed_because_locked(r);
     IPS_WAIT_MARK;
@@ -544,8 +549,8 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
     if (command == F_ULOCK)
         return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, range, call, r,
                                   IPS_SITE);
-    return record_file_lock(IPS_SYNC_RECORD_LOCK, fd, range, waits, call, r,
-                            IPS_SITE);
+    return record_file_lock_if_waited(IPS_SYNC_RECORD_LOCK, fd, range, waits,
+                                      call, r, IPS_SITE);
 }
 int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 

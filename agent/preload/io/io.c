@@ -23,15 +23,16 @@
 /* Receives on a datagram socket for a caller that did not ask for the sender.
  * The record needs the sender, so the call is made as a recvfrom with an
  * address buffer of our own, which otherwise does the same. */
-static ssize_t receive_dgram_with_sender(struct ips_io *io, void *buf, size_t n,
-                                         int flags)
+static ssize_t receive_and_record_dgram_with_sender(struct ips_io *io,
+                                                    void *buf, size_t n,
+                                                    int flags)
 {
     struct sockaddr_storage from;
     socklen_t len = sizeof(from);
     if (ips_must_ask_segment_size(io)) {
         struct iovec iov = {buf, n};
         struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-        return ips_receive_with_sender(io, &m, flags);
+        return ips_receive_and_record_with_sender(io, &m, flags);
     }
     ssize_t r =
         REAL(recvfrom)(io->fd, buf, n, flags, (struct sockaddr *)&from, &len);
@@ -63,7 +64,7 @@ __attribute__((noinline)) ssize_t ips_read_slow(int fd, void *buf, size_t n,
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(read)(fd, buf, n);
     if (io.klass == IPS_FD_DGRAM && n)
-        return receive_dgram_with_sender(&io, buf, n, 0);
+        return receive_and_record_dgram_with_sender(&io, buf, n, 0);
     ssize_t r = REAL(read)(fd, buf, n);
     return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
                                   0);
@@ -73,7 +74,7 @@ IPS_EXPORT IPS_HOT ssize_t read(int fd, void *buf, size_t n)
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+            !ips_stream_try_open_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_read_slow(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(read)(fd, buf, n);
     return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
@@ -87,7 +88,7 @@ IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, IPS_SITE))
         return REAL(__read_chk)(fd, buf, n, size);
     if (io.klass == IPS_FD_DGRAM && n && n <= size)
-        return receive_dgram_with_sender(&io, buf, n, 0);
+        return receive_and_record_dgram_with_sender(&io, buf, n, 0);
     ssize_t r = REAL(__read_chk)(fd, buf, n, size);
     return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
                                   0);
@@ -107,7 +108,7 @@ IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_write_slow(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(write)(fd, buf, n);
     return ips_stream_record_send(&io, r);
@@ -136,7 +137,7 @@ IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+            !ips_stream_try_open_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_readv_slow(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(readv)(fd, iov, count);
     return ips_stream_record_receive(&io, r, iov, valid_iov_count(count));
@@ -157,19 +158,20 @@ IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_writev_slow(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(writev)(fd, iov, count);
     return ips_stream_record_send(&io, r);
 }
 
-ssize_t ips_preadv2_with_site(int fd, const struct iovec *iov, int count,
-                              off_t at, int flags, uint64_t site)
+ssize_t ips_call_preadv2_and_record(int fd, const struct iovec *iov, int count,
+                                    off_t at, int flags, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site) ||
         (at != -1 && io.klass != IPS_FD_FILE))
-        return ips_wrap_must_record(), REAL(preadv2)(fd, iov, count, at, flags);
+        return ips_wrap_start_and_check_recording(),
+               REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
     return ips_io_record_received(&io, IPS_OP_DATA, r, iov,
                                   valid_iov_count(count), NULL, 0);
@@ -178,7 +180,7 @@ ssize_t ips_preadv2_with_site(int fd, const struct iovec *iov, int count,
 IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
                            int flags)
 {
-    return ips_preadv2_with_site(fd, iov, count, at, flags, IPS_SITE);
+    return ips_call_preadv2_and_record(fd, iov, count, at, flags, IPS_SITE);
 }
 ssize_t preadv64v2(int, const struct iovec *, int, off64_t, int)
     IPS_ALIAS(preadv2);
@@ -189,7 +191,7 @@ ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site) ||
         (at != -1 && io.klass != IPS_FD_FILE))
-        return ips_wrap_must_record(),
+        return ips_wrap_start_and_check_recording(),
                REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
     return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, valid_iov_count(count),
@@ -218,7 +220,7 @@ IPS_EXPORT IPS_HOT ssize_t send(int fd, const void *buf, size_t n, int flags)
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return send_slow(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_stream_record_send(&io, r);
@@ -230,9 +232,9 @@ __attribute__((noinline)) ssize_t ips_sendto_slow(int fd, const void *buf,
                                                   const struct sockaddr *to,
                                                   socklen_t len, uint64_t site)
 {
-    if (flags & MSG_FASTOPEN && to && ips_wrap_must_record()) {
+    if (flags & MSG_FASTOPEN && to && ips_wrap_start_and_check_recording()) {
         IPS_CALL_MARK;
-        struct ips_moment call = ips_call_moment();
+        struct ips_moment call = ips_take_call_moment();
         ssize_t got = REAL(sendto)(fd, buf, n, flags, to, len);
         ips_record_fastopen_send(fd, got, to, len, call, site);
         return got;
@@ -250,7 +252,7 @@ IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
     char frame;
     if (unlikely(flags & MSG_FASTOPEN) ||
         unlikely(
-            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_sendto_slow(fd, buf, n, flags, to, len, IPS_SITE);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_stream_record_send(&io, r);
@@ -266,7 +268,7 @@ static __attribute__((noinline)) ssize_t recv_slow(int fd, void *buf, size_t n,
         return record_peek_or_urgent_data(&io, flags,
                                           REAL(recv)(fd, buf, n, flags));
     if (io.klass == IPS_FD_DGRAM)
-        return receive_dgram_with_sender(&io, buf, n, flags);
+        return receive_and_record_dgram_with_sender(&io, buf, n, flags);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
     return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
                                   0);
@@ -277,7 +279,7 @@ IPS_EXPORT IPS_HOT ssize_t recv(int fd, void *buf, size_t n, int flags)
     char frame;
     if (unlikely(flags & NOT_DATA) ||
         unlikely(
-            !ips_stream_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+            !ips_stream_try_open_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return recv_slow(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
     return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
@@ -294,7 +296,7 @@ IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
         return record_peek_or_urgent_data(
             &io, flags, REAL(__recv_chk)(fd, buf, n, size, flags));
     if (io.klass == IPS_FD_DGRAM && n <= size)
-        return receive_dgram_with_sender(&io, buf, n, flags);
+        return receive_and_record_dgram_with_sender(&io, buf, n, flags);
     ssize_t r = REAL(__recv_chk)(fd, buf, n, size, flags);
     return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
                                   0);
@@ -327,9 +329,9 @@ ips_recvfrom_slow(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
         return record_peek_or_urgent_data(
             &io, flags, REAL(recvfrom)(fd, buf, n, flags, from, len));
     if (io.klass == IPS_FD_DGRAM && !from)
-        return receive_dgram_with_sender(&io, buf, n, flags);
+        return receive_and_record_dgram_with_sender(&io, buf, n, flags);
     const bool dgram =
-        io.klass == IPS_FD_DGRAM && ips_is_memory_good(len, sizeof(*len));
+        io.klass == IPS_FD_DGRAM && ips_is_memory_accessible(len, sizeof(*len));
     socklen_t room = dgram ? *len : 0;
     if (dgram && ips_must_ask_segment_size(&io)) {
         struct iovec iov = {buf, n};
@@ -337,7 +339,7 @@ ips_recvfrom_slow(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
                            .msg_namelen = room,
                            .msg_iov = &iov,
                            .msg_iovlen = 1};
-        ssize_t got = ips_receive_with_sender(&io, &m, flags);
+        ssize_t got = ips_receive_and_record_with_sender(&io, &m, flags);
         if (got >= 0)
             *len = m.msg_namelen;
         return got;
@@ -353,7 +355,7 @@ IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
     char frame;
     if (unlikely(flags & NOT_DATA) ||
         unlikely(
-            !ips_stream_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+            !ips_stream_try_open_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_recvfrom_slow(fd, buf, n, flags, from, len, IPS_SITE);
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
     return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
@@ -366,7 +368,7 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
                                   socklen_t *len)
 {
     if (n > size) /* the C library's check aborts the program */
-        return ips_wrap_must_record(),
+        return ips_wrap_start_and_check_recording(),
                REAL(__recvfrom_chk)(fd, buf, n, size, flags, from, len);
     return recvfrom(fd, buf, n, flags, from, len);
 }
@@ -442,7 +444,7 @@ static bool is_pipe_empty(int pipe)
 /* Records that a tee whose source pipe `from` was empty returned `r`. If it
  * waited, records the wait as a poll of the source, after which the send
  * begins. */
-static void record_tee_wait(struct ips_io *out, int from, ssize_t r)
+static void record_tee_wait_if_blocked(struct ips_io *out, int from, ssize_t r)
 {
     int saved = errno;
     struct ips_moment ret = ips_return_moment(&out->call);
@@ -465,7 +467,7 @@ ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site)
     bool empty = is_pipe_empty(from);
     ssize_t r = REAL(tee)(from, to, n, flags);
     if (empty && r >= 0)
-        record_tee_wait(&out, from, r);
+        record_tee_wait_if_blocked(&out, from, r);
     return record_fd_to_fd_transfer(NULL, &out, r, n);
 }
 

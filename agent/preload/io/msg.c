@@ -46,9 +46,9 @@ static void clear_table_words_of_received_fds(struct msghdr *m)
 __attribute__((noinline)) ssize_t
 ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
 {
-    if (flags & MSG_FASTOPEN && ips_wrap_must_record()) {
+    if (flags & MSG_FASTOPEN && ips_wrap_start_and_check_recording()) {
         IPS_CALL_MARK;
-        struct ips_moment call = ips_call_moment();
+        struct ips_moment call = ips_take_call_moment();
         ssize_t got = REAL(sendmsg)(fd, m, flags);
         if (got >= 0 || errno != EFAULT) /* else `m` cannot be read */
             ips_record_fastopen_send(fd, got,
@@ -76,7 +76,7 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     char frame;
     if (unlikely(flags & MSG_FASTOPEN) ||
         unlikely(
-            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_sendmsg_slow(fd, m, flags, IPS_SITE);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     return ips_stream_record_send(&io, r);
@@ -88,7 +88,8 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
  * only name length, control length and flags, which are copied back. If the
  * caller gave no space for control data, MSG_CTRUNC is set as it would be
  * without IPS. */
-ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags)
+ssize_t ips_receive_and_record_with_sender(struct ips_io *io, struct msghdr *m,
+                                           int flags)
 {
     struct sockaddr_storage from;
     _Alignas(struct cmsghdr) char control[IPS_CONTROL_ROOM];
@@ -147,10 +148,10 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
     /* For a stream, `m` is not read before the kernel has accepted it, because
      * it may be invalid. */
     const bool dgram =
-        io.klass == IPS_FD_DGRAM && ips_is_memory_good(m, sizeof(*m));
+        io.klass == IPS_FD_DGRAM && ips_is_memory_accessible(m, sizeof(*m));
     if (dgram && (!m->msg_name ||
                   (!m->msg_controllen && ips_must_ask_segment_size(&io))))
-        return ips_receive_with_sender(&io, m, flags);
+        return ips_receive_and_record_with_sender(&io, m, flags);
     const socklen_t room = dgram ? m->msg_namelen : 0;
     ssize_t r = REAL(recvmsg)(fd, m, flags);
     if (r < 0)
@@ -252,10 +253,11 @@ static struct ips_mmsg_copies *get_or_map_mmsg_copies(const struct ips_io *io)
 
 /* Receives and records up to `n` <= COPIES messages, with copies of the headers
  * that ask for the senders. Returns the result of recvmmsg. */
-static int receive_many_with_senders(const struct ips_io *io, struct mmsghdr *v,
-                                     unsigned n, int flags,
-                                     struct timespec *timeout,
-                                     struct ips_mmsg_copies *c)
+static int receive_and_record_many_with_senders(const struct ips_io *io,
+                                                struct mmsghdr *v, unsigned n,
+                                                int flags,
+                                                struct timespec *timeout,
+                                                struct ips_mmsg_copies *c)
 {
     struct sockaddr_storage *from = c->from;
     socklen_t *room = c->capacity;
@@ -287,13 +289,15 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
 {
     IPS_IO(io);
     if (flags & NOT_DATA || !ips_io_begin(&io, IPS_REC_RECV, fd, site))
-        return ips_wrap_must_record(), REAL(recvmmsg)(fd, v, n, flags, timeout);
+        return ips_wrap_start_and_check_recording(),
+               REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;
     const bool asks = io.klass == IPS_FD_DGRAM && n <= COPIES &&
-                      ips_is_memory_good(v, n * sizeof(*v));
+                      ips_is_memory_accessible(v, n * sizeof(*v));
     struct ips_mmsg_copies *copies = asks ? get_or_map_mmsg_copies(&io) : NULL;
     if (copies) {
-        r = receive_many_with_senders(&io, v, n, flags, timeout, copies);
+        r = receive_and_record_many_with_senders(&io, v, n, flags, timeout,
+                                                 copies);
     } else {
         r = REAL(recvmmsg)(fd, v, n, flags, timeout);
         for (int i = 0; i < r; i++)

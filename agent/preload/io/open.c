@@ -18,7 +18,7 @@
 #include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
-static void record_fifo_open(int fd, struct ips_moment call, uint64_t site)
+static void record_open_if_fifo(int fd, struct ips_moment call, uint64_t site)
 {
     struct stat st;
     struct ips_moment ret = ips_return_moment(&call);
@@ -55,8 +55,9 @@ static int register_opened_fd_and_record_fifo(int fd, bool stream,
     uint64_t word = ips_fd_get(fd);
     if (!stream && ips_sys3(SYS_fcntl, fd, F_GETPIPE_SZ, 0) == -EBADF)
         ips_fd_store_if_unchanged(fd, word, IPS_FD_OPENED, 0, 0);
-    else if (ips_fd_class(ips_chan_identify(fd, word, NULL)) == IPS_FD_STREAM)
-        record_fifo_open(fd, call, site);
+    else if (ips_fd_class(ips_chan_identify_and_record(fd, word, NULL)) ==
+             IPS_FD_STREAM)
+        record_open_if_fifo(fd, call, site);
     errno = saved;
     return fd;
 }
@@ -69,7 +70,7 @@ static int record_created_or_missing_at_open(int fd, int at, const char *path,
 {
     int saved = errno;
     if (!(flags & O_CREAT))
-        return ips_note_file_existence_test(at, path, fd, site);
+        return ips_record_or_count_existence_test(at, path, fd, site);
     ips_record_open_to_create(at, path, fd, flags, call, site);
     errno = saved;
     return fd;
@@ -78,10 +79,10 @@ static int record_created_or_missing_at_open(int fd, int at, const char *path,
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,
                   uint64_t site)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(openat)(at, path, flags, mode);
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, site, call);
     int fd = REAL(openat)(at, path, flags, mode);
     return record_created_or_missing_at_open(
@@ -93,10 +94,10 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
  * returns a descriptor or -1. */
 #define OPEN(at, path, flags, real_call)                                       \
     do {                                                                       \
-        if (!ips_wrap_must_record())                                           \
+        if (!ips_wrap_start_and_check_recording())                             \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_call_moment();                            \
+        struct ips_moment call = ips_take_call_moment();                       \
         IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);                  \
         int opened = register_opened_fd_and_record_fifo(real_call, false,      \
                                                         call, IPS_SITE);       \
@@ -156,10 +157,10 @@ int creat64(const char *, mode_t) IPS_ALIAS(creat);
  * call. */
 IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(fopen)(path, mode);
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *f = REAL(fopen)(path, mode);
     int fd =
@@ -180,7 +181,7 @@ FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
 IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
                          FILE *restrict f)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(freopen)(path, mode, f);
     int saved = errno;
     if (f->_fileno >= 0) {
@@ -190,7 +191,7 @@ IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
     }
     errno = saved;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *r = REAL(freopen)(path, mode, f);
     if (r)

@@ -96,12 +96,12 @@ static void record_file_found_or_made(enum ips_op op, const struct stat *st,
                                       struct ips_moment call,
                                       struct ips_moment ret, uint64_t site)
 {
-    ips_record_io(IPS_REC_BLOCK, (uint32_t)st->st_dev, op, call, ret,
-                  (int64_t)st->st_ino, 0, site, 0);
+    ips_record_io_call(IPS_REC_BLOCK, (uint32_t)st->st_dev, op, call, ret,
+                       (int64_t)st->st_ino, 0, site, 0);
 }
 
-static void record_file_found_after_tests(int at, const char *path,
-                                          uint64_t key, uint64_t site)
+static void record_file_found_if_tested_before(int at, const char *path,
+                                               uint64_t key, uint64_t site)
 {
     struct stat st;
     struct ips_retry_series run;
@@ -110,7 +110,7 @@ static void record_file_found_after_tests(int at, const char *path,
         return;
     record_file_found_or_made(
         IPS_OP_FOUND, &st, (struct ips_moment){.t = run.first, .cpu = run.cpu},
-        ips_call_moment(), site);
+        ips_take_call_moment(), site);
 }
 
 /* Returns the pid if the path is /proc/PID or below it; else 0. */
@@ -128,8 +128,10 @@ static pid_t parse_pid_of_proc_path(const char *path)
 
 /* If the thread has waited for this: records that no file has the name `path`
  * any more. */
-static void record_name_free_after_tests(int at, const char *path, uint64_t key,
-                                         struct ips_moment call, uint64_t site)
+static void record_name_free_if_tested_before(int at, const char *path,
+                                              uint64_t key,
+                                              struct ips_moment call,
+                                              uint64_t site)
 {
     struct ips_retry_series run;
     if (!ips_retry_end_run(IPS_RETRY_GONE, key, &run))
@@ -138,29 +140,30 @@ static void record_name_free_after_tests(int at, const char *path, uint64_t key,
         sync_object_of_watched_file(path, strlen(path));
     name.object = hash_id_of_parent_directory(at, path);
     const struct ips_moment asked = {.t = run.last, .cpu = call.cpu};
-    ips_retry_record(&run, call, site);
+    ips_retry_write_series_record(&run, call, site);
     ips_record_acquire(IPS_SYNC_WATCH, &name, asked, call, IPS_GOT_SPUN, 0,
                        site);
 }
 
-int ips_note_file_existence_test(int at, const char *path, int r, uint64_t site)
+int ips_record_or_count_existence_test(int at, const char *path, int r,
+                                       uint64_t site)
 {
     int saved = errno;
-    if (!path || (r < 0 && saved != ENOENT) || !ips_wrap_must_record() ||
-        ips_sys_quiet)
+    if (!path || (r < 0 && saved != ENOENT) ||
+        !ips_wrap_start_and_check_recording() || ips_sys_quiet)
         return r;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     pid_t process = parse_pid_of_proc_path(path);
     uint64_t key = process ? 0 : hash_directory_fd_and_path(at, path);
     if (process) {
         bool exists = r >= 0 || ips_sys3(SYS_kill, process, 0, 0) != -ESRCH;
-        ips_note_process_test(process, exists, call, site);
+        ips_record_or_count_process_test(process, exists, call, site);
     } else if (r >= 0) {
-        record_file_found_after_tests(at, path, key, site);
-        ips_retry_note_failure(IPS_RETRY_GONE, key, &call);
+        record_file_found_if_tested_before(at, path, key, site);
+        ips_retry_count_failed_try(IPS_RETRY_GONE, key, &call);
     } else {
-        record_name_free_after_tests(at, path, key, call, site);
-        ips_retry_note_failure(IPS_RETRY_PATH, key, &call);
+        record_name_free_if_tested_before(at, path, key, call, site);
+        ips_retry_count_failed_try(IPS_RETRY_PATH, key, &call);
     }
     errno = saved;
     return r;
@@ -168,23 +171,26 @@ int ips_note_file_existence_test(int at, const char *path, int r, uint64_t site)
 
 IPS_EXPORT int stat(const char *restrict path, struct stat *restrict st)
 {
-    return ips_note_file_existence_test(
-        AT_FDCWD, path, (ips_wrap_must_record(), REAL(stat)(path, st)),
-        IPS_SITE);
+    return ips_record_or_count_existence_test(
+        AT_FDCWD, path,
+        (ips_wrap_start_and_check_recording(), REAL(stat)(path, st)), IPS_SITE);
 }
 
 IPS_EXPORT int lstat(const char *restrict path, struct stat *restrict st)
 {
-    return ips_note_file_existence_test(
-        AT_FDCWD, path, (ips_wrap_must_record(), REAL(lstat)(path, st)),
+    return ips_record_or_count_existence_test(
+        AT_FDCWD, path,
+        (ips_wrap_start_and_check_recording(), REAL(lstat)(path, st)),
         IPS_SITE);
 }
 
 IPS_EXPORT int fstatat(int at, const char *restrict path,
                        struct stat *restrict st, int flags)
 {
-    return ips_note_file_existence_test(
-        at, path, (ips_wrap_must_record(), REAL(fstatat)(at, path, st, flags)),
+    return ips_record_or_count_existence_test(
+        at, path,
+        (ips_wrap_start_and_check_recording(),
+         REAL(fstatat)(at, path, st, flags)),
         IPS_SITE);
 }
 /* struct stat64 is another type with the same layout */
@@ -198,31 +204,35 @@ int fstatat64(int, const char *restrict, struct stat64 *restrict, int)
 IPS_EXPORT int statx(int at, const char *restrict path, int flags,
                      unsigned mask, struct statx *restrict st)
 {
-    return ips_note_file_existence_test(
+    return ips_record_or_count_existence_test(
         at, path,
-        (ips_wrap_must_record(), REAL(statx)(at, path, flags, mask, st)),
+        (ips_wrap_start_and_check_recording(),
+         REAL(statx)(at, path, flags, mask, st)),
         IPS_SITE);
 }
 
 IPS_EXPORT int access(const char *path, int mode)
 {
-    return ips_note_file_existence_test(
-        AT_FDCWD, path, (ips_wrap_must_record(), REAL(access)(path, mode)),
+    return ips_record_or_count_existence_test(
+        AT_FDCWD, path,
+        (ips_wrap_start_and_check_recording(), REAL(access)(path, mode)),
         IPS_SITE);
 }
 
 IPS_EXPORT int faccessat(int at, const char *path, int mode, int flags)
 {
-    return ips_note_file_existence_test(
+    return ips_record_or_count_existence_test(
         at, path,
-        (ips_wrap_must_record(), REAL(faccessat)(at, path, mode, flags)),
+        (ips_wrap_start_and_check_recording(),
+         REAL(faccessat)(at, path, mode, flags)),
         IPS_SITE);
 }
 
 IPS_EXPORT int euidaccess(const char *path, int mode)
 {
-    return ips_note_file_existence_test(
-        AT_FDCWD, path, (ips_wrap_must_record(), REAL(euidaccess)(path, mode)),
+    return ips_record_or_count_existence_test(
+        AT_FDCWD, path,
+        (ips_wrap_start_and_check_recording(), REAL(euidaccess)(path, mode)),
         IPS_SITE);
 }
 int eaccess(const char *, int) IPS_ALIAS(euidaccess);
@@ -274,16 +284,16 @@ void ips_record_open_to_create(int at, const char *path, int fd, int flags,
                                struct ips_moment call, uint64_t site)
 {
     struct stat st;
-    if (ips_sys_quiet || !ips_wrap_must_record())
+    if (ips_sys_quiet || !ips_wrap_start_and_check_recording())
         return;
     if (fd < 0) {
         if (errno == EEXIST)
-            ips_retry_note_failure(IPS_RETRY_GONE,
-                                   hash_directory_fd_and_path(at, path), &call);
+            ips_retry_count_failed_try(
+                IPS_RETRY_GONE, hash_directory_fd_and_path(at, path), &call);
         return;
     }
     if (flags & O_EXCL)
-        record_name_free_after_tests(
+        record_name_free_if_tested_before(
             at, path, hash_directory_fd_and_path(at, path), call, site);
     if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
         record_file_made(at, path, &st, call, site);
@@ -311,10 +321,10 @@ static int record_file_created(int at, const char *path, int r,
 {
     int saved = errno;
     if (r < 0 && saved == EEXIST && path && !ips_sys_quiet)
-        ips_retry_note_failure(IPS_RETRY_GONE,
-                               hash_directory_fd_and_path(at, path), &call);
+        ips_retry_count_failed_try(IPS_RETRY_GONE,
+                                   hash_directory_fd_and_path(at, path), &call);
     if (r == 0 && !ips_sys_quiet)
-        record_name_free_after_tests(
+        record_name_free_if_tested_before(
             at, path, hash_directory_fd_and_path(at, path), call, site);
     errno = saved;
     return record_file_put_at_path(at, path, r, call, site);
@@ -325,7 +335,8 @@ static int record_file_removed(int at, const char *path, int r,
 {
     int saved = errno;
     if (r == 0) {
-        ips_retry_forget(IPS_RETRY_GONE, hash_directory_fd_and_path(at, path));
+        ips_retry_drop_series(IPS_RETRY_GONE,
+                              hash_directory_fd_and_path(at, path));
         record_name_change_for_watchers(at, path, IPS_NAME_FREED, call, site);
     }
     errno = saved;
@@ -336,27 +347,27 @@ static int record_file_removed(int at, const char *path, int r,
  * `path`. */
 #define MAKE(at, path, real_call)                                              \
     do {                                                                       \
-        if (!ips_wrap_must_record())                                           \
+        if (!ips_wrap_start_and_check_recording())                             \
             return real_call;                                                  \
-        struct ips_moment call = ips_call_moment();                            \
+        struct ips_moment call = ips_take_call_moment();                       \
         return record_file_created(at, path, real_call, call, IPS_SITE);       \
     } while (0)
 
 /* Body of a wrapper: `real_call` removes the file at `path`. */
 #define REMOVE(at, path, real_call)                                            \
     do {                                                                       \
-        if (!ips_wrap_must_record())                                           \
+        if (!ips_wrap_start_and_check_recording())                             \
             return real_call;                                                  \
-        struct ips_moment call = ips_call_moment();                            \
+        struct ips_moment call = ips_take_call_moment();                       \
         return record_file_removed(at, path, real_call, call, IPS_SITE);       \
     } while (0)
 
 /* Body of a wrapper: `real_call` gives the file at `from` the path `to`. */
 #define RENAME(from_at, from, at, to, flags, real_call)                        \
     do {                                                                       \
-        if (!ips_wrap_must_record())                                           \
+        if (!ips_wrap_start_and_check_recording())                             \
             return real_call;                                                  \
-        struct ips_moment call = ips_call_moment();                            \
+        struct ips_moment call = ips_take_call_moment();                       \
         int r = real_call;                                                     \
         if (!((flags)&RENAME_EXCHANGE))                                        \
             (void)record_file_removed(from_at, from, r, call, IPS_SITE);       \
@@ -457,9 +468,9 @@ IPS_EXPORT int mknodat(int at, const char *path, mode_t mode, dev_t dev)
  * `path`, and returns a value of `type`, which is `failed` on error. */
 #define MAKE_TEMPORARY(type, path, failed, real_call)                          \
     do {                                                                       \
-        if (!ips_wrap_must_record())                                           \
+        if (!ips_wrap_start_and_check_recording())                             \
             return real_call;                                                  \
-        struct ips_moment call = ips_call_moment();                            \
+        struct ips_moment call = ips_take_call_moment();                       \
         type made = real_call;                                                 \
         (void)record_file_created(AT_FDCWD, path, made == (failed) ? -1 : 0,   \
                                   call, IPS_SITE);                             \
@@ -497,9 +508,9 @@ IPS_EXPORT char *mkdtemp(char *path)
 
 IPS_EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(bind)(fd, name, len);
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     int r = REAL(bind)(fd, name, len);
     struct sockaddr_un un = {0};
     if (r || !name || len < sizeof(un.sun_family) || len > sizeof(un) ||

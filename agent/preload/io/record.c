@@ -14,7 +14,7 @@ write_io_record(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                 const struct ips_moment *call, const struct ips_moment *ret,
                 int64_t result, int err, uint64_t site, uint32_t ready)
 {
-    ips_spin_drop_run();
+    ips_spin_drop_failure_series();
     if (!ips_io_write_record(type, chan, op, call, ret, result, err, site,
                              ready))
         return;
@@ -22,9 +22,9 @@ write_io_record(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     ips_stack_write_if_long_call(call->t, ret->t, site);
 }
 
-void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
-                   struct ips_moment call, struct ips_moment ret,
-                   int64_t result, int err, uint64_t site, uint32_t ready)
+void ips_record_io_call(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+                        struct ips_moment call, struct ips_moment ret,
+                        int64_t result, int err, uint64_t site, uint32_t ready)
 {
     write_io_record(type, chan, op, &call, &ret, result, err, site, ready);
 }
@@ -42,8 +42,9 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
     if (op == IPS_OP_SLEEP || (waits && result == 0))
         ips_count_sleep();
     if (result > 0 || ips_was_blocked(&call, &ret))
-        ips_record_io(IPS_REC_BLOCK, (uint32_t)(ready >> 32), op, call, ret,
-                      result, result < 0 ? err : 0, site, (uint32_t)ready);
+        ips_record_io_call(IPS_REC_BLOCK, (uint32_t)(ready >> 32), op, call,
+                           ret, result, result < 0 ? err : 0, site,
+                           (uint32_t)ready);
     return ret;
 }
 
@@ -54,7 +55,7 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
         ips_spin_end_run(&ips_me, &call);
     if (result == 0 && no_wait) {
         struct ips_moment ret = ips_return_moment(&call);
-        ips_spin_note_failure(&call, &ret, 0, site);
+        ips_spin_count_failed_attempt(&call, &ret, 0, site);
     } else {
         ips_record_wait(op, call, result, err, site, ready);
     }
@@ -85,11 +86,11 @@ static uint64_t describe_call_in_progress(const struct ips_io *io,
                              : IPS_BEGUN(IPS_REC_BLOCK, op, 0);
 }
 
-bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
-                       uint64_t word, uint64_t site)
+bool ips_io_open_call_slow(struct ips_io *io, enum ips_rec_type type, int fd,
+                           uint64_t word, uint64_t site)
 {
     if (ips_fd_must_be_identified(word) || (unsigned)fd >= IPS_FD_MAX)
-        word = ips_chan_identify(fd, word, NULL);
+        word = ips_chan_identify_and_record(fd, word, NULL);
     io->klass = ips_fd_class(word);
     if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN ||
         io->klass == IPS_FD_EPOLL)
@@ -104,9 +105,10 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     io->whole = false;
     io->chan = ips_fd_channel_id(word);
     /* The call site of a file access is looked up only if the call was slow. */
-    io->site = io->klass == IPS_FD_FILE ? site : ips_site_resolve(site);
+    io->site =
+        io->klass == IPS_FD_FILE ? site : ips_site_look_up_if_deferred(site);
     ips_push_open_call(&ips_me, io, 0);
-    io->call = io->klass == IPS_FD_FILE ? ips_file_call_begin(false)
+    io->call = io->klass == IPS_FD_FILE ? ips_file_call_take_start_moment(false)
                                         : ips_moment_of_call();
     /* A starting program reads hundreds of files. Site 0 saves the lookup of
      * the module for each. */
@@ -156,8 +158,8 @@ record_datagram_or_non_channel_send(const struct ips_io *io, enum ips_op op,
         ips_record_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
                          (uint64_t)result, ips_sent_segment_bytes(io), name,
                          name_len);
-    ips_record_io(IPS_REC_SEND, io->chan, op, io->call, ret, result, err,
-                  io->site, 0);
+    ips_record_io_call(IPS_REC_SEND, io->chan, op, io->call, ret, result, err,
+                       io->site, 0);
     return result;
 }
 
@@ -225,14 +227,15 @@ static ssize_t record_read_from_non_channel(const struct ips_io *io,
         ips_spin_end_run(&ips_me, &io->call);
     else if (result < 0 && err == EAGAIN &&
              ips_failed_without_waiting(io->fd, &io->call, &ret))
-        ips_spin_note_failure(&io->call, &ret, 0, io->site);
+        ips_spin_count_failed_attempt(&io->call, &ret, 0, io->site);
     size_t first = watch ? ips_min_u64((size_t)result, iov[0].iov_len) : 0;
     if (!(eventfd && ips_record_eventfd_read(io, ret)) &&
         !(watch && ips_record_inotify_read(io, iov[0].iov_base, first, ret)) &&
         !(terminal && ips_record_pty_read(io, ret)) &&
         (result > 0 || ips_was_blocked(&io->call, &ret)))
-        ips_record_io(IPS_REC_BLOCK, 0, wait_op_of_fd_class(io->klass),
-                      io->call, ret, result, result < 0 ? err : 0, io->site, 0);
+        ips_record_io_call(IPS_REC_BLOCK, 0, wait_op_of_fd_class(io->klass),
+                           io->call, ret, result, result < 0 ? err : 0,
+                           io->site, 0);
     if (io->klass == IPS_FD_SIGNALFD && result > 0)
         record_signals_read(iov, iovcnt, (size_t)result, ret);
     return result;
@@ -283,16 +286,17 @@ record_non_stream_or_empty_receive(const struct ips_io *io, enum ips_op op,
                          (uint64_t)result, io->segment, name, name_len);
     bool again = result < 0 && err == EAGAIN &&
                  ips_failed_without_waiting(io->fd, &io->call, &ret);
-    if (again && ips_spin_note_failure(&io->call, &ret, io->chan, io->site))
+    if (again &&
+        ips_spin_count_failed_attempt(&io->call, &ret, io->chan, io->site))
         return result;
-    ips_record_io(
+    ips_record_io_call(
         result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op, io->call,
         ret, result, err, io->site,
         result > 0 && io->klass == IPS_FD_DGRAM
             ? truncation_of_datagram(io, (uint64_t)result, iov, iovcnt)
             : 0);
     if (again)
-        ips_spin_restart_run();
+        ips_spin_restart_failure_series();
     return result;
 }
 
@@ -315,7 +319,7 @@ void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, int err, uint64_t site)
 {
     struct ips_moment ret = ips_return_moment(&call);
-    ips_spin_drop_run();
+    ips_spin_drop_failure_series();
     struct ips_rec_fork *rec = (struct ips_rec_fork *)ips_rec_begin_at(
         IPS_REC_FORK, sizeof(*rec) + IPS_REC_SITE_BYTES, call.t);
     if (!rec)
@@ -337,7 +341,7 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      uint32_t status, uint64_t site)
 {
     struct ips_moment ret = ips_return_moment(&call);
-    ips_spin_drop_run();
+    ips_spin_drop_failure_series();
     struct ips_rec_join *rec = (struct ips_rec_join *)ips_rec_begin_at(
         IPS_REC_JOIN, sizeof(*rec) + IPS_REC_SITE_BYTES, call.t);
     if (!rec)

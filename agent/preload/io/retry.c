@@ -40,8 +40,8 @@ static struct ips_retry_series *find_retry_series(struct ips_extra *extra,
 
 /* Notes a failed try in its series. Sleeps count from the first failed try on;
  * earlier ones do not matter. */
-void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
-                            const struct ips_moment *call)
+void ips_retry_count_failed_try(enum ips_retry_kind kind, uint64_t key,
+                                const struct ips_moment *call)
 {
     struct ips_extra *extra = ips_extra_get_or_map();
     if (!extra)
@@ -68,8 +68,8 @@ void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
     run->naps = naps;
 }
 
-bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
-                            struct ips_retry_series *run)
+bool ips_retry_end_and_get_series_slow(enum ips_retry_kind kind, uint64_t key,
+                                       struct ips_retry_series *run)
 {
     struct ips_extra *extra = ips_me.extra;
     struct ips_retry_series *found = find_retry_series(extra, kind, key);
@@ -84,7 +84,7 @@ bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
            (run->spaced > 0 || (kind < IPS_RETRY_GONE && naps > 0));
 }
 
-void ips_retry_forget(enum ips_retry_kind kind, uint64_t key)
+void ips_retry_drop_series(enum ips_retry_kind kind, uint64_t key)
 {
     struct ips_retry_series *found =
         ips_me.extra ? find_retry_series(ips_me.extra, kind, key) : NULL;
@@ -92,22 +92,22 @@ void ips_retry_forget(enum ips_retry_kind kind, uint64_t key)
         found->count = 0;
 }
 
-void ips_retry_record(const struct ips_retry_series *run,
-                      struct ips_moment call, uint64_t site)
+void ips_retry_write_series_record(const struct ips_retry_series *run,
+                                   struct ips_moment call, uint64_t site)
 {
     const struct ips_moment first = {.t = run->first, .cpu = run->cpu};
-    ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_RETRY, first, call, run->count, 0,
-                  site, 0);
+    ips_record_io_call(IPS_REC_BLOCK, 0, IPS_OP_RETRY, first, call, run->count,
+                       0, site, 0);
 }
 
-void ips_note_process_test(pid_t pid, bool exists, struct ips_moment call,
-                           uint64_t site)
+void ips_record_or_count_process_test(pid_t pid, bool exists,
+                                      struct ips_moment call, uint64_t site)
 {
     struct ips_retry_series run;
     if (exists) {
-        ips_retry_note_failure(IPS_RETRY_PROCESS, (uint64_t)pid, &call);
+        ips_retry_count_failed_try(IPS_RETRY_PROCESS, (uint64_t)pid, &call);
     } else if (ips_retry_end_run(IPS_RETRY_PROCESS, (uint64_t)pid, &run)) {
-        ips_retry_record(&run, call, site);
+        ips_retry_write_series_record(&run, call, site);
         ips_record_join(IPS_JOIN_GONE, (uint32_t)pid, 0, call, ~0ull, 0, site);
     }
 }

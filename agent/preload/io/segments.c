@@ -40,7 +40,7 @@ static inline bool load_flag_relaxed(const _Atomic bool *flag)
     return atomic_load_explicit(flag, memory_order_relaxed);
 }
 
-static void note_udp_option(int option)
+static void store_udp_segment_option_used(int option)
 {
     if (option == UDP_SEGMENT)
         atomic_store_explicit(&sends_cut, true, memory_order_relaxed);
@@ -48,12 +48,12 @@ static void note_udp_option(int option)
         atomic_store_explicit(&receives_joined, true, memory_order_relaxed);
 }
 
-void ips_note_segment_options(int fd)
+void ips_store_udp_segment_options_of_fd(int fd)
 {
     if (!load_flag_relaxed(&sends_cut) && get_udp_option(fd, UDP_SEGMENT))
-        note_udp_option(UDP_SEGMENT);
+        store_udp_segment_option_used(UDP_SEGMENT);
     if (!load_flag_relaxed(&receives_joined) && get_udp_option(fd, UDP_GRO))
-        note_udp_option(UDP_GRO);
+        store_udp_segment_option_used(UDP_GRO);
 }
 
 /* Whether the close of a socket with this value of SO_LINGER waits until its
@@ -69,13 +69,13 @@ static bool does_linger_wait_at_close(const void *value, socklen_t len)
 IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
                           socklen_t len)
 {
-    bool on = ips_wrap_must_record();
+    bool on = ips_wrap_start_and_check_recording();
     int r = REAL(setsockopt)(fd, level, name, value, len);
     if (on && r == 0 && level == IPPROTO_UDP)
-        note_udp_option(name);
+        store_udp_segment_option_used(name);
     if (on && r == 0 && level == SOL_SOCKET && name == SO_LINGER &&
         does_linger_wait_at_close(value, len))
-        ips_note_linger_option();
+        ips_store_linger_option_used();
     return r;
 }
 

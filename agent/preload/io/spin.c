@@ -28,7 +28,7 @@ __thread struct ips_spin ips_spin;
 
 /* Whether an attempt made at `call` continues the run of failed attempts. If
  * so, updates the CPU time that later gaps may use. */
-static bool try_continue_run(const struct ips_moment *call)
+static bool check_and_continue_failure_series(const struct ips_moment *call)
 {
     struct ips_spin *spin = &ips_spin;
     if (!ips_me.spin_count)
@@ -44,18 +44,18 @@ static bool try_continue_run(const struct ips_moment *call)
 
 /* To be called after the first failed attempt of a run was recorded: the record
  * has ended the run, and this starts it again. */
-void ips_spin_restart_run(void)
+void ips_spin_restart_failure_series(void)
 {
     ips_me.spin_count = 1;
 }
 
-bool ips_spin_note_failure(const struct ips_moment *call,
-                           const struct ips_moment *ret, uint32_t chan,
-                           uint64_t site)
+bool ips_spin_count_failed_attempt(const struct ips_moment *call,
+                                   const struct ips_moment *ret, uint32_t chan,
+                                   uint64_t site)
 {
-    bool more = try_continue_run(call);
+    bool more = check_and_continue_failure_series(call);
     if (!more) {
-        ips_spin_start_run(&ips_me, call, ret, chan, site);
+        ips_spin_start_failure_series(&ips_me, call, ret, chan, site);
         return false;
     }
     ips_me.spin_count++;
@@ -63,14 +63,14 @@ bool ips_spin_note_failure(const struct ips_moment *call,
     return true;
 }
 
-void ips_spin_end_run_slow(const struct ips_moment *call)
+void ips_spin_end_and_record_failures_slow(const struct ips_moment *call)
 {
     uint32_t count = ips_me.spin_count;
-    bool in_a_row = try_continue_run(call);
+    bool in_a_row = check_and_continue_failure_series(call);
     ips_me.spin_count = 0;
     if (!in_a_row || count < IPS_SPIN_LEAST)
         return;
     const struct ips_moment first = {.t = ips_spin.t, .cpu = ips_spin.cpu};
-    ips_record_io(IPS_REC_BLOCK, ips_spin.chan, IPS_OP_SPIN, first, *call,
-                  count, 0, ips_spin.site, 0);
+    ips_record_io_call(IPS_REC_BLOCK, ips_spin.chan, IPS_OP_SPIN, first, *call,
+                       count, 0, ips_spin.site, 0);
 }

@@ -39,7 +39,7 @@ static struct popen_streams {
  * cost of a start. For others returns IPS_SITE_LATER. */
 static uint64_t call_site_behind_stdio(int fd)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return 0;
     return ips_fd_class(ips_fd_get(fd)) == IPS_FD_STREAM
                ? ips_call_site_outside_libc()
@@ -84,7 +84,7 @@ static ssize_t stdio_write_hook(FILE *f, const void *buf, ssize_t n)
  * a start. */
 static int stdio_close_hook(FILE *f)
 {
-    if (ips_wrap_must_record())
+    if (ips_wrap_start_and_check_recording())
         ips_chan_record_close_and_clear(f->_fileno,
                                         f->_IO_buf_base ? IPS_SITE_LATER : 0);
     return IN_LIBC(file_close)(f);
@@ -92,7 +92,7 @@ static int stdio_close_hook(FILE *f)
 
 static int popen_close_hook(FILE *f)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return IN_LIBC(proc_close)(f);
     uint64_t seq = 0;
     for (int i = 0; i < POPENED && !seq; i++)
@@ -102,7 +102,7 @@ static int popen_close_hook(FILE *f)
         }
     uint64_t site = ips_call_site_outside_libc();
     ips_chan_record_close_and_clear(f->_fileno, site);
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     struct ips_reap reap = ips_reap_take_snapshot();
     int status = IN_LIBC(proc_close)(f);
     if (status != -1)
@@ -219,7 +219,7 @@ void ips_stdio_hook_file_tables(void)
         hook_jump_table(wide, r, w, c, stdio_close_hook);
 }
 
-void ips_stdio_hook_and_note_popen(FILE *stream, uint64_t seq)
+void ips_stdio_hook_popen_and_store_stream(FILE *stream, uint64_t seq)
 {
     /* glibc's struct _IO_FILE_plus: the table's address follows the FILE. */
     void **table;

@@ -6,9 +6,9 @@
 /* Writes the full record of a call, which also sets a CPU baseline for the next
  * short records. */
 static inline __attribute__((always_inline)) ssize_t
-write_full_record(struct ips_thread *me, const struct ips_io *io,
-                  enum ips_rec_type type, ssize_t result,
-                  const struct ips_moment *ret)
+write_full_record_and_close_call(struct ips_thread *me, const struct ips_io *io,
+                                 enum ips_rec_type type, ssize_t result,
+                                 const struct ips_moment *ret)
 {
     if (type != IPS_REC_SEND && type != IPS_REC_RECV)
         __builtin_unreachable();
@@ -16,14 +16,14 @@ write_full_record(struct ips_thread *me, const struct ips_io *io,
         ips_spin_end_run(me, &io->call);
     else
         me->spin_count = 0;
-    ips_sample_check_return(&io->call, ret);
+    ips_sample_check_call_return(&io->call, ret);
     if (likely(ips_io_write_long(me, type, io->chan, IPS_OP_DATA, &io->call,
                                  ret, result, 0, io->site, 0))) {
         ips_stream_close_call(me, io, result);
         ips_stack_write_if_long_call(io->call.t, ret->t, io->site);
         return result;
     }
-    ips_note_call_end(me, io->mark);
+    ips_close_open_call(me, io->mark);
     return result;
 }
 
@@ -37,7 +37,7 @@ IPS_HOT ssize_t ips_stream_record_after_context_switch(const struct ips_io *io,
         ips_moment_of_return_if_switched_out(me, &io->call, false, &ret);
     else
         ret = ips_moment_of_return_slow(&io->call, ips_core_stamp_now());
-    return write_full_record(me, io, type, result, &ret);
+    return write_full_record_and_close_call(me, io, type, result, &ret);
 }
 
 IPS_HOT ssize_t ips_stream_record_in_full(const struct ips_io *io,
@@ -52,10 +52,10 @@ IPS_HOT ssize_t ips_stream_record_in_full(const struct ips_io *io,
         const struct ips_moment ret = {t, io->call.cpu + ips_stamps_to_ns(took),
                                        io->call.mark, io->call.mark_number};
         me->cpu_last = ret.cpu;
-        return write_full_record(me, io, type, result, &ret);
+        return write_full_record_and_close_call(me, io, type, result, &ret);
     }
     const struct ips_moment ret = ips_moment_of_return_slow(&io->call, t);
-    return write_full_record(me, io, type, result, &ret);
+    return write_full_record_and_close_call(me, io, type, result, &ret);
 }
 
 ssize_t ips_stream_undo_reserve_and_record(const struct ips_io *io,
@@ -77,12 +77,12 @@ IPS_HOT int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
         ips_moment_of_return_if_switched_out(me, call, true, &ret);
     else
         ret = ips_moment_of_wait_return(call);
-    ips_sample_check_return(call, &ret);
+    ips_sample_check_call_return(call, &ret);
     ips_spin_end_run(me, call);
     const uint32_t what = (uint32_t)ready;
     bool good = ips_io_write_long(me, IPS_REC_BLOCK, (uint32_t)(ready >> 32),
                                   op, call, &ret, result, 0, site, what);
-    ips_note_call_end(me, mark);
+    ips_close_open_call(me, mark);
     if (likely(good)) {
         if (unlikely(me->site_page != ips_module_page_key(site)))
             ips_module_record_once_slow(site);
@@ -106,7 +106,7 @@ ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
  * each iteration. Writes the same as record_non_stream_or_empty_receive. False:
  * it is not such an attempt, and nothing was written. */
 static inline __attribute__((always_inline)) bool
-record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
+try_record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
 {
     const struct ips_moment *call = &io->call;
     if (unlikely(*ips_cpu_mark_address() != call->mark || me->spin_count ||
@@ -120,8 +120,8 @@ record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
     const struct ips_moment ret = {t, call->cpu + ips_stamps_to_ns(took),
                                    call->mark, call->mark_number};
     me->cpu_last = ret.cpu;
-    ips_sample_check_return(call, &ret);
-    ips_spin_start_run(me, call, &ret, io->chan, io->site);
+    ips_sample_check_call_return(call, &ret);
+    ips_spin_start_failure_series(me, call, &ret, io->chan, io->site);
     if (likely(ips_io_write_long(me, IPS_REC_RECVCALL, io->chan, IPS_OP_DATA,
                                  call, &ret, -1, EAGAIN, io->site, 0)))
         ips_module_record_once(io->site);
@@ -134,8 +134,8 @@ IPS_HOT ssize_t ips_stream_record_empty_receive(const struct ips_io *io,
                                                 size_t iovcnt)
 {
     struct ips_thread *me = ips_this_recorded_thread();
-    if (likely(result < 0 && record_first_failed_receive(me, io))) {
-        ips_note_call_end(me, io->mark);
+    if (likely(result < 0 && try_record_first_failed_receive(me, io))) {
+        ips_close_open_call(me, io->mark);
         return result;
     }
     ips_io_record_received(io, IPS_OP_DATA, result, iov, iovcnt, NULL, 0);

@@ -24,9 +24,10 @@
 /* Whether the memory that the program passed to a call can be read and written.
  * To be called only before the call, and not for streams: if the memory is not
  * on the thread's stack, the test takes a system call. */
-static inline bool ips_is_memory_good(const void *at, size_t bytes)
+static inline bool ips_is_memory_accessible(const void *at, size_t bytes)
 {
-    return ips_sample_is_stack_in_use(at, bytes) || ips_is_writable(at, bytes);
+    return ips_sample_is_in_used_stack(at, bytes) ||
+           ips_is_memory_writable(at, bytes);
 }
 
 /* Whether the CPU mark `mark` (agent/record/cpu.h), read after the stamp `t`,
@@ -50,8 +51,9 @@ ips_stream_set_cpu_from_baseline(struct ips_thread *me,
 
 /* Starts the record of a call on `fd`; `frame` is an address in the wrapper's
  * frame. False: the fast path does not apply, and nothing has been done. */
-IPS_INLINE bool ips_stream_begin_call(struct ips_io *io, enum ips_rec_type type,
-                                      int fd, uint64_t site, const char *frame)
+IPS_INLINE bool ips_stream_try_open_call(struct ips_io *io,
+                                         enum ips_rec_type type, int fd,
+                                         uint64_t site, const char *frame)
 {
     if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
         return false;
@@ -90,7 +92,7 @@ IPS_INLINE ssize_t ips_stream_close_call(struct ips_thread *me,
                                          const struct ips_io *io,
                                          ssize_t result)
 {
-    ips_note_call_end(me, io->mark);
+    ips_close_open_call(me, io->mark);
     if (unlikely(me->site_page != ips_module_page_key(io->site)))
         ips_module_record_once_slow(io->site);
     return result;

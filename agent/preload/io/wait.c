@@ -10,7 +10,7 @@
  * pipe or connection that was not used before gets its channel id here, so that
  * the following receive has the same id. */
 static __attribute__((noinline, cold)) uint32_t
-identify_ready_descriptor(int fd)
+identify_fd_and_encode_readiness(int fd)
 {
     int saved = errno;
     uint64_t word = ips_fd_get_or_identify(fd);
@@ -37,8 +37,9 @@ static inline uint64_t pack_ready_fd(int fd, uint32_t why)
     uint64_t word = ips_fd_get(fd);
     bool known = ips_fd_class(word) >= IPS_FD_STREAM &&
                  ips_fd_class(word) <= IPS_FD_LISTEN;
-    return ips_pack_ready(
-        likely(known) ? (uint32_t)word : identify_ready_descriptor(fd), why);
+    return ips_pack_ready(likely(known) ? (uint32_t)word
+                                        : identify_fd_and_encode_readiness(fd),
+                          why);
 }
 
 /* Converts events of poll or epoll (the bits are the same) to bits of enum
@@ -147,7 +148,7 @@ uint64_t ips_pack_first_ready_of_syscall(enum ips_op op, const long args[6],
 
 IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(epoll_ctl)(epfd, op, fd, event);
     uint64_t key, data = 0;
     bool adds = op == EPOLL_CTL_ADD || op == EPOLL_CTL_MOD;
@@ -173,7 +174,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
  * sampling signal (preload/sample/sample.h). */
 #define WAIT(type, op, real_call, ready, again)                                \
     do {                                                                       \
-        if (!ips_wrap_must_record())                                           \
+        if (!ips_wrap_start_and_check_recording())                             \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_moment_of_call();                         \
@@ -192,7 +193,8 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     do {                                                                       \
         struct ips_moment call;                                                \
         uint32_t mark;                                                         \
-        if (unlikely(!ips_poll_begin(&call, &mark, op, IPS_SITE)))             \
+        if (unlikely(                                                          \
+                !ips_poll_open_call_if_recorded(&call, &mark, op, IPS_SITE)))  \
             return real_call;                                                  \
         bool asks = no_wait; /* read now: the call may change the timeout */   \
         int r;                                                                 \
@@ -210,7 +212,7 @@ record_poll_without_ready(const struct ips_moment *call, uint32_t mark,
 {
     int saved = errno;
     ips_record_poll(op, *call, r, saved, site, 0, asks);
-    ips_note_call_end(&ips_me, mark);
+    ips_close_open_call(&ips_me, mark);
     errno = saved;
     return r;
 }
@@ -338,7 +340,8 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
     struct ips_moment call;
     uint32_t mark;
     int r;
-    if (unlikely(!ips_poll_begin(&call, &mark, IPS_OP_EPOLL, IPS_SITE)))
+    if (unlikely(!ips_poll_open_call_if_recorded(&call, &mark, IPS_OP_EPOLL,
+                                                 IPS_SITE)))
         return REAL(epoll_pwait2)(epfd, events, n, ts, set);
     IPS_REPEAT_AFTER_SAMPLE(r, REAL(epoll_pwait2)(epfd, events, n, ts, set),
                             r == -1, errno, LEFT_TS);
@@ -401,7 +404,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
  * result -1 and that number. */
 #define WAIT_NUMBER(op, real_call, number, again)                              \
     do {                                                                       \
-        if (!ips_wrap_must_record())                                           \
+        if (!ips_wrap_start_and_check_recording())                             \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_moment_of_call();                         \
@@ -462,11 +465,11 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 {
     siginfo_t info;
     int r, saved = errno;
-    bool on = ips_wrap_must_record();
+    bool on = ips_wrap_start_and_check_recording();
     struct ips_moment call = {.t = 0};
     IPS_WAIT_MARK;
     if (on) {
-        call = ips_call_moment();
+        call = ips_take_call_moment();
         SIGNAL_BEGINS(call);
     }
     do {
@@ -487,11 +490,11 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 {
     siginfo_t own = {0};
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(sigwaitinfo)(set, info);
     info = info ? info : &own;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     SIGNAL_BEGINS(call);
     int r;
     IPS_REPEAT_AFTER_SAMPLE(r, REAL(sigwaitinfo)(set, info), r < 0, errno,
@@ -505,11 +508,11 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     siginfo_t own = {0};
     const struct timespec *asked = ts;
     struct timespec room;
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(sigtimedwait)(set, info, ts);
     info = info ? info : &own;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     SIGNAL_BEGINS(call);
     int r;
     IPS_REPEAT_AFTER_SAMPLE(r, REAL(sigtimedwait)(set, info, ts), r < 0, errno,

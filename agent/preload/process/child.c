@@ -49,7 +49,7 @@ static void record_failed_tries_before_reap(pid_t which, int options,
     struct ips_retry_series run;
     if (options & WNOHANG &&
         ips_retry_end_run(IPS_RETRY_CHILD, (uint64_t)which, &run))
-        ips_retry_record(&run, call, site);
+        ips_retry_write_series_record(&run, call, site);
 }
 
 /* Converts waitid's arguments to the argument `pid` of waitpid. */
@@ -58,8 +58,9 @@ static pid_t waitid_to_waitpid_argument(idtype_t type, id_t id)
     return type == P_PID ? (pid_t)id : type == P_PGID ? (pid_t)(0u - id) : -1;
 }
 
-static void record_child_signal(pid_t child, int code, struct ips_moment call,
-                                uint64_t site)
+static void record_wait_and_sigchld_of_child(pid_t child, int code,
+                                             struct ips_moment call,
+                                             uint64_t site)
 {
     int saved = errno;
     struct ips_moment ret =
@@ -70,8 +71,8 @@ static void record_child_signal(pid_t child, int code, struct ips_moment call,
 
 /* Records a wait that failed because no child is left (SIGCHLD is ignored, so
  * the kernel discards ended children), or because a signal interrupted it. */
-static void record_failed_wait(struct ips_moment call, pid_t child,
-                               uint64_t site)
+static void record_failed_child_wait(struct ips_moment call, pid_t child,
+                                     uint64_t site)
 {
     int saved = errno;
     uint32_t which = child > 0 ? (uint32_t)child : 0;
@@ -93,7 +94,7 @@ static bool is_reported_stop(int status, int options)
 static pid_t call_wait4_and_record(pid_t pid, int *status, int options,
                                    struct rusage *ru, uint64_t site)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(wait4)(pid, status, options, ru);
     int own_status = 0;
     struct rusage own;
@@ -101,7 +102,7 @@ static pid_t call_wait4_and_record(pid_t pid, int *status, int options,
     /* cppcheck-suppress uninitvar ; wait4 fills it */
     ru = ru ? ru : &own;
     IPS_CALL_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_JOIN_BEGINS(pid > 0 ? (uint32_t)pid : 0, 0, site, call);
     pid_t r = REAL(wait4)(pid, status, options, ru);
     if (r > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status))) {
@@ -114,12 +115,12 @@ static pid_t call_wait4_and_record(pid_t pid, int *status, int options,
         errno = saved;
     } else if (r > 0 &&
                (is_reported_stop(*status, options) || WIFCONTINUED(*status))) {
-        record_child_signal(
+        record_wait_and_sigchld_of_child(
             r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED, call, site);
     } else if (r < 0) {
-        record_failed_wait(call, pid, site);
+        record_failed_child_wait(call, pid, site);
     } else if (r == 0 && options & WNOHANG) {
-        ips_retry_note_failure(IPS_RETRY_CHILD, (uint64_t)pid, &call);
+        ips_retry_count_failed_try(IPS_RETRY_CHILD, (uint64_t)pid, &call);
     }
     return r;
 }
@@ -163,20 +164,21 @@ static uint32_t siginfo_to_wait_status(const siginfo_t *info)
 
 /* Makes and records a waitid with WNOWAIT. It does not reap the child, so it is
  * recorded like a wait for a signal. */
-static int waitid_without_reaping(idtype_t type, id_t id, siginfo_t *out,
-                                  int options, uint64_t site)
+static int call_waitid_nowait_and_record(idtype_t type, id_t id, siginfo_t *out,
+                                         int options, uint64_t site)
 {
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
     IPS_CALL_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)id : 0, 0, site, call);
     int r = REAL(waitid)(type, id, info, options);
     if (r < 0)
-        record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
+        record_failed_child_wait(call, type == P_PID ? (pid_t)id : 0, site);
     else if (has_child_ended(info))
-        record_child_signal(info->si_pid, info->si_code, call, site);
+        record_wait_and_sigchld_of_child(info->si_pid, info->si_code, call,
+                                         site);
     return r;
 }
 
@@ -195,7 +197,8 @@ static void record_child_state(const siginfo_t *info, int options, pid_t which,
                         site);
         ips_count_child_join();
     } else if (has_child_ended(info) || (stops && !(options & WNOWAIT))) {
-        record_child_signal(info->si_pid, info->si_code, call, site);
+        record_wait_and_sigchld_of_child(info->si_pid, info->si_code, call,
+                                         site);
     }
 }
 
@@ -209,15 +212,15 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
     pid_t which = waitid_to_waitpid_argument(type, (id_t)args[1]);
     int options = (int)args[3];
     IPS_CALL_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)which : 0, 0, site, call);
     long r = REAL(syscall)(SYS_waitid, args[0], args[1], info, args[3], args[4],
                            args[5]);
     int saved = errno;
     if (r < 0)
-        record_failed_wait(call, type == P_PID ? which : 0, site);
+        record_failed_child_wait(call, type == P_PID ? which : 0, site);
     else if (!info->si_pid)
-        ips_retry_note_failure(IPS_RETRY_CHILD, (uint64_t)which, &call);
+        ips_retry_count_failed_try(IPS_RETRY_CHILD, (uint64_t)which, &call);
     else
         record_child_state(info, options, which, call,
                            (const struct rusage *)(uintptr_t)args[4], site);
@@ -235,15 +238,15 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
 {
-    if (!ips_wrap_must_record() || ips_sys_quiet)
+    if (!ips_wrap_start_and_check_recording() || ips_sys_quiet)
         return REAL(waitid)(type, id, out, options);
     if (options & WNOWAIT)
-        return waitid_without_reaping(type, id, out, options, site);
+        return call_waitid_nowait_and_record(type, id, out, options, site);
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)id : 0, 0, site, call);
     for (;;) {
         int r = REAL(waitid)(type, id, info, options | WNOWAIT);
@@ -251,9 +254,9 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
             ips_sys6(SYS_waitid, type, (long)id, (long)info, options | WNOHANG,
                      0, 0);
         if (r < 0)
-            record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
+            record_failed_child_wait(call, type == P_PID ? (pid_t)id : 0, site);
         else if (!info->si_pid)
-            ips_retry_note_failure(
+            ips_retry_count_failed_try(
                 IPS_RETRY_CHILD, (uint64_t)waitid_to_waitpid_argument(type, id),
                 &call);
         if (r < 0 || !info->si_pid)

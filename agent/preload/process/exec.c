@@ -60,7 +60,7 @@ static char *copy_variable_to_static_storage(struct texts_used *used,
     return at;
 }
 
-void ips_env_init(void)
+void ips_env_save_run_variables(void)
 {
     struct texts_used used = {0, 0};
     for (int i = 0; i < VARS; i++) {
@@ -151,7 +151,7 @@ static const char *find_ld_preload_entry(char *const *envp)
 size_t ips_env_copy_bytes(char *const *envp, const struct ips_target *target)
 {
     if (ips_core.wrap_state != IPS_WRAP_ON || !library ||
-        !ips_is_list_readable(envp))
+        !ips_is_text_list_readable(envp))
         return 0;
     if (ips_must_not_preload())
         return environ_copy_bytes(envp);
@@ -277,17 +277,18 @@ void ips_report_unrecorded_with_length(const char *text, size_t n)
 void ips_record_untraced(const struct ips_target *target, uint32_t pid)
 {
     char text[IPS_TARGET_TEXT];
-    if (target->kind != IPS_TARGET_TRACED && ips_wrap_must_record())
+    if (target->kind != IPS_TARGET_TRACED &&
+        ips_wrap_start_and_check_recording())
         ips_report_unrecorded_with_length(
             text, ips_target_format_untraced(text, target, pid));
 }
 
 static void record_exec(enum ips_rec_type type, const char *path, uint32_t a)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return;
     if (type == IPS_REC_EXEC)
-        ips_core_flush_pending();
+        ips_core_write_pending_counts();
     size_t n = path && ips_is_text_readable(path) ? strnlen(path, 255) : 0;
     uint64_t t = ips_core_stamp_now(), cpu = ips_core_thread_cpu_ns();
     struct ips_rec_exec *rec = (struct ips_rec_exec *)ips_rec_begin_at(
@@ -305,12 +306,12 @@ static void record_exec(enum ips_rec_type type, const char *path, uint32_t a)
 #define EXEC(what, request, given, real_call)                                  \
     do {                                                                       \
         struct ips_target target;                                              \
-        bool on = ips_wrap_must_record();                                      \
+        bool on = ips_wrap_start_and_check_recording();                        \
         request;                                                               \
         ips_target_refine_by_arguments(&target, argv, given);                  \
         IPS_ENV(env, given, &target);                                          \
         if (!on)                                                               \
-            ips_vfork_pass_target(&target);                                    \
+            ips_vfork_store_target_for_parent(&target);                        \
         else if (target.kind != IPS_TARGET_TRACED)                             \
             ips_record_untraced(&target, ips_sys_getpid());                    \
         record_exec(IPS_REC_EXEC, what, 0);                                    \
@@ -349,7 +350,8 @@ IPS_EXPORT int execvp(const char *file, char *const argv[])
 IPS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
     if (!envp) /* the C library refuses this */
-        return ips_wrap_must_record(), REAL(fexecve)(fd, argv, envp);
+        return ips_wrap_start_and_check_recording(),
+               REAL(fexecve)(fd, argv, envp);
     EXEC("(descriptor)", ips_exec_inspect(&target, fd, NULL), envp,
          REAL(fexecve)(fd, argv, env.envp));
 }

@@ -21,13 +21,14 @@ static struct parent_identity collect_parent_identity(void)
                                     ips_core_image_stamp(), ips_sys_getpid(),
                                     ips_sys_gettid()};
 }
-static void start_child_stream(const struct parent_identity *from)
+static void start_recording_in_fork_child(const struct parent_identity *from)
 {
     int saved = errno;
     uint64_t cpu = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     /* after a fork in a signal handler: the calls under way are the parent's */
     ips_me.open_depth = 0;
-    ips_core_become_fork_child(from->seq, from->ppid, from->ptid, from->image);
+    ips_core_reset_and_start_in_fork_child(from->seq, from->ppid, from->ptid,
+                                           from->image);
     /* the series of failed tries are the parent's */
     if (ips_me.extra)
         memset(ips_me.extra->retry, 0, sizeof(ips_me.extra->retry));
@@ -47,9 +48,9 @@ static IPS_TLS struct {
     struct parent_identity from;
 } forking;
 
-static void at_fork_prepare(void)
+static void collect_identity_before_fork(void)
 {
-    forking.prepared = ips_wrap_must_record();
+    forking.prepared = ips_wrap_start_and_check_recording();
     if (!forking.prepared)
         return;
     forking.from = collect_parent_identity();
@@ -57,10 +58,10 @@ static void at_fork_prepare(void)
         return;
     struct ips_extra *extra = ips_extra_get_or_map();
     if (extra)
-        extra->fork.call = ips_call_moment();
+        extra->fork.call = ips_take_call_moment();
 }
 
-static void at_fork_parent(void)
+static void record_unwrapped_fork_in_parent(void)
 {
     if (forking.prepared && !forking.wrapped) {
         const struct ips_extra *extra = ips_me.extra;
@@ -69,7 +70,7 @@ static void at_fork_parent(void)
             ips_record_fork(IPS_FORK_FORK, 0, forking.from.seq,
                             extra->fork.call, 0, extra->fork.site);
         else
-            ips_core_count_lost(IPS_LOST_NO_SEGMENT, 1);
+            ips_core_count_and_write_lost(IPS_LOST_NO_SEGMENT, 1);
         errno = saved;
     }
 }
@@ -84,9 +85,9 @@ static void at_fork_child(void)
         struct parent_identity from = {0, 0, (uint32_t)getppid(), 0};
         ips_me.vfork_depth = 0;
         ips_me.in_vfork = false;
-        start_child_stream(&from);
+        start_recording_in_fork_child(&from);
     } else if (forking.prepared) {
-        start_child_stream(&forking.from);
+        start_recording_in_fork_child(&forking.from);
     }
 }
 
@@ -101,7 +102,8 @@ static void register_fork_handlers(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
     if (ips_core.wrap_state == IPS_WRAP_ON && !atomic_flag_test_and_set(&done))
-        (void)REAL(__register_atfork)(at_fork_prepare, at_fork_parent,
+        (void)REAL(__register_atfork)(collect_identity_before_fork,
+                                      record_unwrapped_fork_in_parent,
                                       at_fork_child, NULL);
 }
 
@@ -111,19 +113,19 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void),
 IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
                                  void (*child)(void), void *library)
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     register_fork_handlers();
     return REAL(__register_atfork)(prepare, parent, child, library);
 }
 
 IPS_EXPORT pid_t fork(void)
 {
-    bool on = ips_wrap_must_record();
+    bool on = ips_wrap_start_and_check_recording();
     /* in a vfork child, too: a process that it forks is not a vfork child */
     register_fork_handlers();
     if (!on)
         return REAL(fork)();
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     forking.from = (struct parent_identity){0, 0, 0, 0};
     forking.wrapped = true;
     pid_t pid = REAL(fork)();
@@ -145,7 +147,7 @@ static void record_fork_or_start_child(pid_t pid,
                                        struct ips_moment call, uint64_t site)
 {
     if (pid == 0) {
-        start_child_stream(from);
+        start_recording_in_fork_child(from);
         return;
     }
     int saved = errno;
@@ -156,9 +158,9 @@ static void record_fork_or_start_child(pid_t pid,
 
 IPS_EXPORT pid_t _Fork(void)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(_Fork)();
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     struct parent_identity from = collect_parent_identity();
     pid_t pid = REAL(_Fork)();
     record_fork_or_start_child(pid, &from, call, IPS_SITE);
@@ -167,10 +169,11 @@ IPS_EXPORT pid_t _Fork(void)
 
 /* Makes and records a fork by syscall(): SYS_fork, or SYS_clone without
  * CLONE_VM (preload/start/syscall.c). Returns the result of the call. */
-long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
-long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
+long ips_call_fork_syscall_and_record(long n, const long args[6],
+                                      uint64_t site);
+long ips_call_fork_syscall_and_record(long n, const long args[6], uint64_t site)
 {
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     struct parent_identity from = collect_parent_identity();
     long pid =
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
@@ -185,10 +188,10 @@ struct clone_start {
     void *arg;
     struct parent_identity from;
 };
-static int run_clone_child(void *p)
+static int run_and_record_clone_child(void *p)
 {
     struct clone_start *start = (struct clone_start *)p;
-    start_child_stream(&start->from);
+    start_recording_in_fork_child(&start->from);
     int status = start->fn(start->arg);
     ips_core_record_process_end(IPS_END_EXIT, status);
     return status;
@@ -202,23 +205,23 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
     void *tls = va_arg(ap, void *);
     pid_t *ctid = va_arg(ap, pid_t *);
     va_end(ap);
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
     if (!(flags & CLONE_VM)) {
         /* the child reads `start` in its copy of this stack */
         struct clone_start start = {fn, arg, collect_parent_identity()};
-        struct ips_moment call = ips_call_moment();
-        int pid =
-            REAL(clone)(run_clone_child, stack, flags, &start, ptid, tls, ctid);
+        struct ips_moment call = ips_take_call_moment();
+        int pid = REAL(clone)(run_and_record_clone_child, stack, flags, &start,
+                              ptid, tls, ctid);
         /* clone with a function never returns in the child */
         record_fork_or_start_child(pid, &start.from, call, IPS_SITE);
         return pid;
     }
     if (flags & CLONE_VFORK) {
-        ips_vfork_before(IPS_SITE);
+        ips_vfork_prepare_record(IPS_SITE);
         int pid = REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
         int saved = errno;
-        ips_vfork_after(pid < 0 ? -saved : pid);
+        ips_vfork_record_in_parent(pid < 0 ? -saved : pid);
         return pid;
     }
     /* A task that shares our memory and our thread-local data looks like this
@@ -235,9 +238,9 @@ int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
 
 /* --- vfork: around the system call in preload/start/entry.S --------------- */
 
-void ips_vfork_before(uint64_t site)
+void ips_vfork_prepare_record(uint64_t site)
 {
-    bool on = ips_wrap_must_record();
+    bool on = ips_wrap_start_and_check_recording();
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
     /* NULL: no memory, so the FORK record is lost; or a vfork child called
@@ -247,7 +250,7 @@ void ips_vfork_before(uint64_t site)
         extra->vfork.seq = ips_core_prepare_fork_and_get_seq();
         extra->vfork.site = site;
         extra->vfork.target.kind = IPS_TARGET_TRACED;
-        extra->vfork.call = ips_call_moment();
+        extra->vfork.call = ips_take_call_moment();
     }
     ips_me.vfork_depth++;
     ips_me.in_vfork = true;
@@ -255,7 +258,7 @@ void ips_vfork_before(uint64_t site)
 
 /* Stores for the parent the program that the vfork child is about to execute.
  * Nothing else that the child does is recorded. */
-void ips_vfork_pass_target(const struct ips_target *target)
+void ips_vfork_store_target_for_parent(const struct ips_target *target)
 {
     if (ips_me.vfork_depth == 1 && ips_me.extra)
         ips_me.extra->vfork.target = *target;
@@ -273,16 +276,16 @@ static void record_vfork(struct ips_extra *extra, long result)
 
 /* Runs only in the parent, after the child has called exec or ended. `result`
  * is that of the system call. Returns the result of vfork(), and sets errno. */
-long ips_vfork_after(long result)
+long ips_vfork_record_in_parent(long result)
 {
     if (ips_core.wrap_state == IPS_WRAP_ON && ips_me.vfork_depth &&
         --ips_me.vfork_depth == 0) {
         ips_me.in_vfork = false;
-        ips_note_vfork_seccomp_filter(false);
+        ips_store_vfork_seccomp_filter(false);
         if (ips_me.extra && ips_me.extra->vfork.seq)
             record_vfork(ips_me.extra, result);
         else
-            ips_core_count_lost(IPS_LOST_NO_SEGMENT, 1);
+            ips_core_count_and_write_lost(IPS_LOST_NO_SEGMENT, 1);
     }
     if (result >= 0)
         return result;
@@ -294,7 +297,7 @@ long ips_vfork_after(long result)
 
 #define SPAWN(name, request)                                                   \
     do {                                                                       \
-        bool on = ips_wrap_must_record();                                      \
+        bool on = ips_wrap_start_and_check_recording();                        \
         (void)(on && ips_extra_get_or_map()); /* allocates ips_me.extra, which \
                                       exec_target.c uses */                    \
         pid_t own = 0;                                                         \
@@ -306,7 +309,7 @@ long ips_vfork_after(long result)
         uint64_t seq = 0;                                                      \
         if (on) {                                                              \
             seq = ips_core_prepare_fork_and_get_seq();                         \
-            call = ips_call_moment();                                          \
+            call = ips_take_call_moment();                                     \
         }                                                                      \
         int err =                                                              \
             REAL(name)(pid ? pid : &own, path, actions, attr, argv, env.envp); \
@@ -344,7 +347,8 @@ extern char __libc_single_threaded __attribute__((weak));
  * variables, sets `environ` to the copy in `env` for the time of the call,
  * stores the program's own in *kept, and returns true. Does so only in a
  * single-threaded process, because another thread would see the change. */
-static bool replace_environ_for_call(struct ips_env *env, char ***kept)
+static bool replace_environ_if_single_threaded(struct ips_env *env,
+                                               char ***kept)
 {
     if (env->envp == environ || !&__libc_single_threaded ||
         !__libc_single_threaded)
@@ -356,16 +360,16 @@ static bool replace_environ_for_call(struct ips_env *env, char ***kept)
 
 IPS_EXPORT FILE *popen(const char *command, const char *mode)
 {
-    if (!ips_wrap_must_record())
+    if (!ips_wrap_start_and_check_recording())
         return REAL(popen)(command, mode);
     char **kept;
     struct ips_target shell;
     (void)ips_extra_get_or_map();
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
-    bool lent = replace_environ_for_call(&env, &kept);
+    bool lent = replace_environ_if_single_threaded(&env, &kept);
     uint64_t seq = ips_core_prepare_fork_and_get_seq();
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     FILE *f = REAL(popen)(command, mode);
     int saved = errno;
     if (lent)
@@ -374,8 +378,8 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
     ips_record_fork(IPS_FORK_POPEN, 0, seq, call, f ? 0 : saved, IPS_SITE);
     if (f) {
         ips_fd_clear(f->_fileno);
-        ips_chan_identify(f->_fileno, ips_fd_get(f->_fileno), NULL);
-        ips_stdio_hook_and_note_popen(f, seq);
+        ips_chan_identify_and_record(f->_fileno, ips_fd_get(f->_fileno), NULL);
+        ips_stdio_hook_popen_and_store_stream(f, seq);
     }
     errno = saved;
     return f;
@@ -383,17 +387,18 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
 
 IPS_EXPORT int system(const char *command)
 {
-    if (!ips_wrap_must_record() || !command)
+    if (!ips_wrap_start_and_check_recording() || !command)
         return REAL(system)(command);
     char **kept;
     struct ips_target shell;
     (void)ips_extra_get_or_map();
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
-    bool lent = replace_environ_for_call(&env, &kept);
+    bool lent = replace_environ_if_single_threaded(&env, &kept);
     uint64_t seq = ips_core_prepare_fork_and_get_seq();
-    ips_record_fork(IPS_FORK_SYSTEM, 0, seq, ips_call_moment(), 0, IPS_SITE);
-    struct ips_moment call = ips_call_moment();
+    ips_record_fork(IPS_FORK_SYSTEM, 0, seq, ips_take_call_moment(), 0,
+                    IPS_SITE);
+    struct ips_moment call = ips_take_call_moment();
     struct ips_reap reap = ips_reap_take_snapshot();
     int status = REAL(system)(command);
     int saved = errno;
@@ -476,7 +481,7 @@ static void record_wordexp_children(unsigned n, struct ips_moment call,
 
 IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
 {
-    unsigned n = ips_wrap_must_record() && !(flags & WRDE_NOCMD)
+    unsigned n = ips_wrap_start_and_check_recording() && !(flags & WRDE_NOCMD)
                      ? count_command_substitutions(words)
                      : 0;
     if (n == 0)
@@ -487,8 +492,9 @@ IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
     /* ${X:=v} and ${X=v} set a variable, which may replace `environ` */
-    bool lent = !strchr(words, '=') && replace_environ_for_call(&env, &kept);
-    struct ips_moment call = ips_call_moment();
+    bool lent =
+        !strchr(words, '=') && replace_environ_if_single_threaded(&env, &kept);
+    struct ips_moment call = ips_take_call_moment();
     struct ips_reap reap = ips_reap_take_snapshot();
     int r = REAL(wordexp)(words, result, flags);
     int saved = errno;
@@ -521,22 +527,22 @@ static void record_standard_fds_closed(uint64_t site)
 
 /* Stores the call site of a call in which the C library forks; 0: the call is
  * over. */
-static void set_fork_site(uint64_t site)
+static void store_call_site_of_libc_fork(uint64_t site)
 {
     struct ips_extra *extra =
-        ips_wrap_must_record() ? ips_extra_get_or_map() : NULL;
+        ips_wrap_start_and_check_recording() ? ips_extra_get_or_map() : NULL;
     if (extra)
         extra->fork.site = site;
 }
 
 IPS_EXPORT int daemon(int nochdir, int noclose)
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     register_fork_handlers();
-    set_fork_site(IPS_SITE);
+    store_call_site_of_libc_fork(IPS_SITE);
     int r = REAL(daemon)(nochdir, noclose);
-    set_fork_site(0);
-    if (r == 0 && !noclose && ips_wrap_must_record())
+    store_call_site_of_libc_fork(0);
+    if (r == 0 && !noclose && ips_wrap_start_and_check_recording())
         record_standard_fds_closed(IPS_SITE);
     return r;
 }
@@ -544,12 +550,12 @@ IPS_EXPORT int daemon(int nochdir, int noclose)
 IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
                        const struct winsize *winp)
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     register_fork_handlers();
-    set_fork_site(IPS_SITE);
+    store_call_site_of_libc_fork(IPS_SITE);
     int pid = REAL(forkpty)(master, name, termp, winp);
-    set_fork_site(0);
-    if (pid == 0 && ips_wrap_must_record())
+    store_call_site_of_libc_fork(0);
+    if (pid == 0 && ips_wrap_start_and_check_recording())
         record_standard_fds_closed(IPS_SITE);
     return pid;
 }

@@ -62,14 +62,14 @@ static bool was_only_waiting(const struct ips_open_call *open)
     return open->recs & (IPS_OPEN_WAIT | IPS_OPEN_IDLE);
 }
 
-void ips_record_abandoned_call(void)
+void ips_record_abandoned_call_if_blocked(void)
 {
     struct ips_current_call *begun = ips_current_call_note(&ips_me);
     const uint64_t t = begun ? atomic_load(&begun->t) : 0;
     if (!t)
         return;
     const struct ips_moment call = {.t = t, .cpu = begun->cpu};
-    const struct ips_moment ret = ips_call_moment();
+    const struct ips_moment ret = ips_take_call_moment();
     const uint64_t what = begun->what;
     const uint32_t type = IPS_BEGUN_TYPE(what);
     const uint32_t number = IPS_BEGUN_NUMBER(what);
@@ -82,18 +82,18 @@ void ips_record_abandoned_call(void)
         ips_record_acquire((enum ips_sync)number, &thing, call, ret, 0, EINTR,
                            begun->site);
     } else if (type == IPS_REC_JOIN) {
-        ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_CHILD, call, ret, -1, EINTR,
-                      begun->site, IPS_READY(IPS_READY_PIDFD, number));
+        ips_record_io_call(IPS_REC_BLOCK, 0, IPS_OP_CHILD, call, ret, -1, EINTR,
+                           begun->site, IPS_READY(IPS_READY_PIDFD, number));
     } else {
-        ips_record_io(type == IPS_REC_RECV ? IPS_REC_RECVCALL
-                                           : (enum ips_rec_type)type,
-                      number, op, call, ret, -1, EINTR, begun->site, 0);
+        ips_record_io_call(type == IPS_REC_RECV ? IPS_REC_RECVCALL
+                                                : (enum ips_rec_type)type,
+                           number, op, call, ret, -1, EINTR, begun->site, 0);
     }
 }
 
 static void close_and_count_abandoned_calls(const struct __jmp_buf_tag *env)
 {
-    if (likely(ips_me.open_depth == 0) || !ips_wrap_must_record())
+    if (likely(ips_me.open_depth == 0) || !ips_wrap_start_and_check_recording())
         return;
     uint64_t sp = jump_stack_pointer(env), count = 0;
     struct range alt = current_alternate_stack();
@@ -113,11 +113,11 @@ static void close_and_count_abandoned_calls(const struct __jmp_buf_tag *env)
         else if (!was_only_waiting(open))
             count++;
         else if (ips_me.open_depth == 1)
-            ips_record_abandoned_call();
-        ips_note_call_end(&ips_me, ips_me.open_depth - 1);
+            ips_record_abandoned_call_if_blocked();
+        ips_close_open_call(&ips_me, ips_me.open_depth - 1);
     }
     if (count)
-        ips_core_count_lost(IPS_LOST_NESTED, count);
+        ips_core_count_and_write_lost(IPS_LOST_NESTED, count);
 }
 
 /* Whether the interrupted code is at a system call: just before one (not made
@@ -140,7 +140,7 @@ bool ips_context_is_at_syscall(const ucontext_t *uc)
            memcmp((const void *)(pc - bytes), code, bytes) == 0;
 }
 
-void ips_note_interrupted_call(const void *context)
+void ips_mark_whether_open_call_waits(const void *context)
 {
     if (likely(ips_me.open_depth == 0))
         return;
@@ -152,7 +152,7 @@ void ips_note_interrupted_call(const void *context)
         open->recs &= ~IPS_OPEN_IDLE;
 }
 
-void ips_close_open_calls(void)
+void ips_close_and_count_open_calls(void)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; ips_me.open_depth && i < IPS_OPEN_MAX; i++) {
@@ -163,11 +163,11 @@ void ips_close_open_calls(void)
         else if (!was_only_waiting(open))
             count++;
         else if (ips_me.open_depth == 0)
-            ips_record_abandoned_call();
+            ips_record_abandoned_call_if_blocked();
     }
     ips_me.open_depth = 0;
     if (count)
-        ips_core_count_lost(IPS_LOST_NESTED, count);
+        ips_core_count_and_write_lost(IPS_LOST_NESTED, count);
 }
 
 IPS_EXPORT void longjmp(struct __jmp_buf_tag env[1], int value)

@@ -26,7 +26,7 @@ static _Atomic uint32_t async_fd;
  * queue. */
 static _Atomic uint64_t queue_by_signal[_NSIG] IPS_TABLE;
 
-void ips_note_async_fd(int fd, bool on)
+void ips_store_or_clear_async_fd(int fd, bool on)
 {
     uint32_t one = (uint32_t)fd + 1, old = atomic_load(&async_fd);
     if (on && old != one)
@@ -35,7 +35,7 @@ void ips_note_async_fd(int fd, bool on)
         atomic_store(&async_fd, 0);
 }
 
-uint64_t ips_note_mq_notify(int q, int sig)
+uint64_t ips_store_queue_of_notify_signal(int q, int sig)
 {
     struct stat st;
     int saved = errno;
@@ -51,7 +51,7 @@ uint64_t ips_note_mq_notify(int q, int sig)
     return old;
 }
 
-void ips_undo_note_mq_notify(int sig, uint64_t old)
+void ips_restore_queue_of_notify_signal(int sig, uint64_t old)
 {
     if (sig > 0 && sig < _NSIG)
         atomic_store(&queue_by_signal[sig], old);

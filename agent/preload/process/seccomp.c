@@ -43,7 +43,7 @@ bool ips_must_not_preload(void)
     return ips_sys_quiet || ips_me.vfork_filter;
 }
 
-void ips_note_vfork_seccomp_filter(bool on)
+void ips_store_vfork_seccomp_filter(bool on)
 {
     ips_me.vfork_filter = on;
 }
@@ -108,8 +108,8 @@ void ips_undo_prepare_for_forbidden_calls(enum ips_forbids what, bool before)
  * with the shared counters, which may not be mapped yet, is mapped before. */
 IPS_EXPORT int chroot(const char *path)
 {
-    if (ips_wrap_must_record() && !ips_me.in_vfork)
-        (void)ips_core_map_counters();
+    if (ips_wrap_start_and_check_recording() && !ips_me.in_vfork)
+        (void)ips_core_get_or_map_counters();
     return REAL(chroot)(path);
 }
 
@@ -122,7 +122,7 @@ IPS_EXPORT int prctl(int option, ...)
     unsigned long c = va_arg(ap, unsigned long);
     unsigned long d = va_arg(ap, unsigned long);
     va_end(ap);
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     enum ips_forbids what = classify_forbidding_prctl(option, a);
     bool before = ips_prepare_for_forbidden_calls(what);
     int r = REAL(prctl)(option, a, b, c, d);

@@ -48,8 +48,8 @@ static uint64_t stub_key_of_handler(const void *handler, bool plain)
 static __attribute__((noinline)) void
 record_handler_signal(int sig, const siginfo_t *info, const void *context)
 {
-    ips_note_interrupted_call(context);
-    ips_sample_note_handler_start(context);
+    ips_mark_whether_open_call_waits(context);
+    ips_sample_store_interrupted_syscall(context);
     struct ips_moment at = {.t = ips_core_stamp_now(),
                             .cpu = ips_core_thread_cpu_ns()};
     ips_record_signal_taken(
@@ -188,7 +188,8 @@ static bool is_wrapped_signal(int sig)
  * keeps its flags, among them the SA_SIGINFO that we added. */
 static _Atomic uint64_t plain_resets;
 
-static void note_resethand_flags(int sig, const struct sigaction *act)
+static void store_siginfo_flag_if_resethand(int sig,
+                                            const struct sigaction *act)
 {
     uint64_t bit = (uint64_t)1 << (sig - 1);
     if (!(act->sa_flags & (int)SA_RESETHAND))
@@ -201,7 +202,7 @@ static void note_resethand_flags(int sig, const struct sigaction *act)
 
 /* Translates *old, the action that the kernel returned, to the action that the
  * program had set. */
-static void translate_old_action(int sig, struct sigaction *old)
+static void replace_stub_in_old_action(int sig, struct sigaction *old)
 {
     uint64_t key = find_stub_key(old->sa_sigaction);
     bool gone = old->sa_handler == SIG_DFL &&
@@ -217,7 +218,7 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
                          struct sigaction *old)
 {
     struct sigaction mine;
-    bool on = ips_wrap_must_record();
+    bool on = ips_wrap_start_and_check_recording();
     if (on && act && is_wrapped_signal(sig) &&
         is_handler_function((const void *)(uintptr_t)act->sa_sigaction)) {
         mine = *act;
@@ -225,7 +226,7 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
             get_or_claim_stub(act->sa_sigaction, !(act->sa_flags & SA_SIGINFO));
         if (mine.sa_sigaction != act->sa_sigaction)
             mine.sa_flags |= SA_SIGINFO;
-        note_resethand_flags(sig, act);
+        store_siginfo_flag_if_resethand(sig, act);
         act = &mine;
     }
     if (on && act && act->sa_flags & SA_ONSTACK && act != &mine) {
@@ -236,7 +237,7 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
         ips_sample_set_signal_in_mask(&mine.sa_mask, true);
     int r = REAL(sigaction)(sig, act, old);
     if (r == 0 && old)
-        translate_old_action(sig, old);
+        replace_stub_in_old_action(sig, old);
     return r;
 }
 int __sigaction(int, const struct sigaction *, struct sigaction *)
@@ -244,7 +245,7 @@ int __sigaction(int, const struct sigaction *, struct sigaction *)
 
 /* Translates the previous handler that signal() or sigset() returned to the one
  * that the program had set. */
-static __sighandler_t program_handler_of(__sighandler_t old)
+static __sighandler_t translate_stub_to_program_handler(__sighandler_t old)
 {
     handler_fn *fn;
     memcpy(&fn, &old, sizeof(fn));
@@ -258,7 +259,7 @@ static __sighandler_t program_handler_of(__sighandler_t old)
 
 static bool must_wrap_handler(int sig, __sighandler_t handler)
 {
-    return ips_wrap_must_record() && is_wrapped_signal(sig) &&
+    return ips_wrap_start_and_check_recording() && is_wrapped_signal(sig) &&
            is_handler_function((const void *)(uintptr_t)handler);
 }
 
@@ -281,7 +282,7 @@ static _Atomic uint64_t interrupts;
 
 IPS_EXPORT int siginterrupt(int sig, int interrupt)
 {
-    ips_wrap_must_record();
+    ips_wrap_start_and_check_recording();
     int r = REAL(siginterrupt)(sig, interrupt);
     if (r == 0 && sig > 0 && sig < NSIG) {
         uint64_t bit = (uint64_t)1 << (sig - 1);
@@ -296,7 +297,7 @@ IPS_EXPORT int siginterrupt(int sig, int interrupt)
 IPS_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 {
     if (!must_wrap_handler(sig, handler))
-        return program_handler_of(REAL(signal)(sig, handler));
+        return translate_stub_to_program_handler(REAL(signal)(sig, handler));
     bool restart = !(atomic_load(&interrupts) >> (sig - 1) & 1);
     return set_handler_by_sigaction(sig, handler, restart ? SA_RESTART : 0,
                                     true);
@@ -307,7 +308,8 @@ __sighandler_t ssignal(int, __sighandler_t) IPS_ALIAS(signal);
 IPS_EXPORT __sighandler_t __sysv_signal(int sig, __sighandler_t handler)
 {
     if (!must_wrap_handler(sig, handler))
-        return program_handler_of(REAL(__sysv_signal)(sig, handler));
+        return translate_stub_to_program_handler(
+            REAL(__sysv_signal)(sig, handler));
     return set_handler_by_sigaction(
         sig, handler, (int)SA_RESETHAND | SA_NODEFER | SA_INTERRUPT, false);
 }
@@ -318,7 +320,7 @@ IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
     /* The real call also serves SIG_HOLD, which only queries the handler and
      * blocks the signal. */
     if (!must_wrap_handler(sig, handler))
-        return program_handler_of(REAL(sigset)(sig, handler));
+        return translate_stub_to_program_handler(REAL(sigset)(sig, handler));
     sigset_t set, old;
     sigemptyset(&set);
     sigaddset(&set, sig);
@@ -330,9 +332,11 @@ IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 
 /* --- KILL and SIGNAL records ---------------------------------------------- */
 
-static void record_signal(enum ips_rec_type type, enum ips_signal_how how,
-                          int sig, int code, int32_t pid, int32_t tid,
-                          uint64_t value, struct ips_moment at, uint64_t site)
+static void write_signal_or_kill_record(enum ips_rec_type type,
+                                        enum ips_signal_how how, int sig,
+                                        int code, int32_t pid, int32_t tid,
+                                        uint64_t value, struct ips_moment at,
+                                        uint64_t site)
 {
     bool kill = type == IPS_REC_KILL;
     struct ips_rec_signal *rec = (struct ips_rec_signal *)ips_rec_begin_at(
@@ -365,8 +369,9 @@ static bool has_valid_sender_pid(int sig, int code)
 void ips_record_signal_taken(enum ips_signal_how how, int sig, int code,
                              int32_t pid, uint64_t value, struct ips_moment at)
 {
-    record_signal(IPS_REC_SIGNAL, how, sig, code,
-                  has_valid_sender_pid(sig, code) ? pid : 0, 0, value, at, 0);
+    write_signal_or_kill_record(IPS_REC_SIGNAL, how, sig, code,
+                                has_valid_sender_pid(sig, code) ? pid : 0, 0,
+                                value, at, 0);
 }
 
 /* Writes a KILL record, before the real call: a signal to the calling thread is
@@ -375,46 +380,48 @@ static void record_signal_sent(enum ips_signal_how how, int sig, int32_t pid,
                                int32_t tid, uint64_t value, uint64_t site)
 {
     /* signal 0 only tests whether the process exists */
-    if (sig == 0 || !ips_wrap_must_record())
+    if (sig == 0 || !ips_wrap_start_and_check_recording())
         return;
     struct ips_moment at = {.t = ips_core_stamp_now(),
                             .cpu = ips_core_thread_cpu_ns()};
-    record_signal(IPS_REC_KILL, how, sig, 0, pid, tid, value, at, site);
+    write_signal_or_kill_record(IPS_REC_KILL, how, sig, 0, pid, tid, value, at,
+                                site);
 }
 
 /* --- calls that send signals ---------------------------------------------- */
 
 /* Calls kill(pid, 0), which only tests whether the process exists, and notes
  * the result. */
-static int test_process_and_note(pid_t pid, uint64_t site)
+static int test_process_and_record_result(pid_t pid, uint64_t site)
 {
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     int r = REAL(kill)(pid, 0), saved = errno;
-    if (pid > 0 && ips_wrap_must_record())
-        ips_note_process_test(pid, r == 0 || saved == EPERM, call, site);
+    if (pid > 0 && ips_wrap_start_and_check_recording())
+        ips_record_or_count_process_test(pid, r == 0 || saved == EPERM, call,
+                                         site);
     errno = saved;
     return r;
 }
 
 IPS_EXPORT int kill(pid_t pid, int sig)
 {
-    if (sig == 0 && ips_wrap_must_record())
-        return test_process_and_note(pid, IPS_SITE);
+    if (sig == 0 && ips_wrap_start_and_check_recording())
+        return test_process_and_record_result(pid, IPS_SITE);
     record_signal_sent(IPS_KILL_PROCESS, sig, pid, 0, 0, IPS_SITE);
-    return ips_wrap_must_record(), REAL(kill)(pid, sig);
+    return ips_wrap_start_and_check_recording(), REAL(kill)(pid, sig);
 }
 
 IPS_EXPORT int killpg(pid_t group, int sig)
 {
     record_signal_sent(IPS_KILL_PROCESS, sig, -group, 0, 0, IPS_SITE);
-    return ips_wrap_must_record(), REAL(killpg)(group, sig);
+    return ips_wrap_start_and_check_recording(), REAL(killpg)(group, sig);
 }
 
 IPS_EXPORT int raise(int sig)
 {
     record_signal_sent(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
                        (int32_t)ips_sys_gettid(), 0, IPS_SITE);
-    return ips_wrap_must_record(), REAL(raise)(sig);
+    return ips_wrap_start_and_check_recording(), REAL(raise)(sig);
 }
 int gsignal(int) IPS_ALIAS(raise);
 
@@ -427,13 +434,14 @@ IPS_EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 {
     record_signal_sent(IPS_KILL_QUEUE, sig, pid, 0, sigval_to_uint64(value),
                        IPS_SITE);
-    return ips_wrap_must_record(), REAL(sigqueue)(pid, sig, value);
+    return ips_wrap_start_and_check_recording(),
+           REAL(sigqueue)(pid, sig, value);
 }
 
 IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 {
     record_signal_sent(IPS_KILL_THREAD, sig, pid, tid, 0, IPS_SITE);
-    return ips_wrap_must_record(), REAL(tgkill)(pid, tid, sig);
+    return ips_wrap_start_and_check_recording(), REAL(tgkill)(pid, tid, sig);
 }
 
 static void record_signal_sent_to_thread(pthread_t thread, int sig,
@@ -447,7 +455,8 @@ static void record_signal_sent_to_thread(pthread_t thread, int sig,
 IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
 {
     record_signal_sent_to_thread(thread, sig, IPS_SITE);
-    return ips_wrap_must_record(), REAL(pthread_kill)(thread, sig);
+    return ips_wrap_start_and_check_recording(),
+           REAL(pthread_kill)(thread, sig);
 }
 
 /* Unlike the new version of pthread_kill, the old one returns ESRCH for a
@@ -461,7 +470,8 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
     record_signal_sent(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
                        (int32_t)ips_thread_tid(thread), sigval_to_uint64(value),
                        IPS_SITE);
-    return ips_wrap_must_record(), REAL(pthread_sigqueue)(thread, sig, value);
+    return ips_wrap_start_and_check_recording(),
+           REAL(pthread_sigqueue)(thread, sig, value);
 }
 
 /* The target thread records at its end that it was cancelled
@@ -470,7 +480,7 @@ IPS_EXPORT int pthread_cancel(pthread_t thread)
 {
     record_signal_sent_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
     ips_thread_mark_cancelled(thread);
-    return ips_wrap_must_record(), REAL(pthread_cancel)(thread);
+    return ips_wrap_start_and_check_recording(), REAL(pthread_cancel)(thread);
 }
 
 static void record_signal_sent_by_pidfd(int fd, int sig, bool queued,
@@ -486,7 +496,7 @@ int pidfd_send_signal(int, int, siginfo_t *, unsigned);
 IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
                                  unsigned flags)
 {
-    if (ips_wrap_must_record())
+    if (ips_wrap_start_and_check_recording())
         record_signal_sent_by_pidfd(fd, sig, info != NULL, IPS_SITE);
     return REAL(pidfd_send_signal)(fd, sig, info, flags);
 }

@@ -62,7 +62,7 @@ static void at_thread_end(void *round)
 {
     uintptr_t n = (uintptr_t)round;
     /* records the wait in which the thread was cancelled, if it was */
-    ips_record_abandoned_call();
+    ips_record_abandoned_call_if_blocked();
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
@@ -88,7 +88,7 @@ static void register_thread_end_once(void)
         pthread_setspecific(end_key, (void *)1);
 }
 
-static struct start begin_thread_stream(void *p)
+static struct start start_recording_in_new_thread(void *p)
 {
     struct start *s = (struct start *)p;
     struct start copy;
@@ -98,7 +98,7 @@ static struct start begin_thread_stream(void *p)
     copy.arg = s->arg;
     copy.stack = s->stack;
     free_thread_start_slot(s);
-    ips_sample_note_own_stack_size(copy.stack);
+    ips_sample_store_own_stack_bound(copy.stack);
     ips_core_begin_thread_stream(copy.seq, copy.ptid);
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
@@ -112,7 +112,7 @@ static struct start begin_thread_stream(void *p)
 
 static void *run_posix_thread(void *p)
 {
-    struct start s = begin_thread_stream(p);
+    struct start s = start_recording_in_new_thread(p);
     void *result = s.fn.posix(s.arg);
     clear_own_cancelled_mark();
     return result;
@@ -120,7 +120,7 @@ static void *run_posix_thread(void *p)
 
 static int run_c11_thread(void *p)
 {
-    struct start s = begin_thread_stream(p);
+    struct start s = start_recording_in_new_thread(p);
     int result = s.fn.c11(s.arg);
     clear_own_cancelled_mark();
     return result;
@@ -233,7 +233,7 @@ static void record_thread_creation(uint64_t thread, int err, uint64_t seq,
 {
     int saved = errno;
     ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err, site);
-    ips_sample_reinstall_handler();
+    ips_sample_reinstall_handler_once();
     if (err) {
         free_thread_start_slot(s);
     } else {
@@ -261,7 +261,8 @@ static uint64_t thread_stack_size(const pthread_attr_t *attr)
 IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                               void *(*fn)(void *), void *arg)
 {
-    struct start *s = ips_wrap_must_record() ? claim_thread_start_slot() : NULL;
+    struct start *s =
+        ips_wrap_start_and_check_recording() ? claim_thread_start_slot() : NULL;
     if (!s)
         return REAL(pthread_create)(thread, attr, fn, arg);
     uint64_t seq = ips_core_prepare_fork_and_get_seq();
@@ -270,7 +271,7 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     s->fn.posix = fn;
     s->arg = arg;
     s->stack = thread_stack_size(attr);
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     int err = REAL(pthread_create)(thread, attr, run_posix_thread, s);
     record_thread_creation(err ? 0 : (uint64_t)*thread, err, seq, call, s,
                            IPS_SITE);
@@ -279,7 +280,8 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 
 IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
 {
-    struct start *s = ips_wrap_must_record() ? claim_thread_start_slot() : NULL;
+    struct start *s =
+        ips_wrap_start_and_check_recording() ? claim_thread_start_slot() : NULL;
     if (!s)
         return REAL(thrd_create)(thread, fn, arg);
     uint64_t seq = ips_core_prepare_fork_and_get_seq();
@@ -288,7 +290,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     s->fn.c11 = fn;
     s->arg = arg;
     s->stack = thread_stack_size(NULL);
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     int err = REAL(thrd_create)(thread, run_c11_thread, s);
     record_thread_creation(err ? 0 : (uint64_t)*thread, err, seq, call, s,
                            IPS_SITE);
@@ -301,13 +303,13 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
  * the real join, because afterwards a new thread may have the same handle. */
 #define JOIN(real_call)                                                        \
     do {                                                                       \
-        if (!ips_wrap_must_record())                                           \
+        if (!ips_wrap_start_and_check_recording())                             \
             return real_call;                                                  \
         struct known_threads *k =                                              \
             find_or_add_known_thread((uint64_t)thread, false);                 \
         uint64_t seq = k ? atomic_load(&k->seq) : 0;                           \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_call_moment();                            \
+        struct ips_moment call = ips_take_call_moment();                       \
         IPS_JOIN_BEGINS(0, seq, IPS_SITE, call);                               \
         int r = real_call;                                                     \
         if (r == 0) {                                                          \

@@ -135,7 +135,7 @@ static int create_kernel_timer(long clock, uint32_t cookie)
 }
 
 /* Sets the stamp `t` from which on returns of calls are examined
- * (ips_sample_check_return). */
+ * (ips_sample_check_call_return). */
 static void set_return_check_start_stamp(uint64_t t)
 {
     ips_me.sample_off = ~t;
@@ -306,14 +306,15 @@ static bool did_signal_end_syscall(const ucontext_t *uc, bool off)
            ips_context_is_at_syscall(uc);
 }
 
-static void end_postponement(void)
+static void end_sample_postponement(void)
 {
     pace.budget = pace.offset > SLACK_NS ? BUDGET : 0;
     pace.offset = 0;
 }
 
-static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
-                           bool (*in_call)(const ucontext_t *uc))
+static void
+sample_or_rearm_on_exact_timer(const ucontext_t *uc, uint64_t cpu,
+                               bool (*in_call)(const ucontext_t *uc))
 {
     if (!is_exact_timer_set())
         return;
@@ -344,7 +345,7 @@ static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
     ips_sample_write(uc, cpu, false);
     if (postponed_timer_set) {
         pace.postponed_timer_set = false;
-        end_postponement();
+        end_sample_postponement();
         plan_return_checks(cpu, ips_core_stamp_now());
     } else {
         pace.budget = BUDGET;
@@ -355,7 +356,7 @@ static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
 /* The sampling moment passed some ns after the newest return of a call:
  * postpones it to the same time after a later return. False: not possible, for
  * example because the newest return is unknown. */
-static bool postpone_moment(void)
+static bool postpone_sample_if_possible(void)
 {
     uint32_t since = (uint32_t)pace.at - pace.back;
     if (!pace.back_known || since >> 31 || pace.offset ||
@@ -367,8 +368,8 @@ static bool postpone_moment(void)
     return true;
 }
 
-static void on_watch_timer(const ucontext_t *uc, uint64_t cpu,
-                           bool (*in_call)(const ucontext_t *uc))
+static void sample_or_arm_on_watch_timer(const ucontext_t *uc, uint64_t cpu,
+                                         bool (*in_call)(const ucontext_t *uc))
 {
     if (is_exact_timer_set()) {
         if (cpu < pace.at + tick_ns)
@@ -386,7 +387,7 @@ static void on_watch_timer(const ucontext_t *uc, uint64_t cpu,
         }
         return;
     }
-    if (!postpone_moment())
+    if (!postpone_sample_if_possible())
         ips_sample_write(uc, cpu, true);
     choose_next_sample_and_set_timers(cpu, !in_call(uc));
 }
@@ -407,14 +408,14 @@ void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
     }
     uint64_t cpu = ips_core_thread_cpu_ns();
     if (cookie == IPS_PACE_EXACT)
-        on_exact_timer(uc, cpu, in_call);
+        sample_or_rearm_on_exact_timer(uc, cpu, in_call);
     else
-        on_watch_timer(uc, cpu, in_call);
+        sample_or_arm_on_watch_timer(uc, cpu, in_call);
 }
 
 /* --- returns of wrapped calls --------------------------------------------- */
 
-void ips_sample_stop_exact_timer(uint64_t real)
+void ips_sample_stop_timer_before_call(uint64_t real)
 {
     if (ips_me.in_vfork || ips_me.own_table)
         return;
@@ -433,7 +434,7 @@ void ips_sample_stop_exact_timer(uint64_t real)
         pace.at += ips_core_thread_cpu_ns() - cpu;
 }
 
-void ips_sample_note_handler_start(const void *context)
+void ips_sample_store_interrupted_syscall(const void *context)
 {
     const ucontext_t *uc = (const ucontext_t *)context;
     if (pace.on && !pace.nested && ips_context_is_at_syscall(uc))
@@ -467,7 +468,7 @@ static bool check_postponed_sample_at_return(const struct ips_moment *call)
     pace.skip = (uint8_t)(1 + random_below(4));
     if (++pace.tries >= TRIES) {
         write_sample_of_call(true);
-        end_postponement();
+        end_sample_postponement();
     }
     return false;
 }
@@ -480,7 +481,7 @@ static void sample_or_postpone_missed_moment(const struct ips_moment *call,
     if (call->cpu <= pace.at) {
         write_sample_of_call(false);
         pace.budget = BUDGET;
-    } else if (!postpone_moment()) {
+    } else if (!postpone_sample_if_possible()) {
         bool loop = ns_examined_before_moment() < LOOP_NS;
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
         if (loop) { /* the next moment may be soon: all iterations of a loop are
@@ -532,8 +533,8 @@ static void check_for_sample_at_call_return(const struct ips_moment *call,
         set_exact_timer_and_busy_wait(pace.offset);
 }
 
-void ips_sample_check_return_slow(const struct ips_moment *call,
-                                  const struct ips_moment *ret)
+void ips_sample_check_call_return_slow(const struct ips_moment *call,
+                                       const struct ips_moment *ret)
 {
     if (!pace.on || pace.busy || ips_me.in_vfork || ips_me.own_table ||
         is_exact_timer_set())
@@ -546,7 +547,7 @@ void ips_sample_check_return_slow(const struct ips_moment *call,
 
 /* --- start and end of a thread -------------------------------------------- */
 
-void ips_pace_init(void)
+void ips_pace_set_tick_and_period(void)
 {
     struct timespec tick = {0, 10000000};
     ips_sys3(SYS_clock_getres, CLOCK_MONOTONIC_COARSE, (long)&tick, 0);
@@ -554,7 +555,7 @@ void ips_pace_init(void)
     period_ns = ips_core_control()->sample_us * (uint64_t)1000;
 }
 
-void ips_pace_create_timers(void)
+void ips_pace_create_and_start_timers(void)
 {
     memset(&pace, 0, sizeof(pace));
     ips_me.sample_watch = 0;
@@ -581,7 +582,7 @@ void ips_pace_create_timers(void)
     }
     set_watch_timer(cpu);
     plan_return_checks(cpu, ips_core_stamp_now());
-    ips_sample_write_start_mark(cpu);
+    ips_sample_write_empty_start_sample(cpu);
 }
 
 void ips_pace_delete_timers(void)

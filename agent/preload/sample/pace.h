@@ -11,9 +11,9 @@
  * sleeping thread. So:
  *
  * - The exact timer runs only while the thread runs. A wrapper stops it before
- *   the real call (REAL, ips_sample_stop_exact_timer). From then on it sends no
- *   signal, so it interrupts no sleep and wakes no thread. If it is stopped
- *   already, this costs one comparison.
+ *   the real call (REAL, ips_sample_stop_timer_before_call). From then on it
+ * sends no signal, so it interrupts no sleep and wakes no thread. If it is
+ * stopped already, this costs one comparison.
  * - If the thread was off the CPU before the signal, the CPU clock shows that,
  *   and the timer is set again for the time that is left. So a sample is always
  *   taken when the CPU clock shows the drawn moment.
@@ -51,9 +51,9 @@
 
 /* Reads the lengths of a tick and of a sampling period. To be called at the
  * start of an image. */
-void ips_pace_init(void);
+void ips_pace_set_tick_and_period(void);
 /* Create and delete the timers of the calling thread. */
-void ips_pace_create_timers(void);
+void ips_pace_create_and_start_timers(void);
 void ips_pace_delete_timers(void);
 
 /* Takes a sample or sets a timer again, at the signal of the timer `cookie`
@@ -71,7 +71,7 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late);
 void ips_sample_write_at_return(uint64_t real, bool late);
 /* sample.c: writes a SAMPLE without frames, which shows that the thread is
  * sampled from now on. */
-void ips_sample_write_start_mark(uint64_t cpu);
+void ips_sample_write_empty_start_sample(uint64_t cpu);
 /* jump.c: whether `uc` is at a system call: just before it, or just after it
  * failed. */
 bool ips_context_is_at_syscall(const ucontext_t *uc);

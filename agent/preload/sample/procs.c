@@ -89,8 +89,8 @@ static inline uint32_t home_slot_index(uint64_t procedure, uint32_t shift)
 
 /* --- tables of counters --------------------------------------------------- */
 
-static struct slot *find_procedure_slot(const struct table *t,
-                                        uint64_t procedure)
+static struct slot *find_procedure_or_free_slot(const struct table *t,
+                                                uint64_t procedure)
 {
     uint32_t i = home_slot_index(procedure, t->shift);
     while (t->slots[i].procedure && t->slots[i].procedure != procedure)
@@ -166,7 +166,7 @@ static bool grow_procedure_table(struct table *t)
     for (uint32_t i = 0; i < room; i++) {
         if (!old[i].procedure)
             continue;
-        *find_procedure_slot(t, old[i].procedure) = old[i];
+        *find_procedure_or_free_slot(t, old[i].procedure) = old[i];
         old[i].calls = 0;
     }
     set_current_table(t);
@@ -175,7 +175,7 @@ static bool grow_procedure_table(struct table *t)
 
 /* Returns the slot of a procedure; adds one if there is none yet. NULL: no
  * memory, or the thread or process is ending. */
-COLD struct slot *find_or_add_slot(uint64_t procedure)
+COLD struct slot *find_or_add_procedure_slot(uint64_t procedure)
 {
     struct slot *s = NULL;
     if (!on || here.ended || !procedure)
@@ -186,10 +186,10 @@ COLD struct slot *find_or_add_slot(uint64_t procedure)
     if (!t || !atomic_compare_exchange_strong(&t->busy, &no, 1))
         /* the process is ending, and another thread is writing our counters */
         goto out;
-    s = find_procedure_slot(t, procedure);
+    s = find_procedure_or_free_slot(t, procedure);
     if (!s->procedure && (t->used + 1) * 2 > t->capacity) {
         if (grow_procedure_table(t))
-            s = find_procedure_slot(t, procedure);
+            s = find_procedure_or_free_slot(t, procedure);
         else if (t->used + 1 == t->capacity)
             s = NULL;
     }
@@ -206,7 +206,7 @@ out:
     if (s)
         ips_module_record_once(procedure);
     else
-        ips_core_count_lost(IPS_LOST_NO_SEGMENT, 1);
+        ips_core_count_and_write_lost(IPS_LOST_NO_SEGMENT, 1);
     return s;
 }
 
@@ -228,7 +228,7 @@ static bool write_count_record(const struct table *t, uint64_t procedure,
 
 /* Writes the COUNT records of the table. To be called with all signals blocked.
  */
-static void flush_table(struct table *t)
+static void write_count_records_of_table(struct table *t)
 {
     uint32_t no = 0;
     if (!ips_core_is_recording())
@@ -254,14 +254,14 @@ void ips_procs_flush_all(void)
     uint64_t signals = ips_sys_block_signals();
     for (struct table *t = atomic_load(&tables); t; t = t->next)
         if (atomic_load(&t->claimed))
-            flush_table(t);
+            write_count_records_of_table(t);
     ips_sys_restore_signals(signals);
 }
 
 void ips_procs_flush_if_old(uint64_t t)
 {
     if (here.table && t - here.table->flushed >= flush_stamps)
-        flush_table(here.table);
+        write_count_records_of_table(here.table);
 }
 
 /* --- start and end of threads and images ---------------------------------- */
@@ -329,7 +329,7 @@ void ips_procs_end(void)
     if (!t)
         return;
     uint64_t signals = ips_sys_block_signals();
-    flush_table(t);
+    write_count_records_of_table(t);
     here.slots = NULL;
     here.table = NULL;
     /* If busy, another thread is writing this table's COUNT records; the table
@@ -346,7 +346,7 @@ void ips_procs_end(void)
 COLD void move_counts_to_new_slot(struct slot *s)
 {
     uint64_t left = __atomic_exchange_n(&s->calls, 0, __ATOMIC_RELAXED);
-    struct slot *now = left ? find_or_add_slot(s->procedure) : NULL;
+    struct slot *now = left ? find_or_add_procedure_slot(s->procedure) : NULL;
     if (now)
         __atomic_fetch_add(&now->calls, left, __ATOMIC_RELAXED);
 }
@@ -377,9 +377,9 @@ COLD void stop_recording_if_over_budget(struct slot *s)
     (void)write_count_record(t, s->procedure, 0, m.t);
 }
 
-COLD void note_enter_in_moved_table(uint64_t procedure)
+COLD void count_written_enter_in_moved_table(uint64_t procedure)
 {
-    struct slot *s = find_or_add_slot(procedure);
+    struct slot *s = find_or_add_procedure_slot(procedure);
     if (!s)
         return;
     s->open++;
@@ -389,10 +389,10 @@ COLD void note_enter_in_moved_table(uint64_t procedure)
 
 /* Counts an ENTER that was written for a call of the procedure. Must be the
  * last action of a hook. */
-static inline void note_enter(struct slot *s, const struct slot *slots)
+static inline void count_written_enter(struct slot *s, const struct slot *slots)
 {
     if (unlikely(here.slots != slots)) {
-        note_enter_in_moved_table(s->procedure);
+        count_written_enter_in_moved_table(s->procedure);
         return;
     }
     s->open++;
@@ -404,7 +404,7 @@ static void record_or_count_enter(struct slot *s, const struct slot *slots)
 {
     struct ips_moment m;
     if (ips_write_long_proc_event(IPS_REC_ENTER, s->procedure, &m))
-        note_enter(s, slots);
+        count_written_enter(s, slots);
     else
         count_call(s, slots);
 }
@@ -417,9 +417,9 @@ record_or_count_enter_slow(uint64_t procedure, uint64_t left)
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
     if (slots)
-        s = find_procedure_slot(here.table, procedure);
+        s = find_procedure_or_free_slot(here.table, procedure);
     if (!s || !s->procedure) {
-        s = find_or_add_slot(procedure);
+        s = find_or_add_procedure_slot(procedure);
         slots = here.slots;
     }
     if (!s)
@@ -439,7 +439,7 @@ static __attribute__((noinline)) void record_exit_slow(uint64_t procedure,
     struct slot *slots = here.slots;
     if (!slots || !ips_core.main_stream || ips_me.in_vfork)
         return;
-    struct slot *s = find_procedure_slot(here.table, procedure);
+    struct slot *s = find_procedure_or_free_slot(here.table, procedure);
     if (!s->procedure || s->mode == COUNTED)
         return;
     if (s->counted_depth) {
@@ -452,7 +452,7 @@ static __attribute__((noinline)) void record_exit_slow(uint64_t procedure,
     (void)ips_write_long_proc_event(IPS_REC_EXIT, procedure, &m);
     if (unlikely(here.slots != slots)) {
         if (!here.slots ||
-            !(s = find_procedure_slot(here.table, procedure))->open)
+            !(s = find_procedure_or_free_slot(here.table, procedure))->open)
             return;
     }
     if (--s->open == 0 && s->mode == LEAVING) {
@@ -477,24 +477,24 @@ static inline struct slot *find_slot_if_recorded(struct slot *slots,
     }
 }
 
-COLD void note_exit_in_moved_table(uint64_t procedure)
+COLD void count_written_exit_in_moved_table(uint64_t procedure)
 {
     if (here.slots)
-        find_procedure_slot(here.table, procedure)->open--;
+        find_procedure_or_free_slot(here.table, procedure)->open--;
 }
 
 HOOK void __cyg_profile_func_enter(void *procedure, void *site);
 HOOK void __cyg_profile_func_exit(void *procedure, void *site);
 
-static inline void record_enter_fast(uint64_t procedure)
+static inline void record_or_count_enter_fast(uint64_t procedure)
 {
     struct slot *slots = here.slots,
                 *s = find_slot_if_recorded(slots, procedure);
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s))
-        left = ips_write_short_proc_event(IPS_REC_ENTER_SHORT, procedure);
+        left = ips_try_write_short_proc_event(IPS_REC_ENTER_SHORT, procedure);
     if (likely(!left))
-        note_enter(s, slots);
+        count_written_enter(s, slots);
     else
         record_or_count_enter_slow(procedure, left);
 }
@@ -514,7 +514,7 @@ void __cyg_profile_func_enter(void *procedure, void *site)
         }
     }
     if (exact)
-        record_enter_fast((uint64_t)procedure);
+        record_or_count_enter_fast((uint64_t)procedure);
     else if (on)
         record_or_count_enter_slow((uint64_t)procedure, IPS_SHORT_NOT);
 }
@@ -533,14 +533,14 @@ void __cyg_profile_func_exit(void *procedure, void *site)
     }
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s && s->open))
-        left =
-            ips_write_short_proc_event(IPS_REC_EXIT_SHORT, (uint64_t)procedure);
+        left = ips_try_write_short_proc_event(IPS_REC_EXIT_SHORT,
+                                              (uint64_t)procedure);
     if (unlikely(left)) {
         record_exit_slow((uint64_t)procedure, left);
         return;
     }
     if (unlikely(here.slots != slots))
-        note_exit_in_moved_table((uint64_t)procedure);
+        count_written_exit_in_moved_table((uint64_t)procedure);
     else
         s->open--;
 }

@@ -73,7 +73,7 @@ static bool is_after_eintr_syscall(const ucontext_t *uc)
 #endif
 }
 
-static void note_eintr_if_only_signal(const ucontext_t *uc)
+static void store_eintr_stack_if_only_signal(const ucontext_t *uc)
 {
 #if defined(__x86_64__)
     uint64_t sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
@@ -137,7 +137,7 @@ static bool is_on_own_stack(uint64_t sp)
     return sampling.low && sp >= sampling.low && sp < thread_stack_end();
 }
 
-bool ips_sample_is_stack_in_use(const void *at, size_t bytes)
+bool ips_sample_is_in_used_stack(const void *at, size_t bytes)
 {
     const uint64_t first = (uint64_t)(uintptr_t)at;
     const uint64_t sp = ips_stack_pointer(), end = thread_stack_end();
@@ -150,7 +150,7 @@ bool ips_sample_is_stack_in_use(const void *at, size_t bytes)
  * needs a new segment takes 4 KB of stack, which the stack of a coroutine may
  * not have. On such a stack a sample is written only if it fits the present
  * segment, or if that can be extended, which takes little stack. */
-static bool can_write_sample_here(const stack_t *alternate)
+static bool ensure_sample_can_be_written(const stack_t *alternate)
 {
     struct ips_stream *s = &ips_me.stream;
     const uint64_t sp = ips_stack_pointer(), most = 2 * IPS_REC_MAX_BYTES;
@@ -165,7 +165,7 @@ static bool can_write_sample_here(const stack_t *alternate)
     if (s->cur + most <= s->limit)
         return true;
     uint64_t signals = ips_sys_block_signals_small_stack();
-    int rc = ips_segment_extend(s, s->cur + most);
+    int rc = ips_stream_populate_segment_up_to(s, s->cur + most);
     ips_sys_restore_signals(signals);
     return rc == 0;
 }
@@ -237,8 +237,8 @@ static bool is_in_spin_loop(uint64_t pc)
     ips_module_record_once(pc);
     return ips_me.site_page == ips_module_page_key(pc) && !ips_sys_quiet &&
            is_address_readable(page) &&
-           ips_is_spin_loop((const uint8_t *)(uintptr_t)page, PAGE,
-                            (size_t)(pc - page));
+           ips_is_code_in_spin_loop((const uint8_t *)(uintptr_t)page, PAGE,
+                                    (size_t)(pc - page));
 }
 
 /* Whether the thread is in a wrapper, or in a C library function that a wrapper
@@ -264,7 +264,7 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     uint64_t frames[IPS_FRAMES_MAX];
     struct ips_unwind_stack u;
     uint64_t t = ips_core_stamp_now();
-    if (!can_write_sample_here(&uc->uc_stack))
+    if (!ensure_sample_can_be_written(&uc->uc_stack))
         return;
     const struct ips_agent_work apart = ips_agent_work_begin();
     ips_unwind_load_context(&u, uc);
@@ -278,7 +278,7 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
      * faults */
     if (ips_me.open_depth == 0 && !is_in_wrapper(uc))
         ips_page_faults_write_if_any(t, cpu);
-    ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
+    ips_agent_work_add_to_overhead(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
     write_sample_record(t, cpu, frames, n, flags);
 }
 
@@ -289,7 +289,7 @@ void ips_sample_write_at_return(uint64_t real, bool late)
     struct ips_unwind_stack u;
     IPS_UNWIND_HERE(&u);
     uint64_t t = ips_core_stamp_now(), cpu = ips_me.cpu_last;
-    if (!can_write_sample_here(NULL))
+    if (!ensure_sample_can_be_written(NULL))
         return;
     const struct ips_agent_work apart = ips_agent_work_begin();
     set_unwind_stack_bounds(&u, NULL);
@@ -306,12 +306,12 @@ void ips_sample_write_at_return(uint64_t real, bool late)
     }
     n = (uint32_t)ips_min_u64(n, IPS_FRAMES_MAX);
     record_modules_and_counts(t, frames, n);
-    ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
+    ips_agent_work_add_to_overhead(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
     if (n)
         write_sample_record(t, cpu, frames, n, late ? IPS_REC_F_LATE : 0);
 }
 
-void ips_sample_write_start_mark(uint64_t cpu)
+void ips_sample_write_empty_start_sample(uint64_t cpu)
 {
     write_sample_record(ips_core_stamp_now(), cpu, NULL, 0, 0);
 }
@@ -332,7 +332,7 @@ static void pass_signal_to_libc(int sig, siginfo_t *info, void *context)
     }
 }
 
-static void on_sampling_signal(int sig, siginfo_t *info, void *context)
+static void dispatch_sampling_signal(int sig, siginfo_t *info, void *context)
 {
     const ucontext_t *uc = (const ucontext_t *)context;
     const uint64_t cookie = (uintptr_t)info->si_value.sival_ptr;
@@ -342,7 +342,7 @@ static void on_sampling_signal(int sig, siginfo_t *info, void *context)
         return;
     }
     if (unlikely(is_after_eintr_syscall(uc)))
-        note_eintr_if_only_signal(uc);
+        store_eintr_stack_if_only_signal(uc);
     if (!ips_me.in_vfork)
         ips_pace_on_signal((uint32_t)cookie, uc, is_in_wrapper);
 }
@@ -366,11 +366,11 @@ __asm__(".text\n"
         ".size ips_sample_return, . - ips_sample_return\n");
 #endif
 
-static void install_handler(bool first)
+static void install_sampling_handler(bool first)
 {
     struct kernel_sigaction old = {0},
                             own = {
-                                .handler = (uintptr_t)on_sampling_signal,
+                                .handler = (uintptr_t)dispatch_sampling_signal,
                                 .flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK,
                                 .mask = ~(uint64_t)0,
                             };
@@ -406,7 +406,7 @@ static uint64_t main_stack_low(void)
 /* Called at the start of a thread's stream of records, with all signals
  * blocked: starts the sampling of the thread. At the start of an image,
  * prepares the process first. */
-static void on_stream_begin(enum ips_start_kind kind)
+static void start_sampling_of_stream(enum ips_start_kind kind)
 {
     if (kind == IPS_START_IMAGE)
         sampling.low = main_stack_low();
@@ -420,8 +420,8 @@ static void on_stream_begin(enum ips_start_kind kind)
                 : STACK_BLOCK_NS;
         ips_core.long_call = ips_min_u64(least, ips_core.cpu_limit);
         on = true;
-        install_handler(true);
-        ips_pace_init();
+        install_sampling_handler(true);
+        ips_pace_set_tick_and_period();
         ips_modules_record_at_image_start();
     }
     ips_procs_begin(kind);
@@ -430,12 +430,12 @@ static void on_stream_begin(enum ips_start_kind kind)
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
     /* the creating thread may not have reinstalled the handler yet */
     if (kind == IPS_START_THREAD)
-        ips_sample_reinstall_handler();
+        ips_sample_reinstall_handler_once();
     if (sampling.low && !stopped)
-        ips_pace_create_timers();
+        ips_pace_create_and_start_timers();
 }
 
-static void on_stream_end(void)
+static void stop_sampling_of_stream(void)
 {
     ips_pace_delete_timers();
     ips_procs_end();
@@ -443,17 +443,17 @@ static void on_stream_end(void)
 
 void ips_sample_register_stream_hooks(void)
 {
-    ips_core_register_hooks(on_stream_begin, on_stream_end,
+    ips_core_register_hooks(start_sampling_of_stream, stop_sampling_of_stream,
                             ips_procs_flush_all);
 }
 
-void ips_sample_reinstall_handler(void)
+void ips_sample_reinstall_handler_once(void)
 {
     if (on && unlikely(atomic_load(&their_handler) == 0))
-        install_handler(false);
+        install_sampling_handler(false);
 }
 
-void ips_sample_note_own_stack_size(uint64_t bytes)
+void ips_sample_store_own_stack_bound(uint64_t bytes)
 {
     uint64_t top = (uint64_t)(uintptr_t)__builtin_thread_pointer();
     /* The thread pointer is below the top of the stack, at the control block:
@@ -512,7 +512,7 @@ void ips_stack_write_current(uint64_t t, uint64_t site, uint64_t sp)
         return;
     const struct ips_agent_work apart = ips_agent_work_begin();
     write_stack_record(t, site, sp);
-    ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_STACK));
+    ips_agent_work_add_to_overhead(&apart, probe_cost_of(IPS_PROBE_STACK));
 }
 
 /* --- call sites outside the C library ------------------------------------- */

@@ -5,8 +5,9 @@
  *
  * Two kernel timers (timer_create, signalling the thread itself) decide when,
  * the exact timer and the watch: see pace.h. They are created when the thread's
- * stream starts (ips_pace_create_timers), again in a fork child, and deleted at
- * the thread's end. exec deletes them together with a pending signal.
+ * stream starts (ips_pace_create_and_start_timers), again in a fork child, and
+ * deleted at the thread's end. exec deletes them together with a pending
+ * signal.
  *
  * The signal is 33, the C library's own SIGSETXID, which the program cannot
  * see. The C library removes it from every signal set that a program fills,
@@ -83,11 +84,11 @@ void ips_sample_register_stream_hooks(void);
 
 /* Installs our signal handler again, because the first pthread_create installs
  * the C library's. */
-void ips_sample_reinstall_handler(void);
+void ips_sample_reinstall_handler_once(void);
 
 /* Stores the size of the calling thread's stack in bytes. Called first in a new
  * thread. */
-void ips_sample_note_own_stack_size(uint64_t bytes);
+void ips_sample_store_own_stack_bound(uint64_t bytes);
 
 /* Adds the sampling signal to the signal mask of a handler or, if not `add`,
  * removes it. */
@@ -102,7 +103,7 @@ static inline void ips_sample_set_signal_in_mask(sigset_t *set, bool add)
 /* Whether `bytes` bytes at `at` are in the part of the thread's own stack that
  * is in use, so that they can be read and written. False also if the bounds of
  * the stack are unknown. */
-bool ips_sample_is_stack_in_use(const void *at, size_t bytes);
+bool ips_sample_is_in_used_stack(const void *at, size_t bytes);
 
 /* Stops the sampling of the calling thread. */
 void ips_sample_stop_own_thread(void);
@@ -154,9 +155,10 @@ void ips_stack_write_current(uint64_t t, uint64_t site, uint64_t sp)
  * Costs about 5 ns for each frame whose unwind rule is cached. */
 uint64_t ips_call_site_outside_libc(void);
 /* Placeholder for a call site that is looked up only if the call turns out to
- * be slow; ips_site_resolve replaces it before the record is written. */
+ * be slow; ips_site_look_up_if_deferred replaces it before the record is
+ * written. */
 #define IPS_SITE_LATER ((uint64_t)1)
-static inline uint64_t ips_site_resolve(uint64_t site)
+static inline uint64_t ips_site_look_up_if_deferred(uint64_t site)
 {
     return site == IPS_SITE_LATER ? ips_call_site_outside_libc() : site;
 }

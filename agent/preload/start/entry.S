@@ -26,7 +26,7 @@ __vfork:
     subq $8, %rsp
     .cfi_adjust_cfa_offset 8
     movq 8(%rsp), %rdi /* the call's place */
-    call ips_vfork_before
+    call ips_vfork_prepare_record
     addq $8, %rsp
     .cfi_adjust_cfa_offset -8
     popq %rdi
@@ -40,7 +40,7 @@ __vfork:
     testq %rax, %rax
     jz 1f /* the child */
     movq %rax, %rdi
-    jmp ips_vfork_after
+    jmp ips_vfork_record_in_parent
 1:
     ret
     .cfi_endproc
@@ -95,7 +95,7 @@ __vfork:
     .cfi_offset x29, -16
     .cfi_offset x30, -8
     mov x0, x30 /* the call's place */
-    bl ips_vfork_before
+    bl ips_vfork_prepare_record
     ldp x29, x30, [sp], #16
     .cfi_def_cfa_offset 0
     .cfi_restore x29
@@ -108,7 +108,7 @@ __vfork:
     mov x8, #__NR_clone
     svc 0
     cbz x0, 1f /* the child */
-    b ips_vfork_after
+    b ips_vfork_record_in_parent
 1:
     ret
     .cfi_endproc
@@ -146,8 +146,8 @@ syscall:
 #error "preload/start/entry.S: no vfork for this architecture yet"
 #endif
 
-    .hidden ips_vfork_before
-    .hidden ips_vfork_after
+    .hidden ips_vfork_prepare_record
+    .hidden ips_vfork_record_in_parent
     .hidden ips_syscall
     .hidden ips_syscall_set_errno
     .section .note.GNU-stack, "", %progbits

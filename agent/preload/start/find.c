@@ -93,8 +93,9 @@ static bool is_oldest_version(const struct ips_module *m, uint32_t symbol)
     return name && strcmp(name, IPS_OLD_VERSION) == 0;
 }
 
-static bool symbol_matches(const struct ips_module *m, uint32_t symbol,
-                           const char *name, enum version v)
+static bool symbol_matches_name_and_version(const struct ips_module *m,
+                                            uint32_t symbol, const char *name,
+                                            enum version v)
 {
     const Elf64_Sym *s = &m->symbols[symbol];
     return s->st_shndx != SHN_UNDEF && s->st_value &&
@@ -115,7 +116,7 @@ static const Elf64_Sym *find_symbol_by_sysv_hash(const struct ips_module *m,
     uint32_t buckets = m->old_hash[0];
     const uint32_t *bucket = m->old_hash + 2, *chain = bucket + buckets;
     for (uint32_t i = buckets ? bucket[hash % buckets] : 0; i; i = chain[i])
-        if (symbol_matches(m, i, name, v))
+        if (symbol_matches_name_and_version(m, i, name, v))
             return &m->symbols[i];
     return NULL;
 }
@@ -137,7 +138,8 @@ static const Elf64_Sym *find_symbol_version(const struct ips_module *m,
     uint32_t i = bucket[hash % buckets];
     for (; i >= first; i++) {
         uint32_t h = chain[i - first];
-        if ((h | 1) == (hash | 1) && symbol_matches(m, i, name, v))
+        if ((h | 1) == (hash | 1) &&
+            symbol_matches_name_and_version(m, i, name, v))
             return &m->symbols[i];
         if (h & 1)
             break;
@@ -183,7 +185,7 @@ static bool list_libraries_and_find_foreign(void)
     bool good = l != NULL, foreign = false;
     for (l = l ? l->l_next : NULL; l && good; l = l->l_next) {
         good = ips_module_read_tables(l, &m);
-        if (good && ips_note_foreign_names(l, &m))
+        if (good && ips_store_foreign_names_of_library(l, &m))
             foreign = true;
         else if (good)
             good = append_to_library_list(l, &m);
@@ -216,8 +218,9 @@ uint32_t ips_symbol_hash(const char *name)
     return hash;
 }
 
-static const Elf64_Sym *search_listed_libraries(const char *name, uint32_t hash,
-                                                const struct link_map **where)
+static const Elf64_Sym *
+find_symbol_in_listed_libraries(const char *name, uint32_t hash,
+                                const struct link_map **where)
 {
     struct ips_module m;
     for (unsigned i = 0; i < library_count; i++) {
@@ -234,7 +237,7 @@ static const Elf64_Sym *search_listed_libraries(const char *name, uint32_t hash,
 bool ips_is_defined_in_listed_libraries(const char *name, uint32_t hash)
 {
     const struct link_map *l;
-    return search_listed_libraries(name, hash, &l) != NULL;
+    return find_symbol_in_listed_libraries(name, hash, &l) != NULL;
 }
 
 /* Returns the address of `name` in the listed libraries; NULL: not found.
@@ -244,8 +247,9 @@ static void *find_symbol_address(const char *name, bool *unsure)
     const struct link_map *l;
     *unsure = !all_known;
     const Elf64_Sym *s =
-        all_known ? search_listed_libraries(name, ips_symbol_hash(name), &l)
-                  : NULL;
+        all_known
+            ? find_symbol_in_listed_libraries(name, ips_symbol_hash(name), &l)
+            : NULL;
     if (!s)
         return NULL;
     uint8_t type = ELF64_ST_TYPE(s->st_info);
@@ -282,7 +286,7 @@ bool ips_resolves_to_libc(const char *name)
     struct ips_module m;
     const struct link_map *l;
     return !all_known ||
-           !search_listed_libraries(name, ips_symbol_hash(name), &l) ||
+           !find_symbol_in_listed_libraries(name, ips_symbol_hash(name), &l) ||
            (ips_module_read_tables(l, &m) && ips_module_is_libc(&m));
 }
 

@@ -240,7 +240,7 @@ static bool is_version_referenced(const char *name, const char *version)
 
 /* Whether the name was noted already for another library, or for the same
  * version of our symbol. */
-static bool is_foreign_name_noted(const struct foreign_name *g)
+static bool is_foreign_name_stored(const struct foreign_name *g)
 {
     for (uint32_t i = 0; i < given_count; i++)
         if (strcmp(given[i].name, g->name) == 0 &&
@@ -260,9 +260,9 @@ static bool uses_dlsym(const struct ips_module *m)
     return false;
 }
 
-static void note_function_that_may_call_libc(const struct link_map *l,
-                                             const struct ips_module *m,
-                                             const char *name)
+static void count_function_that_may_call_libc(const struct link_map *l,
+                                              const struct ips_module *m,
+                                              const char *name)
 {
     if (passed_by != l->l_name && !uses_dlsym(m))
         return;
@@ -295,9 +295,10 @@ void ips_report_foreign_names(void)
 /* Notes `name` if the library `l` defines it and is one of the program; then
  * sets *foreign. Returns false if `l` is not one of the program (preloaded, or
  * a sanitizer), so that none of its names matters. */
-static bool note_foreign_name(const struct link_map *l,
-                              const struct ips_module *m, const char *name,
-                              uint32_t symbol, bool *foreign)
+static bool store_foreign_name_if_in_program(const struct link_map *l,
+                                             const struct ips_module *m,
+                                             const char *name, uint32_t symbol,
+                                             bool *foreign)
 {
     uint32_t hash = ips_symbol_hash(name);
     const Elf64_Sym *s = ips_module_find_symbol(m, name, hash);
@@ -315,11 +316,11 @@ static bool note_foreign_name(const struct link_map *l,
         .symbol = symbol,
         .theirs = l->l_addr + s->st_value,
     };
-    if (given_count < GIVEN && !is_foreign_name_noted(&g) &&
+    if (given_count < GIVEN && !is_foreign_name_stored(&g) &&
         (g.first || (g.version && is_version_referenced(name, g.version)))) {
         given[given_count++] = g;
         if (ELF64_ST_TYPE(s->st_info) == STT_FUNC)
-            note_function_that_may_call_libc(l, m, name);
+            count_function_that_may_call_libc(l, m, name);
     }
     return true;
 }
@@ -343,8 +344,8 @@ static uint32_t count_own_symbols(const struct ips_module *own,
  * libraries. So the hashes of our names are first looked up in the library's
  * Bloom filter; few names are left to be compared. The hashes come from our own
  * hash table, which does not store their lowest bit. */
-bool ips_note_foreign_names(const struct link_map *l,
-                            const struct ips_module *m)
+bool ips_store_foreign_names_of_library(const struct link_map *l,
+                                        const struct ips_module *m)
 {
     static const uint32_t any[4 + 2] = {0, 0, 1, 0, ~0u, ~0u};
     struct ips_module own;
@@ -363,7 +364,7 @@ bool ips_note_foreign_names(const struct link_map *l,
         if (word >> (hash & 62) & 3 && word >> (hash >> shift) % 64 & 1) {
             uint32_t symbol = own.hash[1] + i;
             const char *name = own.names + own.symbols[symbol].st_name;
-            if (!note_foreign_name(l, m, name, symbol, &foreign))
+            if (!store_foreign_name_if_in_program(l, m, name, symbol, &foreign))
                 return false;
         }
     }

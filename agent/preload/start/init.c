@@ -18,7 +18,7 @@ void ips_wrap_identify_standard_fds(void)
 {
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
     for (int fd = 0; fd <= 2; fd++)
-        ips_chan_identify(fd, ips_fd_get(fd), &hint);
+        ips_chan_identify_and_record(fd, ips_fd_get(fd), &hint);
 }
 
 /* The kernel's layout of an entry of getdents64. */
@@ -38,7 +38,7 @@ static void identify_listed_descriptor(const struct entry *e, int list)
     for (const char *c = e->name; *c >= '0' && *c <= '9' && fd < 1 << 20; c++)
         fd = fd * 10 + (*c - '0');
     if (fd > 2 && fd != list)
-        ips_chan_identify(fd, ips_fd_get(fd), &hint);
+        ips_chan_identify_and_record(fd, ips_fd_get(fd), &hint);
 }
 
 /* Whether the kernel's descriptor table for this process has space for at most
@@ -78,7 +78,7 @@ static bool identify_low_inherited_fds(void)
         return false; /* RLIMIT_NOFILE is lower than the count */
     for (int i = 0; i < count; i++)
         if (!(at[i].revents & POLLNVAL))
-            ips_chan_identify(at[i].fd, ips_fd_get(at[i].fd), &hint);
+            ips_chan_identify_and_record(at[i].fd, ips_fd_get(at[i].fd), &hint);
     return true;
 }
 
@@ -104,9 +104,9 @@ static void identify_inherited_fds(void)
     ips_sys_close(list);
 }
 
-void ips_end_process_records(enum ips_end_kind kind, int status)
+void ips_close_calls_and_record_process_end(enum ips_end_kind kind, int status)
 {
-    ips_close_open_calls();
+    ips_close_and_count_open_calls();
     ips_record_file_locks_at_exit();
     ips_core_record_process_end(kind, status);
 }
@@ -114,8 +114,8 @@ void ips_end_process_records(enum ips_end_kind kind, int status)
 static void end_records_at_quick_exit(void *unused)
 {
     (void)unused;
-    if (ips_wrap_must_record())
-        ips_end_process_records(IPS_END_EXIT, quick_status);
+    if (ips_wrap_start_and_check_recording())
+        ips_close_calls_and_record_process_end(IPS_END_EXIT, quick_status);
 }
 
 /* Registers end_records_at_quick_exit, before the program's first at_quick_exit
@@ -133,7 +133,7 @@ static void register_quick_exit_end(void)
 int __cxa_at_quick_exit(void (*function)(void *), void *library);
 IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
 {
-    if (ips_wrap_must_record())
+    if (ips_wrap_start_and_check_recording())
         register_quick_exit_end();
     return REAL(__cxa_at_quick_exit)(function, library);
 }
@@ -153,14 +153,15 @@ void ips_report_start_cost(uint64_t from)
 
 IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 {
-    uint64_t due = ips_wrap_must_record() ? ips_unreported_agent_ns() : 0;
+    uint64_t due =
+        ips_wrap_start_and_check_recording() ? ips_unreported_agent_ns() : 0;
     return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 
 /* Several threads can call this at once only if a constructor of another
  * library created threads before ours ran. It is harmless if two do the same
  * work. */
-void ips_wrap_init(void)
+void ips_wrap_start_library(void)
 {
     int saved = errno;
     uint64_t from = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -182,7 +183,7 @@ void ips_wrap_init(void)
     bool tsc = clock->kind == IPS_CLOCK_TSC && clock->mult_q32 != 0;
     ips_wrap_mult = tsc ? clock->mult_q32 : one;
     ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
-    ips_env_init();
+    ips_env_save_run_variables();
     ips_thread_store_own_tid();
     ips_stdio_hook_file_tables();
     ips_core.wrap_state = IPS_WRAP_ON;
@@ -197,26 +198,26 @@ void ips_wrap_init(void)
 }
 
 /* The constructor. The C library passes it the arguments of main(). */
-static __attribute__((constructor(101))) void start_library(int argc,
-                                                            char **argv)
+static __attribute__((constructor(101))) void
+start_library_unless_started(int argc, char **argv)
 {
     ips_core_arguments = argc > 0 ? argv : NULL;
     if (ips_core.wrap_state == IPS_WRAP_NEW)
-        ips_wrap_init();
+        ips_wrap_start_library();
 }
 
 /* The destructor runs after the program's atexit functions. stdio flushes its
  * streams even later, so this END record is provisional. */
 static __attribute__((destructor(101))) void end_records_at_exit(void)
 {
-    if (ips_wrap_must_record())
-        ips_end_process_records(IPS_END_PROVISIONAL, 0);
+    if (ips_wrap_start_and_check_recording())
+        ips_close_calls_and_record_process_end(IPS_END_PROVISIONAL, 0);
 }
 
 IPS_EXPORT void _exit(int status)
 {
-    if (ips_wrap_must_record())
-        ips_end_process_records(IPS_END_EXIT, status);
+    if (ips_wrap_start_and_check_recording())
+        ips_close_calls_and_record_process_end(IPS_END_EXIT, status);
     REAL(_exit)(status);
     __builtin_unreachable();
 }
@@ -224,7 +225,7 @@ IPS_EXPORT void _Exit(int status) __attribute__((alias("_exit")));
 
 IPS_EXPORT void quick_exit(int status)
 {
-    bool on = ips_wrap_must_record();
+    bool on = ips_wrap_start_and_check_recording();
     if (!ips_me.in_vfork)
         quick_status = status;
     if (on)
@@ -236,8 +237,8 @@ IPS_EXPORT void quick_exit(int status)
 
 IPS_EXPORT void abort(void)
 {
-    if (ips_wrap_must_record())
-        ips_end_process_records(IPS_END_ABORT, SIGABRT);
+    if (ips_wrap_start_and_check_recording())
+        ips_close_calls_and_record_process_end(IPS_END_ABORT, SIGABRT);
     REAL(abort)();
     __builtin_unreachable();
 }

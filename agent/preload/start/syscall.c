@@ -49,14 +49,14 @@ static void shorten_timeout(long n, const long asked[6], long args[6],
 #endif
 }
 
-static long call_wait_and_record(enum ips_op op, long n, const long asked[6],
-                                 uint64_t site)
+static long call_wait_syscall_and_record(enum ips_op op, long n,
+                                         const long asked[6], uint64_t site)
 {
     long args[6], r;
     memcpy(args, asked, sizeof(args));
     struct timespec room;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     IPS_REPEAT_AFTER_SAMPLE(
         r,
@@ -72,8 +72,8 @@ static long call_wait_and_record(enum ips_op op, long n, const long asked[6],
     return r;
 }
 
-static bool call_transfer_wrapper(long *r, long n, const long args[6],
-                                  uint64_t site)
+static bool call_wrapper_if_transfer_syscall(long *r, long n,
+                                             const long args[6], uint64_t site)
 {
     int fd = (int)args[0];
     long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
@@ -103,8 +103,8 @@ static bool call_transfer_wrapper(long *r, long n, const long args[6],
         return true;
     case SYS_preadv2: /* the arguments of preadv, then an unused word and the
                          flags */
-        *r = ips_preadv2_with_site(fd, CAST_ARGUMENT(struct iovec *, b), (int)c,
-                                   d, (int)f, site);
+        *r = ips_call_preadv2_and_record(fd, CAST_ARGUMENT(struct iovec *, b),
+                                         (int)c, d, (int)f, site);
         return true;
     case SYS_pwritev2:
         *r = ips_pwritev2_at(fd, CAST_ARGUMENT(struct iovec *, b), (int)c, d,
@@ -148,8 +148,8 @@ static bool call_transfer_wrapper(long *r, long n, const long args[6],
     }
 }
 
-static bool call_file_wrapper(long *r, long n, const long args[6],
-                              uint64_t site)
+static bool call_wrapper_if_file_syscall(long *r, long n, const long args[6],
+                                         uint64_t site)
 {
     int fd = (int)args[0];
     long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
@@ -197,7 +197,8 @@ static bool call_file_wrapper(long *r, long n, const long args[6],
     }
 }
 
-static bool call_ipc_wrapper(long *r, long n, const long args[6], uint64_t site)
+static bool call_wrapper_if_ipc_syscall(long *r, long n, const long args[6],
+                                        uint64_t site)
 {
     int id = (int)args[0];
     long b = args[1], c = args[2], d = args[3], e = args[4];
@@ -237,8 +238,9 @@ static bool call_ipc_wrapper(long *r, long n, const long args[6], uint64_t site)
     }
 }
 
-static bool call_descriptor_wrapper(long *r, long n, const long args[6],
-                                    uint64_t site)
+static bool call_wrapper_if_descriptor_syscall(long *r, long n,
+                                               const long args[6],
+                                               uint64_t site)
 {
     long a = args[0], b = args[1], c = args[2], d = args[3];
     int fd = (int)a;
@@ -331,8 +333,8 @@ static long call_setup_and_report_unrecorded(long n, const long args[6],
  * interface that leaves no records. True: the call was made, *r is its result.
  * False: it is another call, or the caller must still make it (exit and
  * exit_group). */
-static bool call_process_wrapper(long *r, long n, const long args[6],
-                                 uint64_t site)
+static bool call_wrapper_if_process_syscall(long *r, long n, const long args[6],
+                                            uint64_t site)
 {
     switch (n) {
     case SYS_execve:
@@ -363,7 +365,7 @@ static bool call_process_wrapper(long *r, long n, const long args[6],
         *r = call_setup_and_report_unrecorded(n, args, "kernel AIO");
         return true;
     case SYS_exit_group:
-        ips_end_process_records(IPS_END_EXIT, (int)args[0]);
+        ips_close_calls_and_record_process_end(IPS_END_EXIT, (int)args[0]);
         return false;
     case SYS_exit:
         ips_core_end_thread_stream();
@@ -432,7 +434,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
-    bool on = ips_wrap_must_record();
+    bool on = ips_wrap_start_and_check_recording();
     /* prctl and seccomp must be handled in a vfork child, too */
     if (n == SYS_prctl)
         return prctl((int)a, b, c, d, e);
@@ -452,16 +454,16 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (n == SYS_futex)
         return ips_call_futex_and_record(n, args, IPS_SITE);
-    if (call_transfer_wrapper(&r, n, args, IPS_SITE) ||
-        call_descriptor_wrapper(&r, n, args, IPS_SITE) ||
-        call_file_wrapper(&r, n, args, IPS_SITE) ||
-        call_ipc_wrapper(&r, n, args, IPS_SITE) ||
-        call_process_wrapper(&r, n, args, IPS_SITE) ||
+    if (call_wrapper_if_transfer_syscall(&r, n, args, IPS_SITE) ||
+        call_wrapper_if_descriptor_syscall(&r, n, args, IPS_SITE) ||
+        call_wrapper_if_file_syscall(&r, n, args, IPS_SITE) ||
+        call_wrapper_if_ipc_syscall(&r, n, args, IPS_SITE) ||
+        call_wrapper_if_process_syscall(&r, n, args, IPS_SITE) ||
         ips_record_or_make_signal_syscall(&r, n, args, IPS_SITE))
         return r;
     enum ips_op op = wait_op_of_syscall(n);
     if (op != IPS_OP_DATA)
-        return call_wait_and_record(op, n, args, IPS_SITE);
+        return call_wait_syscall_and_record(op, n, args, IPS_SITE);
     IPS_REPEAT_AFTER_SAMPLE(r, REAL(syscall)(n, a, b, c, d, e, f), r == -1,
                             errno, (void)0);
     return r;

@@ -33,19 +33,20 @@ struct wait {
     uint64_t site;
 };
 
-static void begin_wait_and_record_unlock(struct wait *w,
-                                         const pthread_cond_t *c,
-                                         const pthread_mutex_t *m,
-                                         uint64_t site)
+static void begin_cond_wait_and_record_unlock(struct wait *w,
+                                              const pthread_cond_t *c,
+                                              const pthread_mutex_t *m,
+                                              uint64_t site)
 {
     w->c = c;
     w->m = m;
     w->shared[0] = is_cond_shared(c);
     w->shared[1] = ips_mutex_is_shared(m);
     w->site = site;
-    w->call = ips_call_moment();
+    w->call = ips_take_call_moment();
     if (unlikely(ips_mutex_check_waiters_and_clear_mark(m))) {
-        struct ips_sync_object thing = ips_name_sync_object(m, w->shared[1]);
+        struct ips_sync_object thing =
+            ips_compute_sync_object_name(m, w->shared[1]);
         ips_record_release(IPS_SYNC_MUTEX, &thing, w->call, 1, site);
     } else if (unlikely(ips_sync_all)) {
         ips_record_uncontended_release(IPS_SYNC_MUTEX, m, w->shared[1],
@@ -53,13 +54,13 @@ static void begin_wait_and_record_unlock(struct wait *w,
     }
 }
 
-static void record_wait_and_relock(const struct wait *w, int err)
+static void record_cond_wait_and_relock(const struct wait *w, int err)
 {
     struct ips_moment ret = ips_return_moment(&w->call);
     bool blocked = ips_was_blocked(&w->call, &ret);
     struct ips_sync_object thing = {0};
     if (blocked) {
-        thing = ips_name_sync_object(w->c, w->shared[0]);
+        thing = ips_compute_sync_object_name(w->c, w->shared[0]);
         ips_record_acquire(IPS_SYNC_COND, &thing, w->call, ret, 0, err,
                            w->site);
     }
@@ -67,7 +68,7 @@ static void record_wait_and_relock(const struct wait *w, int err)
         ips_record_uncontended_acquire(IPS_SYNC_MUTEX, w->m, w->shared[1], ret);
     if (!blocked || err)
         return;
-    thing = ips_name_sync_object(w->m, w->shared[1]);
+    thing = ips_compute_sync_object_name(w->m, w->shared[1]);
     ips_record_acquire(IPS_SYNC_MUTEX, &thing, w->call, ret, IPS_GOT_AFTER_COND,
                        0, w->site);
 }
@@ -78,15 +79,15 @@ static void record_wait_and_relock(const struct wait *w, int err)
 #define WAIT(cond, mutex, sane, good, timed_out, real_call)                    \
     do {                                                                       \
         struct wait w;                                                         \
-        if (unlikely(!ips_sync_must_record() || !(sane)))                      \
+        if (unlikely(!ips_sync_init_and_check_recording() || !(sane)))         \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
-        begin_wait_and_record_unlock(&w, cond, mutex, IPS_SITE);               \
+        begin_cond_wait_and_record_unlock(&w, cond, mutex, IPS_SITE);          \
         IPS_SYNC_BEGINS(IPS_SYNC_COND, cond, 0, IPS_SITE, w.call);             \
         int r = real_call;                                                     \
-        record_wait_and_relock(&w, good          ? 0                           \
-                                   : (timed_out) ? ETIMEDOUT                   \
-                                                 : EINVAL);                    \
+        record_cond_wait_and_relock(&w, good          ? 0                      \
+                                        : (timed_out) ? ETIMEDOUT              \
+                                                      : EINVAL);               \
         return r;                                                              \
     } while (0)
 
@@ -137,11 +138,12 @@ IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 
 #define WAKE(cond, value, real_call)                                           \
     do {                                                                       \
-        if (!ips_sync_must_record() || likely(!cond_has_waiters(cond)))        \
+        if (!ips_sync_init_and_check_recording() ||                            \
+            likely(!cond_has_waiters(cond)))                                   \
             return real_call;                                                  \
         struct ips_sync_object thing =                                         \
-            ips_name_sync_object(cond, is_cond_shared(cond));                  \
-        struct ips_moment call = ips_call_moment();                            \
+            ips_compute_sync_object_name(cond, is_cond_shared(cond));          \
+        struct ips_moment call = ips_take_call_moment();                       \
         int r = real_call;                                                     \
         ips_record_release(IPS_SYNC_COND, &thing, call, value, IPS_SITE);      \
         return r;                                                              \

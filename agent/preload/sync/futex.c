@@ -34,7 +34,7 @@ long ips_call_futex_and_record(long n, const long args[6], uint64_t site)
         return REAL_CALL;
     int saved = errno;
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     if (is_wait_op(op))
         IPS_SYNC_BEGINS(IPS_SYNC_FUTEX, at, 0, site, call);
     errno = saved;
@@ -43,12 +43,13 @@ long ips_call_futex_and_record(long n, const long args[6], uint64_t site)
     if (is_wait_op(op)) {
         struct ips_moment ret = ips_return_moment(&call);
         if (ips_was_blocked(&call, &ret)) {
-            struct ips_sync_object thing = ips_name_sync_object(at, shared);
+            struct ips_sync_object thing =
+                ips_compute_sync_object_name(at, shared);
             ips_record_acquire(IPS_SYNC_FUTEX, &thing, call, ret, 0,
                                r < 0 ? saved : 0, site);
         }
     } else if (r > 0 || (r == 0 && op == FUTEX_UNLOCK_PI)) {
-        struct ips_sync_object thing = ips_name_sync_object(at, shared);
+        struct ips_sync_object thing = ips_compute_sync_object_name(at, shared);
         ips_record_release(IPS_SYNC_FUTEX, &thing, call, r > 0 ? (int)r : 1,
                            site);
     }

@@ -72,12 +72,13 @@ struct wait {
     bool blocked;
 };
 
-static inline struct wait begin_ipc_wait(void)
+static inline struct wait take_start_moment_of_ipc_wait(void)
 {
     struct wait w = {.before = errno,
-                     .on = ips_wrap_must_record() && ips_sync_must_record()};
+                     .on = ips_wrap_start_and_check_recording() &&
+                           ips_sync_init_and_check_recording()};
     if (w.on)
-        w.call = ips_call_moment();
+        w.call = ips_take_call_moment();
     else
         w.call.t = ips_core_stamp_now();
     return w;
@@ -87,8 +88,8 @@ static inline struct wait begin_ipc_wait(void)
  * a timeout: the kernel must check that before it examines the object. Not if a
  * seccomp filter may kill the program for a call that it did not make itself.
  */
-static inline bool must_try_nonblocking_first(struct wait *w,
-                                              const struct timespec *given)
+static inline bool
+decide_whether_to_try_nonblocking(struct wait *w, const struct timespec *given)
 {
     bool tries = w->on && !given && !ips_sys_quiet;
     w->refused = !tries;
@@ -98,8 +99,8 @@ static inline bool must_try_nonblocking_first(struct wait *w,
 /* To be called after the try without waiting: notes whether it failed because
  * nothing was available (`failed` with errno `would_wait`). True: the real call
  * must be made. */
-static inline bool must_call_after_try(struct wait *w, bool failed,
-                                       int would_wait)
+static inline bool
+store_try_result_and_check_refused(struct wait *w, bool failed, int would_wait)
 {
     w->refused = failed && errno == would_wait;
     if (w->refused)
@@ -107,7 +108,7 @@ static inline bool must_call_after_try(struct wait *w, bool failed,
     return w->refused;
 }
 
-static inline void end_ipc_wait(struct wait *w)
+static inline void take_end_moment_of_ipc_wait(struct wait *w)
 {
     w->ret = ips_return_moment(&w->call);
     w->blocked = w->refused && ips_was_blocked(&w->call, &w->ret);
@@ -123,9 +124,9 @@ static bool may_have_waited(int err)
 
 /* Records a call that asked for a unit of the semaphore (or a message of the
  * queue) `thing`; `err` 0: it got the unit. */
-static void record_unit_wait(const struct wait *w,
-                             const struct ips_sync_object *thing, int err,
-                             uint64_t site)
+static void record_unit_wait_if_blocked(const struct wait *w,
+                                        const struct ips_sync_object *thing,
+                                        int err, uint64_t site)
 {
     if (w->blocked && may_have_waited(err))
         ips_record_acquire(IPS_SYNC_SEMAPHORE, thing, w->call, w->ret,
@@ -160,7 +161,7 @@ static void record_semop(const struct wait *w, int id, const struct sembuf *ops,
     if (asks) {
         struct ips_sync_object thing = sync_object_of_system_v_ipc(
             OF_SEM, id, asks->sem_num | (asks->sem_op ? 0 : FOR_ZERO));
-        record_unit_wait(w, &thing, err, site);
+        record_unit_wait_if_blocked(w, &thing, err, site);
     }
     for (size_t i = 0; i < n && !err; i++)
         if (ops[i].sem_op > 0) {
@@ -177,22 +178,22 @@ int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
     const struct timespec *asked = ts;
     struct timespec room;
     IPS_WAIT_MARK;
-    struct wait w = begin_ipc_wait();
+    struct wait w = take_start_moment_of_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r = -1;
-    const bool tries = must_try_nonblocking_first(&w, ts);
+    const bool tries = decide_whether_to_try_nonblocking(&w, ts);
     if (tries)
         IPS_REPEAT_AFTER_SAMPLE(r, REAL(semtimedop)(id, ops, n, &at_once),
                                 r == -1, errno, (void)0);
-    if (!tries || must_call_after_try(&w, r == -1, EAGAIN))
+    if (!tries || store_try_result_and_check_refused(&w, r == -1, EAGAIN))
         IPS_REPEAT_AFTER_SAMPLE(
             r, ts ? REAL(semtimedop)(id, ops, n, ts) : REAL(semop)(id, ops, n),
             r == -1, errno, ts = ips_timeout_left(asked, &w.call, &room));
     int saved = errno;
     int err = r == 0 ? 0 : saved;
     if (w.on && may_have_waited(err)) {
-        end_ipc_wait(&w);
+        take_end_moment_of_ipc_wait(&w);
         record_semop(&w, id, ops, n, err, site);
     }
     errno = saved;
@@ -214,16 +215,15 @@ IPS_EXPORT int semtimedop(int id, struct sembuf *ops, size_t n,
 
 /* Records a call that sent a message (`put`) or received one, with the error
  * number `err` (0: success). */
-static void record_message(struct wait *w,
-                           const struct ips_sync_object *message,
-                           const struct ips_sync_object *room, bool put,
-                           int err, uint64_t site)
+static void record_message_sent_or_received(
+    struct wait *w, const struct ips_sync_object *message,
+    const struct ips_sync_object *room, bool put, int err, uint64_t site)
 {
-    end_ipc_wait(w);
+    take_end_moment_of_ipc_wait(w);
     if (!put)
-        record_unit_wait(w, message, err, site);
+        record_unit_wait_if_blocked(w, message, err, site);
     else if (w->blocked)
-        record_unit_wait(w, room, err, site);
+        record_unit_wait_if_blocked(w, room, err, site);
     if (!err)
         record_units_released(w->call, put ? message : room, 1, site);
 }
@@ -235,21 +235,21 @@ static void record_system_v_message(struct wait *w, int id, bool put, int err,
                                sync_object_of_system_v_ipc(OF_QUEUE, id, 0),
                            room = message;
     room.object = IPS_SYNC_OF_SPACE;
-    record_message(w, &message, &room, put, err, site);
+    record_message_sent_or_received(w, &message, &room, put, err, site);
 }
 
 int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
                   uint64_t site)
 {
     IPS_WAIT_MARK;
-    struct wait w = begin_ipc_wait();
+    struct wait w = take_start_moment_of_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r;
-    const bool tries = must_try_nonblocking_first(&w, NULL);
+    const bool tries = decide_whether_to_try_nonblocking(&w, NULL);
     r = tries ? REAL(msgsnd)(id, message, bytes, flags | IPC_NOWAIT) : -1;
-    if (!tries ||
-        (!(flags & IPC_NOWAIT) && must_call_after_try(&w, r == -1, EAGAIN)))
+    if (!tries || (!(flags & IPC_NOWAIT) &&
+                   store_try_result_and_check_refused(&w, r == -1, EAGAIN)))
         IPS_REPEAT_AFTER_SAMPLE(r, REAL(msgsnd)(id, message, bytes, flags),
                                 r == -1, errno, (void)0);
     int saved = errno;
@@ -268,14 +268,14 @@ ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
                       uint64_t site)
 {
     IPS_WAIT_MARK;
-    struct wait w = begin_ipc_wait();
+    struct wait w = take_start_moment_of_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     ssize_t r;
-    const bool tries = must_try_nonblocking_first(&w, NULL);
+    const bool tries = decide_whether_to_try_nonblocking(&w, NULL);
     r = tries ? REAL(msgrcv)(id, message, bytes, type, flags | IPC_NOWAIT) : -1;
-    if (!tries ||
-        (!(flags & IPC_NOWAIT) && must_call_after_try(&w, r == -1, ENOMSG)))
+    if (!tries || (!(flags & IPC_NOWAIT) &&
+                   store_try_result_and_check_refused(&w, r == -1, ENOMSG)))
         IPS_REPEAT_AFTER_SAMPLE(r,
                                 REAL(msgrcv)(id, message, bytes, type, flags),
                                 r == -1, errno, (void)0);
@@ -301,19 +301,19 @@ static void record_posix_message(struct wait *w, mqd_t q, bool put, int err,
         return;
     room = message;
     room.object = IPS_SYNC_OF_SPACE;
-    record_message(w, &message, &room, put, err, site);
+    record_message_sent_or_received(w, &message, &room, put, err, site);
 }
 
 int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
                    const struct timespec *until, uint64_t site)
 {
     IPS_WAIT_MARK;
-    struct wait w = begin_ipc_wait();
+    struct wait w = take_start_moment_of_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
-    const bool tries = must_try_nonblocking_first(&w, until);
+    const bool tries = decide_whether_to_try_nonblocking(&w, until);
     int r = tries ? REAL(mq_timedsend)(q, text, bytes, priority, &at_once) : -1;
-    if (!tries || must_call_after_try(&w, r == -1, ETIMEDOUT))
+    if (!tries || store_try_result_and_check_refused(&w, r == -1, ETIMEDOUT))
         r = until ? REAL(mq_timedsend)(q, text, bytes, priority, until)
                   : REAL(mq_send)(q, text, bytes, priority);
     int saved = errno;
@@ -339,13 +339,13 @@ ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
                           const struct timespec *until, uint64_t site)
 {
     IPS_WAIT_MARK;
-    struct wait w = begin_ipc_wait();
+    struct wait w = take_start_moment_of_ipc_wait();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
-    const bool tries = must_try_nonblocking_first(&w, until);
+    const bool tries = decide_whether_to_try_nonblocking(&w, until);
     ssize_t r =
         tries ? REAL(mq_timedreceive)(q, text, bytes, priority, &at_once) : -1;
-    if (!tries || must_call_after_try(&w, r == -1, ETIMEDOUT))
+    if (!tries || store_try_result_and_check_refused(&w, r == -1, ETIMEDOUT))
         r = until ? REAL(mq_timedreceive)(q, text, bytes, priority, until)
                   : REAL(mq_receive)(q, text, bytes, priority);
     int saved = errno;
@@ -371,23 +371,23 @@ IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
 IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
 {
     uint64_t old = 0;
-    const bool on = event && ips_wrap_must_record();
+    const bool on = event && ips_wrap_start_and_check_recording();
     const int sig =
         on && event->sigev_notify == SIGEV_SIGNAL ? event->sigev_signo : 0;
     if (on)
         ips_own_fd_table_use_helper_process();
     if (sig)
-        old = ips_note_mq_notify(q, sig);
+        old = ips_store_queue_of_notify_signal(q, sig);
     int r = REAL(mq_notify)(q, event);
     if (r < 0 && sig)
-        ips_undo_note_mq_notify(sig, old);
+        ips_restore_queue_of_notify_signal(sig, old);
     return r;
 }
 
 /* The C library's mq_close closes the descriptor without calling close(). */
 IPS_EXPORT int mq_close(mqd_t q)
 {
-    if (ips_wrap_must_record())
+    if (ips_wrap_start_and_check_recording())
         ips_fd_clear(q);
     return REAL(mq_close)(q);
 }

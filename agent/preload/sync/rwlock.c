@@ -77,12 +77,13 @@ static uint32_t rwlock_writer_tid(const pthread_rwlock_t *l)
         }                                                                      \
         bool shared = is_rwlock_shared(l);                                     \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_call_moment();                            \
+        struct ips_moment call = ips_take_call_moment();                       \
         IPS_SYNC_BEGINS(kind, l, rwlock_writer_tid(l), IPS_SITE, call);        \
         int r = real_call;                                                     \
         struct ips_moment ret = ips_return_moment(&call);                      \
         if (ips_was_blocked(&call, &ret)) {                                    \
-            struct ips_sync_object thing = ips_name_sync_object(l, shared);    \
+            struct ips_sync_object thing =                                     \
+                ips_compute_sync_object_name(l, shared);                       \
             ips_record_acquire(kind, &thing, call, ret, IPS_GOT_SLEPT, r,      \
                                IPS_SITE);                                      \
         } else if (unlikely(ips_sync_all) && r == 0) {                         \
@@ -97,7 +98,7 @@ static uint32_t rwlock_writer_tid(const pthread_rwlock_t *l)
 
 IPS_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 {
-    if (unlikely(!ips_sync_must_record()))
+    if (unlikely(!ips_sync_init_and_check_recording()))
         return SREAL_WAIT(pthread_rwlock_rdlock)(l);
     READ(SREAL_WAIT(pthread_rwlock_rdlock)(l));
 }
@@ -105,7 +106,7 @@ IPS_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 IPS_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_must_record() ||
+    if (unlikely(!ips_sync_init_and_check_recording() ||
                  !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until);
     READ(SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until));
@@ -114,7 +115,7 @@ IPS_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l,
 IPS_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_must_record() ||
+    if (unlikely(!ips_sync_init_and_check_recording() ||
                  !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until);
     READ(SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until));
@@ -122,7 +123,7 @@ IPS_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
 
 IPS_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 {
-    if (unlikely(!ips_sync_must_record()))
+    if (unlikely(!ips_sync_init_and_check_recording()))
         return SREAL_WAIT(pthread_rwlock_wrlock)(l);
     WRITE(SREAL_WAIT(pthread_rwlock_wrlock)(l));
 }
@@ -130,7 +131,7 @@ IPS_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 IPS_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_must_record() ||
+    if (unlikely(!ips_sync_init_and_check_recording() ||
                  !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until);
     WRITE(SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until));
@@ -139,7 +140,7 @@ IPS_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l,
 IPS_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
-    if (unlikely(!ips_sync_must_record() ||
+    if (unlikely(!ips_sync_init_and_check_recording() ||
                  !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until);
     WRITE(SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until));
@@ -149,40 +150,41 @@ static int record_rwlock_try(pthread_rwlock_t *l, enum ips_sync kind, int r,
                              uint64_t site)
 {
     if (likely(r == 0))
-        ips_record_successful_try(kind, l, is_rwlock_shared(l), site);
+        ips_record_try_if_earlier_failed(kind, l, is_rwlock_shared(l), site);
     else if (r == EBUSY)
-        ips_note_failed_try(l);
+        ips_store_failed_try_of_lock(l);
     return r;
 }
 
 IPS_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 {
-    bool on = ips_sync_must_record();
+    bool on = ips_sync_init_and_check_recording();
     int r = SREAL(pthread_rwlock_tryrdlock)(l);
     return on ? record_rwlock_try(l, IPS_SYNC_RDLOCK, r, IPS_SITE) : r;
 }
 
 IPS_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
-    bool on = ips_sync_must_record();
+    bool on = ips_sync_init_and_check_recording();
     int r = SREAL(pthread_rwlock_trywrlock)(l);
     return on ? record_rwlock_try(l, IPS_SYNC_WRLOCK, r, IPS_SITE) : r;
 }
 
 IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
-    if (unlikely(!ips_sync_must_record()))
+    if (unlikely(!ips_sync_init_and_check_recording()))
         return SREAL(pthread_rwlock_unlock)(l);
     ips_prefetch_for_write(l);
     bool waited = rwlock_check_waiters_and_clear_mark(l);
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_rwlock_unlock)(l);
     bool shared = is_rwlock_shared(l);
-    struct ips_sync_object thing = ips_name_sync_object(l, waited && shared);
+    struct ips_sync_object thing =
+        ips_compute_sync_object_name(l, waited && shared);
     enum ips_sync kind = ips_sync_known.rwlock && l->__data.__readers & WRITING
                              ? IPS_SYNC_WRLOCK
                              : IPS_SYNC_RDLOCK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     int r = SREAL(pthread_rwlock_unlock)(l);
     if (!waited)
         return ips_record_uncontended_release(kind, l, shared, call), r;

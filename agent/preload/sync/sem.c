@@ -52,14 +52,15 @@ static inline bool is_sem_zero(const sem_t *s)
         errno = saved;                                                         \
         bool shared = is_sem_shared(s);                                        \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_call_moment();                            \
+        struct ips_moment call = ips_take_call_moment();                       \
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, s, 0, IPS_SITE, call);             \
         int r;                                                                 \
         IPS_REPEAT_AFTER_SAMPLE(r, real_call, r != 0, errno, (void)0);         \
         saved = errno;                                                         \
         struct ips_moment ret = ips_return_moment(&call);                      \
         if (ips_was_blocked(&call, &ret)) {                                    \
-            struct ips_sync_object thing = ips_name_sync_object(s, shared);    \
+            struct ips_sync_object thing =                                     \
+                ips_compute_sync_object_name(s, shared);                       \
             ips_record_acquire(IPS_SYNC_SEMAPHORE, &thing, call, ret,          \
                                IPS_GOT_SLEPT, r ? saved : 0, IPS_SITE);        \
         } else if (unlikely(ips_sync_all) && r == 0) {                         \
@@ -72,14 +73,14 @@ static inline bool is_sem_zero(const sem_t *s)
 
 IPS_EXPORT int sem_wait(sem_t *s)
 {
-    if (unlikely(!ips_sync_must_record()))
+    if (unlikely(!ips_sync_init_and_check_recording()))
         return SREAL_WAIT(sem_wait)(s);
     SEM_WAIT(SREAL_WAIT(sem_wait)(s));
 }
 
 IPS_EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 {
-    if (unlikely(!ips_sync_must_record() ||
+    if (unlikely(!ips_sync_init_and_check_recording() ||
                  !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(sem_timedwait)(s, until);
     SEM_WAIT(SREAL_WAIT(sem_timedwait)(s, until));
@@ -88,7 +89,7 @@ IPS_EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 IPS_EXPORT int sem_clockwait(sem_t *s, clockid_t clock,
                              const struct timespec *until)
 {
-    if (unlikely(!ips_sync_must_record() ||
+    if (unlikely(!ips_sync_init_and_check_recording() ||
                  !ips_sync_is_time_valid(clock, until)))
         return SREAL_WAIT(sem_clockwait)(s, clock, until);
     SEM_WAIT(SREAL_WAIT(sem_clockwait)(s, clock, until));
@@ -96,13 +97,13 @@ IPS_EXPORT int sem_clockwait(sem_t *s, clockid_t clock,
 
 IPS_EXPORT int sem_trywait(sem_t *s)
 {
-    bool on = ips_sync_must_record();
+    bool on = ips_sync_init_and_check_recording();
     int r = SREAL(sem_trywait)(s), saved = errno;
     if (on && likely(r == 0))
-        ips_record_successful_try(IPS_SYNC_SEMAPHORE, s, is_sem_shared(s),
-                                  IPS_SITE);
+        ips_record_try_if_earlier_failed(IPS_SYNC_SEMAPHORE, s,
+                                         is_sem_shared(s), IPS_SITE);
     else if (on && errno == EAGAIN)
-        ips_note_failed_try(s);
+        ips_store_failed_try_of_lock(s);
     errno = saved;
     return r;
 }
@@ -110,7 +111,7 @@ IPS_EXPORT int sem_trywait(sem_t *s)
 /* Must be async-signal-safe: sem_post is also called in signal handlers. */
 IPS_EXPORT int sem_post(sem_t *s)
 {
-    if (unlikely(!ips_sync_must_record()))
+    if (unlikely(!ips_sync_init_and_check_recording()))
         return SREAL(sem_post)(s);
     ips_prefetch_for_write(s);
     bool waited = sem_check_waiters_and_clear_mark(s);
@@ -118,8 +119,9 @@ IPS_EXPORT int sem_post(sem_t *s)
         return SREAL(sem_post)(s);
     bool shared = is_sem_shared(s);
     int saved = errno;
-    struct ips_sync_object thing = ips_name_sync_object(s, waited && shared);
-    struct ips_moment call = ips_call_moment();
+    struct ips_sync_object thing =
+        ips_compute_sync_object_name(s, waited && shared);
+    struct ips_moment call = ips_take_call_moment();
     errno = saved;
     int r = SREAL(sem_post)(s);
     saved = errno;
@@ -136,14 +138,14 @@ IPS_EXPORT int sem_post(sem_t *s)
 /* Records every arrival at the barrier: the last one releases the others. */
 IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
-    if (unlikely(!ips_sync_must_record()))
+    if (unlikely(!ips_sync_init_and_check_recording()))
         return SREAL_WAIT(pthread_barrier_wait)(b);
     uint32_t shared = 1;
     if (ips_sync_known.barrier)
         memcpy(&shared, (const char *)b + 12, sizeof(shared));
-    struct ips_sync_object thing = ips_name_sync_object(b, shared != 0);
+    struct ips_sync_object thing = ips_compute_sync_object_name(b, shared != 0);
     IPS_WAIT_MARK;
-    struct ips_moment call = ips_call_moment();
+    struct ips_moment call = ips_take_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_BARRIER, b, 0, IPS_SITE, call);
     int r = SREAL_WAIT(pthread_barrier_wait)(b);
     bool serial = r == PTHREAD_BARRIER_SERIAL_THREAD;
@@ -177,8 +179,9 @@ static void run_once_function(void)
 #define ONCE(control, real_call)                                               \
     do {                                                                       \
         struct once o = {fn, false};                                           \
-        struct ips_sync_object thing = ips_name_sync_object(control, false);   \
-        struct ips_moment call = ips_call_moment();                            \
+        struct ips_sync_object thing =                                         \
+            ips_compute_sync_object_name(control, false);                      \
+        struct ips_moment call = ips_take_call_moment();                       \
         once_now = &o;                                                         \
         real_call;                                                             \
         struct ips_moment ret = ips_return_moment(&call);                      \
@@ -198,7 +201,8 @@ static bool is_once_done(const int *control)
 
 IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
 {
-    if (unlikely(!ips_sync_must_record()) || likely(is_once_done(control)))
+    if (unlikely(!ips_sync_init_and_check_recording()) ||
+        likely(is_once_done(control)))
         return SREAL_WAIT(pthread_once)(control, fn);
     int r = 0;
     ONCE(control, r = SREAL_WAIT(pthread_once)(control, run_once_function));
@@ -207,7 +211,7 @@ IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
 
 IPS_EXPORT void call_once(once_flag *flag, void (*fn)(void))
 {
-    if (unlikely(!ips_sync_must_record()) ||
+    if (unlikely(!ips_sync_init_and_check_recording()) ||
         likely(is_once_done((const int *)(const void *)flag)))
         SREAL_WAIT(call_once)(flag, fn);
     else

@@ -50,9 +50,9 @@ static void check_stream_lock_layout(void)
 }
 
 /* Every wrapper calls this first. False: nothing is recorded. */
-static bool is_stream_lock_recorded(const FILE *f)
+static bool check_stream_lock_layout_and_recording(const FILE *f)
 {
-    if (unlikely(!ips_sync_must_record()) || !f->_lock)
+    if (unlikely(!ips_sync_init_and_check_recording()) || !f->_lock)
         return false;
     if (unlikely(__atomic_load_n(&layout, __ATOMIC_ACQUIRE) == UNCHECKED))
         check_stream_lock_layout();
@@ -64,7 +64,7 @@ static const struct stream_lock *stream_lock_of_file(const FILE *f)
     return (const struct stream_lock *)(const void *)f->_lock;
 }
 
-static bool may_be_held_by_another(const FILE *f)
+static bool may_stream_lock_be_held_by_another(const FILE *f)
 {
     const struct stream_lock *lock = stream_lock_of_file(f);
     return layout != KNOWN ||
@@ -75,7 +75,7 @@ static bool may_be_held_by_another(const FILE *f)
 
 /* Whether this thread, which holds the stream's lock, has taken it only once.
  */
-static bool is_held_once(const FILE *f)
+static bool is_stream_lock_held_once(const FILE *f)
 {
     return layout != KNOWN || stream_lock_of_file(f)->count == first_count;
 }
@@ -88,7 +88,7 @@ static inline bool must_record_uncontended(void)
 
 static void record_uncontended_stream_lock(const FILE *f)
 {
-    if (must_record_uncontended() && is_held_once(f))
+    if (must_record_uncontended() && is_stream_lock_held_once(f))
         ips_record_uncontended_acquire_now(IPS_SYNC_MUTEX, f->_lock, false);
 }
 
@@ -114,8 +114,9 @@ static inline bool has_no_stream_waiter(const FILE *f)
 static void lock_stream_and_record(FILE *f, uint64_t site)
 {
     IPS_WAIT_MARK;
-    struct ips_sync_object thing = ips_name_sync_object(f->_lock, false);
-    struct ips_moment call = ips_call_moment();
+    struct ips_sync_object thing =
+        ips_compute_sync_object_name(f->_lock, false);
+    struct ips_moment call = ips_take_call_moment();
     IPS_SYNC_BEGINS(IPS_SYNC_MUTEX, f->_lock, 0, site, call);
     SREAL_WAIT(flockfile)(f);
     struct ips_moment ret = ips_return_moment(&call);
@@ -128,11 +129,11 @@ static void lock_stream_and_record(FILE *f, uint64_t site)
 
 static __attribute__((noinline)) void lock_stream_slow(FILE *f, uint64_t site)
 {
-    if (!is_stream_lock_recorded(f)) {
+    if (!check_stream_lock_layout_and_recording(f)) {
         SREAL(flockfile)(f);
         return;
     }
-    if (!may_be_held_by_another(f) && ips_sync_attempts &&
+    if (!may_stream_lock_be_held_by_another(f) && ips_sync_attempts &&
         SREAL(ftrylockfile)(f) == 0)
         record_uncontended_stream_lock(f);
     else
@@ -149,14 +150,16 @@ void _IO_flockfile(FILE *) IPS_ALIAS(flockfile);
 IPS_EXPORT int ftrylockfile(FILE *f)
 {
     /* must come first: it also finds the real function */
-    bool on = is_stream_lock_recorded(f);
+    bool on = check_stream_lock_layout_and_recording(f);
     int r = SREAL(ftrylockfile)(f);
     if (!on)
         return r;
     if (r != 0)
-        ips_note_failed_try(f->_lock);
-    else if (is_held_once(f) && (!ips_sync_all || must_record_uncontended()))
-        ips_record_successful_try(IPS_SYNC_MUTEX, f->_lock, false, IPS_SITE);
+        ips_store_failed_try_of_lock(f->_lock);
+    else if (is_stream_lock_held_once(f) &&
+             (!ips_sync_all || must_record_uncontended()))
+        ips_record_try_if_earlier_failed(IPS_SYNC_MUTEX, f->_lock, false,
+                                         IPS_SITE);
     return r;
 }
 int _IO_ftrylockfile(FILE *) IPS_ALIAS(ftrylockfile);
@@ -164,8 +167,8 @@ int _IO_ftrylockfile(FILE *) IPS_ALIAS(ftrylockfile);
 static void unlock_stream_and_record(FILE *f, bool waited, uint64_t site)
 {
     const void *lock = f->_lock; /* after the unlock the stream may be closed */
-    struct ips_sync_object thing = ips_name_sync_object(lock, false);
-    struct ips_moment call = ips_call_moment();
+    struct ips_sync_object thing = ips_compute_sync_object_name(lock, false);
+    struct ips_moment call = ips_take_call_moment();
     SREAL(funlockfile)(f);
     if (waited)
         ips_record_release(IPS_SYNC_MUTEX, &thing, call, 1, site);
@@ -175,7 +178,8 @@ static void unlock_stream_and_record(FILE *f, bool waited, uint64_t site)
 
 static __attribute__((noinline)) void unlock_stream_slow(FILE *f, uint64_t site)
 {
-    bool last = is_stream_lock_recorded(f) && is_held_once(f);
+    bool last = check_stream_lock_layout_and_recording(f) &&
+                is_stream_lock_held_once(f);
     bool waited = last && (layout != KNOWN ||
                            __atomic_load_n(&stream_lock_of_file(f)->word,
                                            __ATOMIC_RELAXED) > 1 ||

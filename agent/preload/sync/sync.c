@@ -114,7 +114,7 @@ static void check_barrier_layout(void)
  * which may be in a signal handler (sem_post). False: nothing can be recorded
  * now. Two threads at once do no harm: both store the same values,
  * ips_sync_ready last. */
-bool ips_sync_check_layouts(void)
+bool ips_sync_init_and_check_layouts(void)
 {
     ips_install_real_function_stubs();
     if (ips_core.wrap_state != IPS_WRAP_ON || ips_me.in_vfork)
@@ -283,8 +283,8 @@ static bool find_mapping_of_address(uint64_t at, struct map_line *m)
     return ips_run_with_own_fd_table(read_maps_for_address, &finding) == 1;
 }
 
-void ips_name_shared_object(const volatile void *at,
-                            struct ips_sync_object *out)
+void ips_compute_shared_object_name(const volatile void *at,
+                                    struct ips_sync_object *out)
 {
     uint64_t address = (uint64_t)(uintptr_t)at, page = address >> PAGE_BITS;
     uint64_t in_page = address & ((1u << PAGE_BITS) - 1);
@@ -312,7 +312,7 @@ static void write_sync_record(enum ips_rec_type type, enum ips_sync kind,
                               int value, int err, uint64_t site,
                               const uint64_t *length)
 {
-    ips_spin_drop_run();
+    ips_spin_drop_failure_series();
     struct ips_rec_sync *rec = (struct ips_rec_sync *)ips_rec_begin_at(
         type, sizeof(*rec) + (length ? IPS_REC_LENGTH_BYTES : 0), call.t);
     if (!rec)
@@ -374,7 +374,7 @@ static void write_short_lock_record(enum ips_rec_type type, enum ips_sync kind,
                                     const volatile void *at,
                                     struct ips_moment m)
 {
-    ips_spin_drop_run();
+    ips_spin_drop_failure_series();
     struct ips_rec_lock *rec =
         (struct ips_rec_lock *)ips_rec_begin_inline(type, sizeof(*rec), m.t);
     if (!rec)
@@ -389,7 +389,7 @@ void ips_record_uncontended_acquire(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment got)
 {
     if (unlikely(shared)) {
-        struct ips_sync_object thing = ips_name_sync_object(at, true);
+        struct ips_sync_object thing = ips_compute_sync_object_name(at, true);
         write_sync_record(IPS_REC_ACQUIRE, kind, &thing, got, got, IPS_GOT_FREE,
                           0, 0, NULL);
     } else {
@@ -401,7 +401,7 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment call)
 {
     if (unlikely(shared)) {
-        struct ips_sync_object thing = ips_name_sync_object(at, true);
+        struct ips_sync_object thing = ips_compute_sync_object_name(at, true);
         write_sync_record(IPS_REC_RELEASE, kind, &thing, call, call, 1, 0, 0,
                           NULL);
     } else {
@@ -443,7 +443,7 @@ bool ips_test_and_clear_tried_mark_slow(uint32_t slot)
     return last && (now < last || now - last < max_gap_between_tries() * 20000);
 }
 
-void ips_note_failed_try(const volatile void *at)
+void ips_store_failed_try_of_lock(const volatile void *at)
 {
     struct ips_extra *extra = ips_extra_get_or_map();
     uint64_t now = ips_core_stamp_now();
@@ -462,8 +462,9 @@ void ips_note_failed_try(const volatile void *at)
     t->last = now;
 }
 
-void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
-                                    bool shared, uint64_t site)
+void ips_record_try_if_earlier_failed_slow(enum ips_sync kind,
+                                           const volatile void *at, bool shared,
+                                           uint64_t site)
 {
     struct ips_trylock_series t = {.count = 0};
     uint64_t now = ips_core_stamp_now();
@@ -477,7 +478,7 @@ void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
         ips_record_uncontended_acquire_now(kind, at, shared);
     if (!tried)
         return;
-    struct ips_sync_object thing = ips_name_sync_object(at, shared);
+    struct ips_sync_object thing = ips_compute_sync_object_name(at, shared);
     struct ips_moment call = {.t = t.first, .cpu = t.cpu};
     struct ips_moment ret = {.t = now, .cpu = ips_core_thread_cpu_ns()};
     ips_record_acquire(kind, &thing, call, ret, IPS_GOT_SPUN, 0, site);

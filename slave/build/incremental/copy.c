@@ -9,7 +9,7 @@ struct moved {
     uint32_t first, end, shift;
 };
 
-static uint32_t renumber_copied_node(struct moved *m, uint32_t node)
+static uint32_t node_number_in_copy(struct moved *m, uint32_t node)
 {
     if (node == IPS_NO_NODE)
         return node;
@@ -61,7 +61,7 @@ static int copy_columns(const struct b_incremental *k, struct ips_graph *to)
         COLUMN(probe);
 #undef COLUMN
         for (uint32_t i = 0; i < count; i++)
-            to->xpred[b + i] = renumber_copied_node(&m, g->xpred[a + i]);
+            to->xpred[b + i] = node_number_in_copy(&m, g->xpred[a + i]);
     }
     return 0;
 }
@@ -99,15 +99,15 @@ static int copy_tables(const struct b_incremental *k, struct ips_built *out)
     struct moved m = {.from = &o->g, .to = &out->g};
     for (uint32_t i = 0; i < out->spun_count; i++)
         out->spun[i].node =
-            renumber_copied_node(&m, (uint32_t)out->spun[i].node);
+            node_number_in_copy(&m, (uint32_t)out->spun[i].node);
     for (uint32_t i = 0; i < out->unended_count; i++)
-        out->unended[i].node = renumber_copied_node(&m, out->unended[i].node);
-    out->goal_node = renumber_copied_node(&m, out->goal_node);
+        out->unended[i].node = node_number_in_copy(&m, out->unended[i].node);
+    out->goal_node = node_number_in_copy(&m, out->goal_node);
     return 0;
 }
 
 /* Makes out->more, with the node numbers of the copy, and the arcs of
- * ips_built_set_peers(). */
+ * ips_built_set_peers_and_remake_arcs(). */
 static int copy_peer_data(struct b_incremental *k, struct ips_built *out)
 {
     struct build *b = &k->b;
@@ -118,13 +118,13 @@ static int copy_peer_data(struct b_incremental *k, struct ips_built *out)
         return rc;
     struct ips_built_peer_data *more = out->more;
     for (uint32_t i = 0; i < more->ext_count; i++) {
-        more->exts[i].node = renumber_copied_node(&m, more->exts[i].node);
+        more->exts[i].node = node_number_in_copy(&m, more->exts[i].node);
         more->exts[i].last_send =
-            renumber_copied_node(&m, more->exts[i].last_send);
+            node_number_in_copy(&m, more->exts[i].last_send);
     }
     for (uint32_t i = 0; i < more->out_count; i++)
-        more->outs[i].node = renumber_copied_node(&m, more->outs[i].node);
-    return ips_built_set_peers(out, NULL, 0, b->err);
+        more->outs[i].node = node_number_in_copy(&m, more->outs[i].node);
+    return ips_built_set_peers_and_remake_arcs(out, NULL, 0, b->err);
 }
 
 int g_copy_result(struct b_incremental *k, struct ips_built *out)

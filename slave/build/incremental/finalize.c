@@ -47,12 +47,12 @@ static struct ips_build_counts count_open_receives(struct b_incremental *k,
     struct match_cursor f = g_resume_match_cursor(b, x, to);
     x->waits = x->reads.n;
     for (uint32_t i = x->open; i < x->reads.n; i++)
-        if (!find_send_or_count_unmatched(b, &f, x->reads.v[i].len) &&
+        if (!advance_to_send_or_count_unmatched(b, &f, x->reads.v[i].len) &&
             !f.whole && i < x->waits)
             x->waits = i;
     n = k->built.counts;
     k->built.counts = was;
-    g_add_counts(&n, &was, true);
+    g_add_or_subtract_counts(&n, &was, true);
     return n;
 }
 
@@ -106,13 +106,13 @@ int g_init_state(struct b_incremental *k)
     if (rc < 0)
         return rc;
     k->matched = k->behind_match;
-    g_add_counts(&k->matched, &k->before_match, true);
+    g_add_or_subtract_counts(&k->matched, &k->before_match, true);
     for (uint32_t i = 0; i < k->built.end_count; i++) {
         const struct b_end *e = &b->ends[i];
         if (k->ends[i].shut || !e->local)
             continue;
         struct ips_build_counts n = count_open_receives(k, i);
-        g_add_counts(&k->matched, &n, true);
+        g_add_or_subtract_counts(&k->matched, &n, true);
     }
     for (uint32_t i = 0; i < b->exts.n; i++) {
         const struct b_external *x = &b->exts.v[i];
@@ -385,7 +385,8 @@ static void finalize_chain(struct b_incremental *k, uint32_t c)
     from->node = x->limit;
 }
 
-static void finalize_sends(struct b_incremental *k, uint32_t end)
+static void advance_past_final_sends_of_end(struct b_incremental *k,
+                                            uint32_t end)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[end];
@@ -434,12 +435,12 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
         const struct b_read *r = &x->reads.v[x->open];
         if (r->node >= k->chains[r->chain].limit)
             break;
-        (void)find_send_or_count_unmatched(b, &f, r->len);
+        (void)advance_to_send_or_count_unmatched(b, &f, r->len);
     }
     n = k->built.counts;
     k->built.counts = was;
-    g_add_counts(&n, &was, true);
-    g_add_counts(&k->matched, &n, false);
+    g_add_or_subtract_counts(&n, &was, true);
+    g_add_or_subtract_counts(&k->matched, &n, false);
     if (x->open > open) {
         const struct b_sends *s = &b->ends[from].sends;
         x->read = f.read;
@@ -475,7 +476,7 @@ static void finalize_preempted_sends(struct b_incremental *k)
     }
 }
 
-static int finalize_spins(struct b_incremental *k)
+static int collect_spins_of_final_nodes(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = 0;
@@ -532,11 +533,11 @@ int g_finalize_nodes_before_borders(struct b_incremental *k)
                 (struct b_resume_point){.node = g->chains[c].first,
                                         .window = b_first_delay_window(b, c)};
     }
-    int rc = finalize_spins(k);
+    int rc = collect_spins_of_final_nodes(k);
     finalize_preempted_sends(k);
     for (uint32_t i = 0; i < k->built.end_count; i++)
         if (!k->ends[i].shut)
-            finalize_sends(k, i);
+            advance_past_final_sends_of_end(k, i);
     for (uint32_t i = 0; i < k->built.end_count; i++)
         if (!k->ends[i].shut && b->ends[i].local)
             finalize_reads(k, i);

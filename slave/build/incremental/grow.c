@@ -1,8 +1,8 @@
 /* The calls of an incremental build (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
-                  bool minus)
+void g_add_or_subtract_counts(struct ips_build_counts *a,
+                              const struct ips_build_counts *b, bool minus)
 {
     uint64_t *x = (uint64_t *)(void *)a;
     const uint64_t *y = (const uint64_t *)(const void *)b;
@@ -82,7 +82,7 @@ void b_incremental_add_preempted(struct build *b, const struct b_send *send,
             .node = send->node, .chain = send->chain, .slept = slept};
 }
 
-struct b_read *b_incremental_add_read(struct build *b, uint32_t end)
+struct b_read *b_incremental_append_receive_slot(struct build *b, uint32_t end)
 {
     struct g_end *e = &b->incremental->ends[end];
     if (B_MORE(e->reads, b->err) < 0)
@@ -205,7 +205,7 @@ static int run_passes_after_nodes(struct b_incremental *k)
     for (uint32_t c = 0; c < g->chain_count; c++)
         k->chains[c].old = g_first_young_node(k, c, newest);
     int rc = g_match_open_sends_and_receives(k);
-    g_add_counts(&k->built.counts, &k->matched, false);
+    g_add_or_subtract_counts(&k->built.counts, &k->matched, false);
     if (rc < 0 || b->broken)
         return rc;
     b_set_coords_of_end_nodes(b);
@@ -231,8 +231,9 @@ static int run_passes_after_nodes(struct b_incremental *k)
                                                : rc;
 }
 
-static void set_build_effort(const struct b_incremental *k, uint64_t events,
-                             struct ips_build_effort *took)
+static void count_records_and_nodes_of_build(const struct b_incremental *k,
+                                             uint64_t events,
+                                             struct ips_build_effort *took)
 {
     const struct ips_graph *g = &k->built.g;
     took->records = k->built.counts.events - events;
@@ -263,7 +264,7 @@ static int continue_build(struct b_incremental *k, struct ips_built *out,
     rc = run_passes_after_nodes(k);
     if (rc < 0 || b->broken)
         return rc;
-    set_build_effort(k, events, took);
+    count_records_and_nodes_of_build(k, events, took);
     return out ? g_copy_result(k, out) : 0;
 }
 
@@ -320,7 +321,7 @@ static int build_whole(struct b_incremental **kept,
     struct b_incremental *k = *kept;
     bool fine = rc == 0 && !k->b.broken && !k->b.backwards;
     if (fine) {
-        set_build_effort(k, 0, took);
+        count_records_and_nodes_of_build(k, 0, took);
         rc = out ? g_copy_result(k, out) : 0;
         fine = rc == 0;
     }
@@ -333,10 +334,11 @@ static int build_whole(struct b_incremental **kept,
     return fine ? 0 : build_without_state(in, out, took, err);
 }
 
-int ips_build_further(struct b_incremental **kept,
-                      const struct ips_build_input *in, struct ips_built *out,
-                      struct ips_build_effort *took, bool *done,
-                      struct ips_err *err)
+int ips_build_new_records_if_possible(struct b_incremental **kept,
+                                      const struct ips_build_input *in,
+                                      struct ips_built *out,
+                                      struct ips_build_effort *took, bool *done,
+                                      struct ips_err *err)
 {
     struct b_incremental *k = *kept;
     int rc = 0;
@@ -354,15 +356,16 @@ int ips_build_further(struct b_incremental **kept,
     return rc;
 }
 
-int ips_build_further_or_whole(struct b_incremental **kept,
-                               const struct ips_build_input *in,
-                               uint64_t lag_ns, struct ips_built *out,
-                               struct ips_build_effort *took,
-                               struct ips_err *err)
+int ips_build_new_records_or_whole_run(struct b_incremental **kept,
+                                       const struct ips_build_input *in,
+                                       uint64_t lag_ns, struct ips_built *out,
+                                       struct ips_build_effort *took,
+                                       struct ips_err *err)
 {
     struct ips_err ignored;
     bool done;
-    int rc = ips_build_further(kept, in, out, took, &done, &ignored);
+    int rc =
+        ips_build_new_records_if_possible(kept, in, out, took, &done, &ignored);
     if (rc == 0 && done)
         return 0;
     rc = build_whole(kept, in, lag_ns, false, out, took, err);
@@ -387,9 +390,11 @@ static void clear_record_pointers(struct b_incremental *k)
     }
 }
 
-int ips_tables_begin(struct b_incremental **kept,
-                     const struct ips_build_input *in, uint64_t lag_ns,
-                     struct ips_build_effort *took, struct ips_err *err)
+int ips_build_tables_of_whole_run(struct b_incremental **kept,
+                                  const struct ips_build_input *in,
+                                  uint64_t lag_ns,
+                                  struct ips_build_effort *took,
+                                  struct ips_err *err)
 {
     *took = (struct ips_build_effort){0};
     int rc = build_whole(kept, in, lag_ns, true, NULL, took, err);
@@ -401,12 +406,13 @@ int ips_tables_begin(struct b_incremental **kept,
     return rc;
 }
 
-int ips_tables_further(struct b_incremental **kept,
-                       const struct ips_build_input *news,
-                       struct ips_build_effort *took, bool *done,
-                       struct ips_err *err)
+int ips_add_new_records_to_tables(struct b_incremental **kept,
+                                  const struct ips_build_input *news,
+                                  struct ips_build_effort *took, bool *done,
+                                  struct ips_err *err)
 {
-    int rc = ips_build_further(kept, news, NULL, took, done, err);
+    int rc =
+        ips_build_new_records_if_possible(kept, news, NULL, took, done, err);
     /* if *kept is NULL, the tables were freed with it */
     *done &= *kept != NULL;
     if (*kept)

@@ -50,21 +50,23 @@ struct ips_build_effort {
  * *done true: *out (if not NULL) is the result. *done false: `in` does not
  * continue the records of the last call in a way that the state allows; *kept
  * was freed and is NULL, also on failure. */
-int ips_build_further(struct b_incremental **kept,
-                      const struct ips_build_input *in, struct ips_built *out,
-                      struct ips_build_effort *took, bool *done,
-                      struct ips_err *err) IPS_MUST_USE;
-/* the usual lag_ns of ips_build_further_or_whole() */
+int ips_build_new_records_if_possible(struct b_incremental **kept,
+                                      const struct ips_build_input *in,
+                                      struct ips_built *out,
+                                      struct ips_build_effort *took, bool *done,
+                                      struct ips_err *err) IPS_MUST_USE;
+/* the usual lag_ns of ips_build_new_records_or_whole_run() */
 #define IPS_BUILD_LAG_NS 5000000u
-/* Like ips_build_further(), but builds the whole run if that is not possible.
- * *kept: NULL at first; afterwards the kept state or NULL, also on failure.
- * `in->waits` must be NULL. Nodes less than lag_ns older than the newest record
- * are not final yet. A smaller lag is quicker, until it forces whole builds. */
-int ips_build_further_or_whole(struct b_incremental **kept,
-                               const struct ips_build_input *in,
-                               uint64_t lag_ns, struct ips_built *out,
-                               struct ips_build_effort *took,
-                               struct ips_err *err) IPS_MUST_USE;
+/* Like ips_build_new_records_if_possible(), but builds the whole run if that is
+ * not possible. *kept: NULL at first; afterwards the kept state or NULL, also
+ * on failure. `in->waits` must be NULL. Nodes less than lag_ns older than the
+ * newest record are not final yet. A smaller lag is quicker, until it forces
+ * whole builds. */
+int ips_build_new_records_or_whole_run(struct b_incremental **kept,
+                                       const struct ips_build_input *in,
+                                       uint64_t lag_ns, struct ips_built *out,
+                                       struct ips_build_effort *took,
+                                       struct ips_err *err) IPS_MUST_USE;
 void ips_build_incremental_free(struct b_incremental *kept);
 
 /*
@@ -76,18 +78,19 @@ void ips_build_incremental_free(struct b_incremental *kept);
  */
 /* Builds the tables from the start of the run. If *kept is NULL afterwards,
  * later records cannot be added to these tables. */
-int ips_tables_begin(struct b_incremental **kept,
-                     const struct ips_build_input *in, uint64_t lag_ns,
-                     struct ips_build_effort *took,
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_build_tables_of_whole_run(struct b_incremental **kept,
+                                  const struct ips_build_input *in,
+                                  uint64_t lag_ns,
+                                  struct ips_build_effort *took,
+                                  struct ips_err *err) IPS_MUST_USE;
 /* `news` has the same streams, in the same order, with only the records that
  * came since the last call; they may be freed afterwards. *done true: the
  * tables include them. *done false: the tables cannot be continued, and *kept
  * is NULL, also on failure. `types` of the streams is ignored. */
-int ips_tables_further(struct b_incremental **kept,
-                       const struct ips_build_input *news,
-                       struct ips_build_effort *took, bool *done,
-                       struct ips_err *err) IPS_MUST_USE;
+int ips_add_new_records_to_tables(struct b_incremental **kept,
+                                  const struct ips_build_input *news,
+                                  struct ips_build_effort *took, bool *done,
+                                  struct ips_err *err) IPS_MUST_USE;
 /* Returns the tables; only procs, threads, ends, traffic, first_ns and
  * g.chain_count are valid, until the next call. */
 const struct ips_built *

@@ -76,7 +76,7 @@ static void match_open_blocked_sends(struct b_incremental *k, uint32_t from,
         .to = IPS_NONE,
         .pipe = b->out->ends[to].kind == IPS_CHAN_PIPE,
         .always = B_ROOM_ALWAYS_BYTES};
-    b_match_blocked_sends(b, &room);
+    b_link_blocked_sends_or_mark_preempted(b, &room);
     for (uint32_t i = x->seen; i < x->reads.n; i++)
         b->broken |= x->reads.v[i].t_ret <= y->room_ns;
 }
@@ -89,10 +89,10 @@ static uint32_t match_receives_before_node(struct build *b, struct g_end *x,
 {
     for (; i < x->reads.n && x->reads.v[i].node < node; i++) {
         const struct b_read *r = &x->reads.v[i];
-        struct b_send *send = find_send_or_count_unmatched(b, f, r->len);
+        struct b_send *send = advance_to_send_or_count_unmatched(b, f, r->len);
         b->broken |= b_does_clock_contradict_match(b, r, send, f->whole);
         if (send) {
-            set_send_of_receive(b, f, send, r->node);
+            link_receive_and_limit_send_coord(b, f, send, r->node);
             continue;
         }
         clear_send_of_receive(b, r->node);

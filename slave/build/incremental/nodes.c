@@ -117,7 +117,7 @@ static int make_and_save_chain_nodes(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
     b_init_chain_maker(&k->b, c, &x->m);
-    int rc = b_make_chain_nodes(&x->m, &x->walk);
+    int rc = b_make_chain_nodes_except_end(&x->m, &x->walk);
     save_chain_state(k, c);
     x->goes_on = may_chain_grow(&k->b, c);
     if (rc == 0 && !x->goes_on) {
@@ -236,7 +236,7 @@ int b_incremental_make_nodes(struct build *b)
 /* Called before (`done` false) and after (true) the passes that make arcs:
  * saves the counts, whose difference is what these passes counted. When done,
  * also saves in g_raw the cross arcs that no later record changes. */
-void b_incremental_save_arcs(struct build *b, bool done)
+void b_incremental_save_counts_and_arcs(struct build *b, bool done)
 {
     struct b_incremental *k = b->incremental;
     const struct ips_graph *g = &b->out->g;
@@ -288,8 +288,8 @@ static int regroup_delays(struct build *b)
     return 0;
 }
 
-static int scan_chain(struct b_incremental *k, uint32_t c,
-                      struct b_walk *scratch)
+static int scan_new_records_of_chain(struct b_incremental *k, uint32_t c,
+                                     struct b_walk *scratch)
 {
     struct build *b = &k->b;
     struct g_chain *x = &k->chains[c];
@@ -323,7 +323,7 @@ int g_scan_new_records(struct b_incremental *k)
     struct b_walk *scratch = b_calloc(1, sizeof(*scratch), k->b.err);
     int rc = scratch ? 0 : IPS_E_NO_MEMORY;
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
-        rc = scan_chain(k, c, scratch);
+        rc = scan_new_records_of_chain(k, c, scratch);
     ips_free_large(scratch);
     if (rc == 0)
         rc = regroup_delays(&k->b);

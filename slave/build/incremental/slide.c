@@ -42,7 +42,7 @@ static uint32_t find_chain_of_node(struct slide *s, uint32_t node)
     return c;
 }
 
-static int pin_node(struct slide *s, uint32_t *node)
+static int pin_node_if_final(struct slide *s, uint32_t *node)
 {
     uint32_t c = *node == IPS_NO_NODE ? 0 : find_chain_of_node(s, *node);
     if (*node == IPS_NO_NODE || *node >= s->at[c].first_open ||
@@ -84,8 +84,8 @@ static int renumber_node(struct slide *s, uint32_t *node)
 static int visit_send_nodes(struct slide *s, const struct b_end *e, seen *see)
 {
     int rc = 0;
-    for (struct b_send_cursor i = b_first_send(&s->k->b, e); i.op && rc == 0;
-         b_next_send(&s->k->b, &i)) {
+    for (struct b_send_cursor i = b_init_send_cursor(&s->k->b, e);
+         i.op && rc == 0; b_next_send(&s->k->b, &i)) {
         /* the node of the return, if the send blocked */
         uint32_t behind = i.op->node + 1;
         rc = see(s, &i.op->node);
@@ -155,11 +155,11 @@ static void sort_pins(struct slide *s)
 static int find_pins(struct slide *s)
 {
     const struct ips_graph *g = &s->k->built.g;
-    int rc = visit_all_kept_nodes(s, pin_node);
+    int rc = visit_all_kept_nodes(s, pin_node_if_final);
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         uint32_t last = s->at[c].first_open - 1;
         if (s->at[c].first_open > s->at[c].first)
-            rc = pin_node(s, &last);
+            rc = pin_node_if_final(s, &last);
     }
     if (rc < 0)
         return rc;
@@ -241,8 +241,8 @@ static void copy_nodes(const struct b_incremental *k, struct b_incremental *to,
 #undef COPY
 }
 
-static void copy_chain(const struct slide *s, struct b_incremental *to,
-                       uint32_t c)
+static void copy_kept_nodes_of_chain(const struct slide *s,
+                                     struct b_incremental *to, uint32_t c)
 {
     uint32_t at = s->at[c].to, first = s->at[c].first, i = s->at[c].pin;
     if (s->at[c].first_open > first) {
@@ -327,7 +327,7 @@ static int compact_nodes(struct slide *s)
     rc = visit_all_kept_nodes(s, renumber_node);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t live = s->at[c].first_open;
-        copy_chain(s, &to, c);
+        copy_kept_nodes_of_chain(s, &to, c);
         (void)renumber_node(s, &live);
         k->b.from[c].node = live;
     }
@@ -387,7 +387,7 @@ static int copy_remaining_sends(struct b_incremental *k,
     uint32_t read = to ? send_index_in_end(was, &old, &to->at) : from;
     uint32_t drop =
         ips_min_u32(ips_min_u32(from, read), old.sends.n ? old.sends.n - 1 : 0);
-    struct b_send_cursor s = b_first_send(was, &old);
+    struct b_send_cursor s = b_init_send_cursor(was, &old);
     e->sends = (struct b_sends){.first = IPS_NONE, .last = IPS_NONE};
     x->sends = 0;
     if (x->shut) /* a new send on this end forces a whole build */
@@ -396,7 +396,7 @@ static int copy_remaining_sends(struct b_incremental *k,
         struct b_send *op;
         if (n < drop)
             continue;
-        int rc = b_add_send(&k->b, e, &op);
+        int rc = b_append_empty_send_slot(&k->b, e, &op);
         if (rc < 0)
             return rc;
         *op = *s.op;

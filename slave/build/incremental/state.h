@@ -165,8 +165,8 @@ struct b_send *g_get_send_at(const struct build *b, const struct b_end *e,
 struct match_cursor g_resume_match_cursor(const struct build *b,
                                           const struct g_end *k, uint32_t to);
 /* Adds each count of *b to *a, or subtracts it if `minus`. */
-void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
-                  bool minus);
+void g_add_or_subtract_counts(struct ips_build_counts *a,
+                              const struct ips_build_counts *b, bool minus);
 /* memcpy() must not get NULL, not even for 0 bytes. */
 static inline void g_memcpy(void *to, const void *from, size_t bytes)
 {

@@ -21,7 +21,7 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
                    r->err || (type == IPS_REC_RECV && !r->result)))
         return false; /* rare records: b_scan_new_records() handles
                          them */
-    if (block && (b_is_poll_cause_searched(r->ready) ||
+    if (block && (b_is_poll_left_to_whole_build(r->ready) ||
                   b_is_retry_record(r->op) || (s->try_count && !r->result)))
         return false;
     if (s->napped_count || s->naps.count || (block && r->op == IPS_OP_SLEEP))
@@ -52,8 +52,8 @@ bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len)
                (type != IPS_REC_RECV || r.result || r.err);
     case IPS_REC_BLOCK:
         memcpy(&r, p, sizeof(r));
-        return !b_is_poll_cause_searched(r.ready) && r.op != IPS_OP_RETRY &&
-               r.op != IPS_OP_FOUND;
+        return !b_is_poll_left_to_whole_build(r.ready) &&
+               r.op != IPS_OP_RETRY && r.op != IPS_OP_FOUND;
     case IPS_REC_SAMPLE:
     case IPS_REC_STACK:
     case IPS_REC_COUNT:

@@ -57,14 +57,14 @@ static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
         e->read_many |= e->read_chain != m->chain;
         e->read_count += x->messages;
     }
-    b_add_tally(m,
-                &(struct traffic_tally){.end = x->end,
-                                        .row = x->row,
-                                        .messages = x->messages,
-                                        .bytes = x->bytes,
-                                        .t = x->t,
-                                        .t_ret = x->t_ret},
-                dir);
+    b_add_tally_to_traffic_sums(m,
+                                &(struct traffic_tally){.end = x->end,
+                                                        .row = x->row,
+                                                        .messages = x->messages,
+                                                        .bytes = x->bytes,
+                                                        .t = x->t,
+                                                        .t_ret = x->t_ret},
+                                dir);
     b->plain->of_end[dir][x->end % B_PLAIN_SLOTS] = NULL;
     x->end = IPS_NONE;
     x->id++;
@@ -178,10 +178,11 @@ add_far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
 
 /* Adds a receive to the list of its end, for an incremental build
  * (build/incremental/grow.h). */
-static int add_listed_receive(struct maker *m, const struct b_plain *r,
-                              uint32_t end, uint32_t node)
+static int append_plain_receive_to_end_list(struct maker *m,
+                                            const struct b_plain *r,
+                                            uint32_t end, uint32_t node)
 {
-    struct b_read *to = b_incremental_add_read(m->b, end);
+    struct b_read *to = b_incremental_append_receive_slot(m->b, end);
     if (!to)
         return IPS_E_NO_MEMORY;
     *to = (struct b_read){.t = r->t,
@@ -373,7 +374,7 @@ match_receive_by_search(struct build *b, struct b_plain_slot *x,
     struct match_cursor *f = x->flow;
     advance_match_cursor_to_slot(x);
     uint64_t read = f->read;
-    struct b_send *send = b_find_send_of_receive(b, f, r.len);
+    struct b_send *send = b_advance_to_send_of_receive(b, f, r.len);
     if (!send) {
         f->read = read;
         f->late = true;
@@ -398,9 +399,9 @@ match_plain_receive(const struct run *k, struct b_plain_slot *x,
     const struct b_send *send = x->op;
     uint8_t xkind = 0;
     if (send != x->last && send->len == r->len)
-        xkind =
-            b_whole_message_xkind(send, r->t_ret, r->cpu_ret - r->cpu, slept,
-                                  x->read + x->bytes + r->len, x->flow->memory);
+        xkind = b_compute_xkind_if_whole_message(
+            send, r->t_ret, r->cpu_ret - r->cpu, slept,
+            x->read + x->bytes + r->len, x->flow->memory);
     if (!xkind)
         return match_receive_by_search(k->m->b, x, *r, slept, to);
     __builtin_prefetch(send + 4, 1);
@@ -419,7 +420,8 @@ make_plain_receive_node(struct run *k, const struct b_plain *r, uint64_t slept)
     if (!x->local)
         took = IPS_NO_NODE, len = 0;
     else if (k->goes_on)
-        took = IPS_NO_NODE, rc = add_listed_receive(k->m, r, x->end, k->node);
+        took = IPS_NO_NODE,
+        rc = append_plain_receive_to_end_list(k->m, r, x->end, k->node);
     else if (took >= IPS_NO_NODE)
         return 1;
     if (rc < 0)
@@ -455,7 +457,7 @@ add_plain_recording_cost(struct run *k, const struct b_plain *r, bool blocked)
 }
 
 static inline __attribute__((always_inline)) int
-process_plain_record(struct run *k, const struct b_plain *r)
+make_plain_node_and_add_cost(struct run *k, const struct b_plain *r)
 {
     if (r->t_ret < k->last_ret || r->t < k->no_signal_after)
         return 1;
@@ -490,7 +492,7 @@ struct cpu_baseline {
 #define LINE_NS (1ull << 62)
 
 /* Computes *l for the records after `r`. False: the limits do not hold, so
- * b_decode_plain_record() has to compute their times. */
+ * b_decode_record_if_plain() has to compute their times. */
 static inline __attribute__((always_inline)) bool
 compute_baseline(const struct b_plain *r, const struct ips_clock *c,
                  struct cpu_baseline *l)
@@ -565,7 +567,7 @@ make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
                         .baseline_t = walk->proc_line.io_t,
                         .baseline_cpu = walk->proc_line.io_cpu};
     int rc = 0;
-    if (!b_decode_plain_record(&r, p, (size_t)(end - p), &clock))
+    if (!b_decode_record_if_plain(&r, p, (size_t)(end - p), &clock))
         return 0;
     struct run k = load_plain_loop_state(m);
     if (lean)
@@ -574,7 +576,7 @@ make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
         k.with_costs = false, k.probe_ps = 0;
     do {
         __builtin_prefetch(p + B_PLAIN_AHEAD);
-        rc = process_plain_record(&k, &r);
+        rc = make_plain_node_and_add_cost(&k, &r);
         if (rc)
             break;
         p += r.bytes;
@@ -584,7 +586,7 @@ make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
             p = make_short_record_nodes(&k, line, p, end, &rc);
         if (rc)
             break;
-    } while (b_decode_plain_record(&r, p, (size_t)(end - p), &clock));
+    } while (b_decode_record_if_plain(&r, p, (size_t)(end - p), &clock));
     if (uncosted)
         k.probe_ps = m->b->probe_ps;
     store_plain_loop_state(&k);

@@ -172,7 +172,7 @@ bool b_scan_plain_records(struct build *b, struct b_stream *s,
                                 .before = s->empty ? 0 : s->last_ns,
                                 .used = b->used,
                                 .used_top = b->used_top};
-    while (b_decode_plain_record(&r, p, (size_t)(end - p), &clock)) {
+    while (b_decode_record_if_plain(&r, p, (size_t)(end - p), &clock)) {
         __builtin_prefetch(p + B_PLAIN_AHEAD);
         scan_one_plain_record(&r, &k);
         p += r.bytes;

@@ -50,7 +50,7 @@ static void moment(void)
 
 static void cpu_clock(void)
 {
-    (void)ips_cpu_read_clock_ns();
+    (void)ips_cpu_read_clock_and_end_guesses();
 }
 
 static void event(void)
@@ -75,14 +75,14 @@ static void call(void)
 
 static void mark(void)
 {
-    ips_mark_record("a mark");
+    ips_record_mark("a mark");
 }
 
 static void procedure(void)
 {
     for (int i = 0; i < 2; i++) {
         struct ips_moment m;
-        uint64_t left = ips_write_short_proc_event(
+        uint64_t left = ips_try_write_short_proc_event(
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
         return 2;
     struct ips_run_options opt = {
         .pool_root = root, .run = "r", .machine = "m", .command = "bench"};
-    if (ips_pool_make_run(&opt, dir, sizeof(dir), &err) < 0) {
+    if (ips_pool_make_or_join_run(&opt, dir, sizeof(dir), &err) < 0) {
         fprintf(stderr, "bench_agent: %s\n", err.msg);
         return 1;
     }

@@ -42,7 +42,7 @@ static int make(const char *root, const char *run, unsigned slower, bool exact)
     char dir[600], path[620];
     const struct ips_run_options options = {
         .pool_root = root, .run = run, .machine = "m", .command = "count"};
-    if (ips_pool_make_run(&options, dir, sizeof(dir), &err) < 0) {
+    if (ips_pool_make_or_join_run(&options, dir, sizeof(dir), &err) < 0) {
         fprintf(stderr, "bench_count: %s\n", err.msg);
         return 1;
     }

@@ -115,7 +115,8 @@ static struct row run_contract(const struct ips_machine_graph *parts,
     double begun = cpu_s();
     for (uint32_t i = 0; i < s->slaves; i++) {
         struct ips_joins j;
-        must(ips_joins_make(parts[i].g, &lane, &j, &err), &err, "joins");
+        must(ips_joins_compute_and_encode(parts[i].g, &lane, &j, &err), &err,
+             "joins");
         size_t len = j.head.len + j.arcs.len;
         uint8_t *data = calloc(len + IPS_JOINS_PAD, 1);
         if (!data)
@@ -131,8 +132,9 @@ static struct row run_contract(const struct ips_machine_graph *parts,
     }
     r.slaves_s = 2 * (cpu_s() - begun); /* FinishAsk computes it again */
     begun = cpu_s();
-    must(ips_joined_solve(part, s->slaves, &lane, &all, &blame, &err), &err,
-         "solve");
+    must(
+        ips_joined_decode_and_solve(part, s->slaves, &lane, &all, &blame, &err),
+        &err, "solve");
     must(ips_joined_list_path_sections(&all, &visit, &visits, &err), &err,
          "walk");
     r.master_s = cpu_s() - begun;
@@ -157,8 +159,9 @@ static struct row run_central(const struct synth *s, bool pdm)
                     .bytes = (uint64_t)s->whole.node_count * GRAPH_BYTES,
                     .through_master = true};
     double begun = cpu_s();
-    int rc = pdm ? ips_longest_path_pdm(&s->whole, &lane, &e, &err)
-                 : ips_longest_path(&s->whole, &lane, NULL, &e, &err);
+    int rc =
+        pdm ? ips_longest_path_by_label_correcting(&s->whole, &lane, &e, &err)
+            : ips_longest_path_compute_ests(&s->whole, &lane, NULL, &e, &err);
     r.master_s = cpu_s() - begun;
     if (rc == IPS_E_LIMIT) { /* its worst case is exponential */
         r.engine = "pdm (gave up)";

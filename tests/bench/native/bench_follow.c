@@ -197,7 +197,7 @@ static int collect_row(const struct slave_stream_row *row, void *arg)
     return 0;
 }
 
-/* As slave_serve_make_snapshot() reads it. */
+/* As slave_serve_copy_or_read_snapshot() reads it. */
 static struct slave_snapshot *snapshot(struct slave_drain *d,
                                        const struct slave_run *r)
 {
@@ -272,7 +272,7 @@ static void compare(struct slave_side *s)
         ips_get_incremental_tables(s->gs.live_tables.tables);
     struct slave_snapshot *snap = snapshot(&s->d, r);
     uint64_t t = cpu_ns();
-    must(slave_input_make(&s->gs, snap, &in, &err) == 0, err.msg);
+    must(slave_input_fill_from_snapshot(&s->gs, snap, &in, &err) == 0, err.msg);
     must(ips_build(&in.in, &b, &err) == 0, err.msg);
     printf("whole_build_from_archive_ns=%.1f\n",
            (double)(cpu_ns() - t) / (double)b.counts.events);

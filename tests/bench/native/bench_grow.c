@@ -64,8 +64,8 @@ int main(int argc, char **argv)
         double all = (double)a.counts.events;
         ips_built_release(&a);
         double t2 = now_s();
-        must(ips_build_further_or_whole(&kept, &in, IPS_BUILD_LAG_NS, &b, &took,
-                                        &err) == 0,
+        must(ips_build_new_records_or_whole_run(&kept, &in, IPS_BUILD_LAG_NS,
+                                                &b, &took, &err) == 0,
              err.msg);
         double t3 = now_s();
         struct ips_large_use use = ips_large_get_use();

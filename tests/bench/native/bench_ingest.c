@@ -223,11 +223,12 @@ static uint64_t bench_build(struct slave_drain *d, uint64_t events)
     slave_graphs_init(&gs, db, "");
     must(slave_graphs_open_store(&gs, &err) != NULL, err.msg);
     uint64_t begin = cpu_ns(), t = begin;
-    must(slave_input_make(&gs, s, &in, &err) == 0, err.msg);
+    must(slave_input_fill_from_snapshot(&gs, s, &in, &err) == 0, err.msg);
     stage("unpack", &t, events);
     must(ips_build(&in.in, &built, &err) == 0, err.msg);
     stage("graph", &t, events);
-    must(slave_store_put_irt_tables(gs.store, r->row.id, 1, &built, &err) == 0,
+    must(slave_store_replace_irt_tables(gs.store, r->row.id, 1, &built, &err) ==
+             0,
          err.msg);
     stage("tables", &t, events);
     slave_input_release(&gs, &in);

@@ -101,7 +101,7 @@ static void fetch(struct master *m)
         Ips__Subgraph *piece = ips__subgraph__unpack(NULL, f.len, f.data);
         if (!piece)
             links_die("a piece of a graph is none");
-        must(m, ips_wire_append_piece(&taker[f.from], piece, &m->err));
+        must(m, ips_wire_append_received_piece(&taker[f.from], piece, &m->err));
         ips__subgraph__free_unpacked(piece, NULL);
         left -= f.a == 1;
     }
@@ -112,7 +112,8 @@ static void fetch(struct master *m)
     }
     must(m, ips_graph_merge(parts, m->slaves, &links_lane, &m->merged, m->base,
                             &unmatched, &m->err));
-    must(m, ips_longest_path(&m->merged, &links_lane, NULL, &m->est, &m->err));
+    must(m, ips_longest_path_compute_ests(&m->merged, &links_lane, NULL,
+                                          &m->est, &m->err));
     m->t_max = m->est.t_max;
 }
 
@@ -120,8 +121,8 @@ static void central(struct master *m)
 {
     uint32_t stop;
     fetch(m);
-    must(m, ips_path_walk_back(&m->merged, &links_lane, &m->est, m->est.end,
-                               &m->path, &stop, &m->err));
+    must(m, ips_path_walk_back_and_store(&m->merged, &links_lane, &m->est,
+                                         m->est.end, &m->path, &stop, &m->err));
 }
 
 /* All joins, each slave's as one string of bytes. */
@@ -157,7 +158,7 @@ static void send_values(struct master *m, const struct ips_joined *j,
     uint32_t k = 0;
     if (!bytes)
         links_die("memory");
-    size_t n = ips_joined_encode_values(j, part, &k, &last, bytes, cap);
+    size_t n = ips_joined_encode_receive_values(j, part, &k, &last, bytes, cap);
     links_send(m->n, part, LINKS_VALUES, 1, bytes, n);
     m->values += k;
     free(bytes);
@@ -175,10 +176,10 @@ static void expand(struct master *m, const struct ips_joined *j)
         const struct ips_path_section *v = &visit[i];
         struct ips_cm_bytes *b = &ask[v->machine];
         bool begins = v->in == IPS_NO_NODE, ends = v->out == IPS_NO_NODE;
-        ips_cm_put_varint(b, begins ? IPS_NO_NODE : 0);
-        ips_cm_put_varint(b, begins ? 0 : (uint64_t)v->in + 1);
-        ips_cm_put_varint(b, ends ? j->end_node : 0);
-        ips_cm_put_varint(b, ends ? 0 : (uint64_t)v->out + 1);
+        ips_cm_append_varint(b, begins ? IPS_NO_NODE : 0);
+        ips_cm_append_varint(b, begins ? 0 : (uint64_t)v->in + 1);
+        ips_cm_append_varint(b, ends ? j->end_node : 0);
+        ips_cm_append_varint(b, ends ? 0 : (uint64_t)v->out + 1);
     }
     free(visit);
     for (uint32_t i = 0; i < m->slaves; i++) {
@@ -198,8 +199,8 @@ static void contract(struct master *m)
     uint64_t greatest = 0;
     uint32_t blame;
     fetch_joins(m, parts);
-    must(m,
-         ips_joined_solve(parts, m->slaves, &links_lane, &j, &blame, &m->err));
+    must(m, ips_joined_decode_and_solve(parts, m->slaves, &links_lane, &j,
+                                        &blame, &m->err));
     m->t_max = j.t_max;
     for (uint32_t i = 0; i < m->slaves; i++) {
         free((void *)(uintptr_t)parts[i].data);

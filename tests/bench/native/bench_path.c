@@ -57,8 +57,8 @@ static double engine(const struct synth *s, int deque)
     struct ips_est e;
     struct ips_err err;
     double begin = now_s();
-    int rc = deque ? ips_longest_path_pdm(g, &lane, &e, &err)
-                   : ips_longest_path(g, &lane, NULL, &e, &err);
+    int rc = deque ? ips_longest_path_by_label_correcting(g, &lane, &e, &err)
+                   : ips_longest_path_compute_ests(g, &lane, NULL, &e, &err);
     double took = now_s() - begin;
     if (rc < 0) {
         fprintf(stderr, "%s\n", err.msg);

@@ -37,7 +37,7 @@ static double kernel(const struct ips_graph *g, uint64_t *t_max)
     struct ips_est e;
     struct ips_err err;
     double from = cpu_s();
-    if (ips_longest_path(g, &lane, NULL, &e, &err) < 0)
+    if (ips_longest_path_compute_ests(g, &lane, NULL, &e, &err) < 0)
         die(err.msg);
     from = cpu_s() - from;
     *t_max = e.t_max;
@@ -137,7 +137,7 @@ static void measure_farm(uint32_t nodes, uint32_t threads,
     any[0] = true;
     ask.map = map;
     ask.queues = &found;
-    if (ips_graph_check(&g, &err) < 0 ||
+    if (ips_graph_check_invariants(&g, &err) < 0 ||
         ips_queues_find(&g, any, &found, &err) < 0)
         die(err.msg);
     if (found.queue_count != 1)

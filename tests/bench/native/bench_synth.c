@@ -179,8 +179,8 @@ int main(int argc, char **argv)
     struct ips_est e;
     static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     if (synth_graphs(&o, true, &s, &err) < 0 ||
-        ips_graph_check(&s.whole, &err) < 0 ||
-        ips_longest_path(&s.whole, &lane, NULL, &e, &err) < 0)
+        ips_graph_check_invariants(&s.whole, &err) < 0 ||
+        ips_longest_path_compute_ests(&s.whole, &lane, NULL, &e, &err) < 0)
         die(err.msg);
     if (jsonl)
         print_jsonl(&s.whole);

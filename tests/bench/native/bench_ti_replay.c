@@ -261,7 +261,7 @@ static void make(struct ips_graph *g)
     }
     match(g, m, count);
     free(m);
-    if (ips_graph_check(g, &err) < 0)
+    if (ips_graph_check_invariants(g, &err) < 0)
         die("no graph:", err.msg);
 }
 

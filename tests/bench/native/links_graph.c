@@ -25,7 +25,7 @@ void links_send_graph(struct links_net *n, const struct ips_graph *g,
         links_die(err.msg);
     w.end_count = ends;
     while (!last) {
-        if (ips_wire_next_piece(&w, &at, &piece, &last, &err) < 0)
+        if (ips_wire_fill_next_piece(&w, &at, &piece, &last, &err) < 0)
             links_die(err.msg);
         size_t len = ips__subgraph__get_packed_size(&piece.msg);
         packed = need(realloc(packed, len + 1));
@@ -74,6 +74,6 @@ void links_graph(struct ips_wire_receiver *t, struct ips_graph *g)
     w->w = w->xlen = NULL;
     w->xpred = NULL;
     ips_wire_receiver_release(t);
-    if (ips_graph_check(g, &err) < 0)
+    if (ips_graph_check_invariants(g, &err) < 0)
         links_die(err.msg);
 }

@@ -45,7 +45,7 @@ static void tell(struct slave *v, enum links_kind kind, uint64_t a,
 static void reduce(struct slave *v)
 {
     struct ips_joins j;
-    must(v, ips_joins_make(v->g, &links_lane, &j, &v->err));
+    must(v, ips_joins_compute_and_encode(v->g, &links_lane, &j, &v->err));
     tell(v, LINKS_PIECE, 0, j.head.data, j.head.len);
     tell(v, LINKS_PIECE, 1, j.arcs.data, j.arcs.len);
     ips_joins_release(&j);
@@ -54,9 +54,10 @@ static void reduce(struct slave *v)
 static void values(struct slave *v, const struct links_frame *f)
 {
     uint64_t *value;
-    must(v, ips_joins_decode_values(f->data, f->len, v->g->in_count, &value,
-                                    &v->err));
-    must(v, ips_longest_path(v->g, &links_lane, value, &v->est, &v->err));
+    must(v, ips_joins_decode_receive_values(f->data, f->len, v->g->in_count,
+                                            &value, &v->err));
+    must(v, ips_longest_path_compute_ests(v->g, &links_lane, value, &v->est,
+                                          &v->err));
     free(value);
     const struct links_done d = {.t_max = v->est.t_max};
     tell(v, LINKS_DONE, 0, &d, sizeof(d));
@@ -70,11 +71,12 @@ static void tell_path(struct slave *v, const struct ips_path *p,
     struct ips_cm_bytes b = {0};
     uint8_t *all;
     for (uint64_t i = 0; i < p->count; i++) {
-        ips_cm_put_varint(&b, (uint64_t)p->seg[i].kind << 4 | p->seg[i].xkind);
-        ips_cm_put_varint(&b, p->seg[i].chain);
-        ips_cm_put_varint(&b, p->seg[i].from);
-        ips_cm_put_varint(&b, p->seg[i].to);
-        ips_cm_put_varint(&b, p->seg[i].ns);
+        ips_cm_append_varint(&b,
+                             (uint64_t)p->seg[i].kind << 4 | p->seg[i].xkind);
+        ips_cm_append_varint(&b, p->seg[i].chain);
+        ips_cm_append_varint(&b, p->seg[i].from);
+        ips_cm_append_varint(&b, p->seg[i].to);
+        ips_cm_append_varint(&b, p->seg[i].ns);
     }
     all = malloc(sizeof(*w) + b.len);
     if (!all || b.failed)
@@ -93,8 +95,8 @@ static void expand(struct slave *v, const struct links_frame *f)
     struct ips_cm_reader r = {f->data, f->data + f->len, false};
     struct ips_path all = {0};
     while (r.at < r.end) {
-        uint64_t from = ips_cm_get_varint(&r), in = ips_cm_get_varint(&r);
-        uint64_t to = ips_cm_get_varint(&r), out = ips_cm_get_varint(&r);
+        uint64_t from = ips_cm_read_varint(&r), in = ips_cm_read_varint(&r);
+        uint64_t to = ips_cm_read_varint(&r), out = ips_cm_read_varint(&r);
         struct ips_path p;
         if (in)
             from = v->g->in[in - 1].node;
@@ -104,7 +106,7 @@ static void expand(struct slave *v, const struct links_frame *f)
              ips_path_find_between(v->g, &links_lane, &v->est, (uint32_t)from,
                                    (uint32_t)to, &p, &v->err));
         for (uint64_t i = 0; i < p.count; i++)
-            must(v, ips_path_append_segment(&all, &p.seg[i], &v->err));
+            must(v, ips_path_append_or_merge_segment(&all, &p.seg[i], &v->err));
         ips_path_release(&p);
     }
     tell_path(v, &all, &w);
@@ -116,15 +118,17 @@ static void walk(struct slave *v, const struct links_frame *f)
     uint32_t node = (uint32_t)f->a, stop;
     struct ips_path p;
     if (f->len) {
-        uint32_t peer = ips_cm_find_peer_of_part(&v->links, f->data[0]);
+        uint32_t peer =
+            ips_cm_find_peer_index_of_machine(&v->links, f->data[0]);
         node = v->links.peer[peer].out_node[f->a];
     }
-    must(v, ips_path_walk_back(v->g, &links_lane, &v->est, node, &p, &stop,
-                               &v->err));
+    must(v, ips_path_walk_back_and_store(v->g, &links_lane, &v->est, node, &p,
+                                         &stop, &v->err));
     struct links_walked w = {.est = v->est.est[node]};
     if (stop != IPS_NO_NODE) {
         struct ips_cm_sender hop;
-        must(v, ips_cm_find_sender(&v->links, stop, &hop, &v->err));
+        must(v, ips_cm_find_peer_and_link_into_node(&v->links, stop, &hop,
+                                                    &v->err));
         w.crosses = 1;
         w.part = v->links.peer[hop.peer].machine;
         w.link = hop.link;
@@ -151,13 +155,14 @@ static void open_links(struct slave *v)
 
 static void take_list(struct slave *v, const struct links_frame *f)
 {
-    uint32_t p = ips_cm_find_peer_of_part(&v->links, f->from);
+    uint32_t p = ips_cm_find_peer_index_of_machine(&v->links, f->from);
     struct ips_cm_bytes b = {0};
     if (f->kind == LINKS_MATCHES) {
-        must(v, ips_cm_receive_matches(&v->links, p, f->data, f->len, &v->err));
+        must(v, ips_cm_read_matches_and_store_links(&v->links, p, f->data,
+                                                    f->len, &v->err));
     } else {
-        must(v, ips_cm_receive_awaited_positions(&v->links, p, f->data, f->len,
-                                                 &b, &v->err));
+        must(v, ips_cm_read_awaited_and_write_matches(&v->links, p, f->data,
+                                                      f->len, &b, &v->err));
         links_send(v->n, f->from, LINKS_MATCHES, 0, b.data, b.len);
     }
     ips_cm_bytes_release(&b);
@@ -165,13 +170,13 @@ static void take_list(struct slave *v, const struct links_frame *f)
 
 static void take_peer(struct slave *v, const struct links_frame *f)
 {
-    uint32_t p = ips_cm_find_peer_of_part(&v->links, f->from);
+    uint32_t p = ips_cm_find_peer_index_of_machine(&v->links, f->from);
     v->dirty = true;
     if (f->kind == LINKS_ACK)
         must(v, ips_cm_async_receive_ack(v->async, p, f->a, &v->err));
     else if (v->async)
-        must(v, ips_cm_async_receive_values(v->async, p, f->data, f->len,
-                                            &v->err));
+        must(v, ips_cm_async_store_values_and_owe_ack(v->async, p, f->data,
+                                                      f->len, &v->err));
     else
         must(v,
              ips_cm_sync_receive_batch(v->sync, p, f->data, f->len, &v->err));
@@ -213,8 +218,8 @@ static void begin_lane(struct slave *v, const struct links_frame *f)
     } else {
         must(v, ips_cm_async_new(&v->links, v->g, &links_lane, f->a, 0,
                                  &v->async, &v->err));
-        must(v, ips_cm_async_receive_values(v->async, IPS_CM_ROOT, NULL, 0,
-                                            &v->err));
+        must(v, ips_cm_async_store_values_and_owe_ack(v->async, IPS_CM_ROOT,
+                                                      NULL, 0, &v->err));
     }
     replay(v);
 }
@@ -232,10 +237,11 @@ static void run(struct slave *v)
     if (!v->dirty)
         return;
     v->dirty = false;
-    must(v, v->async ? ips_cm_async_relax_nodes(v->async, &v->err)
-                     : ips_cm_sync_run_chains(v->sync, &v->err));
-    while ((rc = v->async ? ips_cm_async_next_message(v->async, &m, &v->err)
-                          : ips_cm_sync_next_batch(v->sync, &m, &v->err)) > 0) {
+    must(v, v->async ? ips_cm_async_propagate_improved_values(v->async, &v->err)
+                     : ips_cm_sync_compute_ready_chains(v->sync, &v->err));
+    while ((rc = v->async
+                     ? ips_cm_async_make_next_message(v->async, &m, &v->err)
+                     : ips_cm_sync_make_next_batch(v->sync, &m, &v->err)) > 0) {
         bool ack = m.kind == IPS_CM_ACK;
         links_send(
             v->n,
@@ -243,7 +249,7 @@ static void run(struct slave *v)
             ack ? LINKS_ACK : LINKS_BATCH, m.count, m.data, ack ? 0 : m.len);
     }
     must(v, rc);
-    if (!v->sync || ips_cm_sync_count_unfinished(v->sync))
+    if (!v->sync || ips_cm_sync_count_unfinished_chains(v->sync))
         return;
     const struct ips_cm_counts *c = ips_cm_sync_counts(v->sync);
     const struct links_told told = {c->batches, c->received, 0};
@@ -255,7 +261,7 @@ static void over(struct slave *v)
     const struct ips_cm_counts c = *(v->async ? ips_cm_async_counts(v->async)
                                               : ips_cm_sync_counts(v->sync));
     must(v, v->async ? ips_cm_async_get_result(v->async, &v->est, &v->err)
-                     : ips_cm_sync_get_result(v->sync, &v->est, &v->err));
+                     : ips_cm_sync_move_result_out(v->sync, &v->est, &v->err));
     const struct links_done d = {
         .t_max = v->est.t_max,
         .end = v->est.end == IPS_NO_NODE ? 0 : (uint64_t)v->est.end + 1,

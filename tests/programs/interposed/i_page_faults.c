@@ -113,17 +113,18 @@ static void *run(void *arg)
 {
     struct rusage before, after;
     getrusage(RUSAGE_THREAD, &before);
-    uint64_t t = asleep_ns();
+    uint64_t t = asleep_ns(), delay = delay_ns();
     touch_pages();
     t = asleep_ns() - t;
+    delay = delay_ns() - delay;
     getrusage(RUSAGE_THREAD, &after);
     char name[256];
     snprintf(name, sizeof(name), "%s.told", (const char *)arg);
     FILE *told = fopen(name, "w");
     if (!told)
         _exit(5);
-    fprintf(told, "%ld %llu\n", after.ru_majflt - before.ru_majflt,
-            (unsigned long long)t);
+    fprintf(told, "%ld %llu %llu\n", after.ru_majflt - before.ru_majflt,
+            (unsigned long long)t, (unsigned long long)delay);
     fclose(told);
     return NULL;
 }

@@ -62,7 +62,7 @@ static int find_cut(const struct ips_phase_series *series, uint32_t count,
         return rc;
     fill_prefix_counts_below_levels(&w, series, count);
     find_cheapest_cuts(&w);
-    read_back_cheapest_cut(&w, out);
+    store_phase_ends_of_cheapest_cut(&w, out);
     *cost = w.best[bins];
     free_work_arrays(&w);
     return 0;

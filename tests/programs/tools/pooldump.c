@@ -47,7 +47,9 @@ static void put_u(const char *key, uint64_t value)
 
 static uint64_t ns(uint64_t stamp)
 {
-    return rec_flags & IPS_REC_F_NS ? stamp : ips_clock_to_ns(&clock_of, stamp);
+    return rec_flags & IPS_REC_F_NS
+               ? stamp
+               : ips_clock_convert_stamp_to_ns(&clock_of, stamp);
 }
 
 static const char *type_name(uint32_t type)
@@ -295,8 +297,8 @@ static int dump_records(const char *file, int fd, struct ips_err *err)
             return answer == POOL_CURSOR_CORRUPT ? IPS_E_CORRUPT : 0;
         }
         uint32_t type = ips_rec_type((const void *)rec), bytes = (uint32_t)len;
-        const void *whole =
-            slave_expand_record(&line, &head.clock, rec, &type, &bytes);
+        const void *whole = slave_expand_record_if_short(&line, &head.clock,
+                                                         rec, &type, &bytes);
         if (!whole)
             continue; /* a short one of nothing */
         const struct ips_rec_head *h = whole;

@@ -214,7 +214,7 @@ static int settle_peers(struct ips_built *b, struct ips_err *err)
     for (uint32_t i = 0; i < b->end_count; i++)
         if (b->ends[i].peer != IPS_PEER_LOCAL)
             rows[count++] = (struct ips_peer_row){.end = i, .traced = false};
-    int rc = ips_built_set_peers(b, rows, count, err);
+    int rc = ips_built_set_peers_and_remake_arcs(b, rows, count, err);
     free(rows);
     return rc;
 }
@@ -241,13 +241,13 @@ int main(int argc, char **argv)
     struct ips_err err = {0};
     struct ips_build_input in = {0};
     struct ips_built built;
-    if (ips_control_read_copy(argv[1], &in.control, &err) < 0) {
+    if (ips_control_read_and_check_copy(argv[1], &in.control, &err) < 0) {
         fprintf(stderr, "poolgraph: %s\n", err.msg);
         return 1;
     }
     make_streams(&in);
     if (ips_build(&in, &built, &err) < 0 || settle_peers(&built, &err) < 0 ||
-        ips_graph_check(&built.g, &err) < 0) {
+        ips_graph_check_invariants(&built.g, &err) < 0) {
         fprintf(stderr, "poolgraph: %s\n", err.msg);
         return 1;
     }

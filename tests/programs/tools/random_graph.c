@@ -72,11 +72,11 @@ static int engine(const char *name, const struct ips_graph *g,
     struct ips_est e;
     struct ips_path p;
     uint32_t stop;
-    int rc = deque ? ips_longest_path_pdm(g, lane, &e, err)
-                   : ips_longest_path(g, lane, NULL, &e, err);
+    int rc = deque ? ips_longest_path_by_label_correcting(g, lane, &e, err)
+                   : ips_longest_path_compute_ests(g, lane, NULL, &e, err);
     if (rc < 0)
         return rc;
-    rc = ips_path_walk_back(g, lane, &e, e.end, &p, &stop, err);
+    rc = ips_path_walk_back_and_store(g, lane, &e, e.end, &p, &stop, err);
     if (rc == 0)
         print_answer(name, e.t_max, e.total, e.end, &p);
     ips_path_release(&p);
@@ -169,7 +169,7 @@ static int print_more(const struct ips_graph *g,
         own[c] = c;
     struct ips_features f = {.count = g->chain_count, .chain = own};
     struct ips_whatif_base base = {g, lane, &order, &e, &f, share};
-    int rc = ips_longest_path(g, lane, NULL, &e, err);
+    int rc = ips_longest_path_compute_ests(g, lane, NULL, &e, err);
     if (rc == 0)
         rc = ips_computation_order_make(g, lane, &order, err);
     if (rc == 0)
@@ -177,7 +177,7 @@ static int print_more(const struct ips_graph *g,
     if (rc == 0) {
         print_slacks("slack_chain", g, lane, &e, tail, false);
         print_slacks("slack_cross", g, lane, &e, tail, true);
-        (void)ips_compute_feature_shares(g, lane, &e, &f, share);
+        (void)ips_sum_path_time_by_feature(g, lane, &e, &f, share);
         rc = print_faster("gone", &base, own, IPS_WHATIF_GONE, err);
     }
     if (rc == 0)

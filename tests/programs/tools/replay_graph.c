@@ -210,7 +210,7 @@ static void draw_some_curves(uint64_t *s, uint32_t weight_max, uint32_t pairs,
         }
         if (rg_below(s, 3) == 0)
             continue;
-        if (ips_curve_make(bytes, ns, count, &made[p], NULL) < 0)
+        if (ips_curve_build_from_points(bytes, ns, count, &made[p], NULL) < 0)
             abort();
         out[p] = &made[p];
     }
@@ -387,7 +387,7 @@ static int print_contracted(const struct ips_graph *g,
     struct ips_replay r;
     if (d->ask.move_count || d->ask.locks)
         return 0;
-    int rc = ips_replay_graph_make(g, d->waits, NULL, 0, &made, err);
+    int rc = ips_replay_graph_make_reduced(g, d->waits, NULL, 0, &made, err);
     if (rc < 0)
         return rc;
     rc = ips_replay(&made.g, lane, &d->ask, &r, err);

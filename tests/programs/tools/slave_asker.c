@@ -279,7 +279,7 @@ static void on_accept(struct ips_peer *peer, void *arg)
 {
     (void)arg;
     if (ask.peer) {
-        ips_peer_free(peer);
+        ips_peer_close_and_free_later(peer);
         return;
     }
     ask.peer = peer;
@@ -303,9 +303,9 @@ int main(int argc, char **argv)
         return 1;
     }
     event_base_loop(ask.base, EVLOOP_NO_EXIT_ON_EMPTY);
-    ips_peer_free(ask.peer);
+    ips_peer_close_and_free_later(ask.peer);
     ips_listener_free(listener);
-    ips_peer_reap();
+    ips_free_reaped_peers();
     event_base_free(ask.base);
     return ask.status;
 }

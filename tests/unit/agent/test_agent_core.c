@@ -38,7 +38,7 @@ static void threads_and_forks(void *arg)
     uint32_t parent = (uint32_t)getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        ips_core_become_fork_child(seq, parent, parent, image);
+        ips_core_reset_and_start_in_fork_child(seq, parent, parent, image);
         for (uint64_t i = 0; i < CORE_EACH; i++)
             write_one(10, i);
         ips_core_record_process_end(IPS_END_EXIT, 3);
@@ -283,7 +283,7 @@ static void fork_in_handler_frame(void *arg)
     uint32_t pid = (uint32_t)getpid();
     pid_t child = fork();
     if (child == 0)
-        ips_core_become_fork_child(seq, pid, pid, image);
+        ips_core_reset_and_start_in_fork_child(seq, pid, pid, image);
     write_one(child ? 1 : 2, 0);
     if (r->h.word == 0)
         _exit(97); /* something else lies there now */
@@ -403,7 +403,7 @@ static void test_agent_core__follows_a_change_of_user(void **state)
     }
     struct pool_dir p;
     pool_help_make(&p, NULL);
-    chmod(p.root, 0711); /* as ips_pool_make_run makes it for root */
+    chmod(p.root, 0711); /* as ips_pool_make_or_join_run makes it for root */
     assert_int_equal(in_child(&p, other_user, NULL), 0);
     assert_int_equal(read_all(&p, true).count[1], CORE_EACH);
     pool_help_remove(&p);
@@ -602,7 +602,7 @@ static void errno_kept(void *arg)
     errno = 4711;
     for (uint64_t i = 0; i < 3000; i++)
         write_one(0, i);
-    ips_core_count_lost(IPS_LOST_NO_CHANNEL, 2);
+    ips_core_count_and_write_lost(IPS_LOST_NO_CHANNEL, 2);
     ips_core_record_process_end(IPS_END_EXIT, 0);
     _exit(errno == 4711 ? 0 : 99);
 }
@@ -634,7 +634,7 @@ static void clocks(void *arg)
         if (i == 0 || b - a < after - before) {
             before = a;
             after = b;
-            read = ips_clock_to_ns(&c->clock, stamp);
+            read = ips_clock_convert_stamp_to_ns(&c->clock, stamp);
         }
     }
     int64_t since = (int64_t)(before - c->created_raw_ns);

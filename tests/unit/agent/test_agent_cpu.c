@@ -330,7 +330,7 @@ static void in_a_fork_child(void *arg)
     ips_moment_now();
     pid_t pid = fork();
     if (pid == 0) {
-        ips_core_become_fork_child(1, 1, 1, 1);
+        ips_core_reset_and_start_in_fork_child(1, 1, 1, 1);
         spinning(arg);
         _exit(0);
     }
@@ -350,7 +350,7 @@ static void on_alarm(int sig)
 {
     (void)sig;
     for (unsigned long i = 0; i <= handled % 9; i++)
-        ips_cpu_read_clock_ns();
+        ips_cpu_read_clock_and_end_guesses();
     handled++;
 }
 
@@ -380,7 +380,7 @@ static void test_agent_cpu__handlers(void **state)
 static void go_round(uint64_t mark)
 {
     for (int i = 0; i < 1000 && *ips_cpu_mark_address() != mark; i++)
-        ips_cpu_read_clock_ns();
+        ips_cpu_read_clock_and_end_guesses();
 }
 
 static void gone_round(void *arg)
@@ -478,7 +478,7 @@ static void blocking(void *arg)
             found->error[found->count++] = outside(low, ret.cpu, clock_ns());
         work(200);
     }
-    uint64_t low = clock_ns(), ours = ips_cpu_read_clock_ns(),
+    uint64_t low = clock_ns(), ours = ips_cpu_read_clock_and_end_guesses(),
              high = clock_ns();
     found->settled_ns = (int64_t)outside(low, ours, high);
     kill(echo, SIGKILL);

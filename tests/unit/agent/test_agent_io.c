@@ -75,7 +75,7 @@ static void one(struct said *s, uint32_t i)
         usleep(1000);
         for (int n = 0; n < 1000 && *ips_cpu_mark_address() != s->call.mark;
              n++)
-            ips_cpu_read_clock_ns();
+            ips_cpu_read_clock_and_end_guesses();
     }
     s->ret = ips_moment_of_return(&s->call);
     if (!ips_io_write_record((enum ips_rec_type)s->type, s->chan,
@@ -114,7 +114,7 @@ static void hear(const struct pool_segment *seg, const void *rec, size_t len,
     h->seq = seg->head.seq;
     bool is_short = type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT;
     const struct ips_rec_io *r =
-        (const struct ips_rec_io *)(const void *)slave_expand_record(
+        (const struct ips_rec_io *)(const void *)slave_expand_record_if_short(
             &h->line, &seg->head.clock, rec, &type, &bytes);
     if (!r)
         h->wrong = "short one of nothing";

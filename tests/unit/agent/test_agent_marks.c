@@ -63,7 +63,7 @@ static void see(const struct pool_segment *seg, const void *rec, size_t len,
     s->seq = seg->head.seq;
     s->shorts += type == IPS_REC_MARK_SHORT;
     const struct ips_rec_text *r =
-        (const struct ips_rec_text *)(const void *)slave_expand_record(
+        (const struct ips_rec_text *)(const void *)slave_expand_record_if_short(
             &s->line, &seg->head.clock, rec, &type, &bytes);
     if (!r) {
         s->wrong = true;
@@ -99,17 +99,17 @@ static void all_marks(void)
 {
     char buffer[64];
     for (uint32_t i = 0; i < ROUNDS; i++)
-        ips_mark_record(said(i, buffer));
+        ips_record_mark(said(i, buffer));
 }
 
 static bool is_short_again(const char *text)
 {
     const struct ips_stream *s = &ips_me.stream;
-    ips_mark_record(text);
+    ips_record_mark(text);
     for (int tries = 0; tries < 100; tries++) {
-        ips_mark_record(text);
+        ips_record_mark(text);
         uint64_t at = s->cur;
-        ips_mark_record(text);
+        ips_record_mark(text);
         if (s->cur - at == sizeof(struct ips_rec_head))
             return true;
     }
@@ -142,7 +142,7 @@ static volatile sig_atomic_t handled;
 static void on_signal(int sig)
 {
     (void)sig;
-    ips_mark_record("handler");
+    ips_record_mark("handler");
     handled++;
 }
 
@@ -189,13 +189,13 @@ static void body_nested(void *arg)
 {
     char buffer[64];
     (void)arg;
-    ips_mark_record(said(0, buffer));
+    ips_record_mark(said(0, buffer));
     struct ips_stream *s = &ips_me.stream;
     /* Below a record that is never published. */
     struct ips_rec_text *open = ips_rec_begin(IPS_REC_MARK, sizeof(*open) + 8);
     uint64_t at = s->cur;
     for (int i = 0; i < 10; i++)
-        ips_mark_record("handler");
+        ips_record_mark("handler");
     if (!open || s->cur - at != 10 * (sizeof(struct ips_rec_text) + 8))
         _exit(1);
 }
@@ -227,7 +227,7 @@ static const uint8_t *whole(struct slave_record_expander *line, uint32_t type,
     rec.r.h = (struct ips_rec_head){
         .word = type | len / 8 << 8 | flags << 16, .a = a, .t = t += 10};
     rec.r.cpu = 7;
-    return slave_expand_record(line, &clock, rec.bytes, &type, &len);
+    return slave_expand_record_if_short(line, &clock, rec.bytes, &type, &len);
 }
 
 /* Catches: a reader that believes a short mark which refers to nothing, or

@@ -275,8 +275,8 @@ static void body_forks(void *arg)
         uint32_t parent = (uint32_t)getpid();
         pid_t pid = fork();
         if (pid == 0) {
-            ips_core_become_fork_child(seq, parent, parent,
-                                       ips_core_image_stamp());
+            ips_core_reset_and_start_in_fork_child(seq, parent, parent,
+                                                   ips_core_image_stamp());
             write_many(200);
             ips_core_record_process_end(IPS_END_EXIT, 0);
             _exit(0);

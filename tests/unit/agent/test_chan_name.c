@@ -41,13 +41,15 @@ static void test_chan_name__pipes(void **state)
     ips_fd_clear(f);
     begun = published = 0;
     assert_int_equal(
-        ips_fd_channel_id(ips_chan_identify(f, ips_fd_get(f), NULL)), last + 2);
+        ips_fd_channel_id(ips_chan_identify_and_record(f, ips_fd_get(f), NULL)),
+        last + 2);
     no_room = false;
     /* another thread was first: its name stays */
     uint64_t seen = ips_fd_get(f);
     ips_fd_clear(f);
     ips_fd_store_if_unchanged(f, ips_fd_get(f), IPS_FD_STREAM, 700, 0);
-    assert_int_equal(ips_fd_channel_id(ips_chan_identify(f, seen, NULL)), 700);
+    assert_int_equal(
+        ips_fd_channel_id(ips_chan_identify_and_record(f, seen, NULL)), 700);
     assert_int_equal(begun, 0);
     close(f);
     unlink("f");
@@ -245,10 +247,12 @@ static void test_chan_name__others(void **state)
         }
         close(fds[i]);
     }
-    assert_int_equal(ips_chan_identify(fds[0], 0, NULL), IPS_FD_NOT_A_CHANNEL);
-    assert_int_equal(ips_chan_identify(-1, 0, NULL), IPS_FD_NOT_A_CHANNEL);
+    assert_int_equal(ips_chan_identify_and_record(fds[0], 0, NULL),
+                     IPS_FD_NOT_A_CHANNEL);
+    assert_int_equal(ips_chan_identify_and_record(-1, 0, NULL),
+                     IPS_FD_NOT_A_CHANNEL);
     assert_int_equal(lost, 0);
-    assert_int_equal(ips_chan_identify(IPS_FD_MAX, 0, NULL),
+    assert_int_equal(ips_chan_identify_and_record(IPS_FD_MAX, 0, NULL),
                      IPS_FD_NOT_A_CHANNEL);
     assert_int_equal(lost, 1);
 }

@@ -114,11 +114,11 @@ static void test_ipsrun_costs__means(void **state)
 {
     (void)state;
     int64_t a[] = {5, 1, 900, 7, 2, 6, 8, -4}; /* 2 5 6 7 in the middle */
-    assert_int_equal(mean_of_middle(a, 8), 5);
+    assert_int_equal(sort_and_average_middle_half(a, 8), 5);
     int64_t b[] = {4, 1, 9}; /* too few to leave any out */
-    assert_int_equal(mean_of_middle(b, 3), 4);
+    assert_int_equal(sort_and_average_middle_half(b, 3), 4);
     int64_t c[] = {1, 2, 9, 90};
-    assert_int_equal(mean_of_middle(c, 4), 5);
+    assert_int_equal(sort_and_average_middle_half(c, 4), 5);
     assert_int_equal(compute_mean(b, 3), 4);
     assert_int_equal(compute_mean(c, 2), 1);
     assert_true(ipsrun_compare_i64(&c[0], &c[1]) < 0);
@@ -277,7 +277,7 @@ static unsigned remove_spares(const struct pool_dir *p)
     unsigned removed = 0;
     int at = open(p->dir, O_RDONLY | O_DIRECTORY);
     for (unsigned i = 0; i <= IPS_SPARES; i++) {
-        ips_spare_segment_name(name, i);
+        ips_spare_segment_format_name(name, i);
         removed += unlinkat(at, name, 0) == 0;
     }
     close(at);
@@ -506,14 +506,16 @@ static void test_ipsrun_costs__measured(void **state)
     struct ips_probe_measurements m = {0};
     const unsigned before = probe_pools();
     struct ipsrun_step_costs said = {0};
-    run_subject_process(NULL, 12000, &said);
+    run_subject_and_read_step_costs(NULL, 12000, &said);
     assert_int_equal(said.steps, IPSRUN_STEPS);
     assert_int_equal(said.ps[IPSRUN_FORK], BARE_FORK);
     said.steps = 0;
-    run_subject_process(NULL, now_ms(), &said); /* no time is left */
+    run_subject_and_read_step_costs(NULL, now_ms(),
+                                    &said); /* no time is left */
     assert_int_equal(said.steps, 0);
     mode_t mask = umask(STOPS);
-    run_subject_process(NULL, now_ms() + 1, &said); /* it is ended */
+    run_subject_and_read_step_costs(NULL, now_ms() + 1,
+                                    &said); /* it is ended */
     umask(mask);
     assert_true(said.steps <= 3);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -521,7 +523,7 @@ static void test_ipsrun_costs__measured(void **state)
 #endif
     m.cost_ps[IPS_PROBE_EVENT] = 100;
     m.cost_ps[IPS_PROBE_READ] = 6400;
-    ipsrun_measure_interposer(&clock, &m);
+    ipsrun_measure_interposer_probe_costs(&clock, &m);
     assert_int_equal(m.cost_ps[IPS_PROBE_CALL], 1000 * (IPSRUN_CALL + 1));
     assert_int_equal(m.cost_ps[IPS_PROBE_OPEN], 1000 * (IPSRUN_OPEN + 1));
     assert_int_equal(m.cost_ps[IPS_PROBE_FORK],

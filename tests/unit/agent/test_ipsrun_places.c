@@ -193,11 +193,11 @@ static void test_ipsrun_places__run_is_here(void **state)
     snprintf(command, sizeof(command), "mkdir -p %s",
              path_of("state/slave-m/runs/r"));
     assert_int_equal(system(command), 0);
-    assert_false(is_run_here(&opt));
+    assert_false(is_run_on_this_machine(&opt));
     make_file(path_of("state/slave-m/runs/r/archive"), "", 0600);
     assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
     strcpy(opt.machine, "n");
-    assert_false(is_run_here(&opt));
+    assert_false(is_run_on_this_machine(&opt));
     assert_int_equal(pauses + asked, 0);
 }
 
@@ -307,9 +307,10 @@ static void test_ipsrun_places__lists(void **state)
         FILE *f = create_memory_file();
         fputs(cases[i].list, f);
         rewind(f);
-        ips_nearest_begin(&near, "r-123");
+        ips_nearest_start_search(&near, "r-123");
         assert_int_equal(find_run_in_list(f, "r-123", &near), cases[i].answer);
-        assert_string_equal(ips_nearest_suggestion(&near), cases[i].near);
+        assert_string_equal(ips_nearest_format_suggestion(&near),
+                            cases[i].near);
         fclose(f);
     }
 }
@@ -353,7 +354,7 @@ static void test_ipsrun_places__daemons(void **state)
              "%s/bin/ips-slave --private --pool %s --state %s --machine m "
              "--master %s ",
              top, opt.pool, opt.state, opt.master);
-    ipsrun_start_daemons(&opt);
+    ipsrun_start_missing_daemons(&opt);
     assert_int_equal(started, 2);
     assert_string_equal(argv_is[0], want[0]);
     assert_string_equal(argv_is[1], want[1]);
@@ -369,20 +370,20 @@ static void test_ipsrun_places__daemons(void **state)
     int s = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(s, (struct sockaddr *)&un, sizeof(un)), 0);
     started = 0;
-    ipsrun_start_daemons(&opt); /* bound, but nobody listens */
+    ipsrun_start_missing_daemons(&opt); /* bound, but nobody listens */
     assert_int_equal(started, 1);
     assert_string_equal(argv_is[0], want[0]);
     assert_int_equal(listen(s, 0), 0);
     for (int i = 0; i < 4; i++) { /* also one that is busy */
         started = 0;
-        ipsrun_start_daemons(&opt);
+        ipsrun_start_missing_daemons(&opt);
         assert_int_equal(started, 0);
         int c = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
         (void)connect(c, (struct sockaddr *)&un, sizeof(un));
     }
     close(lock);
     opt.insecure = true;
-    ipsrun_start_daemons(&opt);
+    ipsrun_start_missing_daemons(&opt);
     assert_int_equal(started, 1);
     strcat(want[1], "--insecure ");
     assert_string_equal(argv_is[0], want[1]);
@@ -412,7 +413,7 @@ static void test_ipsrun_places__daemons_elsewhere(void **state)
             opt.quiet = quiet;
             said[0] = '\0';
             started = 0;
-            ipsrun_start_daemons(&opt);
+            ipsrun_start_missing_daemons(&opt);
             assert_int_equal(started, cases[i].started);
             if (quiet || !*cases[i].said)
                 assert_string_equal(said, "");

@@ -45,13 +45,14 @@ static int fake_usage(int who, struct rusage *out)
 }
 
 #define ips_core_stamp_now fake_now
-#define ips_cpu_read_clock_ns() (machine.mark = machine.marks ? 5 : 0)
+#define ips_cpu_read_clock_and_end_guesses()                                   \
+    (machine.mark = machine.marks ? 5 : 0)
 #define ips_cpu_mark_address() (machine.marks_used++, &machine.mark)
 #define getrusage fake_usage
 #include "agent/ipsrun/probe.c"
 #undef getrusage
 #undef ips_cpu_mark_address
-#undef ips_cpu_read_clock_ns
+#undef ips_cpu_read_clock_and_end_guesses
 #undef ips_core_stamp_now
 
 static uint64_t bytes_written(void)
@@ -69,8 +70,8 @@ static const struct ips_clock raw = {.kind = IPS_CLOCK_RAW,
 
 /* ---- the interposer's part: ipsrun/probe_costs.c ---- */
 
-void ipsrun_measure_interposer(const struct ips_clock *clock,
-                               struct ips_probe_measurements *m)
+void ipsrun_measure_interposer_probe_costs(const struct ips_clock *clock,
+                                           struct ips_probe_measurements *m)
 {
     assert_int_equal(clock->mult_q32, raw.mult_q32);
     m->cost_ps[IPS_PROBE_COLD] = 4711;
@@ -92,8 +93,8 @@ static void test_ipsrun_probe__writes_what_the_agent_writes(void **state)
     rewind_stream();
     record_one_event();
     record_one_call();
-    record_one_release();
-    record_one_procedure();
+    record_one_lock_release();
+    record_one_procedure_enter_and_exit();
     assert_int_equal(bytes_written(), 32 + 64 + 80 + 32 + 32);
     check_record(0, IPS_REC_MARK, 32);
     check_record(32, IPS_REC_SEND, 64);
@@ -109,9 +110,9 @@ static void test_ipsrun_probe__writes_what_the_agent_writes(void **state)
     assert_true(sync->object == 1 && sync->site == 1);
     assert_true(sync->h.t <= sync->t_ret && sync->cpu <= sync->cpu_ret);
     assert_true(io->t_ret <= sync->h.t && io->cpu_ret <= sync->cpu);
-    signal(SIGURG, on_probe_signal);
+    signal(SIGURG, record_event_in_signal_handler);
     rewind_stream();
-    take_one_sample();
+    raise_probe_signal();
     assert_int_equal(bytes_written(), 32);
     signal(SIGURG, SIG_DFL);
 }

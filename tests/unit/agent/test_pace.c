@@ -136,17 +136,17 @@ static void test_pace__inside_an_interrupted_call(void **state)
     assert_true(is_outside_interrupted_call(sp));
     m.at_syscall = false;
     set_sp(sp);
-    ips_sample_note_handler_start(&uc);
+    ips_sample_store_interrupted_syscall(&uc);
     assert_int_equal(pace.nested, 0);
     m.at_syscall = true;
     pace.on = false;
-    ips_sample_note_handler_start(&uc);
+    ips_sample_store_interrupted_syscall(&uc);
     assert_int_equal(pace.nested, 0);
     pace.on = true;
-    ips_sample_note_handler_start(&uc);
+    ips_sample_store_interrupted_syscall(&uc);
     assert_int_equal(pace.nested, (uint32_t)(sp >> 4) | 1);
     set_sp(sp + 4096);
-    ips_sample_note_handler_start(&uc); /* the outermost stays */
+    ips_sample_store_interrupted_syscall(&uc); /* the outermost stays */
     assert_int_equal(pace.nested, (uint32_t)(sp >> 4) | 1);
     assert_false(is_outside_interrupted_call(sp - 16));
     assert_false(is_outside_interrupted_call(sp + ((uint64_t)16 << 22) + 16));
@@ -274,7 +274,7 @@ static void test_pace__thread(void **state)
 {
     (void)state;
     m.cpu = 32000000;
-    ips_pace_create_timers();
+    ips_pace_create_and_start_timers();
     assert_int_equal(m.made, 2);
     assert_int_equal(m.clock[0], CLOCK_THREAD_CPUTIME_ID);
     assert_int_equal(m.clock[1], CLOCK_MONOTONIC);
@@ -302,7 +302,7 @@ static void test_pace__thread(void **state)
         m.new_id = 3;
         m.now = 1000 * i;
         m.sets = 0;
-        ips_pace_create_timers();
+        ips_pace_create_and_start_timers();
         uint64_t left = pace.at - 32000000;
         assert_in_range(pace.at, 32000001, 49999999);
         assert_int_equal(is_set(), left <= TICK + 100000);
@@ -319,16 +319,16 @@ static void test_pace__thread_without_timers(void **state)
 {
     (void)state;
     m.new_id = -1;
-    ips_pace_create_timers();
+    ips_pace_create_and_start_timers();
     assert_int_equal(m.made, 1);
     assert_false(pace.on);
     m.valgrind = true;
-    ips_pace_create_timers();
+    ips_pace_create_and_start_timers();
     assert_int_equal(m.made, 1);
     m.valgrind = false;
     m.control.sample_us = 0;
-    ips_pace_init();
-    ips_pace_create_timers();
+    ips_pace_set_tick_and_period();
+    ips_pace_create_and_start_timers();
     assert_int_equal(m.made, 1);
     assert_int_equal(m.starts, 0);
     assert_int_equal(pace.watch, -1);

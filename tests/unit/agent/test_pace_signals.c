@@ -128,23 +128,23 @@ static void test_pace__postponed(void **state)
 {
     (void)state;
     pace.back = 44000000;
-    assert_false(postpone_moment()); /* the return is not known */
+    assert_false(postpone_sample_if_possible()); /* the return is not known */
     pace.back_known = true;
     pace.tries = 9;
-    assert_true(postpone_moment());
+    assert_true(postpone_sample_if_possible());
     assert_int_equal(pace.offset, 1000001); /* odd: never 0 */
     assert_in_range(pace.skip, 1, 4);
     assert_int_equal(pace.tries, 0);
-    assert_false(postpone_moment()); /* once */
+    assert_false(postpone_sample_if_possible()); /* once */
     pace.offset = 0;
     pace.back = 45000001; /* a return behind the moment */
-    assert_false(postpone_moment());
+    assert_false(postpone_sample_if_possible());
     pace.back = 45000000;
-    assert_true(postpone_moment());
+    assert_true(postpone_sample_if_possible());
     assert_int_equal(pace.offset, 1);
     pace.offset = 0;
     ips_me.sample_watch = IPS_SAMPLE_SET;
-    assert_false(postpone_moment());
+    assert_false(postpone_sample_if_possible());
 }
 
 static void test_pace__watch_signal(void **state)
@@ -228,7 +228,7 @@ static void test_pace__before_a_call(void **state)
                  {LIBC + 16, 16}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         ips_me.sample_watch = IPS_SAMPLE_SET;
-        ips_sample_stop_exact_timer(cases[i].real);
+        ips_sample_stop_timer_before_call(cases[i].real);
         assert_false(is_set());
         assert_int_equal(pace.real, cases[i].kept);
     }
@@ -249,9 +249,10 @@ static void test_pace__before_a_call(void **state)
         m.cpu = passed ? 45000000 : 44999999;
         m.cpu_step = 7000;
         ips_me.sample_watch = IPS_SAMPLE_SET;
-        ips_sample_stop_exact_timer(LIBC + 16);
+        ips_sample_stop_timer_before_call(LIBC + 16);
         assert_int_equal(pace.at, passed ? 45000000 : 45007000);
-        ips_sample_stop_exact_timer(LIBC + 16); /* nothing is to be stopped */
+        ips_sample_stop_timer_before_call(LIBC +
+                                          16); /* nothing is to be stopped */
         assert_int_equal(pace.at, passed ? 45000000 : 45007000);
     }
     m.cpu_step = 0;
@@ -260,7 +261,7 @@ static void test_pace__before_a_call(void **state)
         ips_me.sample_watch = IPS_SAMPLE_SET;
         ips_me.in_vfork = i;
         ips_me.own_table = !i;
-        ips_sample_stop_exact_timer(LIBC + 32);
+        ips_sample_stop_timer_before_call(LIBC + 32);
         assert_true(is_set());
         assert_int_equal(pace.real, -16);
     }
@@ -342,7 +343,7 @@ static void test_pace__missed(void **state)
 static void return_at(uint64_t cpu)
 {
     struct ips_moment call = at_cpu(cpu - 1000), ret = at_cpu(cpu);
-    ips_sample_check_return_slow(&call, &ret);
+    ips_sample_check_call_return_slow(&call, &ret);
 }
 
 static void test_pace__returns_near(void **state)

@@ -67,16 +67,16 @@ static long fake_option(long n, long fd, long level, long name, long out,
     *(int *)out = value;
     return value == -2 ? -ENOPROTOOPT : 0;
 }
-void ips_note_linger_option(void)
+void ips_store_linger_option_used(void)
 {
     lingers++;
 }
 struct ips_real ips_real;
-void ips_sample_stop_exact_timer(uint64_t real)
+void ips_sample_stop_timer_before_call(uint64_t real)
 {
     (void)real;
 }
-void ips_wrap_init(void)
+void ips_wrap_start_library(void)
 {
     fail(); /* it is on */
 }
@@ -95,7 +95,7 @@ static int real_setsockopt(int fd, int level, int name, const void *value,
 #define ips_rec_begin_at fake_begin
 #define ips_rec_publish fake_publish
 #define ips_page_faults_skip_earlier faults_begin
-#define ips_page_faults_set_counts faults_note
+#define ips_page_faults_store_seen_counts faults_note
 #define ips_page_faults_write_counted faults_write
 #define ips_page_faults_write_if_any faults_write_if_any
 void faults_begin(void);
@@ -212,17 +212,18 @@ static void test_page_faults__options_of_sockets(void **state)
     assert_false(ips_must_ask_segment_size(&io));
     assert_int_equal(asked, 0);
     joined = 0;
-    ips_note_segment_options(9);
+    ips_store_udp_segment_options_of_fd(9);
     assert_int_equal(asked, 2);
     assert_int_equal(ips_sent_segment_bytes(&io), 100);
     assert_false(ips_must_ask_segment_size(&io));
     asked = 0;
     joined = 1;
-    ips_note_segment_options(9); /* the one that is known is not asked for */
+    ips_store_udp_segment_options_of_fd(
+        9); /* the one that is known is not asked for */
     assert_int_equal(asked, 1);
     assert_true(ips_must_ask_segment_size(&io));
     asked = 0;
-    ips_note_segment_options(9);
+    ips_store_udp_segment_options_of_fd(9);
     assert_int_equal(asked, 0);
     ips_sys_quiet = true;
     assert_false(ips_must_ask_segment_size(&io));

@@ -342,7 +342,7 @@ static int make(const struct pool_dir *p, const char *run, bool join,
                                   .command = "sleep 1",
                                   .tags = "a=1\0b=2\0",
                                   .join = join};
-    return ips_pool_make_run(&opt, dir, sizeof(dir), err);
+    return ips_pool_make_or_join_run(&opt, dir, sizeof(dir), err);
 }
 
 static void remove_run(const struct pool_dir *p, const char *run)
@@ -396,7 +396,7 @@ static void test_pool__control_is_checked_and_counted(void **state)
     assert_int_equal(make(&p, "t", false, &err), 0);
     char dir[700];
     snprintf(dir, sizeof(dir), "%s/t", p.root);
-    assert_int_equal(ips_control_read_copy(dir, &c, &err), 0);
+    assert_int_equal(ips_control_read_and_check_copy(dir, &c, &err), 0);
     assert_string_equal(c->machine, "box");
     assert_string_equal(c->command, "sleep 1");
     assert_memory_equal(c->tags, "a=1\0b=2\0", 9);
@@ -406,28 +406,33 @@ static void test_pool__control_is_checked_and_counted(void **state)
     assert_int_equal(ips_control_add_released_bytes(dir, 1, &err), 0);
     assert_int_equal(c->released_bytes, 0); /* a copy */
     ips_control_free(c);
-    assert_int_equal(ips_control_read_copy(dir, &c, &err), 0);
+    assert_int_equal(ips_control_read_and_check_copy(dir, &c, &err), 0);
     assert_int_equal(c->released_bytes, 4097);
     ips_control_free(c);
 
     struct ips_control *w = pool_help_control(&p);
     memset(w->command, 'x', sizeof(w->command));
-    assert_int_equal(ips_control_read_copy(p.dir, &c, &err), 0);
+    assert_int_equal(ips_control_read_and_check_copy(p.dir, &c, &err), 0);
     assert_int_equal(strlen(c->command), sizeof(c->command) - 1);
     ips_control_free(c);
     w->version = 9;
-    assert_int_equal(ips_control_read_copy(p.dir, &c, &err), IPS_E_VERSION);
+    assert_int_equal(ips_control_read_and_check_copy(p.dir, &c, &err),
+                     IPS_E_VERSION);
     w->version = IPS_POOL_VERSION;
     w->clock.mult_q32 = 0;
-    assert_int_equal(ips_control_read_copy(p.dir, &c, &err), IPS_E_CORRUPT);
+    assert_int_equal(ips_control_read_and_check_copy(p.dir, &c, &err),
+                     IPS_E_CORRUPT);
     w->magic = 0;
-    assert_int_equal(ips_control_read_copy(p.dir, &c, &err), IPS_E_CORRUPT);
+    assert_int_equal(ips_control_read_and_check_copy(p.dir, &c, &err),
+                     IPS_E_CORRUPT);
     char path[800];
     snprintf(path, sizeof(path), "%s/control", p.dir);
     assert_int_equal(truncate(path, 100), 0);
-    assert_int_equal(ips_control_read_copy(p.dir, &c, &err), IPS_E_CORRUPT);
+    assert_int_equal(ips_control_read_and_check_copy(p.dir, &c, &err),
+                     IPS_E_CORRUPT);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(ips_control_read_copy(p.dir, &c, &err), IPS_E_NOT_FOUND);
+    assert_int_equal(ips_control_read_and_check_copy(p.dir, &c, &err),
+                     IPS_E_NOT_FOUND);
     remove_run(&p, "t");
     pool_help_remove(&p);
 }
@@ -440,11 +445,13 @@ static void test_pool__clock_converts_both_ways_of_zero(void **state)
                               .counter0 = 1000,
                               .raw0_ns = 5000000000u,
                               .mult_q32 = (uint64_t)1 << 31};
-    assert_int_equal(ips_clock_to_ns(&clock, 1000), 5000000000u);
-    assert_int_equal(ips_clock_to_ns(&clock, 3000), 5000001000u);
-    assert_int_equal(ips_clock_to_ns(&clock, 0), 5000000000u - 500);
-    assert_int_equal(ips_clock_to_ns(&clock, 1000 + (uint64_t)1e15),
-                     5000000000u + (uint64_t)5e14);
+    assert_int_equal(ips_clock_convert_stamp_to_ns(&clock, 1000), 5000000000u);
+    assert_int_equal(ips_clock_convert_stamp_to_ns(&clock, 3000), 5000001000u);
+    assert_int_equal(ips_clock_convert_stamp_to_ns(&clock, 0),
+                     5000000000u - 500);
+    assert_int_equal(
+        ips_clock_convert_stamp_to_ns(&clock, 1000 + (uint64_t)1e15),
+        5000000000u + (uint64_t)5e14);
 }
 
 int main(void)

@@ -435,7 +435,8 @@ static void test_pool_clock__written_is_read(void **state)
     (void)state;
     for (unsigned i = 0; i < IPS_PROBE_COSTS; i++)
         m.cost_ps[i] = (uint64_t)UINT32_MAX * (i + 1);
-    assert_int_equal(ips_pool_store_clock(root, &clock, &m, &err), 0);
+    assert_int_equal(
+        ips_pool_store_clock_and_probe_costs(root, &clock, &m, &err), 0);
     assert_int_equal(ips_pool_read_boot_id(boot, &err), 0);
     assert_int_equal(strlen(boot), 36);
     get_clock(boot, &found, &back, measure_all);

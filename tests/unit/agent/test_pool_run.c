@@ -64,7 +64,7 @@ static int make_run(const char *run, struct ips_run_options opt,
     memset(err, 0, sizeof(*err));
     opt.pool_root = pool.root;
     opt.run = run;
-    return ips_pool_make_run(&opt, dir, sizeof(dir), err);
+    return ips_pool_make_or_join_run(&opt, dir, sizeof(dir), err);
 }
 
 /* Of a run that these options make; it is gone again. */
@@ -74,8 +74,8 @@ static struct ips_control control_of(struct ips_run_options opt)
     const struct ips_control *c = NULL;
     if (make_run("made", opt, &err) < 0)
         fail_msg("%s", err.msg);
-    assert_int_equal(ips_control_read_copy(path_data_of("made", ""), &c, &err),
-                     0);
+    assert_int_equal(
+        ips_control_read_and_check_copy(path_data_of("made", ""), &c, &err), 0);
     struct ips_control copy;
     memcpy(&copy, c, sizeof(copy));
     ips_control_free(c);
@@ -294,16 +294,17 @@ static void test_pool_run__root_is_its_users_alone(void **state)
     char root[700], want[800];
     snprintf(root, sizeof(root), "%s/new/er", pool.root);
     umask(077);
-    assert_int_equal(ips_pool_make_root(root, &err), 0);
+    assert_int_equal(ips_pool_make_or_check_root(root, &err), 0);
     assert_int_equal(mode_of(root), geteuid() == 0 ? 0711 : 0700);
     static const unsigned good[] = {0700, 0755, 0711},
                           bad[] = {0720, 0702, 0722};
     for (size_t i = 0; i < 3; i++) { /* what is there keeps its mode */
         assert_int_equal(chmod(root, good[i]), 0);
-        assert_int_equal(ips_pool_make_root(root, &err), 0);
+        assert_int_equal(ips_pool_make_or_check_root(root, &err), 0);
         assert_int_equal(mode_of(root), good[i]);
         assert_int_equal(chmod(root, bad[i]), 0);
-        assert_int_equal(ips_pool_make_root(root, &err), IPS_E_REFUSED);
+        assert_int_equal(ips_pool_make_or_check_root(root, &err),
+                         IPS_E_REFUSED);
         snprintf(want, sizeof(want), "%s is not yours alone: owner %u, mode %o",
                  root, (unsigned)geteuid(), bad[i]);
         assert_string_equal(err.msg, want);
@@ -311,11 +312,12 @@ static void test_pool_run__root_is_its_users_alone(void **state)
     assert_int_equal(chmod(root, 0700), 0);
     if (geteuid() == 0) {
         assert_int_equal(chown(root, 1, 1), 0);
-        assert_int_equal(ips_pool_make_root(root, &err), IPS_E_REFUSED);
+        assert_int_equal(ips_pool_make_or_check_root(root, &err),
+                         IPS_E_REFUSED);
     }
     assert_int_equal(rmdir(root), 0);
     assert_int_equal(symlink(pool.root, root), 0); /* not followed */
-    assert_int_equal(ips_pool_make_root(root, &err), IPS_E_REFUSED);
+    assert_int_equal(ips_pool_make_or_check_root(root, &err), IPS_E_REFUSED);
     snprintf(want, sizeof(want), "%s is not a directory", root);
     assert_string_equal(err.msg, want);
     assert_int_equal(unlink(root), 0);
@@ -332,7 +334,7 @@ static bool make_run_as_a_user(void)
     if ((geteuid() == 0 && seteuid(65534) < 0) || !mkdtemp(top))
         return false;
     snprintf(root, sizeof(root), "%s/pool", top);
-    bool good = ips_pool_make_run(&opt, dir, sizeof(dir), &err) == 0 &&
+    bool good = ips_pool_make_or_join_run(&opt, dir, sizeof(dir), &err) == 0 &&
                 mode_of(root) == 0700 && mode_of(dir) == 0700 &&
                 mode_of(strcat(dir, "/control")) == 0600;
     snprintf(command, sizeof(command), "rm -r %s", top);
@@ -411,11 +413,12 @@ static void test_pool_run__names_and_places(void **state)
     assert_int_equal(rmdir(path_data_of(name + 1, "")), 0);
     const struct ips_run_options relative = {.pool_root = "p", .run = "r"},
                                  root = {.pool_root = "/proc", .run = "r"};
-    assert_int_equal(ips_pool_make_run(&relative, dir, sizeof(dir), &err),
-                     IPS_E_USAGE);
+    assert_int_equal(
+        ips_pool_make_or_join_run(&relative, dir, sizeof(dir), &err),
+        IPS_E_USAGE);
     assert_string_equal(err.msg, "pool 'p': the path must begin with '/'");
     for (size_t n = 7; n <= 8; n++) { /* "/proc/r" and its end */
-        assert_true(ips_pool_make_run(&root, dir, n, &err) < 0);
+        assert_true(ips_pool_make_or_join_run(&root, dir, n, &err) < 0);
         assert_int_equal(strcmp(err.msg, "pool path too long") == 0, n == 7);
     }
 }
@@ -447,7 +450,8 @@ static void all_ways(void)
     assert_int_equal(make_run("cut", (struct ips_run_options){0}, &err),
                      IPS_E_BUSY);
     assert_int_equal(truncate(path_data_of("cut", "/control"), 100), 0);
-    assert_int_equal(ips_control_read_copy(cut, &c, &err), IPS_E_CORRUPT);
+    assert_int_equal(ips_control_read_and_check_copy(cut, &c, &err),
+                     IPS_E_CORRUPT);
     /* would catch: a run joined of which nothing can be recorded */
     assert_int_equal(make_run("cut", join, &err), IPS_E_CORRUPT);
     assert_int_equal(ips_control_add_released_bytes(cut, 1, &err),

@@ -79,14 +79,14 @@ static void fake_publish(const void *rec)
 }
 
 #define ips_core_stamp_now fake_now
-#define ips_build_proc_path fake_path
+#define ips_build_proc_path_resolving_link fake_path
 #define ips_read_file_with_own_fd_table fake_read
 #define ips_sys_block_signals_small_stack fake_block
 #define ips_sys_restore_signals fake_restore
 #define ips_rec_begin_at fake_begin
 #define ips_rec_publish fake_publish
 #define ips_run_delay_write_if_due write_if_due
-#define ips_run_delay_write_last write_last
+#define ips_run_delay_write_last_if_due write_last
 void write_if_due(uint64_t t, uint64_t cpu);
 void write_last(uint64_t cpu);
 #include "agent/record/run_delay.c"
@@ -161,21 +161,21 @@ static void test_run_delay__fails(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         never = false;
         m.fails = -cases[i].err;
-        assert_false(read_delay(&delay));
+        assert_false(read_run_delay_of_thread(&delay));
         assert_int_equal(never, cases[i].never);
     }
     m.fails = 0;
     never = false;
-    assert_true(read_delay(&delay));
+    assert_true(read_run_delay_of_thread(&delay));
     assert_int_equal(delay, 1234);
     assert_false(never);
     m.answer = "0 0 0\n";
-    assert_false(read_delay(&delay));
+    assert_false(read_run_delay_of_thread(&delay));
     assert_true(never);
     never = false;
     m.no_path = true;
     m.reads = 0;
-    assert_false(read_delay(&delay));
+    assert_false(read_run_delay_of_thread(&delay));
     assert_true(never);
     assert_int_equal(m.reads, 0);
 }

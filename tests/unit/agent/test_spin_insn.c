@@ -274,23 +274,25 @@ static void test_spin_insn__longest_loop(void **state)
         l.length = 8 + length - 6;
         add_jump(&l, 8);
         bool is = length <= 160;
-        assert_int_equal(ips_is_spin_loop(l.code, l.length, 8), is);
-        assert_int_equal(ips_is_spin_loop(l.code, l.length, 11), is);
-        assert_int_equal(ips_is_spin_loop(l.code, l.length, l.length - 6), is);
-        assert_false(ips_is_spin_loop(l.code, l.length - 1, 8));
-        assert_false(ips_is_spin_loop(l.code, l.length, 7) && length == 160);
-        assert_false(ips_is_spin_loop(l.code, l.length, l.length));
+        assert_int_equal(ips_is_code_in_spin_loop(l.code, l.length, 8), is);
+        assert_int_equal(ips_is_code_in_spin_loop(l.code, l.length, 11), is);
+        assert_int_equal(
+            ips_is_code_in_spin_loop(l.code, l.length, l.length - 6), is);
+        assert_false(ips_is_code_in_spin_loop(l.code, l.length - 1, 8));
+        assert_false(ips_is_code_in_spin_loop(l.code, l.length, 7) &&
+                     length == 160);
+        assert_false(ips_is_code_in_spin_loop(l.code, l.length, l.length));
     }
     /* it jumps to before the code */
     struct loop l = {0};
     ADD(&l, "\x83\x3f\x00\x75\xfb");
-    assert_true(ips_is_spin_loop(l.code, l.length, 0));
-    assert_false(ips_is_spin_loop(l.code + 1, l.length - 1, 2));
+    assert_true(ips_is_code_in_spin_loop(l.code, l.length, 0));
+    assert_false(ips_is_code_in_spin_loop(l.code + 1, l.length - 1, 2));
     /* at is before the loop: its first turn is not */
     struct loop before = {0};
     ADD(&before, "\x90\x83\x3f\x00\x75\xfb");
-    assert_true(ips_is_spin_loop(before.code, before.length, 1));
-    assert_false(ips_is_spin_loop(before.code, before.length, 0));
+    assert_true(ips_is_code_in_spin_loop(before.code, before.length, 1));
+    assert_false(ips_is_code_in_spin_loop(before.code, before.length, 0));
 }
 
 /* Would catch: variables on the stack beyond those that are followed. */
@@ -308,7 +310,8 @@ static void test_spin_insn__most_variables(void **state)
             }
         ADD(&l, "\x85\xc0"); /* test %eax,%eax */
         add_jump(&l, 0);
-        assert_int_equal(ips_is_spin_loop(l.code, l.length, 0), count <= 8);
+        assert_int_equal(ips_is_code_in_spin_loop(l.code, l.length, 0),
+                         count <= 8);
     }
 }
 
@@ -375,17 +378,17 @@ static void test_spin_insn__what_a_turn_does(void **state)
         struct loop l = {0};
         add(&l, cases[k].bytes, cases[k].length);
         add_jump(&l, 0);
-        if (ips_is_spin_loop(l.code, l.length, 0) != cases[k].waits)
+        if (ips_is_code_in_spin_loop(l.code, l.length, 0) != cases[k].waits)
             fail_msg("turn %zu", k);
     }
     /* without a test it never ends: mov (%rdi),%eax; jmp */
     struct loop l = {0};
     ADD(&l, "\x8b\x07\xeb\xfc");
-    assert_false(ips_is_spin_loop(l.code, l.length, 0));
+    assert_false(ips_is_code_in_spin_loop(l.code, l.length, 0));
     /* behind a jump that is always taken is other code */
     struct loop other = {0};
     ADD(&other, "\x8b\x07\xeb\x10\x74\xfa");
-    assert_false(ips_is_spin_loop(other.code, other.length, 0));
+    assert_false(ips_is_code_in_spin_loop(other.code, other.length, 0));
 }
 
 #endif
@@ -395,7 +398,7 @@ static void test_spin_insn__nothing(void **state)
 {
     (void)state;
     const uint8_t none[1] = {0};
-    assert_false(ips_is_spin_loop(none, 0, 0));
+    assert_false(ips_is_code_in_spin_loop(none, 0, 0));
 }
 
 int main(void)

@@ -17,7 +17,7 @@ static bool spins(const uint8_t *code, size_t length, const uint8_t *starts)
     memcpy(page + 16, code, length);
     bool all = true, none = true;
     for (size_t i = 0; i == 0 || starts[i]; i++) {
-        bool is = ips_is_spin_loop(page, sizeof(page), 16u + starts[i]);
+        bool is = ips_is_code_in_spin_loop(page, sizeof(page), 16u + starts[i]);
         all = all && is;
         none = none && !is;
     }
@@ -179,7 +179,7 @@ static void test_spin_loop__any_bytes(void **state)
         const size_t length = x >> 40 & 63;
         uint8_t *exact = test_malloc(length + 1);
         memcpy(exact, code, length);
-        (void)ips_is_spin_loop(exact, length, x >> 20 & 63);
+        (void)ips_is_code_in_spin_loop(exact, length, x >> 20 & 63);
         test_free(exact);
     }
 }

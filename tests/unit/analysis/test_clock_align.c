@@ -73,7 +73,8 @@ static void test_clock_align__bounds_contain_the_truth(void **state)
         struct truth w = some_truth(&s);
         uint64_t span = 1000000ULL << rg_below(&s, 24);
         size_t n = talk(seed, &w, span, 3, p);
-        assert_int_equal(0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &f, NULL));
+        assert_int_equal(
+            0, ips_clock_compute_fit(p, n, IPS_CLOCK_BETWEEN, &f, NULL));
         assert_true(f.bounded);
         assert_int_equal(1, f.pieces);
         for (size_t i = 0; i < n; i++)
@@ -101,8 +102,8 @@ static void test_clock_align__beyond_the_points(void **state)
         struct ips_clock_span asked = {1000000000000ULL - span,
                                        1000000000000ULL + span};
         assert_int_equal(
-            0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &inside, NULL));
-        assert_int_equal(0, ips_clock_align(p, n, asked, &f, NULL));
+            0, ips_clock_compute_fit(p, n, IPS_CLOCK_BETWEEN, &inside, NULL));
+        assert_int_equal(0, ips_clock_compute_fit(p, n, asked, &f, NULL));
         assert_true(f.offset_ns == inside.offset_ns &&
                     f.drift_q40 == inside.drift_q40);
         assert_true(off_by(&f, &w, asked.from) <= f.bound_ns);
@@ -126,7 +127,8 @@ static void test_clock_align__a_step_is_seen(void **state)
         w.step_at = 1000000000000ULL + span / 3;
         w.step = rg_below(&s, 2) ? 700000000 : -700000000;
         size_t n = talk(seed, &w, span, 3, p);
-        assert_int_equal(0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &f, NULL));
+        assert_int_equal(
+            0, ips_clock_compute_fit(p, n, IPS_CLOCK_BETWEEN, &f, NULL));
         assert_true(f.pieces > 1);
         for (size_t i = 0; i < n; i++)
             assert_true(off_by(&f, &w, p[i].a) <= f.bound_ns);
@@ -142,12 +144,13 @@ static void test_clock_align__one_way_has_no_bound(void **state)
     struct truth w = {.offset = -5000000000, .step_at = UINT64_MAX};
     for (unsigned way = 1; way <= 2; way++) {
         size_t n = talk(way, &w, 1000000000, way, p);
-        assert_int_equal(0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &f, NULL));
+        assert_int_equal(
+            0, ips_clock_compute_fit(p, n, IPS_CLOCK_BETWEEN, &f, NULL));
         assert_false(f.bounded);
         assert_true(off_by(&f, &w, p[0].a) < 5000000);
     }
     assert_int_equal(IPS_E_NOT_FOUND,
-                     ips_clock_align(p, 0, IPS_CLOCK_BETWEEN, &f, NULL));
+                     ips_clock_compute_fit(p, 0, IPS_CLOCK_BETWEEN, &f, NULL));
 }
 
 /* Would catch a composition that takes an offset or a drift the wrong way
@@ -167,18 +170,18 @@ static void test_clock_align__along_a_tree(void **state)
         size_t n = talk(seed, &w1, 1000000000, 3, p);
         for (size_t i = 0; i < n; i++) /* A is machine 1, B the root */
             p[i] = (struct ips_clock_point){p[i].b, p[i].a, !p[i].from_a};
-        assert_int_equal(
-            0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &fit[1 * 4 + 0], NULL));
+        assert_int_equal(0, ips_clock_compute_fit(p, n, IPS_CLOCK_BETWEEN,
+                                                  &fit[1 * 4 + 0], NULL));
         n = talk(seed + 1, &w2, 1000000000, 3, p);
         for (size_t i = 0; i < n; i++)
             p[i] = (struct ips_clock_point){b_clock(&w2, p[i].a), p[i].a, true};
         /* Exact pairs, both ways: machine 2's clock is w2 of machine 1's. */
         for (size_t i = 0; i < n; i += 2)
             p[i].from_a = false;
-        assert_int_equal(
-            0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &fit[2 * 4 + 1], NULL));
+        assert_int_equal(0, ips_clock_compute_fit(p, n, IPS_CLOCK_BETWEEN,
+                                                  &fit[2 * 4 + 1], NULL));
         map[0].from = 1000000000000ULL;
-        ips_clock_map_all_machines(fit, 4, 0, map, bound, linked);
+        ips_clock_compute_maps_to_root(fit, 4, 0, map, bound, linked);
         assert_true(linked[1] && linked[2] && !linked[3]);
         assert_true(bound[2] >= bound[1] && bound[3] == UINT64_MAX);
         for (uint64_t t = map[0].from; t < map[0].from + 1000000000;

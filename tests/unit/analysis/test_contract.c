@@ -61,9 +61,9 @@ static const char *same_answers(const struct rg *r,
     struct rg_answer a;
     struct ips_err err;
     uint32_t stop;
-    assert_int_equal(0, ips_longest_path(g, lane, NULL, &e, NULL));
-    assert_int_equal(0,
-                     ips_path_walk_back(g, lane, &e, e.end, &p, &stop, NULL));
+    assert_int_equal(0, ips_longest_path_compute_ests(g, lane, NULL, &e, NULL));
+    assert_int_equal(
+        0, ips_path_walk_back_and_store(g, lane, &e, e.end, &p, &stop, NULL));
     if (rg_contract(r, lane, &a, &err) < 0)
         fail_msg("%s", err.msg);
     RG_HOLD(a.t_max == e.t_max);
@@ -143,7 +143,8 @@ static void test_contract__folds(void **state)
         struct ips_joins j;
         opt.machines = 1;
         rg_make(&opt, &r);
-        assert_int_equal(0, ips_joins_make(&r.part[0], &lanes[1], &j, NULL));
+        assert_int_equal(
+            0, ips_joins_compute_and_encode(&r.part[0], &lanes[1], &j, NULL));
         assert_int_equal(j.count, 0);
         assert_int_equal(j.arcs.len, 0);
         ips_joins_release(&j);
@@ -177,7 +178,7 @@ static void test_contract__merge_is_whole(void **state)
         struct ips_graph g;
         rg_make(&opt, &r);
         merge_full(&r, &g);
-        assert_int_equal(0, ips_graph_check(&g, NULL));
+        assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
         size_t n = r.whole.node_count;
         assert_int_equal(g.node_count, n);
         assert_int_equal(g.chain_count, r.whole.chain_count);
@@ -276,9 +277,10 @@ static void test_contract__stalled(void **state)
             rg_release(&r);
             continue;
         }
-        assert_int_equal(0, ips_graph_check(p, NULL));
+        assert_int_equal(0, ips_graph_check_invariants(p, NULL));
         merge_full(&r, &g);
-        int whole = ips_longest_path(&g, &lanes[0], NULL, &e, NULL);
+        int whole =
+            ips_longest_path_compute_ests(&g, &lanes[0], NULL, &e, NULL);
         int reduced = rg_contract(&r, &lanes[0], &a, NULL);
         assert_int_equal(whole, reduced);
         assert_true(whole == IPS_E_STALLED || (whole == 0 && !within));

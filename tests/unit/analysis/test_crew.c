@@ -20,7 +20,7 @@ static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
 static void find(const struct rcrew *p, struct ips_queues *out)
 {
     memset(out, 0, sizeof(*out));
-    assert_int_equal(0, ips_graph_check(&p->g, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&p->g, NULL));
     assert_int_equal(0, ips_lock_queues_find(&p->g, &p->locks, p->when, NULL,
                                              &out->lock_queues, NULL));
 }
@@ -138,7 +138,7 @@ static void test_crew__times_of_its_graph(void **state)
         assert_int_equal(
             0, ips_queued_graph_make(&p.g, &found, settled.taken_block,
                                      settled.piece_worker, &made, NULL));
-        assert_int_equal(0, ips_graph_check(&made.g, NULL));
+        assert_int_equal(0, ips_graph_check_invariants(&made.g, NULL));
         for (uint32_t k = 0; k < p.locks.event_count; k++)
             p.event[k].node = made.to[p.event[k].node];
         qsort(p.event, p.locks.event_count, sizeof(*p.event), by_node);

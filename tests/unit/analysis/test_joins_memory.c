@@ -23,7 +23,7 @@ static int make_bytes(const struct story *s, uint32_t m,
                       struct ips_machine_joins *out, uint8_t **data)
 {
     struct ips_joins j;
-    int rc = ips_joins_make(&s->r.part[m], &s->lane, &j, NULL);
+    int rc = ips_joins_compute_and_encode(&s->r.part[m], &s->lane, &j, NULL);
     if (rc < 0)
         return rc;
     size_t len = j.head.len + j.arcs.len;
@@ -49,8 +49,8 @@ static int solve(struct story *s, const struct ips_machine_joins *parts)
     struct ips_path_section *visit = NULL;
     uint64_t count = 0;
     uint32_t blame;
-    int rc =
-        ips_joined_solve(parts, s->r.machines, &s->lane, &joined, &blame, NULL);
+    int rc = ips_joined_decode_and_solve(parts, s->r.machines, &s->lane,
+                                         &joined, &blame, NULL);
     if (rc < 0)
         return rc;
     if (s->t_max == 0)

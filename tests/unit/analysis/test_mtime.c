@@ -35,18 +35,19 @@ static void test_mtime__between_and_beyond(void **state)
     (void)state;
     const uint64_t bytes[] = {1001, 1, 2001}, ns[] = {300, 100, 1300};
     struct ips_curve c;
-    assert_int_equal(ips_curve_make(bytes, ns, 3, &c, NULL), 0);
-    assert_int_equal(ips_curve_ns(&c, 0), 100);
-    assert_int_equal(ips_curve_ns(&c, 1), 100);
-    assert_int_equal(ips_curve_ns(&c, 501), 200);
-    assert_int_equal(ips_curve_ns(&c, 504), 200); /* 200.6 */
-    assert_int_equal(ips_curve_ns(&c, 1001), 300);
-    assert_int_equal(ips_curve_ns(&c, 2001), 1300);
+    assert_int_equal(ips_curve_build_from_points(bytes, ns, 3, &c, NULL), 0);
+    assert_int_equal(ips_curve_compute_message_ns(&c, 0), 100);
+    assert_int_equal(ips_curve_compute_message_ns(&c, 1), 100);
+    assert_int_equal(ips_curve_compute_message_ns(&c, 501), 200);
+    assert_int_equal(ips_curve_compute_message_ns(&c, 504), 200); /* 200.6 */
+    assert_int_equal(ips_curve_compute_message_ns(&c, 1001), 300);
+    assert_int_equal(ips_curve_compute_message_ns(&c, 2001), 1300);
     /* Slopes 0.2, 1 and, of all, 0.6, which counts twice: the median. */
     assert_int_equal(c.beta_q32, (3ULL << 32) / 5);
-    assert_int_equal(ips_curve_ns(&c, 3001), 1899); /* rounded down */
+    assert_int_equal(ips_curve_compute_message_ns(&c, 3001),
+                     1899); /* rounded down */
     const struct ips_curve none = {0};
-    assert_int_equal(ips_curve_ns(&none, 5), 0);
+    assert_int_equal(ips_curve_compute_message_ns(&none, 5), 0);
 }
 
 /* Isotonic: neighbours that fall have their mean; it never falls. */
@@ -56,12 +57,13 @@ static void test_mtime__made_monotone(void **state)
     const uint64_t bytes[] = {1, 2, 3, 4, 5};
     const uint64_t ns[] = {50, 10, 30, 20, 100};
     struct ips_curve c, again;
-    assert_int_equal(ips_curve_make(bytes, ns, 5, &c, NULL), 0);
+    assert_int_equal(ips_curve_build_from_points(bytes, ns, 5, &c, NULL), 0);
     const uint64_t want[] = {27, 27, 27, 27, 100};
     for (int i = 0; i < 5; i++)
         assert_int_equal(c.ns[i], want[i]);
     /* What a slave makes of the master's points is the same. */
-    assert_int_equal(ips_curve_make(c.bytes, c.ns, 5, &again, NULL), 0);
+    assert_int_equal(
+        ips_curve_build_from_points(c.bytes, c.ns, 5, &again, NULL), 0);
     assert_memory_equal(&c, &again, sizeof(c));
 }
 
@@ -71,11 +73,11 @@ static void test_mtime__the_line_is_robust(void **state)
     const uint64_t bytes[] = {0, 1000, 2000, 3000, 4000, 5000};
     uint64_t ns[] = {500, 1500, 2500, 3500, 4500, 5500};
     struct ips_curve c;
-    assert_int_equal(ips_curve_make(bytes, ns, 6, &c, NULL), 0);
+    assert_int_equal(ips_curve_build_from_points(bytes, ns, 6, &c, NULL), 0);
     assert_int_equal(c.alpha_ns, 500);
     assert_int_equal(c.beta_q32, 1ULL << 32);
     ns[5] = 900000; /* one of six is off */
-    assert_int_equal(ips_curve_make(bytes, ns, 6, &c, NULL), 0);
+    assert_int_equal(ips_curve_build_from_points(bytes, ns, 6, &c, NULL), 0);
     assert_true(c.alpha_ns <= 1000);
     assert_true(c.beta_q32 <= 2ULL << 32);
 }
@@ -85,14 +87,19 @@ static void test_mtime__what_is_no_curve(void **state)
     (void)state;
     uint64_t bytes[IPS_CURVE_POINTS + 1] = {5, 6, 5}, ns[65] = {1, 2, 3};
     struct ips_curve c;
-    assert_int_equal(ips_curve_make(bytes, ns, 0, &c, NULL), IPS_E_USAGE);
-    assert_int_equal(ips_curve_make(bytes, ns, 65, &c, NULL), IPS_E_USAGE);
-    assert_int_equal(ips_curve_make(bytes, ns, 3, &c, NULL), IPS_E_USAGE);
+    assert_int_equal(ips_curve_build_from_points(bytes, ns, 0, &c, NULL),
+                     IPS_E_USAGE);
+    assert_int_equal(ips_curve_build_from_points(bytes, ns, 65, &c, NULL),
+                     IPS_E_USAGE);
+    assert_int_equal(ips_curve_build_from_points(bytes, ns, 3, &c, NULL),
+                     IPS_E_USAGE);
     ns[0] = IPS_CURVE_MAX_NS + 1;
-    assert_int_equal(ips_curve_make(bytes, ns, 2, &c, NULL), IPS_E_USAGE);
+    assert_int_equal(ips_curve_build_from_points(bytes, ns, 2, &c, NULL),
+                     IPS_E_USAGE);
     ns[0] = 1;
     bytes[1] = IPS_CURVE_MAX_BYTES + 1;
-    assert_int_equal(ips_curve_make(bytes, ns, 2, &c, NULL), IPS_E_USAGE);
+    assert_int_equal(ips_curve_build_from_points(bytes, ns, 2, &c, NULL),
+                     IPS_E_USAGE);
 }
 
 /* Half of what is left of a round; ends that overlapped leave nothing. */
@@ -158,25 +165,31 @@ static void test_mtime__doubts(void **state)
 {
     (void)state;
     char why[160];
-    assert_false(mtimes_is_machine_busy("a", 1000, 2, why, sizeof(why)));
-    assert_false(mtimes_is_machine_busy("a", UINT32_MAX, 1, why, sizeof(why)));
-    assert_true(mtimes_is_machine_busy("a", 1010, 2, why, sizeof(why)));
+    assert_false(
+        mtimes_check_busy_and_write_reason("a", 1000, 2, why, sizeof(why)));
+    assert_false(mtimes_check_busy_and_write_reason("a", UINT32_MAX, 1, why,
+                                                    sizeof(why)));
+    assert_true(
+        mtimes_check_busy_and_write_reason("a", 1010, 2, why, sizeof(why)));
     assert_string_equal(why, "a was not idle: load average 1.01, 2 processors");
     struct mtime_pair p = pair_of(1000), back = pair_of(23000);
     struct mtime_trip trip[4];
     for (int i = 0; i < 4; i++)
         trip[i] = (struct mtime_trip){3000, 100, 1000};
-    assert_false(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
+    assert_false(
+        mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     p.point[0].high_ns = p.point[1].high_ns = 1000 + 3000 + MTIMES_SLACK_NS;
     p.point[2].high_ns++; /* nothing */
-    assert_false(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
+    assert_false(
+        mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     p.point[0].high_ns++;
-    assert_false(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
+    assert_false(
+        mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     p.point[1].high_ns++;
-    assert_true(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
+    assert_true(mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     assert_string_equal(why, "2 of 4 lengths vary widely: 1 B take 1 to 24 us");
     trip[2].delay_ns = trip[3].delay_ns = 101;
-    assert_true(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
+    assert_true(mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     assert_string_equal(why, "its ends waited for a CPU 10% of the time");
     assert_false(mtimes_has_differing_directions(&p, &back, why, sizeof(why)));
     back.point[2].ns = back.point[3].ns = 85000;
@@ -205,8 +218,10 @@ static void test_mtime__view_by_ends(void **state)
     const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1},
                                       .calibrated = true};
     const struct ips_scenario plain = {.mtime = {0, 0, 1, 1}};
-    assert_int_equal(ips_curve_make(&one, &ns[0], 1, &curve[0], NULL), 0);
-    assert_int_equal(ips_curve_make(&one, &ns[1], 1, &curve[1], NULL), 0);
+    assert_int_equal(
+        ips_curve_build_from_points(&one, &ns[0], 1, &curve[0], NULL), 0);
+    assert_int_equal(
+        ips_curve_build_from_points(&one, &ns[1], 1, &curve[1], NULL), 0);
     assert_int_equal(ips_graph_alloc(&g, 5, 1, NULL), 0);
     g.chains[0] = (struct ips_chain){.count = 5};
     g.xkind[1] = g.xkind[2] = g.xkind[3] = IPS_X_DATA;
@@ -224,8 +239,8 @@ static void test_mtime__view_by_ends(void **state)
     const uint64_t want[] = {0, 900, 0, 70, 8};
     for (int i = 0; i < 5; i++)
         assert_int_equal(v.g.xlen[i], want[i]);
-    assert_int_equal(ips_remote_send_length(&v.g, 0), 900);
-    assert_int_equal(ips_remote_send_length(&v.g, 1), 70);
+    assert_int_equal(ips_remote_send_bytes_or_ns(&v.g, 0), 900);
+    assert_int_equal(ips_remote_send_bytes_or_ns(&v.g, 1), 70);
     assert_int_equal(v.g.out[0].len, 8); /* positions are matched by it */
     assert_int_equal(ips_graph_make_view(&v.g, &lane, &w, NULL), 0);
     assert_int_equal(w.g.xlen[1], 900);
@@ -233,7 +248,7 @@ static void test_mtime__view_by_ends(void **state)
     ips_view_release(&v);
     assert_int_equal(ips_graph_make_view(&g, &plain, &v, NULL), 0);
     assert_int_equal(v.g.xlen[1], 8);
-    assert_int_equal(ips_remote_send_length(&v.g, 0), 8);
+    assert_int_equal(ips_remote_send_bytes_or_ns(&v.g, 0), 8);
     ips_view_release(&v);
     ips_graph_release(&g);
 }
@@ -261,7 +276,7 @@ static void test_mtime__text_there_and_back(void **state)
     assert_string_equal(t.pair[0]->by, "by hand, mostly");
     assert_int_equal(t.pair[0]->point[0].low_ns, UINT64_MAX);
     assert_int_equal(t.pair[1]->point[1].rounds, 7);
-    assert_int_equal(ips_curve_ns(&t.pair[1]->curve, 64), 100);
+    assert_int_equal(ips_curve_compute_message_ns(&t.pair[1]->curve, 64), 100);
     assert_string_equal(t.pair[0]->doubt, "it was late");
     assert_string_equal(t.pair[1]->doubt, "");
     assert_int_equal(t.wake_count, 2);
@@ -282,8 +297,8 @@ static void test_mtime__text_there_and_back(void **state)
     assert_int_equal(mtimes_parse(&t, "x", HEAD "wake m7 5 e\n", NULL), 0);
     assert_int_equal(t.wake_count, 2);
     assert_int_equal(mtimes_find_wake(&t, "m7")->ns, 5);
-    assert_int_equal(mtimes_remove_machine(&t, "b"), 1);
-    assert_int_equal(mtimes_remove_machine(&t, "m1"), 1);
+    assert_int_equal(mtimes_remove_rows_of_machine_or_all(&t, "b"), 1);
+    assert_int_equal(mtimes_remove_rows_of_machine_or_all(&t, "m1"), 1);
     assert_int_equal(t.count, 1);
     assert_int_equal(t.wake_count, 1);
     free(once);
@@ -347,7 +362,7 @@ static void assert_chosen(const struct mtimes *t, const char *from,
                           const char *like_from, const char *like_to,
                           enum mtime_transport like_kind)
 {
-    assert_ptr_equal(mtimes_choose_pair(t, from, to, kind),
+    assert_ptr_equal(mtimes_find_pair_or_substitute(t, from, to, kind),
                      mtimes_find_pair(t, like_from, like_to, like_kind));
 }
 
@@ -366,7 +381,7 @@ static void test_mtime__choosing(void **state)
     assert_chosen(&t, "c", "d", MTIME_TCP, "a", "b", MTIME_TCP);
     assert_chosen(&t, "a", "a", MTIME_TCP, "a", "a", MTIME_UNIX);
     assert_chosen(&t, "b", "b", MTIME_UNIX, "a", "a", MTIME_UNIX);
-    assert_null(mtimes_choose_pair(&t, "b", "b", MTIME_TCP));
+    assert_null(mtimes_find_pair_or_substitute(&t, "b", "b", MTIME_TCP));
     mtimes_release(&t);
     /* Where both ways are there each has its own. */
     assert_int_equal(mtimes_parse(&t, "x",
@@ -489,9 +504,9 @@ static void test_mtime__wire(void **state)
     assert_true(
         mtime_wire_compute(mtimes_find_pair(&t, "a", "b", MTIME_TCP), &w));
     assert_true(w.burst_ns == 400000);
-    assert_true(ips_curve_ns(&w.curve, 1) == 67 * 200);
-    assert_true(ips_curve_ns(&w.curve, 1448) == 1514 * 200);
-    assert_true(ips_curve_ns(&w.curve, 14480) == 15140 * 200);
+    assert_true(ips_curve_compute_message_ns(&w.curve, 1) == 67 * 200);
+    assert_true(ips_curve_compute_message_ns(&w.curve, 1448) == 1514 * 200);
+    assert_true(ips_curve_compute_message_ns(&w.curve, 14480) == 15140 * 200);
     assert_true(mtime_wire_bytes_per_us(
                     mtimes_find_pair(&t, "a", "b", MTIME_TCP)) == 4);
     assert_true(mtime_wire_bytes_per_us(

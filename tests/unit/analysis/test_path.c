@@ -27,9 +27,9 @@ static void check_path(const struct ips_graph *g,
     struct ips_est e;
     struct ips_path p;
     uint32_t stop;
-    assert_int_equal(0, ips_longest_path(g, lane, NULL, &e, NULL));
-    assert_int_equal(0,
-                     ips_path_walk_back(g, lane, &e, e.end, &p, &stop, NULL));
+    assert_int_equal(0, ips_longest_path_compute_ests(g, lane, NULL, &e, NULL));
+    assert_int_equal(
+        0, ips_path_walk_back_and_store(g, lane, &e, e.end, &p, &stop, NULL));
     assert_int_equal(stop, IPS_NO_NODE);
     assert_int_equal(p.count, count);
     for (uint64_t k = 0; k < count; k++) {
@@ -67,8 +67,9 @@ static void test_path__golden(void **state)
         struct ips_est e;
         struct ips_scenario lane = golden_lane(&golden[k]);
         golden_make(&golden[k], &g);
-        assert_int_equal(0, ips_graph_check(&g, NULL));
-        assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &e, NULL));
+        assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
+        assert_int_equal(
+            0, ips_longest_path_compute_ests(&g, &lane, NULL, &e, NULL));
         assert_int_equal(e.t_max, golden[k].t_max);
         assert_int_equal(e.total, golden[k].total);
         ips_est_release(&e);
@@ -172,10 +173,12 @@ static void test_path__equal_ends(void **state)
     golden_make(&golden[0], &g);
     struct ips_scenario lane = golden_lane(&golden[0]);
     g.w[2] = 24; /* A's END at 34 too */
-    assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &e, NULL));
+    assert_int_equal(0,
+                     ips_longest_path_compute_ests(&g, &lane, NULL, &e, NULL));
     assert_int_equal(e.end, 2);
     ips_est_release(&e);
-    assert_int_equal(0, ips_longest_path_pdm(&g, &lane, &e, NULL));
+    assert_int_equal(0,
+                     ips_longest_path_by_label_correcting(&g, &lane, &e, NULL));
     assert_int_equal(e.end, 2);
     ips_est_release(&e);
     ips_graph_release(&g);
@@ -187,12 +190,14 @@ static void test_path__empty_graph(void **state)
     struct ips_graph g;
     struct ips_est e;
     ips_graph_init(&g);
-    assert_int_equal(0, ips_graph_check(&g, NULL));
-    assert_int_equal(0, ips_longest_path(&g, &plain, NULL, &e, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
+    assert_int_equal(0,
+                     ips_longest_path_compute_ests(&g, &plain, NULL, &e, NULL));
     assert_int_equal(e.end, IPS_NO_NODE);
     assert_int_equal(e.t_max, 0);
     ips_est_release(&e);
-    assert_int_equal(0, ips_longest_path_pdm(&g, &plain, &e, NULL));
+    assert_int_equal(
+        0, ips_longest_path_by_label_correcting(&g, &plain, &e, NULL));
     assert_int_equal(e.end, IPS_NO_NODE);
     ips_est_release(&e);
 }
@@ -202,10 +207,11 @@ static void check_stalled(const struct ips_graph *g)
     struct ips_est e;
     struct ips_err err;
     assert_int_equal(IPS_E_STALLED,
-                     ips_longest_path(g, &plain, NULL, &e, &err));
+                     ips_longest_path_compute_ests(g, &plain, NULL, &e, &err));
     assert_non_null(strstr(err.msg, "awaits node"));
     assert_null(e.est);
-    assert_int_equal(IPS_E_STALLED, ips_longest_path_pdm(g, &plain, &e, NULL));
+    assert_int_equal(IPS_E_STALLED,
+                     ips_longest_path_by_label_correcting(g, &plain, &e, NULL));
 }
 
 /* A cycle, of zero weight too, is reported by both engines and hangs none. */
@@ -246,16 +252,16 @@ static void test_path__overflow(void **state)
         struct ips_scenario lane = golden_lane(&golden[2]);
         golden_make(&golden[2], &g);
         g.w[1] = huge[k];
-        assert_int_equal(IPS_E_LIMIT,
-                         ips_longest_path(&g, &lane, NULL, &e, NULL));
-        assert_int_equal(IPS_E_LIMIT,
-                         ips_longest_path_pdm(&g, &lane, &e, NULL));
+        assert_int_equal(IPS_E_LIMIT, ips_longest_path_compute_ests(
+                                          &g, &lane, NULL, &e, NULL));
+        assert_int_equal(IPS_E_LIMIT, ips_longest_path_by_label_correcting(
+                                          &g, &lane, &e, NULL));
         g.w[1] = 4;
         g.xlen[2] = huge[k];
-        assert_int_equal(IPS_E_LIMIT,
-                         ips_longest_path(&g, &lane, NULL, &e, NULL));
-        assert_int_equal(IPS_E_LIMIT,
-                         ips_longest_path_pdm(&g, &lane, &e, NULL));
+        assert_int_equal(IPS_E_LIMIT, ips_longest_path_compute_ests(
+                                          &g, &lane, NULL, &e, NULL));
+        assert_int_equal(IPS_E_LIMIT, ips_longest_path_by_label_correcting(
+                                          &g, &lane, &e, NULL));
         ips_graph_release(&g);
     }
 }
@@ -265,16 +271,16 @@ static void test_path__mtime(void **state)
 {
     (void)state;
     struct ips_mtime m = {100, 3ULL << 31, 1, 1}; /* 1.5 ns a byte */
-    assert_int_equal(ips_mtime_ns(&m, 0), 100);
-    assert_int_equal(ips_mtime_ns(&m, 3), 104);
+    assert_int_equal(ips_mtime_compute_message_ns(&m, 0), 100);
+    assert_int_equal(ips_mtime_compute_message_ns(&m, 3), 104);
     m.scale_den = 2;
-    assert_int_equal(ips_mtime_ns(&m, 3), 52);
+    assert_int_equal(ips_mtime_compute_message_ns(&m, 3), 52);
     m.scale_num = 0;
-    assert_int_equal(ips_mtime_ns(&m, 3), 0);
+    assert_int_equal(ips_mtime_compute_message_ns(&m, 3), 0);
     m.scale_den = 0;
-    assert_int_equal(ips_mtime_ns(&m, 3), 104);
+    assert_int_equal(ips_mtime_compute_message_ns(&m, 3), 104);
     m = (struct ips_mtime){UINT64_MAX, UINT64_MAX, 2, 1};
-    assert_true(ips_mtime_ns(&m, UINT64_MAX) == UINT64_MAX);
+    assert_true(ips_mtime_compute_message_ns(&m, UINT64_MAX) == UINT64_MAX);
 }
 
 /* Would catch a lane whose messages weigh their bytes as they are, that has
@@ -299,7 +305,8 @@ static void test_path__messages_as_they_are(void **state)
         g.xpred[1] = 0;
         g.xkind[1] = IPS_X_DATA;
         g.xlen[1] = 10;
-        assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &e, NULL));
+        assert_int_equal(
+            0, ips_longest_path_compute_ests(&g, &lane, NULL, &e, NULL));
         assert_int_equal(e.est[1], lanes[n].want);
         ips_est_release(&e);
         ips_graph_release(&g);
@@ -316,9 +323,9 @@ static void test_path__check_refuses(void **state)
 #define REFUSED(change, undo)                                                  \
     do {                                                                       \
         change;                                                                \
-        assert_int_equal(IPS_E_CORRUPT, ips_graph_check(&g, NULL));            \
+        assert_int_equal(IPS_E_CORRUPT, ips_graph_check_invariants(&g, NULL)); \
         undo;                                                                  \
-        assert_int_equal(0, ips_graph_check(&g, NULL));                        \
+        assert_int_equal(0, ips_graph_check_invariants(&g, NULL));             \
     } while (0)
     golden_make(&golden[0], &g);
     REFUSED(g.kind[1] = IPS_NODE_POLL + 1, g.kind[1] = IPS_NODE_SEND);
@@ -363,7 +370,8 @@ static void test_path__remote_values(void **state)
     g.xpred[4] = IPS_NO_NODE;
     g.in = &in;
     g.in_count = 1;
-    assert_int_equal(IPS_E_USAGE, ips_longest_path(&g, &plain, NULL, &e, NULL));
+    assert_int_equal(IPS_E_USAGE,
+                     ips_longest_path_compute_ests(&g, &plain, NULL, &e, NULL));
     const struct {
         uint64_t value, t_max;
         uint32_t stop;
@@ -373,18 +381,18 @@ static void test_path__remote_values(void **state)
                  {0, 23, IPS_NO_NODE},
                  {IPS_IN_ABSENT, 23, IPS_NO_NODE}};
     for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
-        assert_int_equal(
-            0, ips_longest_path(&g, &plain, &cases[k].value, &e, NULL));
+        assert_int_equal(0, ips_longest_path_compute_ests(
+                                &g, &plain, &cases[k].value, &e, NULL));
         assert_int_equal(e.t_max, cases[k].t_max);
-        assert_int_equal(
-            0, ips_path_walk_back(&g, &plain, &e, e.end, &p, &stop, NULL));
+        assert_int_equal(0, ips_path_walk_back_and_store(&g, &plain, &e, e.end,
+                                                         &p, &stop, NULL));
         assert_int_equal(stop, cases[k].stop);
         ips_path_release(&p);
         ips_est_release(&e);
     }
     uint64_t huge = 1ULL << 62;
-    assert_int_equal(IPS_E_LIMIT,
-                     ips_longest_path(&g, &plain, &huge, &e, NULL));
+    assert_int_equal(IPS_E_LIMIT, ips_longest_path_compute_ests(
+                                      &g, &plain, &huge, &e, NULL));
     g.in = NULL;
     g.in_count = 0;
     ips_graph_release(&g);
@@ -414,9 +422,11 @@ static void test_path__pdm_gives_up(void **state)
     }
     g.kind[0] = g.kind[LONG] = IPS_NODE_START;
     g.kind[LONG - 1] = g.kind[2 * LONG - 1] = IPS_NODE_END;
-    assert_int_equal(0, ips_longest_path(&g, &plain, NULL, &e, NULL));
+    assert_int_equal(0,
+                     ips_longest_path_compute_ests(&g, &plain, NULL, &e, NULL));
     ips_est_release(&e);
-    assert_int_equal(IPS_E_LIMIT, ips_longest_path_pdm(&g, &plain, &e, NULL));
+    assert_int_equal(IPS_E_LIMIT, ips_longest_path_by_label_correcting(
+                                      &g, &plain, &e, NULL));
     ips_graph_release(&g);
 }
 
@@ -447,8 +457,9 @@ static void test_path__taking_turns(void **state)
             want[c][t] =
                 ips_max_u64(want[c][t], c ? want[0][t] : want[from][t - 1]);
         }
-    assert_int_equal(0, ips_graph_check(&g, NULL));
-    assert_int_equal(0, ips_longest_path(&g, &plain, NULL, &e, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
+    assert_int_equal(0,
+                     ips_longest_path_compute_ests(&g, &plain, NULL, &e, NULL));
     assert_memory_equal(e.est, want, sizeof(want));
     ips_est_release(&e);
     ips_graph_release(&g);

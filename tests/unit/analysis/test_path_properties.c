@@ -83,14 +83,16 @@ static const char *tails(struct rg *r, uint64_t seed)
     const struct ips_graph *g = &r->whole;
     uint32_t *last = calloc(g->node_count, sizeof(*last));
     turn_round(g, &lane, &back, last);
-    assert_int_equal(0, ips_graph_check(&back, NULL));
-    assert_int_equal(0, ips_longest_path(g, &lane, NULL, &e, NULL));
-    assert_int_equal(0, ips_longest_path(&back, &plain, NULL, &tail, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&back, NULL));
+    assert_int_equal(0,
+                     ips_longest_path_compute_ests(g, &lane, NULL, &e, NULL));
+    assert_int_equal(
+        0, ips_longest_path_compute_ests(&back, &plain, NULL, &tail, NULL));
     RG_HOLD(e.t_max == tail.t_max);
     for (uint32_t i = 0; i < g->node_count; i++)
         RG_HOLD(e.est[i] + tail.est[last[i]] <= e.t_max);
-    assert_int_equal(0,
-                     ips_path_walk_back(g, &lane, &e, e.end, &p, &stop, NULL));
+    assert_int_equal(
+        0, ips_path_walk_back_and_store(g, &lane, &e, e.end, &p, &stop, NULL));
     for (uint64_t k = 0; k < p.count; k++) {
         sum += p.seg[k].ns;
         if (k)
@@ -133,8 +135,10 @@ static const char *bounds(struct rg *r, uint64_t seed)
     uint64_t s = seed ^ 99, cross = 0, most = 0;
     struct ips_scenario lane = random_lane(&s);
     const struct ips_graph *g = &r->whole;
-    assert_int_equal(0, ips_longest_path(g, &lane, NULL, &e, NULL));
-    assert_int_equal(0, ips_longest_path_pdm(g, &lane, &pdm, NULL));
+    assert_int_equal(0,
+                     ips_longest_path_compute_ests(g, &lane, NULL, &e, NULL));
+    assert_int_equal(
+        0, ips_longest_path_by_label_correcting(g, &lane, &pdm, NULL));
     RG_HOLD(memcmp(e.est, pdm.est, g->node_count * sizeof(*e.est)) == 0);
     RG_HOLD(memcmp(e.crossed, pdm.crossed, g->node_count) == 0);
     RG_HOLD(e.t_max == pdm.t_max);

@@ -76,7 +76,7 @@ static void test_queue__found(void **state)
         struct ips_queued_graph same;
         uint32_t took[RQ_PIECES];
         rq_make(seed, 100, &q);
-        assert_int_equal(0, ips_graph_check(&q.g, NULL));
+        assert_int_equal(0, ips_graph_check_invariants(&q.g, NULL));
         find(&q, &found);
         assert_int_equal(1, found.queue_count);
         assert_int_equal(q.workers, found.worker_count);
@@ -126,7 +126,7 @@ static void test_queue__times_of_its_graph(void **state)
         assert_int_equal(0, ips_queued_graph_make(&q.g, &found,
                                                   settled.taken_block, NULL,
                                                   &made, NULL));
-        assert_int_equal(0, ips_graph_check(&made.g, NULL));
+        assert_int_equal(0, ips_graph_check_invariants(&made.g, NULL));
         assert_int_equal(0, ips_replay(&made.g, &lane, &p.ask, &again, NULL));
         assert_int_equal(settled.makespan_ns, again.makespan_ns);
         for (uint32_t i = 0; i < q.g.node_count; i++)
@@ -245,7 +245,7 @@ static void test_queue__quicker_takes_more(void **state)
         if (g.kind[i] != IPS_NODE_RECV)
             g.kind[i] = IPS_NODE_SEND;
     g.kind[D - 1] = IPS_NODE_END;
-    assert_int_equal(0, ips_graph_check(&g, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
     assert_int_equal(0, ips_replay(&g, &none, &ask, &r, NULL));
     assert_int_equal(270, r.makespan_ns);
     ips_replay_release(&r);

@@ -202,7 +202,7 @@ static void test_replay__shared_medium(void **state)
             g.xpred[place[i]] = place[i - 2];
             g.xlen[place[i]] = expected[k].bytes;
         }
-        assert_int_equal(0, ips_graph_check(&g, NULL));
+        assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
         assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
         assert_int_equal(expected[k].first, r.reach[place[2]]);
         assert_int_equal(expected[k].second, r.reach[place[3]]);
@@ -227,7 +227,7 @@ static void test_replay__curve(void **state)
     struct ips_scenario lane = {.mtime = {7, 0, 1, 1}};
     struct ips_mtime way[4] = {{0, 0, 1, 1}, {0, 0, 2, 1}, {9, 9, 1, 1}};
     (void)state;
-    assert_int_equal(0, ips_curve_make(bytes, ns, 3, &c, NULL));
+    assert_int_equal(0, ips_curve_build_from_points(bytes, ns, 3, &c, NULL));
     const struct ips_curve *curve[4] = {NULL, &c, NULL, NULL};
     struct ips_replay_machine two[] = {{.cores = 1}, {.cores = 1}};
     struct ips_replay_ask ask = {.machine_count = 2,
@@ -255,8 +255,10 @@ static void test_replay__curve(void **state)
     struct ips_mtime below = ips_curve_line_below(&c),
                      above = ips_curve_line_above(&c);
     for (uint64_t len = 0; len < 3000; len += 7) {
-        assert_true(ips_mtime_ns(&below, len) <= ips_curve_ns(&c, len));
-        assert_true(ips_mtime_ns(&above, len) >= ips_curve_ns(&c, len));
+        assert_true(ips_mtime_compute_message_ns(&below, len) <=
+                    ips_curve_compute_message_ns(&c, len));
+        assert_true(ips_mtime_compute_message_ns(&above, len) >=
+                    ips_curve_compute_message_ns(&c, len));
     }
     ips_graph_release(&g);
 }
@@ -285,8 +287,8 @@ static void draw(uint64_t seed, bool external, struct drawn *d)
         .external = (enum ips_external)rg_below(&d->rng, 3),
         .order_dependent_off = rg_below(&d->rng, 2)};
     rg_make(&opt, &d->graph);
-    assert_int_equal(
-        0, ips_longest_path(&d->graph.whole, &d->lane, NULL, &d->est, NULL));
+    assert_int_equal(0, ips_longest_path_compute_ests(&d->graph.whole, &d->lane,
+                                                      NULL, &d->est, NULL));
 }
 
 static void discard(struct drawn *d)
@@ -389,7 +391,7 @@ static void test_replay__no_work_is_lost(void **state)
     }
     for (uint32_t i = 0; i < g.node_count; i++)
         total += g.w[i];
-    assert_int_equal(0, ips_graph_check(&g, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
     for (uint32_t speed = 1; speed <= 3; speed += 2) {
         one.speed = (struct ips_ratio){speed, 1};
         assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
@@ -430,7 +432,8 @@ static void test_replay__relabelled(void **state)
         assert_true(r.makespan_ns >= d.est.t_max);
         uint64_t *w = g->w;
         g->w = r.weight;
-        assert_int_equal(0, ips_longest_path(g, &d.lane, NULL, &again, NULL));
+        assert_int_equal(
+            0, ips_longest_path_compute_ests(g, &d.lane, NULL, &again, NULL));
         assert_memory_equal(again.est, r.reach, g->node_count * 8);
         assert_int_equal(again.t_max, r.makespan_ns);
         assert_int_equal(again.end, r.end);

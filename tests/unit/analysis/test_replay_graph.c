@@ -68,9 +68,9 @@ static void test_replay_graph__same_replay(void **state)
                       1},
             .external = (enum ips_external)rg_below(&rng, 3),
             .order_dependent_off = rg_below(&rng, 2)};
-        assert_int_equal(
-            0, ips_replay_graph_make(&r.whole, NULL, NULL, 0, &s, NULL));
-        assert_int_equal(0, ips_graph_check(&s.g, NULL));
+        assert_int_equal(0, ips_replay_graph_make_reduced(&r.whole, NULL, NULL,
+                                                          0, &s, NULL));
+        assert_int_equal(0, ips_graph_check_invariants(&s.g, NULL));
         assert_true(s.g.node_count <= r.whole.node_count);
         kept += s.g.node_count;
         all += r.whole.node_count;
@@ -102,8 +102,9 @@ static void test_replay_graph__idle(void **state)
         uint64_t *idle = calloc((size_t)g->node_count + 1, sizeof(*idle));
         for (uint32_t i = 0; i < g->node_count; i++)
             idle[i] = rg_below(&rng, 3) ? 0 : rg_below(&rng, 50);
-        assert_int_equal(0, ips_replay_graph_make(g, idle, NULL, 0, &s, NULL));
-        assert_int_equal(0, ips_graph_check(&s.g, NULL));
+        assert_int_equal(
+            0, ips_replay_graph_make_reduced(g, idle, NULL, 0, &s, NULL));
+        assert_int_equal(0, ips_graph_check_invariants(&s.g, NULL));
         for (uint32_t c = 0; c < g->chain_count; c++) {
             uint32_t first = g->chains[c].first;
             for (uint32_t k = 1; k < g->chains[c].count; k++) {
@@ -111,8 +112,10 @@ static void test_replay_graph__idle(void **state)
                 g->w[first + k] += idle[first + k];
             }
         }
-        assert_int_equal(0, ips_longest_path(g, &lane, NULL, &longer, NULL));
-        assert_int_equal(0, ips_longest_path(&s.g, &lane, NULL, &made, NULL));
+        assert_int_equal(
+            0, ips_longest_path_compute_ests(g, &lane, NULL, &longer, NULL));
+        assert_int_equal(
+            0, ips_longest_path_compute_ests(&s.g, &lane, NULL, &made, NULL));
         assert_int_equal(longer.t_max, made.t_max);
         assert_int_equal(work, made.total);
         for (uint32_t i = 0; i < g->node_count; i++)
@@ -129,7 +132,7 @@ static void test_replay_graph__idle(void **state)
 static int make_and_release(void *arg)
 {
     struct ips_replay_graph s;
-    int rc = ips_replay_graph_make(arg, NULL, NULL, 0, &s, NULL);
+    int rc = ips_replay_graph_make_reduced(arg, NULL, NULL, 0, &s, NULL);
     if (rc == 0)
         ips_replay_graph_release(&s);
     return rc;

@@ -28,7 +28,7 @@ static void make_graph(uint64_t second, struct ips_graph *g)
         g->xpred[3 * c + 1] = 3 * (c - SENDS) + 1;
         g->xlen[3 * c + 1] = 100;
     }
-    assert_int_equal(0, ips_graph_check(g, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(g, NULL));
 }
 
 /* A message of 100 bytes has the medium for 30 ns, twice as long by `scale`,
@@ -58,7 +58,8 @@ static void test_replay_medium__wire_and_burst(void **state)
                 {1015, 20, 1, 1020, 1050}};
     struct ips_curve curve;
     (void)state;
-    assert_int_equal(0, ips_curve_make(bytes, ns, 3, &curve, NULL));
+    assert_int_equal(0,
+                     ips_curve_build_from_points(bytes, ns, 3, &curve, NULL));
     const struct ips_curve *wire[] = {NULL, &curve, &curve, NULL};
     for (size_t k = 0; k < sizeof(rows) / sizeof(*rows); k++) {
         const struct ips_mtime one = {10, 1ULL << 32, rows[k].scale, 1};
@@ -107,7 +108,8 @@ static void test_replay_medium__receiver_moves(void **state)
     struct ips_graph g;
     struct ips_replay r;
     (void)state;
-    assert_int_equal(0, ips_curve_make(bytes, ns, 3, &curve, NULL));
+    assert_int_equal(0,
+                     ips_curve_build_from_points(bytes, ns, 3, &curve, NULL));
     const struct ips_curve *wire[] = {NULL, &curve, &curve, NULL};
     struct ips_replay_ask ask = {.machine_count = 2,
                                  .machine = two,
@@ -131,7 +133,7 @@ static void test_replay_medium__receiver_moves(void **state)
     g.xkind[5] = IPS_X_DATA;
     g.xpred[5] = 1;
     g.xlen[5] = 100;
-    assert_int_equal(0, ips_graph_check(&g, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
     assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
     assert_int_equal(r.reach[5], 1020);
     ips_replay_release(&r);

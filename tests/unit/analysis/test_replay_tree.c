@@ -64,7 +64,7 @@ static void test_replay_tree__first_of_all(void **state)
         }
         if (stays) { /* new, or in the place of the first */
             held[k] = (struct held){key, step, true};
-            rp_tree_set(&t, k, key, step);
+            rp_tree_set_leaf(&t, k, key, step);
         } else {
             held[k].is = false;
             rp_tree_free_leaf(&t, k);

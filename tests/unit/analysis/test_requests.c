@@ -49,8 +49,9 @@ static struct ips_requests find(const struct row *row, uint32_t n,
         g.xlen[i] = row[i].xlen;
         g.site[i] = row[i].site - 1;
     }
-    assert_int_equal(0, ips_graph_check(&g, NULL));
-    assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &est, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
+    assert_int_equal(
+        0, ips_longest_path_compute_ests(&g, &lane, NULL, &est, NULL));
     assert_int_equal(
         0, ips_requests_find(&g, &lane, &est, ends, end_count, &out, NULL));
     ips_est_release(&est);
@@ -371,9 +372,9 @@ static void check_told(const struct ips_graph *g,
             c, {first + n / 4, c}, {first + n / 2 + n / 4, 3 * c}};
         ends[c] = (struct ips_served_end){g->chains[c].machine, c, c % 2};
     }
-    assert_int_equal(0, ips_requests_find_marked(g, lane, est, ends,
-                                                 g->chain_count, told,
-                                                 g->chain_count, &q, NULL));
+    assert_int_equal(0, ips_requests_make_from_marks(g, lane, est, ends,
+                                                     g->chain_count, told,
+                                                     g->chain_count, &q, NULL));
     assert_int_equal(q.count, g->chain_count);
     for (uint32_t i = 0; i < q.count; i++) {
         const struct ips_marked_request *t = &told[q.r[i].end];
@@ -386,7 +387,7 @@ static void check_told(const struct ips_graph *g,
     ips_requests_release(&q);
     if (g->chain_count > 1) {
         told[0].finish.node = g->chains[1].first;
-        assert_int_equal(IPS_E_CORRUPT, ips_requests_find_marked(
+        assert_int_equal(IPS_E_CORRUPT, ips_requests_make_from_marks(
                                             g, lane, est, ends, g->chain_count,
                                             told, 1, &q, NULL));
     }
@@ -414,7 +415,8 @@ static void parts_add_up(void **state)
             g->site[i] = rg_below(&random, 5);
         for (uint32_t i = 0; i < RG_MACHINES * 4; i++)
             ends[i] = (struct ips_served_end){i / 4, i % 4, i % 3};
-        assert_int_equal(0, ips_longest_path(g, &lane, NULL, &est, NULL));
+        assert_int_equal(
+            0, ips_longest_path_compute_ests(g, &lane, NULL, &est, NULL));
         assert_int_equal(0, ips_requests_find(g, &lane, &est, ends,
                                               RG_MACHINES * 4, &q, NULL));
         queued += check_sums(g, &est, ends, &q);

@@ -94,7 +94,7 @@ static void test_shared__message_in_pieces(void **state)
         g.xlen[i] = 100;
     }
     g.w[5] = 20;
-    assert_int_equal(0, ips_graph_check(&g, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
     assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
     assert_int_equal(1110, r.reach[4]);
     assert_int_equal(1130, r.reach[5]);
@@ -128,7 +128,8 @@ static void test_shared__any_graph(void **state)
         ask.machine_count = 3;
         assert_int_equal(
             ips_compute_shared_medium_path(g, &lane, &ask, &got, NULL), 0);
-        assert_int_equal(ips_longest_path(g, &lane, NULL, &est, NULL), 0);
+        assert_int_equal(
+            ips_longest_path_compute_ests(g, &lane, NULL, &est, NULL), 0);
         assert_int_equal(one.end_ns, est.t_max);
         assert_int_equal(one.busy_ns, 0);
         assert_true(got.end_ns >= est.t_max);

@@ -22,7 +22,7 @@ struct solved {
 static void solve(struct solved *s)
 {
     struct ips_err err;
-    if (ips_longest_path(&s->g, &s->lane, NULL, &s->e, &err) < 0 ||
+    if (ips_longest_path_compute_ests(&s->g, &s->lane, NULL, &s->e, &err) < 0 ||
         ips_computation_order_make(&s->g, &s->lane, &s->order, &err) < 0 ||
         ips_compute_tails(&s->g, &s->lane, &s->order, &s->tail, &err) < 0)
         fail_msg("%s", err.msg);
@@ -170,7 +170,8 @@ static const char *tails_wrong(struct solved *s)
     }
     if (longest != s->e.t_max)
         return "backwards another t_max";
-    if (ips_path_walk_back(g, &s->lane, &s->e, s->e.end, &p, &stop, NULL) < 0)
+    if (ips_path_walk_back_and_store(g, &s->lane, &s->e, s->e.end, &p, &stop,
+                                     NULL) < 0)
         return "no path";
     for (uint64_t k = 0; k < p.count; k++) {
         uint32_t i = p.seg[k].to;
@@ -202,7 +203,7 @@ static const char *slack_wrong(struct solved *s, uint64_t *rng)
         for (uint64_t more = 0; more < 2; more++) {
             struct ips_est e;
             g->w[i] += slack + more;
-            if (ips_longest_path(g, &s->lane, NULL, &e, NULL) < 0)
+            if (ips_longest_path_compute_ests(g, &s->lane, NULL, &e, NULL) < 0)
                 return "no path with an arc grown";
             uint64_t t_max = e.t_max;
             ips_est_release(&e);
@@ -225,7 +226,7 @@ static const char *removal_wrong(struct solved *s)
         if (slack != IPS_NO_SLACK && slack > 0)
             s->g.xpred[i] = IPS_NO_NODE;
     }
-    if (ips_longest_path(&s->g, &s->lane, NULL, &e, NULL) < 0)
+    if (ips_longest_path_compute_ests(&s->g, &s->lane, NULL, &e, NULL) < 0)
         return "no path without slack arcs";
     bool same = e.t_max == s->e.t_max;
     ips_est_release(&e);
@@ -278,7 +279,7 @@ static void test_slack__few_places(void **state)
     }
     g.kind[0] = g.kind[TURNS] = IPS_NODE_START;
     g.kind[TURNS - 1] = g.kind[2 * TURNS - 1] = IPS_NODE_END;
-    assert_int_equal(0, ips_graph_check(&g, NULL));
+    assert_int_equal(0, ips_graph_check_invariants(&g, NULL));
     assert_int_equal(0, ips_computation_order_make(&g, &lane, &order, NULL));
     assert_true(order.slot_count <= 2);
     ips_computation_order_release(&order);

@@ -46,12 +46,14 @@ static void test_synth__graphs_are_graphs(void **state)
         struct synth s;
         make(&o, &s);
         for (uint32_t m = 0; m < s.slaves; m++)
-            assert_int_equal(ips_graph_check(&s.part[m], &err), 0);
-        assert_int_equal(ips_graph_check(&s.whole, &err), 0);
+            assert_int_equal(ips_graph_check_invariants(&s.part[m], &err), 0);
+        assert_int_equal(ips_graph_check_invariants(&s.whole, &err), 0);
         assert_true(s.whole.node_count >= o.nodes);
-        assert_int_equal(ips_longest_path(&s.whole, &plain, NULL, &e, &err), 0);
+        assert_int_equal(
+            ips_longest_path_compute_ests(&s.whole, &plain, NULL, &e, &err), 0);
         assert_int_equal(e.t_max, s.t_max);
-        assert_int_equal(ips_longest_path_pdm(&s.whole, &plain, &deque, &err),
+        assert_int_equal(ips_longest_path_by_label_correcting(&s.whole, &plain,
+                                                              &deque, &err),
                          0);
         assert_int_equal(deque.t_max, s.t_max);
         assert_int_equal(deque.end, e.end);
@@ -130,7 +132,7 @@ static void set_peers(struct ips_built *b)
                                       .traced = true,
                                       .peer_sent_bytes = b->ends[i].recv_bytes,
                                       .peer_closed = true};
-    assert_int_equal(ips_built_set_peers(b, rows, n, &err), 0);
+    assert_int_equal(ips_built_set_peers_and_remake_arcs(b, rows, n, &err), 0);
     free(rows);
 }
 

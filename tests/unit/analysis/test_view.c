@@ -21,11 +21,13 @@ static void solve(const struct ips_graph *g, const struct ips_scenario *lane,
     struct ips_view v;
     struct ips_est e;
     assert_int_equal(0, ips_graph_make_view(g, lane, &v, NULL));
-    assert_int_equal(0, ips_longest_path(&v.g, lane, NULL, &e, NULL));
+    assert_int_equal(0,
+                     ips_longest_path_compute_ests(&v.g, lane, NULL, &e, NULL));
     assert_int_equal(t_max, e.t_max);
     assert_int_equal(total, e.total);
     ips_est_release(&e);
-    assert_int_equal(0, ips_longest_path_pdm(&v.g, lane, &e, NULL));
+    assert_int_equal(
+        0, ips_longest_path_by_label_correcting(&v.g, lane, &e, NULL));
     assert_int_equal(t_max, e.t_max);
     ips_est_release(&e);
     ips_view_release(&v);
@@ -182,7 +184,7 @@ static void test_view__golden_without_recording(void **state)
     row_graph(w1, 6, &g);
     lane.probe_off = true;
     assert_int_equal(IPS_E_USAGE, ips_graph_make_view(&g, &lane, &v, NULL));
-    assert_int_equal(0, ips_graph_alloc_probe(&g, NULL));
+    assert_int_equal(0, ips_graph_alloc_probe_column(&g, NULL));
     memcpy(g.probe, probe, sizeof(probe));
     solve(&g, &lane, 24, 22);
     lane.weighting = IPS_WEIGH_SCHED;
@@ -206,7 +208,7 @@ static void test_view__golden_unended(void **state)
     struct ips_scenario lane = {.mtime = MTIME(4), .unended = true};
     row_graph(w1, 6, &g);
     assert_int_equal(IPS_E_USAGE, ips_graph_make_view(&g, &lane, &v, NULL));
-    assert_int_equal(0, ips_graph_alloc_unended(&g, NULL));
+    assert_int_equal(0, ips_graph_alloc_unended_wait_column(&g, NULL));
     memcpy(g.unended, unended, sizeof(unended));
     solve(&g, &lane, 123, 145);
     lane.weighting = IPS_WEIGH_WALL;
@@ -220,7 +222,7 @@ static void test_view__golden_unended(void **state)
 static uint64_t give_probes(struct ips_graph *g, uint64_t seed)
 {
     uint64_t sum = 0;
-    assert_int_equal(0, ips_graph_alloc_probe(g, NULL));
+    assert_int_equal(0, ips_graph_alloc_probe_column(g, NULL));
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first;
         for (uint32_t i = first + 1; i < first + g->chains[c].count; i++) {
@@ -234,7 +236,7 @@ static uint64_t give_probes(struct ips_graph *g, uint64_t seed)
 
 static void give_unended(struct ips_graph *g, uint64_t seed)
 {
-    assert_int_equal(0, ips_graph_alloc_unended(g, NULL));
+    assert_int_equal(0, ips_graph_alloc_unended_wait_column(g, NULL));
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first;
         for (uint32_t i = first + 1; i < first + g->chains[c].count; i++)
@@ -247,8 +249,8 @@ static void split_probes(struct rg *r)
 {
     for (uint32_t m = 0; m < r->machines; m++) {
         struct ips_graph *p = &r->part[m];
-        assert_int_equal(0, ips_graph_alloc_probe(p, NULL));
-        assert_int_equal(0, ips_graph_alloc_unended(p, NULL));
+        assert_int_equal(0, ips_graph_alloc_probe_column(p, NULL));
+        assert_int_equal(0, ips_graph_alloc_unended_wait_column(p, NULL));
         for (uint32_t i = 0; i < p->node_count; i++) {
             p->probe[i] = r->whole.probe[r->base[m] + i];
             p->unended[i] = r->whole.unended[r->base[m] + i];
@@ -269,16 +271,18 @@ static void test_view__est_is_the_clock(void **state)
         struct ips_scenario lane = {.order_dependent_off = false};
         rg_make(&opt, &r);
         rg_give_times(&r.whole, seed);
-        assert_int_equal(0,
-                         ips_longest_path(&r.whole, &lane, NULL, &cpu, NULL));
+        assert_int_equal(0, ips_longest_path_compute_ests(&r.whole, &lane, NULL,
+                                                          &cpu, NULL));
         lane.weighting = IPS_WEIGH_SCHED;
         assert_int_equal(0, ips_graph_make_view(&r.whole, &lane, &v, NULL));
-        assert_int_equal(0, ips_longest_path(&v.g, &lane, NULL, &sched, NULL));
+        assert_int_equal(
+            0, ips_longest_path_compute_ests(&v.g, &lane, NULL, &sched, NULL));
         ips_view_release(&v);
         lane.weighting = IPS_WEIGH_WALL;
         lane.mtime.base_ns = seed % 7;
         assert_int_equal(0, ips_graph_make_view(&r.whole, &lane, &v, NULL));
-        assert_int_equal(0, ips_longest_path(&v.g, &lane, NULL, &wall, NULL));
+        assert_int_equal(
+            0, ips_longest_path_compute_ests(&v.g, &lane, NULL, &wall, NULL));
         for (uint32_t i = 0; i < r.whole.node_count; i++) {
             assert_int_equal(wall.est[i], r.whole.at[i]);
             if (!opt.external) {
@@ -313,13 +317,13 @@ static void test_view__without_recording_nothing_is_longer(void **state)
             struct ips_est a, b;
             assert_int_equal(0,
                              ips_graph_make_view(&r.whole, &lane, &with, NULL));
-            assert_int_equal(0,
-                             ips_longest_path(&with.g, &lane, NULL, &a, NULL));
+            assert_int_equal(0, ips_longest_path_compute_ests(&with.g, &lane,
+                                                              NULL, &a, NULL));
             lane.probe_off = true;
             assert_int_equal(
                 0, ips_graph_make_view(&r.whole, &lane, &without, NULL));
-            assert_int_equal(
-                0, ips_longest_path(&without.g, &lane, NULL, &b, NULL));
+            assert_int_equal(0, ips_longest_path_compute_ests(&without.g, &lane,
+                                                              NULL, &b, NULL));
             assert_int_equal(a.total - b.total, sum);
             for (uint32_t i = 0; i < r.whole.node_count; i++)
                 assert_true(b.est[i] <= a.est[i]);
@@ -350,7 +354,8 @@ static const char *same_as_whole(struct rg *r, const struct ips_scenario *lane,
             0, ips_graph_make_view(&r->part[m], &own, &part[m], NULL));
         seen.part[m] = part[m].g;
     }
-    assert_int_equal(0, ips_longest_path(&whole.g, lane, NULL, &e, NULL));
+    assert_int_equal(
+        0, ips_longest_path_compute_ests(&whole.g, lane, NULL, &e, NULL));
     assert_int_equal(0, rg_contract(&seen, lane, &answer, NULL));
     RG_HOLD(e.t_max == answer.t_max);
     RG_HOLD(e.end == answer.end);

@@ -42,10 +42,10 @@ static void begin(struct asked *a, const struct ips_graph *g,
     a->f = (struct ips_features){
         .count = 2 * g->chain_count, .chain = a->chain, .cross = a->cross};
     if (ips_features_check(g, &a->f, NULL) < 0 ||
-        ips_longest_path(g, &a->lane, NULL, &a->e, NULL) < 0 ||
+        ips_longest_path_compute_ests(g, &a->lane, NULL, &a->e, NULL) < 0 ||
         ips_computation_order_make(g, &a->lane, &a->order, NULL) < 0)
         abort();
-    (void)ips_compute_feature_shares(g, &a->lane, &a->e, &a->f, a->share);
+    (void)ips_sum_path_time_by_feature(g, &a->lane, &a->e, &a->f, a->share);
     a->base = (struct ips_whatif_base){g,     &a->lane, &a->order,
                                        &a->e, &a->f,    a->share};
 }
@@ -140,7 +140,7 @@ static void test_whatif__across_any(void **state)
     begin(&a, &g, golden_lane(&golden[0]));
     uint64_t share[4];
     assert_int_equal(
-        1, ips_compute_feature_shares(&g, &a.lane, &a.e, &a.f, share));
+        1, ips_sum_path_time_by_feature(&g, &a.lane, &a.e, &a.f, share));
     assert_int_equal(0, ips_whatif(&a.base, change, 2, out, NULL));
     assert_int_equal(out[0].resources, 0); /* 1 < 3: B comes first */
     assert_int_equal(out[1].resources, 0);
@@ -183,7 +183,7 @@ static uint64_t edited(const struct asked *a, const struct ips_change *change)
         if (!present)
             g.xpred[i] = IPS_NO_NODE;
     }
-    if (ips_longest_path(&g, &a->lane, NULL, &e, NULL) < 0)
+    if (ips_longest_path_compute_ests(&g, &a->lane, NULL, &e, NULL) < 0)
         abort();
     uint64_t t_max = e.t_max;
     ips_est_release(&e);

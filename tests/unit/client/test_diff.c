@@ -32,7 +32,7 @@ static void begin(unsigned a, unsigned b)
 static void add(const char *name, unsigned run, uint64_t v)
 {
     struct ips_err err = {0};
-    assert_int_equal(diff_add(&d, "k", name, run, v, &err), 0);
+    assert_int_equal(diff_add_value_of_run(&d, "k", name, run, v, &err), 0);
 }
 
 /* Solved, and whole: changes of the items add up to that of the totals. */

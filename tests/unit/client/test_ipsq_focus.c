@@ -80,10 +80,10 @@ static void zoom_and_up(void **state)
     assert_true(ipsq_focus_resolve_object(&f, "a.7/7/", below));
     strcpy(f.object, below);
     assert_string_equal(text(&f), "ipsq r1:/m1/a.7/7");
-    assert_true(ipsq_focus_set_window(&f, "1.5s..2s", &err));
+    assert_true(ipsq_focus_set_window_if_word_is_one(&f, "1.5s..2s", &err));
     assert_int_equal(err.code, 0);
     assert_string_equal(text(&f), "ipsq r1:/m1/a.7/7@1.5s..2s");
-    assert_true(ipsq_focus_set_window(&f, "250ms..", &err));
+    assert_true(ipsq_focus_set_window_if_word_is_one(&f, "250ms..", &err));
     assert_string_equal(text(&f), "ipsq r1:/m1/a.7/7@250ms..");
     static const char *const up[] = {"ipsq r1:/m1/a.7/7", "ipsq r1:/m1/a.7",
                                      "ipsq r1:/m1", "ipsq r1", "ipsq"};
@@ -105,13 +105,13 @@ static void windows(void **state)
     struct ipsq_focus f = {.run = "r", .from = "1s"};
     struct ips_err err;
     (void)state;
-    assert_false(ipsq_focus_set_window(&f, "/m1", &err));
-    assert_false(ipsq_focus_set_window(&f, "/m1/..", &err));
-    assert_false(ipsq_focus_set_window(&f, "worker", &err));
+    assert_false(ipsq_focus_set_window_if_word_is_one(&f, "/m1", &err));
+    assert_false(ipsq_focus_set_window_if_word_is_one(&f, "/m1/..", &err));
+    assert_false(ipsq_focus_set_window_if_word_is_one(&f, "worker", &err));
     static const char *const wrong[] = {"..", "2s..1s", "1s..1s", "x..2s",
                                         "1s..x"};
     for (size_t i = 0; i < IPSQ_COUNT_OF(wrong); i++) {
-        assert_true(ipsq_focus_set_window(&f, wrong[i], &err));
+        assert_true(ipsq_focus_set_window_if_word_is_one(&f, wrong[i], &err));
         assert_int_equal(err.code, IPS_E_USAGE);
         assert_string_equal(f.from, "1s");
     }
@@ -177,7 +177,7 @@ static void what_is_added(void **state)
                         "path r1 --phase 2");
     assert_string_equal(applied(&f, "path --from 1s", IPSQ_UNUSED_OBJECT),
                         "path r1 --from 1s");
-    assert_true(ipsq_focus_set_window(&f, "1s..", &err));
+    assert_true(ipsq_focus_set_window_if_word_is_one(&f, "1s..", &err));
     assert_string_equal(text(&f), "ipsq r1:/m1@1s..");
     assert_int_equal(ipsq_focus_set_phase(&f, "2", &err), 0);
     assert_true(ipsq_focus_widen(&f));

@@ -28,7 +28,7 @@ static void writes(const char *text, const char *want)
 {
     struct ipsq_json j;
     begin(&j, false);
-    ipsq_json_string(&j, text);
+    ipsq_json_write_string(&j, text);
     expect(&j, want);
 }
 
@@ -45,7 +45,7 @@ static void test_json__escapes(void **state)
         char in[2] = {(char)c, 0};
         struct ipsq_json j;
         begin(&j, false);
-        ipsq_json_string(&j, in);
+        ipsq_json_write_string(&j, in);
         fclose(j.file);
         assert_int_equal(buffer[1], '\\');
         for (size_t i = 0; i < length; i++)
@@ -107,12 +107,12 @@ static void test_json__any_bytes(void **state)
         }
         in[sizeof(in) - 1] = '\0';
         begin(&j, false);
-        ipsq_json_string(&j, in);
+        ipsq_json_write_string(&j, in);
         fclose(j.file);
         assert_int_equal(buffer[0], '"');
         assert_int_equal(buffer[length - 1], '"');
         for (size_t at = 1; at < length - 1;) {
-            size_t n = ipsq_utf8_length(buffer + at, length - at);
+            size_t n = ipsq_utf8_length_of_first_char(buffer + at, length - at);
             assert_true(n > 0);
             if (buffer[at] == '\\')
                 n = buffer[at + 1] == 'u' ? 6 : 2;
@@ -130,21 +130,21 @@ static void test_json__not_measured_is_null(void **state)
     (void)state;
     struct ipsq_json j;
     begin(&j, false);
-    ipsq_json_open(&j, '[');
-    ipsq_json_count(&j, UINT64_MAX);
-    ipsq_json_count(&j, UINT64_MAX - 1);
-    ipsq_json_count(&j, 0);
-    ipsq_json_int_or_null(&j, -1);
-    ipsq_json_int_or_null(&j, INT64_MIN);
-    ipsq_json_real(&j, (double)NAN);
-    ipsq_json_real(&j, (double)INFINITY);
-    ipsq_json_real(&j, 0.1);
-    ipsq_json_real(&j, 2);
-    ipsq_json_text_or_null(&j, NULL);
-    ipsq_json_text_or_null(&j, "");
-    ipsq_json_bool(&j, true);
-    ipsq_json_bool(&j, false);
-    ipsq_json_close(&j, ']');
+    ipsq_json_open_container(&j, '[');
+    ipsq_json_write_count_or_null(&j, UINT64_MAX);
+    ipsq_json_write_count_or_null(&j, UINT64_MAX - 1);
+    ipsq_json_write_count_or_null(&j, 0);
+    ipsq_json_write_integer_or_null(&j, -1);
+    ipsq_json_write_integer_or_null(&j, INT64_MIN);
+    ipsq_json_write_real_or_null(&j, (double)NAN);
+    ipsq_json_write_real_or_null(&j, (double)INFINITY);
+    ipsq_json_write_real_or_null(&j, 0.1);
+    ipsq_json_write_real_or_null(&j, 2);
+    ipsq_json_write_text_or_null(&j, NULL);
+    ipsq_json_write_text_or_null(&j, "");
+    ipsq_json_write_bool(&j, true);
+    ipsq_json_write_bool(&j, false);
+    ipsq_json_close_container(&j, ']');
     expect(&j, "[null, 18446744073709551614, 0, -1, null, "
                "null, null, 0.10000000000000001, 2, null, null, true, false]");
 }
@@ -155,20 +155,20 @@ static void test_json__nesting(void **state)
     struct ipsq_json j;
     for (int pretty = 0; pretty < 2; pretty++) {
         begin(&j, pretty);
-        ipsq_json_open(&j, '{');
-        ipsq_json_key(&j, "a");
-        ipsq_json_open(&j, '[');
-        ipsq_json_close(&j, ']');
-        ipsq_json_key(&j, "b");
-        ipsq_json_open(&j, '[');
-        ipsq_json_count(&j, 1);
-        ipsq_json_open(&j, '{');
-        ipsq_json_key(&j, "c");
-        ipsq_json_null(&j);
-        ipsq_json_close(&j, '}');
-        ipsq_json_close(&j, ']');
-        ipsq_json_close(&j, '}');
-        ipsq_json_end(&j);
+        ipsq_json_open_container(&j, '{');
+        ipsq_json_write_key(&j, "a");
+        ipsq_json_open_container(&j, '[');
+        ipsq_json_close_container(&j, ']');
+        ipsq_json_write_key(&j, "b");
+        ipsq_json_open_container(&j, '[');
+        ipsq_json_write_count_or_null(&j, 1);
+        ipsq_json_open_container(&j, '{');
+        ipsq_json_write_key(&j, "c");
+        ipsq_json_write_null(&j);
+        ipsq_json_close_container(&j, '}');
+        ipsq_json_close_container(&j, ']');
+        ipsq_json_close_container(&j, '}');
+        ipsq_json_write_final_newline(&j);
         expect(&j, pretty ? "{\n  \"a\": [],\n  \"b\": [\n    1,\n    {\n"
                             "      \"c\": null\n    }\n  ]\n}\n"
                           : "{\"a\": [], \"b\": [1, {\"c\": null}]}\n");

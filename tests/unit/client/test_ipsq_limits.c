@@ -282,7 +282,8 @@ static void test_limits__numbers(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(ratio) / sizeof(*ratio); i++) {
         uint32_t num = 7, den = 7;
-        int rc = ipsq_parse_ratio(ratio[i].text, &num, &den, &err);
+        int rc =
+            ipsq_parse_decimal_as_fraction(ratio[i].text, &num, &den, &err);
         if (rc != (ratio[i].den ? 0 : IPS_E_USAGE) ||
             (rc == 0 && (num != ratio[i].num || den != ratio[i].den)))
             fail_msg("'%s': %d, %u / %u", ratio[i].text, rc, num, den);

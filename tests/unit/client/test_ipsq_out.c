@@ -45,10 +45,11 @@ static char *written(enum ipsq_format format)
     FILE *f = open_memstream(&buffer, &length);
     ipsq_table_init(&t, "rows", columns, COLUMNS);
     ipsq_out_begin(&out, f, format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text_cell("r1"));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
+                                    ipsq_text_cell("r1"));
     ipsq_out_table_begin(&out, &t, "heading");
     add(&t, "x\ty\x1b[31m\\", 1500);
-    ipsq_out_table_rows(&out, &t);
+    ipsq_out_write_and_clear_rows(&out, &t);
     add(&t, "", UINT64_MAX);
     ipsq_out_table_end(&out, &t);
     assert_int_equal(0, ipsq_out_end(&out, NULL));
@@ -117,7 +118,7 @@ static void test_out__top(void **state)
     ipsq_table_init(&t, "rows", columns, COLUMNS);
     for (int i = 0; i < 5; i++)
         add(&t, names[i], values[i]);
-    ipsq_table_keep_top(&t, 2, 3);
+    ipsq_table_sort_and_keep_top(&t, 2, 3);
     assert_int_equal(t.row_count, 3);
     assert_string_equal(t.cells[0].text, "c");
     assert_string_equal(t.cells[COLUMNS].text, "a");
@@ -260,7 +261,8 @@ static void test_out__write_error(void **state)
     FILE *f = fopen("/dev/full", "w");
     assert_non_null(f);
     ipsq_out_begin(&out, f, IPSQ_JSON, false);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text_cell("r"));
+    ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", NULL,
+                                    ipsq_text_cell("r"));
     assert_int_equal(IPS_E_IO, ipsq_out_end(&out, &err));
     fclose(f);
 }

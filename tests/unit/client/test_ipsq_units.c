@@ -108,13 +108,13 @@ static void test_units__message_times(void **state)
     uint64_t base, q32;
     struct ips_err err;
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
-        if (ipsq_parse_mtime(good[i].text, &base, &q32, &err) < 0)
+        if (ipsq_parse_message_time(good[i].text, &base, &q32, &err) < 0)
             fail_msg("%s", err.msg);
         assert_int_equal(base, good[i].base);
         assert_int_equal(q32, good[i].q32);
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        if (ipsq_parse_mtime(bad[i], &base, &q32, &err) == 0)
+        if (ipsq_parse_message_time(bad[i], &base, &q32, &err) == 0)
             fail_msg("'%s' was taken", bad[i]);
     }
 }
@@ -191,7 +191,7 @@ static void test_units__faster(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         uint32_t ppm = 0;
         struct ips_err err;
-        int rc = ipsq_parse_faster(cases[i].text, &ppm, &err);
+        int rc = ipsq_parse_speedup_as_saved_share(cases[i].text, &ppm, &err);
         if (rc != (cases[i].ppm ? 0 : IPS_E_USAGE) || ppm != cases[i].ppm)
             fail_msg("'%s': %d, %u", cases[i].text, rc, ppm);
     }
@@ -225,7 +225,7 @@ static void test_units__bytes_and_shares(void **state)
     for (size_t i = 0; i < sizeof(no_share) / sizeof(*no_share); i++)
         assert_int_equal(ipsq_parse_share(no_share[i], &ppm, NULL),
                          IPS_E_USAGE);
-    assert_int_equal(ipsq_parse_mtime("none", &base, &byte, NULL), 0);
+    assert_int_equal(ipsq_parse_message_time("none", &base, &byte, NULL), 0);
     assert_int_equal(base + byte, 0);
 }
 
@@ -257,30 +257,34 @@ static void test_units__limits(void **state)
     assert_string_equal(err.msg, "'1m' is not a duration: expected a number "
                                  "with ns, us, ms or s");
 
-    assert_int_equal(ipsq_parse_mtime("3600s+2147483648", &ns, &per_byte, &err),
-                     0);
+    assert_int_equal(
+        ipsq_parse_message_time("3600s+2147483648", &ns, &per_byte, &err), 0);
     assert_int_equal(ns, 3600000000000);
     assert_int_equal(per_byte, 1ULL << 63);
-    assert_true(ipsq_parse_mtime("3600000000001", &ns, &per_byte, &err) < 0);
+    assert_true(ipsq_parse_message_time("3600000000001", &ns, &per_byte, &err) <
+                0);
     assert_string_equal(err.msg, "message time of more than an hour");
-    assert_true(ipsq_parse_mtime("0+2147483648.5", &ns, &per_byte, &err) == 0);
-    assert_true(ipsq_parse_mtime("0+2147483649", &ns, &per_byte, &err) < 0);
+    assert_true(
+        ipsq_parse_message_time("0+2147483648.5", &ns, &per_byte, &err) == 0);
+    assert_true(ipsq_parse_message_time("0+2147483649", &ns, &per_byte, &err) <
+                0);
     assert_string_equal(err.msg,
                         "'2147483649' per byte is more than 2147483648 ns");
     assert_int_equal(
-        ipsq_parse_mtime("7+0.00000000011641532", &ns, &per_byte, &err),
+        ipsq_parse_message_time("7+0.00000000011641532", &ns, &per_byte, &err),
         0); /* half of the smallest, and a little less */
     assert_int_equal(per_byte, 0);
     assert_int_equal(
-        ipsq_parse_mtime("7+0.00000000011641533", &ns, &per_byte, &err), 0);
+        ipsq_parse_message_time("7+0.00000000011641533", &ns, &per_byte, &err),
+        0);
     assert_int_equal(per_byte, 1);
     memset(text, '0', sizeof(text));
     snprintf(text + 63, sizeof(text) - 63, "+1");
-    assert_int_equal(ipsq_parse_mtime(text, &ns, &per_byte, &err), 0);
+    assert_int_equal(ipsq_parse_message_time(text, &ns, &per_byte, &err), 0);
     assert_int_equal(per_byte, 1ULL << 32);
     text[63] = '0';
     text[64] = '\0';
-    assert_true(ipsq_parse_mtime(text, &ns, &per_byte, &err) < 0);
+    assert_true(ipsq_parse_message_time(text, &ns, &per_byte, &err) < 0);
     assert_int_equal(strspn(strstr(err.msg, "0"), "0"), 64);
 
     assert_int_equal(ipsq_parse_bytes("1099511627776", &bytes, &err), 0);
@@ -358,7 +362,8 @@ static void test_units__ratios(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         uint32_t num = 7, den = 0;
         struct ips_err err = {0};
-        int rc = ipsq_parse_ratio(cases[i].text, &num, &den, &err);
+        int rc =
+            ipsq_parse_decimal_as_fraction(cases[i].text, &num, &den, &err);
         if (rc != (cases[i].den ? 0 : IPS_E_USAGE) || den != cases[i].den ||
             (den && num != cases[i].num))
             fail_msg("'%s': %d, %u/%u", cases[i].text, rc, num, den);

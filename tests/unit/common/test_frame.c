@@ -40,8 +40,9 @@ static void test_frame__round_trip(void **state)
     uint8_t *data;
     size_t len;
     encode_request(&data, &len);
-    assert_int_equal(ips_frame_length(data, len, IPS_FRAME_MAX_BYTES, NULL),
-                     (int64_t)len);
+    assert_int_equal(
+        ips_frame_length_if_complete(data, len, IPS_FRAME_MAX_BYTES, NULL),
+        (int64_t)len);
     Ips__Envelope *env = ips_frame_decode(data, len, NULL);
     assert_non_null(env);
     assert_int_equal(env->body_case, IPS__ENVELOPE__BODY_REQUEST);
@@ -64,7 +65,8 @@ static void test_frame__every_truncation_waits_or_is_refused(void **state)
         uint8_t *part = malloc(cut + 1);
         assert_non_null(part);
         memcpy(part, data, cut);
-        assert_int_equal(ips_frame_length(part, cut, 4096, &err), 0);
+        assert_int_equal(ips_frame_length_if_complete(part, cut, 4096, &err),
+                         0);
         assert_null(ips_frame_decode(part, cut, &err));
         /* The length says it is whole, the body is cut. */
         if (cut > 4) {
@@ -84,17 +86,18 @@ static void test_frame__length_is_checked_before_memory(void **state)
     struct ips_err err = {0};
     uint8_t head[4];
     put_length(head, UINT32_MAX);
-    assert_int_equal(
-        ips_frame_length(head, sizeof(head), IPS_FRAME_MAX_BYTES, &err),
-        IPS_E_LIMIT);
+    assert_int_equal(ips_frame_length_if_complete(head, sizeof(head),
+                                                  IPS_FRAME_MAX_BYTES, &err),
+                     IPS_E_LIMIT);
     assert_non_null(strstr(err.msg, "4294967299"));
     put_length(head, IPS_HELLO_MAX_BYTES - 4);
-    assert_int_equal(
-        ips_frame_length(head, sizeof(head), IPS_HELLO_MAX_BYTES, &err), 0);
+    assert_int_equal(ips_frame_length_if_complete(head, sizeof(head),
+                                                  IPS_HELLO_MAX_BYTES, &err),
+                     0);
     put_length(head, IPS_HELLO_MAX_BYTES - 3);
-    assert_int_equal(
-        ips_frame_length(head, sizeof(head), IPS_HELLO_MAX_BYTES, &err),
-        IPS_E_LIMIT);
+    assert_int_equal(ips_frame_length_if_complete(head, sizeof(head),
+                                                  IPS_HELLO_MAX_BYTES, &err),
+                     IPS_E_LIMIT);
 }
 
 static void test_frame__no_body_is_refused(void **state)

@@ -94,10 +94,12 @@ static void check_round_trip(uint32_t nodes, uint32_t chains, uint32_t ins,
     make(&g, nodes, chains, ins, outs);
     ips_wire_receiver_init(&t, 1u << 20, true);
     while (!last) {
-        assert_int_equal(ips_wire_next_piece(&g, &at, &piece, &last, NULL), 0);
+        assert_int_equal(ips_wire_fill_next_piece(&g, &at, &piece, &last, NULL),
+                         0);
         assert_true(ips__subgraph__get_packed_size(&piece.msg) <
                     IPS_FRAME_MAX_BYTES - 64);
-        assert_int_equal(ips_wire_append_piece(&t, &piece.msg, NULL), 0);
+        assert_int_equal(ips_wire_append_received_piece(&t, &piece.msg, NULL),
+                         0);
     }
     assert_int_equal(t.g.node_count, nodes);
     assert_int_equal(t.g.chain_count, chains);
@@ -148,7 +150,8 @@ static void test_graph_wire__unequal_arrays_are_refused(void **state)
         struct ips_err err = {0};
         bool last;
         ips_wire_receiver_init(&t, 1000, which != 5);
-        assert_int_equal(ips_wire_next_piece(&g, &at, &piece, &last, NULL), 0);
+        assert_int_equal(ips_wire_fill_next_piece(&g, &at, &piece, &last, NULL),
+                         0);
         if (which == 0)
             piece.msg.n_w--;
         else if (which == 1)
@@ -163,7 +166,7 @@ static void test_graph_wire__unequal_arrays_are_refused(void **state)
             piece.msg.n_probe--;
         else if (which == 7)
             piece.msg.n_unended--;
-        assert_int_equal(ips_wire_append_piece(&t, &piece.msg, &err),
+        assert_int_equal(ips_wire_append_received_piece(&t, &piece.msg, &err),
                          IPS_E_PROTOCOL);
         ips_wire_piece_release(&piece);
         ips_wire_receiver_release(&t);
@@ -187,8 +190,8 @@ static int take_columns(struct ips_wire_receiver *t, uint32_t nodes,
     }
     if (with_delay)
         g.delay = wide(nodes, 24);
-    assert_int_equal(ips_wire_next_piece(&g, &at, &piece, &last, NULL), 0);
-    int rc = ips_wire_append_piece(t, &piece.msg, &err);
+    assert_int_equal(ips_wire_fill_next_piece(&g, &at, &piece, &last, NULL), 0);
+    int rc = ips_wire_append_received_piece(t, &piece.msg, &err);
     ips_wire_piece_release(&piece);
     drop(&g);
     return rc;
@@ -229,9 +232,10 @@ static void test_graph_wire__an_answer_has_a_limit(void **state)
     bool last;
     make(&g, 600, 2, 3, 4);
     ips_wire_receiver_init(&t, 1000, true);
-    assert_int_equal(ips_wire_next_piece(&g, &at, &piece, &last, NULL), 0);
-    assert_int_equal(ips_wire_append_piece(&t, &piece.msg, &err), 0);
-    assert_int_equal(ips_wire_append_piece(&t, &piece.msg, &err), IPS_E_LIMIT);
+    assert_int_equal(ips_wire_fill_next_piece(&g, &at, &piece, &last, NULL), 0);
+    assert_int_equal(ips_wire_append_received_piece(&t, &piece.msg, &err), 0);
+    assert_int_equal(ips_wire_append_received_piece(&t, &piece.msg, &err),
+                     IPS_E_LIMIT);
     ips_wire_piece_release(&piece);
     ips_wire_receiver_release(&t);
     drop(&g);

@@ -47,7 +47,8 @@ int usleep(useconds_t us)
 static int take(struct ips_lock *lock, struct ips_err *err)
 {
     *err = (struct ips_err){0};
-    return ips_lock_directory(dir, "lock", "--state", 0, NULL, lock, err);
+    return ips_lock_directory_and_store_pid(dir, "lock", "--state", 0, NULL,
+                                            lock, err);
 }
 
 static int setup(void **state)
@@ -116,21 +117,21 @@ static void test_lock__two_names_in_one_directory(void **state)
     snprintf(way, sizeof(way), "%s-way", dir);
     assert_int_equal(symlink(dir, way), 0);
     assert_int_equal(take(&first, &err), 0);
-    assert_int_equal(
-        ips_lock_directory(way, "other", "--pool", 0, &first, &second, &err),
-        0);
-    assert_int_equal(
-        ips_lock_directory(dir, "lock", "--state", 0, &first, &third, &err),
-        IPS_E_BUSY);
-    assert_int_equal(
-        ips_lock_directory(dir, "third", "--state", 0, NULL, &third, &err),
-        IPS_E_BUSY);
+    assert_int_equal(ips_lock_directory_and_store_pid(way, "other", "--pool", 0,
+                                                      &first, &second, &err),
+                     0);
+    assert_int_equal(ips_lock_directory_and_store_pid(dir, "lock", "--state", 0,
+                                                      &first, &third, &err),
+                     IPS_E_BUSY);
+    assert_int_equal(ips_lock_directory_and_store_pid(dir, "third", "--state",
+                                                      0, NULL, &third, &err),
+                     IPS_E_BUSY);
     ips_lock_release(&second);
     ips_lock_release(&first);
     /* a lock that is not held */
-    assert_int_equal(
-        ips_lock_directory(dir, "other", "--pool", 0, &first, &second, &err),
-        0);
+    assert_int_equal(ips_lock_directory_and_store_pid(dir, "other", "--pool", 0,
+                                                      &first, &second, &err),
+                     0);
     ips_lock_release(&second);
     assert_int_equal(unlink(way), 0);
     assert_int_equal(unlink(other), 0);
@@ -151,16 +152,16 @@ static void test_lock__no_locks_of_directories(void **state)
         dir_fails = fails[i];
         file_fails = 0;
         flocks = 0;
-        assert_int_equal(ips_lock_directory(dir, "lock", "--state", 60000, NULL,
-                                            &first, &err),
+        assert_int_equal(ips_lock_directory_and_store_pid(
+                             dir, "lock", "--state", 60000, NULL, &first, &err),
                          0);
         assert_int_equal(flocks, 2);
         assert_int_equal(take(&second, &err), IPS_E_BUSY);
         ips_lock_release(&first);
         file_fails = fails[i];
         flocks = 0;
-        assert_int_equal(ips_lock_directory(dir, "lock", "--state", 60000, NULL,
-                                            &first, &err),
+        assert_int_equal(ips_lock_directory_and_store_pid(
+                             dir, "lock", "--state", 60000, NULL, &first, &err),
                          IPS_E_IO);
         assert_int_equal(flocks, 2);
         assert_non_null(strstr(err.msg, strerror(fails[i])));
@@ -235,17 +236,18 @@ static void test_lock__waits(void **state)
     assert_int_equal(take(&lock, &err), 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         pauses = 0;
-        assert_int_equal(ips_lock_directory(dir, "lock", "--state", cases[i].ms,
-                                            NULL, &second, &err),
-                         IPS_E_BUSY);
+        assert_int_equal(
+            ips_lock_directory_and_store_pid(dir, "lock", "--state",
+                                             cases[i].ms, NULL, &second, &err),
+            IPS_E_BUSY);
         assert_int_equal(pauses, cases[i].pauses);
     }
     ips_lock_release(&lock);
     pauses = 0;
     dir_fails = EINTR; /* a signal: once more */
-    assert_int_equal(
-        ips_lock_directory(dir, "lock", "--state", 40, NULL, &second, &err),
-        IPS_E_IO);
+    assert_int_equal(ips_lock_directory_and_store_pid(dir, "lock", "--state",
+                                                      40, NULL, &second, &err),
+                     IPS_E_IO);
     snprintf(want, sizeof(want), "%s cannot be locked: %s", dir,
              strerror(EINTR));
     assert_string_equal(err.msg, want);
@@ -263,25 +265,26 @@ static void test_lock__own_is_of_another(void **state)
     assert_int_equal(take(&own, &err), 0);
     snprintf(other, sizeof(other), "%s/sub", dir);
     snprintf(inside, sizeof(inside), "%s/lock", other);
-    assert_int_equal(
-        ips_lock_directory(other, "lock", "--pool", 0, &own, &lock, &err),
-        IPS_E_IO);
+    assert_int_equal(ips_lock_directory_and_store_pid(other, "lock", "--pool",
+                                                      0, &own, &lock, &err),
+                     IPS_E_IO);
     snprintf(want, sizeof(want), "%s: No such file or directory", other);
     assert_string_equal(err.msg, want);
     assert_true(lock.dir_fd == -1 && lock.file_fd == -1);
     assert_int_equal(mkdir(other, 0700), 0);
-    assert_int_equal(
-        ips_lock_directory(other, "lock", "--pool", 0, &own, &lock, &err), 0);
+    assert_int_equal(ips_lock_directory_and_store_pid(other, "lock", "--pool",
+                                                      0, &own, &lock, &err),
+                     0);
     assert_int_equal(unlink(inside), 0);
-    assert_int_equal(
-        ips_lock_directory(other, "lock", "--pool", 0, NULL, &second, &err),
-        IPS_E_BUSY);
+    assert_int_equal(ips_lock_directory_and_store_pid(other, "lock", "--pool",
+                                                      0, NULL, &second, &err),
+                     IPS_E_BUSY);
     ips_lock_release(&lock);
     assert_int_equal(unlink(inside), 0);
     assert_int_equal(symlink(file, inside), 0); /* not followed */
-    assert_int_equal(
-        ips_lock_directory(other, "lock", "--pool", 0, NULL, &second, &err),
-        IPS_E_IO);
+    assert_int_equal(ips_lock_directory_and_store_pid(other, "lock", "--pool",
+                                                      0, NULL, &second, &err),
+                     IPS_E_IO);
     assert_int_equal(strncmp(err.msg, inside, strlen(inside)), 0);
     int before = dup(0);
     assert_int_equal(take(&second, &err), IPS_E_BUSY);

@@ -17,10 +17,10 @@
 static const char *nearest(const char *word, const char *const *names)
 {
     static struct ips_nearest n;
-    ips_nearest_begin(&n, word);
+    ips_nearest_start_search(&n, word);
     for (; *names; names++)
-        ips_nearest_offer(&n, *names);
-    return ips_nearest_suggestion(&n);
+        ips_nearest_consider_candidate(&n, *names);
+    return ips_nearest_format_suggestion(&n);
 }
 
 static void test_nearest__of_several(void **state)

@@ -50,7 +50,7 @@ static void test_object__selects(void **state)
         {"m1/redis*/*", "/m1/redis-server.812/812", true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-        if (ips_object_matches(cases[i].pattern, cases[i].object) !=
+        if (ips_object_matches_pattern(cases[i].pattern, cases[i].object) !=
             cases[i].in)
             fail_msg("%s of %s", cases[i].pattern, cases[i].object);
 }
@@ -66,17 +66,17 @@ static void test_object__many_stars_end(void **state)
     memset(text, 'a', sizeof(text) - 1);
     text[0] = '/';
     text[sizeof(text) - 1] = '\0';
-    assert_false(ips_object_matches(pattern, text));
+    assert_false(ips_object_matches_pattern(pattern, text));
 }
 
 static void test_object__machines_and_parts(void **state)
 {
     (void)state;
-    assert_true(ips_object_matches_machine("", "m1"));
-    assert_true(ips_object_matches_machine("/m?/x", "m1"));
-    assert_false(ips_object_matches_machine("/m1/x", "m10"));
-    assert_int_equal(ips_object_count_parts("/"), 0);
-    assert_int_equal(ips_object_count_parts("m1/*/7/"), 3);
+    assert_true(ips_object_pattern_matches_machine("", "m1"));
+    assert_true(ips_object_pattern_matches_machine("/m?/x", "m1"));
+    assert_false(ips_object_pattern_matches_machine("/m1/x", "m10"));
+    assert_int_equal(ips_object_count_components("/"), 0);
+    assert_int_equal(ips_object_count_components("m1/*/7/"), 3);
 }
 
 int main(void)

@@ -135,17 +135,17 @@ static void test_paths__default_places(void **state)
     char out[IPS_PATH_BYTES], usual[64];
     struct ips_err err;
     snprintf(usual, sizeof(usual), "/dev/shm/ips-%u", (unsigned)geteuid());
-    assert_int_equal(ips_path_pool_root(out, &err), 0);
+    assert_int_equal(ips_path_default_pool_root(out, &err), 0);
     assert_string_equal(out, usual);
     setenv("IPS_POOL_ROOT", "", 1);
-    assert_int_equal(ips_path_pool_root(out, &err), 0);
+    assert_int_equal(ips_path_default_pool_root(out, &err), 0);
     assert_string_equal(out, usual);
     setenv("IPS_POOL_ROOT", "/pool", 1);
-    assert_int_equal(ips_path_pool_root(out, &err), 0);
+    assert_int_equal(ips_path_default_pool_root(out, &err), 0);
     assert_string_equal(out, "/pool");
 
     no_home = true;
-    assert_int_equal(ips_path_state_directory(out, &err), IPS_E_USAGE);
+    assert_int_equal(ips_path_default_state_directory(out, &err), IPS_E_USAGE);
     assert_string_equal(err.msg, "no home directory for the results: set "
                                  "XDG_STATE_HOME or give --state DIR");
     no_home = false;
@@ -162,10 +162,10 @@ static void test_paths__default_places(void **state)
     };
     for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
         setenv(steps[i].name, steps[i].value, 1);
-        assert_int_equal(ips_path_state_directory(out, &err), 0);
+        assert_int_equal(ips_path_default_state_directory(out, &err), 0);
         assert_string_equal(out, steps[i].state);
     }
-    assert_int_equal(ips_path_master_address("/s", out, &err), 0);
+    assert_int_equal(ips_path_default_master_address("/s", out, &err), 0);
     assert_string_equal(out, "unix:/s/master.sock");
 }
 
@@ -179,12 +179,12 @@ static void test_paths__longest(void **state)
     memset(name, 'p', sizeof(name));
     name[IPS_PATH_BYTES - 1] = '\0';
     setenv("IPS_POOL_ROOT", name, 1);
-    assert_int_equal(ips_path_pool_root(out, &err), 0);
+    assert_int_equal(ips_path_default_pool_root(out, &err), 0);
     assert_string_equal(out, name);
     name[IPS_PATH_BYTES - 1] = 'p';
     name[IPS_PATH_BYTES] = '\0';
     setenv("IPS_POOL_ROOT", name, 1);
-    assert_int_equal(ips_path_pool_root(out, &err), IPS_E_LIMIT);
+    assert_int_equal(ips_path_default_pool_root(out, &err), IPS_E_LIMIT);
     snprintf(text, sizeof(text), "path longer than 511 bytes: %.80s", name);
     assert_string_equal(err.msg, text);
     assert_int_equal(ips_path_make_directories(name, 0700, &err), IPS_E_LIMIT);

@@ -94,9 +94,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    ips_peer_free(f->accepted);
+    ips_peer_close_and_free_later(f->accepted);
     ips_listener_free(f->listener);
-    ips_peer_reap();
+    ips_free_reaped_peers();
     event_base_free(f->base);
     char path[128];
     snprintf(path, sizeof(path), "%s/s.lock", f->dir);
@@ -396,8 +396,8 @@ static void test_peer__both_sides_are_peers(void **state)
     assert_true(turn_until(f, &f->hellos, 1));
     ips_send_hello(f->accepted, &hello);
     assert_true(turn_until(f, &f->hellos, 2));
-    ips_peer_free(peer);
-    ips_peer_free(peer); /* twice in a turn does no harm */
+    ips_peer_close_and_free_later(peer);
+    ips_peer_close_and_free_later(peer); /* twice in a turn does no harm */
     assert_true(turn_until(f, &f->closes, 1));
 }
 
@@ -597,7 +597,7 @@ static void test_peer__tcp_is_loopback_only(void **state)
     Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     ips_send_hello(peer, &hello);
     assert_true(turn_until(f, &f->hellos, 1));
-    ips_peer_free(peer);
+    ips_peer_close_and_free_later(peer);
     assert_true(turn_until(f, &f->closes, 1));
     ips_listener_free(l);
 }

@@ -168,10 +168,10 @@ static void connect_with(const char *keys, const char *address)
 
 static void end(struct ips_listener *l)
 {
-    ips_peer_free(here.peer);
-    ips_peer_free(there.peer);
+    ips_peer_close_and_free_later(here.peer);
+    ips_peer_close_and_free_later(there.peer);
     ips_listener_free(l);
-    ips_peer_reap();
+    ips_free_reaped_peers();
     event_base_free(base);
 }
 
@@ -186,7 +186,7 @@ static void test_tls__both_sides_talk(void **state)
     connect_with(a, ips_listener_address(l));
     turn_until(&here.hellos);
     turn_until(&there.hellos);
-    ips_peer_free(there.peer);
+    ips_peer_close_and_free_later(there.peer);
     there.peer = NULL;
     turn_until(&here.closes);
     assert_string_equal(here.why, "closed by the other side");

@@ -87,7 +87,7 @@ static inline void archived_make(struct archived *v, struct answerer *a,
     snprintf(row.name, sizeof(row.name), "%s", name);
     struct slave_store *store = slave_graphs_open_store(&a->gs, &err);
     assert_non_null(store);
-    assert_int_equal(slave_store_put_run(store, &row, &err), 0);
+    assert_int_equal(slave_store_insert_or_update_run(store, &row, &err), 0);
     v->id = row.id;
     for (uint32_t i = 0; i < r->count; i++) {
         struct slave_frame f = {.stream = i,
@@ -105,7 +105,7 @@ static inline void archived_make(struct archived *v, struct answerer *a,
                      0);
     assert_int_equal(
         slave_archive_stage(&archive, pack, 1ULL << 32, frames, used, &err), 0);
-    slave_archive_commit(&archive);
+    slave_archive_accept_staged_bytes(&archive);
     v->bytes = archive.length;
     slave_archive_close(&archive);
     slave_pack_free(pack);

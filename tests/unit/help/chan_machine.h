@@ -71,12 +71,12 @@ static void fake_lost(enum ips_lost_cause cause, uint64_t count)
     assert_int_equal(cause, IPS_LOST_NO_CHANNEL);
     lost += (unsigned)count;
 }
-void ips_record_file_lock_release(int fd)
+void ips_record_file_lock_releases_of_fd(int fd)
 {
     (void)fd;
     released++;
 }
-void ips_note_segment_options(int fd)
+void ips_store_udp_segment_options_of_fd(int fd)
 {
     (void)fd;
     options_noted++;
@@ -132,7 +132,7 @@ static long fake_sys6(long n, long a, long b, long c, long d, long e, long f)
 #define ips_rec_begin fake_begin
 #define ips_rec_begin_at fake_begin_at
 #define ips_rec_publish fake_publish
-#define ips_core_count_lost fake_lost
+#define ips_core_count_and_write_lost fake_lost
 #define ips_core_stamp_now() ((uint64_t)99)
 #define ips_core_thread_cpu_ns() ((uint64_t)55)
 #define ips_get_or_map_shared_control() (&shared)
@@ -157,7 +157,7 @@ static inline uint64_t name(int fd, const struct ips_chan_hint *hint)
     begun = published = 0;
     ips_fd_clear(fd);
     uint64_t seen = ips_fd_get(fd);
-    uint64_t word = ips_chan_identify(fd, seen, hint);
+    uint64_t word = ips_chan_identify_and_record(fd, seen, hint);
     assert_int_equal(begun, published);
     if (word != IPS_FD_NOT_A_CHANNEL)
         assert_int_equal(ips_fd_get(fd), word);

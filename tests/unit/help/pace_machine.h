@@ -134,7 +134,7 @@ static void fake_write_start(uint64_t cpu)
 #define ips_context_is_at_syscall fake_at_syscall
 #define ips_sample_write fake_write
 #define ips_sample_write_at_return fake_write_here
-#define ips_sample_write_start_mark fake_write_start
+#define ips_sample_write_empty_start_sample fake_write_start
 #include "agent/preload/sample/pace.c"
 #undef ips_sys3
 #undef ips_sys6
@@ -184,7 +184,7 @@ static int begin(void **state)
     ips_me.open_depth = 1;
     atomic_store(&signal_ns, 0);
     atomic_store(&sleeps_unseen, false);
-    ips_pace_init();
+    ips_pace_set_tick_and_period();
     pace.watch = 5;
     pace.exact = 6;
     pace.near = NEAR_MOST;

@@ -17,7 +17,7 @@ void pool_help_make(struct pool_dir *p, const char *base)
     assert_non_null(mkdtemp(p->root));
     struct ips_run_options opt = {
         .pool_root = p->root, .run = "r", .machine = "m", .command = "test"};
-    if (ips_pool_make_run(&opt, p->dir, sizeof(p->dir), &err) < 0)
+    if (ips_pool_make_or_join_run(&opt, p->dir, sizeof(p->dir), &err) < 0)
         fail_msg("%s", err.msg);
 }
 

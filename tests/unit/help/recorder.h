@@ -371,7 +371,8 @@ static inline int rec_try_build(struct recorder *r, struct ips_err *err)
 static inline struct ips_built *rec_build(struct recorder *r)
 {
     struct ips_err err = {0};
-    if (rec_try_build(r, &err) < 0 || ips_graph_check(&r->built.g, &err) < 0)
+    if (rec_try_build(r, &err) < 0 ||
+        ips_graph_check_invariants(&r->built.g, &err) < 0)
         fail_msg("%s", err.msg);
     return &r->built;
 }
@@ -387,7 +388,7 @@ static inline struct ips_built *rec_alone(struct recorder *r)
         if (b->ends[i].peer == IPS_PEER_UNKNOWN)
             rows[n++].end = i;
     struct ips_err err = {0};
-    if (ips_built_set_peers(b, rows, n, &err) < 0)
+    if (ips_built_set_peers_and_remake_arcs(b, rows, n, &err) < 0)
         fail_msg("%s", err.msg);
     return b;
 }
@@ -470,7 +471,7 @@ static inline struct rec_answer rec_longest(const struct ips_built *b,
         .external = external};
     struct ips_est est;
     struct ips_err err = {0};
-    if (ips_longest_path(&b->g, &lane, NULL, &est, &err) < 0)
+    if (ips_longest_path_compute_ests(&b->g, &lane, NULL, &est, &err) < 0)
         fail_msg("%s", err.msg);
     struct rec_answer a = {est.t_max, est.total};
     ips_est_release(&est);

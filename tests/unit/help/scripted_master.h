@@ -38,7 +38,8 @@ static inline Ips__Envelope *receive(int fd)
     static uint8_t in[1 << 16];
     size_t have = 0;
     for (;;) {
-        int64_t whole = ips_frame_length(in, have, sizeof(in), NULL);
+        int64_t whole =
+            ips_frame_length_if_complete(in, have, sizeof(in), NULL);
         if (whole > 0)
             return ips_frame_decode(in, (size_t)whole, NULL);
         ssize_t n = read(fd, in + have, 1); /* no byte of the next frame */

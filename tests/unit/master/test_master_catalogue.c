@@ -65,7 +65,8 @@ static void put(struct catalogue *c, const char *machine, const char *run,
     state.lost = lost;
     state.n_tags = 2;
     state.tags = tags;
-    assert_int_equal(catalogue_store_runs(c, machine, &list, 1, NULL), 0);
+    assert_int_equal(catalogue_store_changed_runs(c, machine, &list, 1, NULL),
+                     0);
 }
 
 struct seen {
@@ -184,14 +185,16 @@ static void test_master_catalogue__own_table(void **state)
     run.created_real_ns = 5;
     for (int i = 0; i < 2; i++) {
         run.events++;
-        assert_int_equal(catalogue_store_runs(c, "m1", &runs, 1, NULL), 0);
-        assert_int_equal(catalogue_store_runs(c, "m2", &runs, 1, NULL), 0);
+        assert_int_equal(catalogue_store_changed_runs(c, "m1", &runs, 1, NULL),
+                         0);
+        assert_int_equal(catalogue_store_changed_runs(c, "m2", &runs, 1, NULL),
+                         0);
         kept = catalogue_load_metrics_answer(c, "r", &events);
         assert_non_null(kept);
         ips__metrics_answer__free_unpacked(kept, NULL);
     }
     run.created_real_ns = 6;
-    assert_int_equal(catalogue_store_runs(c, "m1", &runs, 1, NULL), 0);
+    assert_int_equal(catalogue_store_changed_runs(c, "m1", &runs, 1, NULL), 0);
     assert_null(catalogue_load_metrics_answer(c, "r", &events));
     catalogue_close(c);
 }
@@ -268,8 +271,9 @@ static void test_master_catalogue__every_figure(void **state)
     two.processes = 21;
     two.events = UINT64_MAX / 4;
     struct catalogue *c = open_it();
-    assert_int_equal(catalogue_store_runs(c, "m1", &first, 1, NULL), 0);
-    assert_int_equal(catalogue_store_runs(c, "m2", &second, 1, NULL), 0);
+    assert_int_equal(catalogue_store_changed_runs(c, "m1", &first, 1, NULL), 0);
+    assert_int_equal(catalogue_store_changed_runs(c, "m2", &second, 1, NULL),
+                     0);
     assert_int_equal(catalogue_for_each_row(c, "r", see_figures, &rows, NULL),
                      0);
     assert_int_equal(rows, 2);
@@ -309,12 +313,12 @@ static void test_master_catalogue__a_failed_report_leaves_nothing(void **state)
         "CREATE TRIGGER t BEFORE INSERT ON run_machine WHEN NEW.run = 'bad' "
         "BEGIN SELECT RAISE(ABORT, 'not that one'); END");
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(catalogue_store_runs(c, "m1", report, 2, &err),
+        assert_int_equal(catalogue_store_changed_runs(c, "m1", report, 2, &err),
                          IPS_E_DB);
         assert_string_equal(all(c, NULL).text, "before@m0 ");
     }
     by_hand("DROP TRIGGER t");
-    assert_int_equal(catalogue_store_runs(c, "m1", report, 2, &err), 0);
+    assert_int_equal(catalogue_store_changed_runs(c, "m1", report, 2, &err), 0);
     assert_non_null(strstr(untagged(c), "good@m1 "));
     assert_non_null(strstr(untagged(c), "bad@m1 "));
     catalogue_close(c);

@@ -74,7 +74,7 @@ static void begin(void)
 static const char *at(uint64_t ns)
 {
     w.doing[0] = '\0';
-    progress_send(&w.q, ns);
+    progress_send_if_due(&w.q, ns);
     return w.doing;
 }
 

@@ -91,8 +91,8 @@ static void put_run_of(uint64_t created_real_ns, uint64_t events, bool open)
     s.created_real_ns = created_real_ns;
     s.events = events;
     s.open = open;
-    assert_int_equal(catalogue_store_runs(w.m.catalogue, "m1", &list, 1, NULL),
-                     0);
+    assert_int_equal(
+        catalogue_store_changed_runs(w.m.catalogue, "m1", &list, 1, NULL), 0);
 }
 
 static void put_run(uint64_t events, bool open)
@@ -243,7 +243,7 @@ static Ips__Request ls_request(void)
 static void keep(Ips__Request *request, unsigned want)
 {
     struct query *q = gathered(request, ROWS, want);
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     done(q);
 }
 
@@ -295,30 +295,30 @@ static void test_table_cache__what_is_kept(void **state)
     make_processes(ROWS, 3);
     struct query *q = gathered(&r, ROWS, GATHER_TABLE);
     w.state.open = true;
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     w.state.open = false;
     q->machines[0].state = MACHINE_MISSING;
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     q->machines[0].state = MACHINE_ACTIVE;
     ls.from_ns = 1;
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     ls.from_ns = 0;
     q->machines[0].message_bytes = KEPT_BYTES_MOST + 1;
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     assert_null(w.m.table_cache);
     assert_null(q->table_cache);
     q->machines[0].message_bytes = KEPT_BYTES_MOST;
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     assert_non_null(w.m.table_cache);
     assert_true(q->machines[0].borrows);
     assert_int_equal(q->machines[0].message_bytes, 0);
     const void *kept = w.m.table_cache;
-    table_cache_store(q); /* its own are from there now */
+    table_cache_store_if_cacheable(q); /* its own are from there now */
     assert_ptr_equal(w.m.table_cache, kept);
     done(q);
     q = gathered(&r, ROWS, GATHER_TABLE);
     w.state.events = 71; /* newer ones take their place */
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     assert_ptr_not_equal(w.m.table_cache, kept);
     done(q);
     long blocks = live_blocks();
@@ -342,7 +342,7 @@ static void test_table_cache__rows(void **state)
     assert_true(table_cache_lend_if_current(b, GATHER_TABLE));
     struct tables *t = table_cache_acquire_tables(a);
     assert_int_equal(tables_make_objects(t, a, NULL), 0);
-    table_cache_return_tables(a, t);
+    table_cache_free_tables_unless_cached(a, t);
     assert_ptr_equal(table_cache_acquire_tables(b), t);
     const void *rows = t->objects;
     assert_int_equal(tables_make_objects(t, b, NULL), 0);
@@ -351,12 +351,12 @@ static void test_table_cache__rows(void **state)
     rows = t->metrics.rows;
     assert_int_equal(tables_make_metrics(t, b, NULL), 0);
     assert_ptr_equal(t->metrics.rows, rows);
-    table_cache_return_tables(b, t);
+    table_cache_free_tables_unless_cached(b, t);
     table_cache_release(&w.m); /* the master has none any more */
     done(a);
     assert_ptr_equal(table_cache_acquire_tables(b), t);
     assert_string_equal(t->objects[2]->name, "xxx");
-    table_cache_return_tables(b, t);
+    table_cache_free_tables_unless_cached(b, t);
     done(b);
     assert_true(live_blocks() <= blocks); /* 0: with sanitizers */
     /* Who has no kept ones makes and frees its own. */
@@ -364,7 +364,7 @@ static void test_table_cache__rows(void **state)
     t = table_cache_acquire_tables(q);
     assert_non_null(t);
     assert_null(t->objects);
-    table_cache_return_tables(q, t);
+    table_cache_free_tables_unless_cached(q, t);
     done(q);
 }
 
@@ -390,7 +390,7 @@ static void test_table_cache__long_answers(void **state)
     (void)state;
     make_processes(MANY, 900);
     struct query *q = gathered(&r, MANY, BOTH);
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     done(q);
     answer_at_once(&r);
     assert_int_equal(sent.rows, MANY + 2); /* and the machine, the run */
@@ -413,7 +413,7 @@ static void test_table_cache__long_metrics(void **state)
     for (uint32_t i = 0; i < MANY; i++)
         w.process[i].name = w.command;
     struct query *q = gathered(&r, MANY, BOTH);
-    table_cache_store(q);
+    table_cache_store_if_cacheable(q);
     done(q);
     ips__metrics_ask__init(&metrics);
     metrics.level = ips_unconst_text("process");

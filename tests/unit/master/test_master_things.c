@@ -79,8 +79,9 @@ static void test_things__made(void **state)
     struct ips_est e;
     struct ips_scenario lane = golden_lane(&golden[0]);
     uint64_t *share = calloc(w.t.f.count, sizeof(*share)), f = 0, g = 0;
-    assert_int_equal(0, ips_longest_path(&w.g, &lane, NULL, &e, NULL));
-    (void)ips_compute_feature_shares(&w.g, &lane, &e, &w.t.f, share);
+    assert_int_equal(
+        0, ips_longest_path_compute_ests(&w.g, &lane, NULL, &e, NULL));
+    (void)ips_sum_path_time_by_feature(&w.g, &lane, &e, &w.t.f, share);
     for (uint32_t k = 0; k < w.t.entity[5].count; k++)
         f += share[w.t.member[w.t.entity[5].first + k]];
     g = share[w.t.member[w.t.entity[6].first]];

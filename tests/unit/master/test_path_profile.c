@@ -88,10 +88,11 @@ static void test_path_profile__too_many_callers(void **state)
     reply.answer_case = IPS__REPLY__ANSWER_PORTIONS;
     reply.portions = &a;
     reply.last = true;
-    assert_int_equal(arc_profile_receive(&q, &machine, &w, &reply, NULL),
+    assert_int_equal(arc_profile_append_reply(&q, &machine, &w, &reply, NULL),
                      IPS_E_LIMIT);
     w.callers = 0;
-    assert_int_equal(arc_profile_receive(&q, &machine, &w, &reply, NULL), 0);
+    assert_int_equal(arc_profile_append_reply(&q, &machine, &w, &reply, NULL),
+                     0);
     assert_int_equal(w.callers, 1);
     arc_profile_release(&w);
 }

@@ -99,7 +99,7 @@ static void weighs(const struct story *s, uint64_t sent, uint64_t received)
 static void test_predict_cpu__stays_where_it_was(void **state)
 {
     struct story *s = *state;
-    predict_adapt_message_cpu(&s->run, &s->setup, false, &s->said);
+    predict_adapt_message_cpu_unless_kept(&s->run, &s->setup, false, &s->said);
     weighs(s, 10000, 10000);
     assert_int_equal(s->said.count, 0);
 }
@@ -110,7 +110,7 @@ static void test_predict_cpu__together(void **state)
 {
     struct story *s = *state;
     s->map[1] = 0;
-    predict_adapt_message_cpu(&s->run, &s->setup, false, &s->said);
+    predict_adapt_message_cpu_unless_kept(&s->run, &s->setup, false, &s->said);
     weighs(s, 7000, 7000);
     assert_int_equal(s->said.count, 1);
     assert_non_null(strstr(s->said.text[0], "1 messages"));
@@ -120,7 +120,7 @@ static void test_predict_cpu__kept_for_a_search(void **state)
 {
     struct story *s = *state;
     s->map[1] = 0;
-    predict_adapt_message_cpu(&s->run, &s->setup, true, &s->said);
+    predict_adapt_message_cpu_unless_kept(&s->run, &s->setup, true, &s->said);
     weighs(s, 10000, 10000);
     assert_int_equal(s->said.count, 1);
 }
@@ -130,7 +130,7 @@ static void test_predict_cpu__never_below_none(void **state)
     struct story *s = *state;
     s->map[1] = 0;
     s->run.replay.g.w[SENT] = 100;
-    predict_adapt_message_cpu(&s->run, &s->setup, false, &s->said);
+    predict_adapt_message_cpu_unless_kept(&s->run, &s->setup, false, &s->said);
     weighs(s, 0, 7000);
 }
 
@@ -139,7 +139,7 @@ static void test_predict_cpu__apart(void **state)
 {
     struct story *s = *state;
     s->thread[1].own = 0;
-    predict_adapt_message_cpu(&s->run, &s->setup, false, &s->said);
+    predict_adapt_message_cpu_unless_kept(&s->run, &s->setup, false, &s->said);
     weighs(s, 13250, 13250);
 }
 
@@ -148,7 +148,7 @@ static void test_predict_cpu__not_measured(void **state)
 {
     struct story *s = *state;
     s->map[0] = s->map[1] = 2;
-    predict_adapt_message_cpu(&s->run, &s->setup, false, &s->said);
+    predict_adapt_message_cpu_unless_kept(&s->run, &s->setup, false, &s->said);
     weighs(s, 10000, 10000);
     assert_int_equal(s->said.count, 0);
 }
@@ -167,7 +167,7 @@ static void test_predict_cpu__table(void **state)
         mtimes_find_pair(&again, "m1", "m2", MTIME_TCP);
     assert_non_null(p);
     assert_int_equal(p->point[1].cpu_ns, 8000);
-    assert_int_equal(ips_curve_ns(&p->cpu, 200), 7000);
+    assert_int_equal(ips_curve_compute_message_ns(&p->cpu, 200), 7000);
     p = mtimes_find_pair(&again, "m1", "m1", MTIME_TCP);
     assert_true(p && p->point[0].rounds == 0 && p->point[0].cpu_ns == 1000);
     p = mtimes_find_pair(&again, "m3", "m3", MTIME_TCP);

@@ -197,7 +197,7 @@ static void measured(const char *from, const char *to, uint64_t ns)
     for (unsigned i = 0; i < 2; i++)
         p.point[i] = (struct mtime_point){
             .bytes = i ? 65536 : 0, .ns = ns, .low_ns = ns, .high_ns = ns};
-    assert_int_equal(mtimes_put_pair(&v.d.times, &p, &v.err), 0);
+    assert_int_equal(mtimes_insert_or_replace_pair(&v.d.times, &p, &v.err), 0);
 }
 
 /* Two chains a machine: who sends and who receives. Of each way one message of

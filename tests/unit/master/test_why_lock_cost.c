@@ -135,7 +135,7 @@ static const struct why_lock_cost *cost(void)
     x.y.reads_memory = NULL;
     x.y.spins = NULL;
     x.d.facts.amount[WHY_LOCK].lock = NULL;
-    assert_int_equal(why_estimate_lock_cost(&x.y), 0);
+    assert_int_equal(why_estimate_lock_cost_and_spinning(&x.y), 0);
     return x.d.facts.amount[WHY_LOCK].lock;
 }
 
@@ -288,7 +288,7 @@ static void test_lock_cost__yields(void **state)
 static int cost_again(void *arg)
 {
     (void)arg;
-    int rc = why_estimate_lock_cost(&x.y);
+    int rc = why_estimate_lock_cost_and_spinning(&x.y);
     free(x.y.lock_ppm);
     free(x.y.lock_cpu);
     free((void *)x.y.yields);

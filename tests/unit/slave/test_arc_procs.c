@@ -45,8 +45,9 @@ static void splitter_make(struct splitter *p, struct costs *k)
 {
     struct ips_err err = {0};
     p->k = k;
-    assert_int_equal(
-        slave_proc_names_make(&k->c, SLAVE_BY_PROCEDURE, &p->names, &err), 0);
+    assert_int_equal(slave_proc_names_number_procedures(
+                         &k->c, SLAVE_BY_PROCEDURE, &p->names, &err),
+                     0);
     assert_int_equal(
         slave_arc_pool_profiles_make(&k->c, &p->names, &p->mixes, &err), 0);
 }
@@ -74,8 +75,8 @@ static uint64_t add(struct slave_arc_sum *sum, uint32_t tid, uint32_t n,
                     struct slave_window window)
 {
     uint32_t chain = rec_chain(sum->b, tid);
-    return slave_arc_sum_add_arc(sum, chain, sum->b->g.chains[chain].first + n,
-                                 window);
+    return slave_arc_sum_add_window_cpu_of_arc(
+        sum, chain, sum->b->g.chains[chain].first + n, window);
 }
 
 static void sum_of(struct slave_arc_sum *sum, struct costs *k)
@@ -94,7 +95,7 @@ static struct slave_arc_totals sum_table(struct slave_arc_sum *sum,
     struct ips_err err = {0};
     uint64_t self = 0;
     assert_int_equal(slave_arc_sum_make_profile(sum, &costs, &err), 0);
-    slave_arc_sum_totals(sum, &totals);
+    slave_arc_sum_compute_totals(sum, &totals);
     assert_int_equal(slave_proc_table_make(&costs, sum->b, "m", "",
                                            SLAVE_BY_PROCEDURE, t, &err),
                      0);

@@ -79,7 +79,7 @@ static void test_archive__uncommitted_is_cut(void **state)
     for (uint64_t i = 0; i < 10; i++) {
         assert_int_equal(stage(&a, 1, i), 0);
     }
-    slave_archive_commit(&a);
+    slave_archive_accept_staged_bytes(&a);
     committed = a.length;
     assert_int_equal(stage(&a, 1, 99), 0);
     assert_int_equal(ftruncate(a.fd, (off_t)(committed + a.staged / 2)), 0);
@@ -88,9 +88,9 @@ static void test_archive__uncommitted_is_cut(void **state)
     assert_int_equal(missing, 0);
     assert_int_equal(lseek(a.fd, 0, SEEK_END), committed);
     assert_int_equal(stage(&a, 1, 10), 0);
-    slave_archive_rollback(&a);
+    slave_archive_drop_staged_bytes(&a);
     assert_int_equal(stage(&a, 1, 11), 0);
-    slave_archive_commit(&a);
+    slave_archive_accept_staged_bytes(&a);
     assert_int_equal(count(a.length, &last), 11);
     assert_int_equal(last, 11);
     slave_archive_close(&a);
@@ -104,7 +104,7 @@ static void test_archive__shorter_than_committed(void **state)
     uint64_t missing, last = 0;
     assert_int_equal(slave_archive_open(&a, dir, 0, &missing, NULL), 0);
     assert_int_equal(stage(&a, 1, 1), 0);
-    slave_archive_commit(&a);
+    slave_archive_accept_staged_bytes(&a);
     uint64_t length = a.length;
     slave_archive_close(&a);
     assert_int_equal(slave_archive_open(&a, dir, 1000, &missing, NULL), 0);
@@ -127,7 +127,7 @@ static void test_archive__damage_is_noticed(void **state)
     assert_int_equal(slave_archive_open(&a, dir, 0, &missing, NULL), 0);
     assert_int_equal(stage(&a, 7, 4), 0);
     assert_int_equal(stage(&a, 7, 5), 0);
-    slave_archive_commit(&a);
+    slave_archive_accept_staged_bytes(&a);
     size_t n = a.length;
     assert_true(n <= sizeof(whole));
     assert_int_equal(pread(a.fd, whole, n, 0), (ssize_t)n);
@@ -167,7 +167,7 @@ static struct slave_repack *repacked(struct slave_archive *a, uint64_t n)
     assert_int_equal(slave_archive_open(a, dir, 0, &missing, NULL), 0);
     for (uint64_t i = 0; i < n; i++)
         assert_int_equal(stage(a, (uint32_t)i % 7, i), 0);
-    slave_archive_commit(a);
+    slave_archive_accept_staged_bytes(a);
     struct slave_repack *r = slave_repack_new(a, dir, NULL);
     int rc = 0;
     assert_non_null(r);
@@ -210,7 +210,7 @@ static void test_archive__repack_keeps_all(void **state)
     assert_int_equal(a.length, length);
     expect_all(length, 70000);
     assert_int_equal(stage(&a, 0, 70000), 0); /* and goes on */
-    slave_archive_commit(&a);
+    slave_archive_accept_staged_bytes(&a);
     expect_all(a.length, 70001);
     slave_archive_close(&a);
 }
@@ -227,7 +227,7 @@ static void test_archive__repack_killed(void **state)
     snprintf(path, sizeof(path), "%s/archive.new", dir);
     snprintf(kept, sizeof(kept), "%s/archive.kept", dir);
     assert_int_equal(link(path, kept), 0);
-    slave_repack_free(r); /* given up: the old one counts */
+    slave_repack_free_and_remove_file(r); /* given up: the old one counts */
     assert_int_equal(access(path, F_OK), -1);
     expect_all(old, 300);
     assert_int_equal(link(kept, path), 0);
@@ -250,9 +250,9 @@ static void test_archive__repack_of_a_live_one(void **state)
     struct slave_archive a;
     struct slave_repack *r = repacked(&a, 30);
     assert_int_equal(stage(&a, 2, 30), 0);
-    slave_archive_commit(&a);
+    slave_archive_accept_staged_bytes(&a);
     assert_int_equal(slave_repack_step(r, &a, pack, 1, NULL), IPS_E_BUSY);
-    slave_repack_free(r);
+    slave_repack_free_and_remove_file(r);
     expect_all(a.length, 31);
     slave_archive_close(&a);
 }

@@ -130,8 +130,9 @@ static void flush(struct run *r, bool hand)
                                              r->buffer, r->used, NULL),
                          0);
     if (r->used && hand)
-        slave_record_queue_put(r->handover, &r->buffer, r->used, from,
-                               r->archive.length + r->archive.staged);
+        slave_record_queue_append_if_room(
+            r->handover, &r->buffer, r->used, from,
+            r->archive.length + r->archive.staged);
     r->used = 0;
 }
 
@@ -152,11 +153,11 @@ static void ingest(struct run *r, bool hand)
         again = below(r, 6) == 0;
         if (!again)
             break;
-        slave_archive_rollback(&r->archive);
-        slave_record_queue_rollback(r->handover, r->archive.length);
+        slave_archive_drop_staged_bytes(&r->archive);
+        slave_record_queue_drop_batches_after(r->handover, r->archive.length);
         memcpy(r->at, before, sizeof(before));
     }
-    slave_archive_commit(&r->archive);
+    slave_archive_accept_staged_bytes(&r->archive);
 }
 
 /* ---- the worker ---- */
@@ -272,7 +273,7 @@ static void put(struct slave_record_queue *h, uint8_t **buffer, size_t len,
                 uint64_t from, uint64_t until)
 {
     memset(*buffer, (int)from, len);
-    slave_record_queue_put(h, buffer, len, from, until);
+    slave_record_queue_append_if_room(h, buffer, len, from, until);
 }
 
 static void test_follow__what_waits(void **state)
@@ -297,7 +298,7 @@ static void test_follow__what_waits(void **state)
     put(h, &buffer, 8, 30, 40);
     slave_record_queue_seal_last_batch(h);
     put(h, &buffer, 8, 40, 50);
-    slave_record_queue_rollback(h, 40);
+    slave_record_queue_drop_batches_after(h, 40);
     put(h, &buffer, 8, 40, 45);
     b = slave_record_queue_take(h, 30, 45);
     assert_true(b && b->until == 40 && b->next && b->next->until == 45);

@@ -35,7 +35,7 @@ static int setup(void **state)
     ips_graph_init(&built.g);
     if (ips_graph_alloc(&built.g, 6, 2, NULL) < 0 ||
         ips_graph_alloc_times(&built.g, NULL) < 0 ||
-        ips_graph_alloc_probe(&built.g, NULL) < 0)
+        ips_graph_alloc_probe_column(&built.g, NULL) < 0)
         return -1;
     static const uint8_t kinds[] = {0, 1, 5, 0, 2, 5};
     for (uint32_t i = 0; i < 6; i++) {
@@ -103,7 +103,8 @@ static uint64_t t_max(const struct ips_graph *g)
     const struct ips_scenario lane = {
         .mtime = {.scale_num = 1, .scale_den = 1}};
     struct ips_est est;
-    assert_int_equal(ips_longest_path(g, &lane, NULL, &est, NULL), 0);
+    assert_int_equal(ips_longest_path_compute_ests(g, &lane, NULL, &est, NULL),
+                     0);
     uint64_t t = est.t_max;
     ips_est_release(&est);
     return t;
@@ -133,7 +134,8 @@ static void test_graphfile__round_trip(void **state)
     uint64_t bytes;
     assert_int_equal(slave_graphfile_write(dir, 5, &built, &kept, &bytes, NULL),
                      0);
-    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &more, NULL), 0);
+    assert_int_equal(slave_graphfile_map_and_check(dir, 5, &f, &b, &more, NULL),
+                     0);
     assert_int_equal(f.length, bytes);
     assert_int_equal(more.peer_count, 1);
     assert_int_equal(more.peers[0].peer_sent_bytes, 9);
@@ -158,14 +160,15 @@ static void test_graphfile__round_trip(void **state)
     kept.joins.there = false; /* and none, where none were kept */
     assert_int_equal(slave_graphfile_write(dir, 5, &built, &kept, &bytes, NULL),
                      0);
-    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &more, NULL), 0);
+    assert_int_equal(slave_graphfile_map_and_check(dir, 5, &f, &b, &more, NULL),
+                     0);
     assert_false(more.joins.there);
     slave_graphfile_release(&f);
     /* Records were added since: another key. */
-    assert_int_equal(slave_graphfile_read(dir, 6, &f, &b, &more, NULL),
+    assert_int_equal(slave_graphfile_map_and_check(dir, 6, &f, &b, &more, NULL),
                      IPS_E_VERSION);
     unlink(path);
-    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &more, NULL),
+    assert_int_equal(slave_graphfile_map_and_check(dir, 5, &f, &b, &more, NULL),
                      IPS_E_NOT_FOUND);
 }
 
@@ -188,7 +191,7 @@ static void test_graphfile__damage(void **state)
     for (uint64_t at = 0; at < bytes; at++) {
         uint8_t byte = whole[at] ^ 0x41;
         assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
-        int rc = slave_graphfile_read(dir, 5, &f, &b, &more, NULL);
+        int rc = slave_graphfile_map_and_check(dir, 5, &f, &b, &more, NULL);
         if (rc < 0) {
             found[SLAVE_PART_TABLES]++;
         } else {
@@ -210,7 +213,8 @@ static void test_graphfile__damage(void **state)
     assert_int_equal(found[SLAVE_PART_REST], 6 * (8 + 4 + 8 + 8 + 8 + 4));
     for (uint64_t len = 0; len < bytes; len += 7) {
         assert_int_equal(ftruncate(fd, (off_t)len), 0);
-        assert_true(slave_graphfile_read(dir, 5, &f, &b, &more, NULL) < 0);
+        assert_true(slave_graphfile_map_and_check(dir, 5, &f, &b, &more, NULL) <
+                    0);
         assert_int_equal(pwrite(fd, whole, bytes, 0), bytes);
     }
     free(whole);

@@ -283,9 +283,9 @@ static void test_ingest_lost__counted_in_control(void **state)
                                IPS_LOST_NO_SEGMENT * sizeof(counts[i])) ==
                         sizeof(counts[i]),
                     path);
-        slave_run_refresh_control(run());
+        slave_run_update_row_from_control(run());
         assert_int_equal(lost(IPS_LOST_NO_SEGMENT), counts[i]);
-        slave_run_refresh_control(run());
+        slave_run_update_row_from_control(run());
         assert_int_equal(lost(IPS_LOST_NO_SEGMENT), counts[i]);
     }
     close(fd);

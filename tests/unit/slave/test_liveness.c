@@ -44,17 +44,17 @@ static void test_liveness__other_namespace_without_pidfd(void **state)
     image.pidns = st.st_ino;
     run.images = &image;
     d.runs = &run;
-    slave_liveness_read_namespace(&d);
+    slave_liveness_read_own_pid_namespace(&d);
     slave_liveness_track(&d, &image, 0);
     uint64_t now_ns = slave_now_ns();
-    slave_liveness_check(&d, now_ns);
+    slave_liveness_check_processes_if_due(&d, now_ns);
     assert_int_equal(image.state, SLAVE_IMAGE_ALIVE);
     now_ns += SLAVE_SECOND_NS;
-    slave_liveness_check(&d, now_ns);
+    slave_liveness_check_processes_if_due(&d, now_ns);
     assert_int_equal(image.state, SLAVE_IMAGE_ALIVE);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    slave_liveness_check(&d, now_ns + SLAVE_SECOND_NS);
+    slave_liveness_check_processes_if_due(&d, now_ns + SLAVE_SECOND_NS);
     assert_int_equal(image.state, SLAVE_IMAGE_DEAD);
 }
 

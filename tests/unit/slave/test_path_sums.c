@@ -83,7 +83,8 @@ static const char *of_path(struct rg *r, uint64_t seed)
     struct ips_path p;
     struct ips_scenario lane = {
         .mtime = {.base_ns = seed % 3 * 1000, .scale_num = 1, .scale_den = 1}};
-    assert_int_equal(0, ips_longest_path(g, &lane, NULL, &e, NULL));
+    assert_int_equal(0,
+                     ips_longest_path_compute_ests(g, &lane, NULL, &e, NULL));
     RG_HOLD(holds(g, &e, IPS_NO_NODE));
     assert_int_equal(
         0, ips_path_find_between(g, &lane, &e, IPS_NO_NODE, e.end, &p, NULL));

@@ -90,7 +90,7 @@ static void add_turn(struct made *m)
             slave_archive_stage(&m->a, pack, 1ULL << 32, &o, sizeof(o), NULL),
             0);
     }
-    slave_archive_commit(&m->a);
+    slave_archive_accept_staged_bytes(&m->a);
     m->length[++m->turn] = m->a.length;
 }
 
@@ -138,7 +138,7 @@ static void look(struct slave_records **list, const struct made *m,
         assert_true(b_may_have_type(&in, IPS_REC_LOST));
         assert_true(!chunks || !b_may_have_type(&in, IPS_REC_SAMPLE));
     }
-    slave_records_end_use(list, r);
+    slave_records_keep_or_free(list, r);
 }
 
 static void test_records__in_turns(void **state)

@@ -172,8 +172,9 @@ static void test_series__procedures_of_windows(void **state)
     rec_end(a, IPS_END_EXIT, 41 * MS, 40 * MS, 0);
     costs_make(&k, r);
     const uint64_t edges[] = {0, 11 * MS, 31 * MS, 50 * MS};
-    assert_int_equal(
-        slave_proc_names_make(&k.c, SLAVE_BY_PROCEDURE, &names, &err), 0);
+    assert_int_equal(slave_proc_names_number_procedures(
+                         &k.c, SLAVE_BY_PROCEDURE, &names, &err),
+                     0);
     assert_int_equal(slave_window_find_top_procedures(&k.c, &r->built, &names,
                                                       edges, 3, 1, &top, &count,
                                                       &err),
@@ -190,9 +191,10 @@ static void test_series__procedures_of_windows(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         struct slave_profile_cache part;
         struct slave_proc_table t;
-        assert_int_equal(slave_window_make_profile(&k.c, &r->built, edges[i],
-                                                   edges[i + 1], &part, &err),
-                         0);
+        assert_int_equal(
+            slave_make_profile_of_time_window(&k.c, &r->built, edges[i],
+                                              edges[i + 1], &part, &err),
+            0);
         assert_int_equal(slave_proc_table_make(&part, &r->built, "m", "",
                                                SLAVE_BY_PROCEDURE, &t, &err),
                          0);

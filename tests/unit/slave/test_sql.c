@@ -67,13 +67,13 @@ static void put_run(struct world *w, int i)
     threads[1].messages_out = 4;
     threads[1].bytes_in = 90;
     b.g.chain_count = 2;
-    assert_int_equal(slave_store_put_run(w->store, &row, NULL), 0);
+    assert_int_equal(slave_store_insert_or_update_run(w->store, &row, NULL), 0);
     w->run[i] = row.id;
-    assert_int_equal(slave_store_put_irt_tables(w->store, row.id, 77, &b, NULL),
-                     0);
     assert_int_equal(
-        slave_store_put_procedures(w->store, row.id, 77, &procedure, 1, NULL),
-        0);
+        slave_store_replace_irt_tables(w->store, row.id, 77, &b, NULL), 0);
+    assert_int_equal(slave_store_replace_procedures(w->store, row.id, 77,
+                                                    &procedure, 1, NULL),
+                     0);
 }
 
 static struct world *world(uint64_t time_ns)

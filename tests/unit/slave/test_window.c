@@ -43,10 +43,11 @@ static void solve(struct window *w, const struct ips_built *b,
     w->lane =
         (struct ips_scenario){.weighting = weighting, .clock = {.from = BEGIN}};
     assert_int_equal(0, ips_graph_make_view(&b->g, &w->lane, &w->view, NULL));
-    assert_int_equal(
-        0, ips_longest_path(&w->view.g, &w->lane, NULL, &w->est, NULL));
-    assert_int_equal(0, ips_path_walk_back(&w->view.g, &w->lane, &w->est,
-                                           w->est.end, &w->path, &stop, NULL));
+    assert_int_equal(0, ips_longest_path_compute_ests(&w->view.g, &w->lane,
+                                                      NULL, &w->est, NULL));
+    assert_int_equal(0, ips_path_walk_back_and_store(&w->view.g, &w->lane,
+                                                     &w->est, w->est.end,
+                                                     &w->path, &stop, NULL));
 }
 
 static void drop(struct window *w)

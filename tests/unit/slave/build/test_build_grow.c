@@ -323,8 +323,8 @@ static const char *est_differs(const struct ips_built *a,
     static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     struct ips_est x, y;
     struct ips_err err;
-    int rc = ips_longest_path(&a->g, &lane, NULL, &x, &err);
-    if (rc != ips_longest_path(&b->g, &lane, NULL, &y, &err))
+    int rc = ips_longest_path_compute_ests(&a->g, &lane, NULL, &x, &err);
+    if (rc != ips_longest_path_compute_ests(&b->g, &lane, NULL, &y, &err))
         return "rc of the path";
     if (rc < 0)
         return NULL;
@@ -349,8 +349,8 @@ static const char *peers_differ(struct ips_built *a, struct ips_built *b,
                 (struct ips_peer_row){.end = i,
                                       .traced = below(seed, 2),
                                       .peer_sent_bytes = below(seed, 20000)};
-    if (ips_built_set_peers(a, rows, n, &err) < 0 ||
-        ips_built_set_peers(b, rows, n, &err) < 0)
+    if (ips_built_set_peers_and_remake_arcs(a, rows, n, &err) < 0 ||
+        ips_built_set_peers_and_remake_arcs(b, rows, n, &err) < 0)
         return "peers";
     return built_differs(a, b);
 }
@@ -446,9 +446,10 @@ static const char *one_turn_of_tables(struct turns *t,
         in[i].chunks = copies[i];
     }
     bool further = t->kept != NULL;
-    int rc = further
-                 ? ips_tables_further(&t->kept, &input, took, &done, &err)
-                 : ips_tables_begin(&t->kept, &input, t->lag_ns, took, &err);
+    int rc = further ? ips_add_new_records_to_tables(&t->kept, &input, took,
+                                                     &done, &err)
+                     : ips_build_tables_of_whole_run(&t->kept, &input,
+                                                     t->lag_ns, took, &err);
     for (uint32_t i = 0; i < input.stream_count; i++)
         for (uint32_t n = 0; n < in[i].chunk_count; n++)
             free((void *)(uintptr_t)copies[i][n].data);
@@ -475,8 +476,8 @@ static const char *one_turn(struct turns *t, struct ips_build_effort *took)
     struct ips_build_input input = input_of(t, in, false);
     struct ips_built a, b;
     struct ips_err err = {0};
-    int rc =
-        ips_build_further_or_whole(&t->kept, &input, t->lag_ns, &a, took, &err);
+    int rc = ips_build_new_records_or_whole_run(&t->kept, &input, t->lag_ns, &a,
+                                                took, &err);
     int other = ips_build(&input, &b, &err);
     if (rc < 0 || other < 0)
         return rc == other ? NULL : "return codes";

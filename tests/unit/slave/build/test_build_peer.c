@@ -498,13 +498,13 @@ static void test_build_peer__remote_ends(void **state)
     assert_true(b->ends[0].closed);
     struct ips_peer_row row = {
         .end = 0, .traced = true, .peer_sent_bytes = 40, .peer_closed = false};
-    assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
+    assert_int_equal(ips_built_set_peers_and_remake_arcs(b, &row, 1, NULL), 0);
     assert_int_equal(b->g.in_count, 1);
     assert_int_equal(b->g.in[0].pos, 30);
     assert_int_equal(b->counts.pending, 2);
     row.peer_closed = true;
-    assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
-    assert_int_equal(ips_graph_check(&b->g, NULL), 0);
+    assert_int_equal(ips_built_set_peers_and_remake_arcs(b, &row, 1, NULL), 0);
+    assert_int_equal(ips_graph_check_invariants(&b->g, NULL), 0);
     assert_int_equal(b->counts.pending, 0);
     assert_int_equal(b->g.in_count, 3);
     const uint64_t in[] = {30, 60, IPS_POS_EOF};
@@ -521,7 +521,8 @@ static void test_build_peer__remote_ends(void **state)
                          k < 3 ? SEND(b, 20, k) : AUX(b, 20, 0));
     }
     row.end = 1;
-    assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), IPS_E_USAGE);
+    assert_int_equal(ips_built_set_peers_and_remake_arcs(b, &row, 1, NULL),
+                     IPS_E_USAGE);
     rec_free(r);
 }
 
@@ -547,8 +548,9 @@ static void test_build_peer__remote_datagrams(void **state)
         }
         struct ips_built *b = rec_build(r[m]);
         struct ips_peer_row row = {.end = 0, .traced = true};
-        assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
-        assert_int_equal(ips_graph_check(&b->g, NULL), 0);
+        assert_int_equal(ips_built_set_peers_and_remake_arcs(b, &row, 1, NULL),
+                         0);
+        assert_int_equal(ips_graph_check_invariants(&b->g, NULL), 0);
         assert_int_equal(m ? b->g.in_count : b->g.out_count, 3);
         for (uint32_t k = 0; k < 3; k++) {
             uint32_t node = m ? b->g.in[k].node : b->g.out[k].node;

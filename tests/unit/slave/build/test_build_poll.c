@@ -201,7 +201,8 @@ static void test_build_poll__elsewhere(void **state)
                                    .traced = true,
                                    .peer_closed = true,
                                    .peer_sent_bytes = ended ? 10 : 30};
-        assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
+        assert_int_equal(ips_built_set_peers_and_remake_arcs(b, &row, 1, NULL),
+                         0);
         assert_int_equal(b->g.in_count, 2);
         assert_int_equal(b->g.in[1].node, POLL(b));
         assert_int_equal(b->g.in[1].pos, ended ? IPS_POS_EOF : 11);

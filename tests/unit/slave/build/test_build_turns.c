@@ -97,8 +97,10 @@ static void same(const struct ips_built *a, const struct ips_built *b)
     assert_memory_equal(&a->counts, &b->counts, sizeof(a->counts));
     struct ips_est x, y;
     struct ips_err err;
-    assert_int_equal(ips_longest_path(&a->g, &plain, NULL, &x, &err), 0);
-    assert_int_equal(ips_longest_path(&b->g, &plain, NULL, &y, &err), 0);
+    assert_int_equal(
+        ips_longest_path_compute_ests(&a->g, &plain, NULL, &x, &err), 0);
+    assert_int_equal(
+        ips_longest_path_compute_ests(&b->g, &plain, NULL, &y, &err), 0);
     if (n)
         assert_memory_equal(x.est, y.est, n * sizeof(*x.est));
     assert_int_equal(x.t_max, y.t_max);
@@ -144,7 +146,7 @@ static void ask(struct run *r, struct slave_graphs *gs, bool all)
     struct ips_built a, b;
     struct ips_err err;
     make_question(r, all, &q);
-    assert_int_equal(slave_input_make(gs, &q.s, &kept, &err), 0);
+    assert_int_equal(slave_input_fill_from_snapshot(gs, &q.s, &kept, &err), 0);
     if (ips_build(&kept.in, &a, &err) < 0 || ips_build(&q.whole, &b, &err) < 0)
         fail_msg("%s", err.msg);
     same(&a, &b);
@@ -231,11 +233,11 @@ static void one_run(uint32_t k)
         idle = add_frame(&r) ? 0 : idle + 1;
         if (below(&r, 3))
             continue;
-        slave_archive_commit(&r.archive);
+        slave_archive_accept_staged_bytes(&r.archive);
         if (below(&r, 3) == 0)
             ask(&r, &gs, false);
     }
-    slave_archive_commit(&r.archive);
+    slave_archive_accept_staged_bytes(&r.archive);
     for (uint32_t i = 0; i < THREADS; i++)
         assert_int_equal(r.at[i], r.len[i]);
     ask(&r, &gs, true);
@@ -258,7 +260,7 @@ static uint64_t add_frames(struct run *r, uint32_t n)
         before += r->at[i];
     for (; n; n--)
         (void)add_frame(r);
-    slave_archive_commit(&r->archive);
+    slave_archive_accept_staged_bytes(&r->archive);
     for (uint32_t i = 0; i < THREADS; i++)
         behind += r->at[i];
     return (behind - before) / sizeof(struct ips_rec_io);
@@ -312,7 +314,8 @@ static void test_build_turns__no_archive(void **state)
     (void)add_frames(&r, 10);
     make_question(&r, false, &q);
     snprintf(q.s.dir, sizeof(q.s.dir), "%.40s/none", r.dir);
-    assert_int_equal(slave_input_make(&gs, &q.s, &in, &err), IPS_E_IO);
+    assert_int_equal(slave_input_fill_from_snapshot(&gs, &q.s, &in, &err),
+                     IPS_E_IO);
     assert_null(in.streams);
     assert_int_equal(atomic_load(&gs.permille), 1000);
     slave_input_release(&gs, &in);

@@ -197,17 +197,20 @@ static void test_build_wait__peers_may_be_settled_again(void **state)
     for (int k = 0; k < 3; k++) {
         assert_int_equal(b->counts.pending, 1);
         row.traced = false;
-        assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
+        assert_int_equal(ips_built_set_peers_and_remake_arcs(b, &row, 1, NULL),
+                         0);
         assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_EXTERNAL);
         assert_int_equal(b->counts.external, 1);
         row = (struct ips_peer_row){
             .end = 0, .traced = true, .peer_sent_bytes = 10};
-        assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
+        assert_int_equal(ips_built_set_peers_and_remake_arcs(b, &row, 1, NULL),
+                         0);
         assert_int_equal(b->counts.external, 0);
         assert_int_equal(b->g.in_count, 1);
         assert_int_equal(b->g.out_count, 1); /* the send; not closed: no EOF */
         assert_int_equal(b->g.xkind[RECV(b, 0)], IPS_X_DATA);
-        assert_int_equal(ips_built_set_peers(b, NULL, 0, NULL), 0);
+        assert_int_equal(ips_built_set_peers_and_remake_arcs(b, NULL, 0, NULL),
+                         0);
         assert_int_equal(b->g.in_count, 0);
         assert_no_arc(b, RECV(b, 0));
     }

@@ -12,7 +12,8 @@ static uint64_t longest(const struct ips_built *b, enum ips_weighting w,
     struct ips_view v;
     struct ips_est e;
     assert_int_equal(0, ips_graph_make_view(&b->g, &lane, &v, NULL));
-    assert_int_equal(0, ips_longest_path(&v.g, &lane, NULL, &e, NULL));
+    assert_int_equal(
+        0, ips_longest_path_compute_ests(&v.g, &lane, NULL, &e, NULL));
     uint64_t t_max = e.t_max;
     ips_est_release(&e);
     ips_view_release(&v);
