@@ -674,7 +674,7 @@ uint64_t ips_pack_first_ready_of_syscall(enum ips_op op, const long args[6],
  * `fd`. With O_ASYNC the kernel sends a signal when `fd` becomes ready. */
 void ips_store_or_clear_async_fd(int fd, bool on);
 /* Notes that mq_notify is about to be called to send `sig` for the queue `q`.
- * If that call fails, pass the result to ips_undo_note_mq_notify. */
+ * If the call fails, ips_restore_queue_of_notify_signal() gets the result. */
 uint64_t ips_store_queue_of_notify_signal(int q, int sig);
 void ips_restore_queue_of_notify_signal(int sig, uint64_t old);
 /* Returns the field `value` of the SIGNAL record for a signal with these fields

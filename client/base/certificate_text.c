@@ -58,7 +58,7 @@ static void add_count(struct writer *w, uint64_t n, const char *what)
     char text[IPSQ_UNIT_BYTES];
     if (n == UINT64_MAX)
         return;
-    ipsq_format_count(n, text);
+    ipsq_format_with_commas(n, text);
     write_formatted_item(w, "%s %s%s", text, what, n == 1 ? "" : "s");
 }
 
@@ -272,7 +272,7 @@ static void put_limitation_line(FILE *f, const char *before, const char *text,
 static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {
     char count[IPSQ_UNIT_BYTES], pid[32] = "";
-    ipsq_format_count(u->count, count);
+    ipsq_format_with_commas(u->count, count);
     if (u->pid)
         snprintf(pid, sizeof(pid), " (pid %" PRIu32 ")", u->pid);
     snprintf(out, UNTRACED_BYTES, "%s process%s on %.100s, %s%s%.250s%s", count,

@@ -263,7 +263,7 @@ void ipsq_format_ns(uint64_t ns, char out[IPSQ_UNIT_BYTES])
         format_scaled(ns, 1000000000, "s", out);
 }
 
-void ipsq_format_count(uint64_t n, char out[IPSQ_UNIT_BYTES])
+void ipsq_format_with_commas(uint64_t n, char out[IPSQ_UNIT_BYTES])
 {
     char digits[IPSQ_UNIT_BYTES];
     int count = snprintf(digits, sizeof(digits), "%" PRIu64, n), to = 0;

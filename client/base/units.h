@@ -51,11 +51,11 @@ int ipsq_parse_speedup_as_saved_share(const char *text, uint32_t *ppm,
 
 /* Formats a time in the greatest unit in which the number is at least 1: "17
  * ns", "1.250 us", "83.21 s". Like the functions below, except
- * ipsq_format_count, it writes "-" for a value that was not measured
+ * ipsq_format_with_commas, it writes "-" for a value that was not measured
  * (UINT64_MAX, NaN). */
 void ipsq_format_ns(uint64_t ns, char out[IPSQ_UNIT_BYTES]);
 /* Formats a number with commas: "34,298". */
-void ipsq_format_count(uint64_t n, char out[IPSQ_UNIT_BYTES]);
+void ipsq_format_with_commas(uint64_t n, char out[IPSQ_UNIT_BYTES]);
 /* Formats a size: "512 B", "1.500 KiB". */
 void ipsq_format_bytes(uint64_t bytes, char out[IPSQ_UNIT_BYTES]);
 void ipsq_format_real(double r, char out[IPSQ_UNIT_BYTES]);

@@ -48,7 +48,7 @@ static int ask_counts(struct ipsq_session *s, Ips__Request *rq,
 static void print_count(uint64_t n, const char *one, const char *more)
 {
     char text[IPSQ_UNIT_BYTES];
-    ipsq_format_count(n, text);
+    ipsq_format_with_commas(n, text);
     printf("%s %s", text, n == 1 ? one : more);
 }
 

@@ -124,7 +124,7 @@ static void append_blame_text(const Ips__BlameRow *b, const char *waiter,
     else if (*b->cause && *who)
         snprintf(one, sizeof(one), "%.120s %s (%s) %s", who, b->kind, b->cause,
                  ns);
-    else if (*b->cause) /* no known thread ended the wait */
+    else if (*b->cause) /* the waiting thread itself: not named again */
         snprintf(one, sizeof(one), "%s %s", b->cause, ns);
     else
         snprintf(one, sizeof(one), "%.120s%s%s %s", who, space, b->kind, ns);

@@ -96,8 +96,9 @@ void whatif_check_ask_and_gather(struct query *q);
 /* Frees whatif_data and everything in it. */
 void whatif_release(struct query *q);
 
-/* In the worker: computes what d->ask asks for. On failure d->path.err has the
- * reason and d->path.blame the machine whose data was wrong. */
+/* In the worker: computes what the member `ask` of q's whatif_data asks for. On
+ * failure its path.err has the reason, and path.blame the machine whose data
+ * was wrong. */
 void whatif_solve(struct query *q);
 
 struct whatif_solving {

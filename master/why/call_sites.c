@@ -116,7 +116,8 @@ uint64_t why_outside_sleep_ns(const struct why_solving *y, uint32_t node)
     return sleep_ns_for_causes(y, node, causes);
 }
 
-uint64_t why_untraced_sleep_ns(const struct why_solving *y, uint32_t node)
+uint64_t why_sleep_ns_without_finding(const struct why_solving *y,
+                                      uint32_t node)
 {
     static const char *const causes[] = {"signal", "child", "spin", NULL};
     return sleep_ns_for_causes(y, node, causes);

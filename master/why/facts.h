@@ -235,7 +235,8 @@ uint64_t why_outside_sleep_ns(const struct why_solving *y, uint32_t node);
  * an unrecorded process, or in the naps of a spinning thread. Sums count this
  * sleep as outside, but no finding names it: it may be the end of a service by
  * a signal, or naps of a thread whose wait has an arc. */
-uint64_t why_untraced_sleep_ns(const struct why_solving *y, uint32_t node);
+uint64_t why_sleep_ns_without_finding(const struct why_solving *y,
+                                      uint32_t node);
 /* Adds `ns` to the ballot, for the call site and cause of the wait in the arc
  * into `node`. */
 int why_vote_for_wait_call_site(const struct why_solving *y,

@@ -115,7 +115,7 @@ static void sum_wall_path_by_kind_of_time(struct why_solving *y,
         slept = ips_min_u64(slept, left - delay);
         if (!idle)
             y->outside[i] = slept;
-        uint64_t untraced = idle ? 0 : why_untraced_sleep_ns(y, i);
+        uint64_t untraced = idle ? 0 : why_sleep_ns_without_finding(y, i);
         untraced = ips_min_u64(untraced, left - delay - slept);
         f->path_cpu_ns += all - left;
         if (g->probe)

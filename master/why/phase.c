@@ -1,6 +1,7 @@
 /*
  * Finds the phases with the least parallelism, among the phases that `ipsq
- * phases` shows. For each it computes its part of the quiet path, and the
+ * phases` shows. For each it computes its part of the quiet path (the path as
+ * if no other program had run, and each thread had a core of its own), and the
  * number of busy cores: CPU time of all threads divided by that part. The wall
  * clock determines where a phase is, but the quiet graph determines its length.
  * So a load by other programs does not make a phase longer.
@@ -331,8 +332,9 @@ static int phase_gain(const struct phase_search *l, uint32_t phase,
 
 /* ---- examining all phases ----------------------------------------------- */
 
-static int fill_phase(const struct phase_search *l, struct why_phase *p,
-                      struct why_votes *v)
+static int find_location_and_gain_of_phase(const struct phase_search *l,
+                                           struct why_phase *p,
+                                           struct why_votes *v)
 {
     int rc = allocate_votes(l->y, v);
     if (rc < 0)
@@ -363,7 +365,7 @@ int why_find_least_parallel_phases(struct why_solving *y)
     size_t count = choose_phases(&l, p);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < count; i++)
-        rc = fill_phase(&l, &p[i], &y->phase[i]);
+        rc = find_location_and_gain_of_phase(&l, &p[i], &y->phase[i]);
     if (rc == 0) {
         y->d->facts.phase = p;
         y->d->facts.phases = count;

@@ -677,13 +677,13 @@ int b_make_wait_nodes(struct maker *m, const uint8_t *p)
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
         m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
-        /* if sigwait succeeded, the SIGNAL record that follows has the
-         * sender */
+        /* after a success, the SIGNAL record that follows has the sender */
         if (r.result < 0)
             b_add_sleep_of_call_if_unexplained(m, &v, r.err);
         break;
     case IPS_OP_CHILD:
         return on_failed_child_wait(m, &r, &v);
+    case IPS_OP_CONNECT: /* the network refused it */
     case IPS_OP_RESOLVE: /* waits for servers that are not traced */
     case IPS_OP_SYSLOG:
         break;

@@ -233,9 +233,9 @@ static uint64_t estimate_hold_start(const struct locks *l, uint64_t asked,
                        ips_sub_sat(asked, until - asked));
 }
 
-/* Whether record `index` takes a mutex again after a wait for a condition,
- * which timed out. A replay puts the wait of an arc after its work, so the lock
- * would seem to be held during the wait. */
+/* Whether record `index` takes a mutex again after a wait for a condition that
+ * timed out. No hold may begin at such a record: a replay puts the wait of an
+ * arc after its work, so the lock would seem to be held during the wait. */
 static bool is_retaken_after_timeout(const struct locks *l, uint32_t index)
 {
     const struct b_sync *s = &l->b->syncs.v[index], *cond = index ? s - 1 : s;

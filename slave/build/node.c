@@ -503,7 +503,7 @@ static int begin_stream_and_make_nodes(struct maker *m, uint32_t stream,
     m->job_stop.t = 0;
     m->have_dgram = false;
     if (m->b->notes)
-        b_init_wait_rows_of_stream(m);
+        b_reset_wait_notes_for_stream(m);
     return b_make_stream_nodes(m, walk);
 }
 

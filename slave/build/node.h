@@ -65,7 +65,8 @@ struct last_poll_choice {
  * (build/job_control.c). */
 struct maker_job_stop {
     uint32_t next, end; /* indexes into job_stops[] */
-    /* time and CPU time at the return of the thread's last record */
+    /* time and CPU time up to which the stops are handled: those of the last
+     * recorded call, or the end of a later stop; t 0: no record yet */
     uint64_t t, cpu;
     const struct b_job_stop *in; /* the stop that ended during the current call
                                     and has no node yet; or NULL */
@@ -143,7 +144,7 @@ struct interval {
 /* build/waits.c; to be called only if rows of single waits are wanted
  * (b->notes). b_waits_add_row() adds a wait of `ns` that ended at end_ns.
  * b_waits_add_pending() adds the wait of the pending poll; `taken`:
- * the current record takes over this wait. b_init_wait_rows_of_stream()
+ * the current record takes over this wait. b_reset_wait_notes_for_stream()
  * prepares for the records of a stream. b_complete_wait_rows() is called after
  * every record, with the number of nodes before the record. */
 void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
@@ -154,7 +155,7 @@ void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
  * thread waited for. */
 void b_add_lock_release_row(struct maker *m, uint32_t node, uint64_t site,
                             uint64_t t_ns);
-void b_init_wait_rows_of_stream(struct maker *m);
+void b_reset_wait_notes_for_stream(struct maker *m);
 int b_complete_wait_rows(struct maker *m, uint32_t type, const uint8_t *p,
                          uint32_t len, uint32_t nodes_before) IPS_MUST_USE;
 

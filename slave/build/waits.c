@@ -62,7 +62,7 @@ int b_init_wait_rows(struct build *b)
     return 0;
 }
 
-void b_init_wait_rows_of_stream(struct maker *m)
+void b_reset_wait_notes_for_stream(struct maker *m)
 {
     struct b_wait_notes *n = m->b->notes;
     n->recent_count = n->recent_next = 0;

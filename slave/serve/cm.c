@@ -404,7 +404,7 @@ static void send_letters(struct slave_serve *v, struct slave_cm_computation *c)
 {
     struct slave_letters out;
     struct slave_letter *l;
-    slave_letters_init(&out);
+    slave_letter_list_init(&out);
     slave_mailbox_move_outgoing_letters(c->box, &out);
     while ((l = slave_letters_remove_first(&out))) {
         uint32_t part = l->machine;
@@ -488,7 +488,7 @@ int slave_cm_register_computation(struct slave_serve *v, struct slave_job *job,
     c->self = ask->self;
     c->count = (uint32_t)ask->n_machines;
     for (uint32_t p = 0; p < c->count; p++)
-        slave_letters_init(&c->link[p].held_letters);
+        slave_letter_list_init(&c->link[p].held_letters);
     c->next = v->cm->comps;
     v->cm->comps = c;
     for (struct wire *w = v->cm->wires, *next; w; w = next) {

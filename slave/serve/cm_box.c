@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void slave_letters_init(struct slave_letters *l)
+void slave_letter_list_init(struct slave_letters *l)
 {
     l->head = NULL;
     l->tail = &l->head;
@@ -42,7 +42,7 @@ static void move_letters_to_end_of_list(struct slave_letters *from,
         return;
     *to->tail = from->head;
     to->tail = from->tail;
-    slave_letters_init(from);
+    slave_letter_list_init(from);
 }
 
 struct slave_letter *slave_letter_new(uint32_t kind, uint32_t part,
@@ -63,8 +63,8 @@ void slave_mailbox_init(struct slave_mailbox *b)
 {
     memset(b, 0, sizeof(*b));
     pthread_mutex_init(&b->lock, NULL);
-    slave_letters_init(&b->in);
-    slave_letters_init(&b->out);
+    slave_letter_list_init(&b->in);
+    slave_letter_list_init(&b->out);
 }
 
 void slave_mailbox_release(struct slave_mailbox *b)

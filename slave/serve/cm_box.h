@@ -62,7 +62,7 @@ void slave_mailbox_release(struct slave_mailbox *b);
 /* Makes a letter with a copy of `data`. NULL: out of memory. */
 struct slave_letter *slave_letter_new(uint32_t kind, uint32_t part,
                                       const void *data, size_t len);
-void slave_letters_init(struct slave_letters *l);
+void slave_letter_list_init(struct slave_letters *l);
 void slave_letters_append(struct slave_letters *l, struct slave_letter *letter);
 struct slave_letter *slave_letters_remove_first(struct slave_letters *l);
 void slave_letters_free(struct slave_letters *l);

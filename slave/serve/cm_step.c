@@ -23,7 +23,7 @@ bool slave_cm_allocate_state(struct slave_graph_ask *j)
     if (!j->cm)
         return false;
     slave_mailbox_init(&j->cm->box);
-    slave_letters_init(&j->cm->mail);
+    slave_letter_list_init(&j->cm->mail);
     j->cm->blamed = IPS_CM_NONE;
     j->job.box = &j->cm->box;
     return true;
@@ -437,7 +437,7 @@ static int dispatch_received_letters(struct slave_graph_ask *j)
     struct slave_letters early;
     struct slave_letter *l;
     int rc = 0;
-    slave_letters_init(&early);
+    slave_letter_list_init(&early);
     int lost = slave_mailbox_move_received_letters(&c->box, &c->mail);
     if (lost) /* check this first: with a letter missing, the others may look
                  invalid */
@@ -461,8 +461,8 @@ static int dispatch_received_letters(struct slave_graph_ask *j)
                 slave_letters_append(&early, l);
             c->mail = early;
             if (!c->mail.head)
-                slave_letters_init(&c->mail);
-            slave_letters_init(&early);
+                slave_letter_list_init(&c->mail);
+            slave_letter_list_init(&early);
         }
     }
     /* put the early letters back before the unhandled ones, to keep the order

@@ -128,8 +128,8 @@ void slave_answer_reduce_request(struct slave_job *job,
                                  struct slave_graphs *gs);
 void slave_answer_subgraph_request(struct slave_job *job,
                                    struct slave_graphs *gs);
-void slave_answer_finish_request(struct slave_job *job,
-                                 struct slave_graphs *gs);
+void slave_answer_longest_path_request(struct slave_job *job,
+                                       struct slave_graphs *gs);
 void slave_answer_expand_request(struct slave_job *job,
                                  struct slave_graphs *gs);
 void slave_answer_split_request(struct slave_job *job, struct slave_graphs *gs);

@@ -168,7 +168,8 @@ void slave_answer_reduce_request(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- finish and expand ---- */
 
-void slave_answer_finish_request(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_longest_path_request(struct slave_job *job,
+                                       struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__FinishAsk *ask = slave_graph_get_request(j)->finish;

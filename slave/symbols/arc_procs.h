@@ -65,7 +65,8 @@ struct slave_arcs {
     uint32_t pool_count, pool_capacity;
     struct slave_intern pool_index;
     uint32_t *pooled;  /* sample numbers, grouped by pool */
-    bool *exact_chain; /* [chains] whether the chain has entries and exits */
+    bool *exact_chain; /* [chains] whether the chain has ENTER and EXIT
+                          records: exact times */
 };
 
 /* ---- making: called by procs.c, stream by stream ---- */

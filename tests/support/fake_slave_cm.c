@@ -73,7 +73,7 @@ static void flush(struct fake_cm *c)
 {
     struct slave_letters out;
     struct slave_letter *l;
-    slave_letters_init(&out);
+    slave_letter_list_init(&out);
     slave_mailbox_move_outgoing_letters(c->job->box, &out);
     while ((l = slave_letters_remove_first(&out)))
         slave_letters_append(&c->held[l->machine], l);
@@ -124,7 +124,7 @@ void fake_slave_cm_begin(struct fake_slave *s, const Ips__Request *r,
     memcpy(c->key, r->cm->key.data, c->key_len);
     c->self = r->cm->self;
     for (uint32_t p = 0; p < CLUSTER_SLAVES; p++)
-        slave_letters_init(&c->held[p]);
+        slave_letter_list_init(&c->held[p]);
     snprintf(c->snap.run, sizeof(c->snap.run), "%s", s->run);
     c->graph.snap = &c->snap;
     c->graph.refs = 1000;

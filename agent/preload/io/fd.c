@@ -430,12 +430,15 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
     if ((before && r == 0) || (r < 0 && (err == EALREADY || err == EISCONN)))
         return;
     if (r < 0 && !under_way) {
+        const bool later = may_connect_succeed_later(err);
+        const bool network = later && to && to->sa_family != AF_UNIX;
         if (before)
             ips_chan_record_close_and_clear(fd, site);
         else /* there is no channel yet to which a SEND could belong, but the
                 thread may have waited */
-            ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
-        if (may_connect_succeed_later(err))
+            ips_record_wait(network ? IPS_OP_CONNECT : IPS_OP_OTHER, call, -1,
+                            err, site, 0);
+        if (later)
             ips_retry_count_failed_try(IPS_RETRY_CONNECT,
                                        connect_target_key(fd, to, len), &call);
         return;

@@ -3,9 +3,9 @@
  * one.
  *
  * A thread that repeatedly tests one path, with sleeps between, waits until the
- * file is created. When it finds the file, a BLOCK record with op FOUND
- * (similar to RETRY) names the file by device and inode. When a thread creates
- * a file, a BLOCK record with op MADE does the same. MADE is written by rename,
+ * file is created. When it finds the file, a BLOCK record with op FOUND names
+ * the file by device and inode. When a thread creates a file, a BLOCK record
+ * with op MADE names it in the same way. MADE is written by rename,
  * mkdir, mkfifo, mknod, link and symlink, the calls that make a temporary file
  * or directory, the bind of a Unix socket, and an open that may have created an
  * empty file.
@@ -13,7 +13,8 @@
  * A thread may also test a path until the file is gone, or try to create a file
  * that another one has created and will remove (a lock file). Then the last try
  * writes a BLOCK record with op RETRY, and an ACQUIRE of kind WATCH of the
- * file's name. A path below /proc/PID is a test of the process.
+ * file's name. A test of /proc/PID, or of a path below it, counts as a test
+ * whether that process exists.
  *
  * A thread that watches a directory (inotify) waits for a thread that changes
  * it. So a call that creates, removes or renames a file also writes a RELEASE

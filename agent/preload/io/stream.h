@@ -36,7 +36,7 @@ static inline bool ips_is_memory_accessible(const void *at, size_t bytes)
  * *io. The stamp must be read before the mark: a baseline that a signal handler
  * sets in between then starts after `t`, and does not match. */
 IPS_INLINE bool
-ips_stream_set_cpu_from_baseline(struct ips_thread *me,
+ips_stream_try_cpu_from_baseline(struct ips_thread *me,
                                  const volatile struct ips_cpu_baseline *line,
                                  uint64_t mark, uint64_t t, struct ips_io *io)
 {
@@ -71,7 +71,7 @@ IPS_INLINE bool ips_stream_try_open_call(struct ips_io *io,
     ips_push_open_call(me, frame, 0);
     uint32_t taken = me->cpu_next;
     uint64_t t = IPS_STAMP(), mark = *ips_cpu_mark_address();
-    if (likely(ips_stream_set_cpu_from_baseline(me, &me->io_baseline, mark, t,
+    if (likely(ips_stream_try_cpu_from_baseline(me, &me->io_baseline, mark, t,
                                                 io))) {
         me->cpu_last = io->call.cpu;
         io->call.t = t;

@@ -18,7 +18,8 @@
 #include "agent/record/own_table.h"
 
 int prctl(int, ...);
-long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
+long ips_call_fork_syscall_and_record(long n, const long args[6],
+                                      uint64_t site);
 int eventfd(unsigned, int);
 
 #define CAST_ARGUMENT(type, x) ((type)(uintptr_t)(x))
@@ -371,11 +372,11 @@ static bool call_wrapper_if_process_syscall(long *r, long n, const long args[6],
         ips_core_end_thread_stream();
         return false;
     case SYS_clone:
-        *r = ips_fork_by_syscall(n, args, site);
+        *r = ips_call_fork_syscall_and_record(n, args, site);
         return true;
 #ifdef SYS_fork
     case SYS_fork:
-        *r = ips_fork_by_syscall(n, args, site);
+        *r = ips_call_fork_syscall_and_record(n, args, site);
         return true;
 #endif
     default:

@@ -314,13 +314,13 @@ static void test_units__limits(void **state)
                          IPS_E_USAGE);
     assert_string_equal(err.msg, "'-1' is not a positive number");
 
-    ipsq_format_count(0, out);
+    ipsq_format_with_commas(0, out);
     assert_string_equal(out, "0");
-    ipsq_format_count(999, out);
+    ipsq_format_with_commas(999, out);
     assert_string_equal(out, "999");
-    ipsq_format_count(1000, out);
+    ipsq_format_with_commas(1000, out);
     assert_string_equal(out, "1,000");
-    ipsq_format_count(UINT64_MAX, out);
+    ipsq_format_with_commas(UINT64_MAX, out);
     assert_string_equal(out, "18,446,744,073,709,551,615");
     ipsq_format_real(-99.99, out);
     assert_string_equal(out, "-99.99");

@@ -489,6 +489,30 @@ static void test_build_wait__nobody_was_seen_to_end_it(void **state)
     rec_free(r);
 }
 
+/* Would catch: a connect that was preempted, or crossed the network until the
+ * other machine's kernel refused it, taken for a wait that a program ended
+ * (seen on a busy machine: the answer was not complete); and the same of a Unix
+ * socket, whose listener may have closed. */
+static void test_build_wait__refused_connect(void **state)
+{
+    (void)state;
+    static const struct {
+        enum ips_op op;
+        bool unknown;
+    } cases[] = {{IPS_OP_CONNECT, false}, {IPS_OP_OTHER, true}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct recorder *r = rec_new();
+        rs s = lone(r);
+        struct ips_rec_io *x =
+            rec_io(s, IPS_REC_BLOCK, 0, 1000, 13000, 100, 200, -1);
+        x->op = (uint8_t)cases[i].op;
+        x->err = ECONNREFUSED;
+        struct ips_built *b = rec_alone(r);
+        assert_int_equal(b->unended_count, cases[i].unknown);
+        rec_free(r);
+    }
+}
+
 /* Would catch: polls of one place ended now by one channel, now by another, not
  * counted or counted of two places together; several ready at once; polls that
  * gave up. */
@@ -521,6 +545,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_wait__receive_takes_the_poll),
         cmocka_unit_test(test_build_wait__poll_that_got_nothing_for_us),
+        cmocka_unit_test(test_build_wait__refused_connect),
         cmocka_unit_test(test_build_wait__choices),
         cmocka_unit_test(test_build_wait__accept_and_eventfd_take_it),
         cmocka_unit_test(test_build_wait__reply_and_request),
