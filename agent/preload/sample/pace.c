@@ -57,6 +57,9 @@ static IPS_TLS struct {
     int32_t real;
     int16_t watch, exact; /* ids of the two kernel timers; -1: none */
     uint8_t near;         /* exponent used in ns_examined_before_moment() */
+    /* the least `near` with which each of the latest gaps between two calls is
+     * examined from its beginning */
+    uint8_t least;
     /* if the moment is postponed: returns of calls to skip; attempts that
      * failed */
     uint8_t skip, tries;
@@ -237,6 +240,8 @@ static void choose_next_sample_time(uint64_t cpu)
     while (pace.at <= cpu);
     if (pace.returns < RETURNS_FEW)
         pace.budget = BUDGET;
+    else if (pace.least)
+        pace.least--; /* the next gaps set it again */
     pace.arms = pace.returns = 0;
 }
 
@@ -483,6 +488,7 @@ static void sample_or_postpone_missed_moment(const struct ips_moment *call,
         pace.budget = BUDGET;
     } else if (!postpone_sample_if_possible()) {
         bool loop = ns_examined_before_moment() < LOOP_NS;
+        pace.least = (uint8_t)ips_min_u64(pace.near + 1u, NEAR_MOST);
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
         if (loop) { /* the next moment may be soon: all iterations of a loop are
                        alike */
@@ -495,6 +501,15 @@ static void sample_or_postpone_missed_moment(const struct ips_moment *call,
     set_watch_timer(cpu);
 }
 
+/* Raises `least` to the gap between the newest return and `call`. */
+static void raise_least_to_gap_before(const struct ips_moment *call)
+{
+    const uint32_t gap = (uint32_t)call->cpu - pace.back;
+    while (pace.back_known && !(gap >> 31) && pace.least < NEAR_MOST &&
+           gap > (uint64_t)NEAR_LEAST_NS << pace.least)
+        pace.least++;
+}
+
 /* Examines the return of a call near the sampling moment, or while the moment
  * is postponed: takes a sample, or sets the exact timer. */
 static void check_for_sample_at_call_return(const struct ips_moment *call,
@@ -503,6 +518,7 @@ static void check_for_sample_at_call_return(const struct ips_moment *call,
     bool set = false, off = false;
     const bool may = may_set_exact_timer() && ips_me.open_depth <= 1 &&
                      is_outside_interrupted_call(ips_stack_pointer());
+    raise_least_to_gap_before(call);
     if (cpu >= pace.at)
         sample_or_postpone_missed_moment(call, cpu);
     if (pace.offset)
@@ -513,8 +529,12 @@ static void check_for_sample_at_call_return(const struct ips_moment *call,
             pace.near--;
             pace.returns = 0;
         }
-        if (may && pace.budget && pace.arms >= pace.budget && pace.near) {
-            pace.near--; /* too many calls came before the moment */
+        /* Too many calls came before the moment. A moment in a gap that is not
+         * examined from its beginning would be lost, and long gaps sampled too
+         * rarely. */
+        if (may && pace.budget && pace.arms >= pace.budget &&
+            pace.near > pace.least) {
+            pace.near--;
             pace.arms = 0;
         }
         set = may && pace.arms < pace.budget && left > TAKES_MOST_NS &&

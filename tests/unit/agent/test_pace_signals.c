@@ -405,6 +405,37 @@ static void test_pace__returns_near(void **state)
     assert_true(is_set());
 }
 
+/* The window before the moment never becomes shorter than the gaps between
+ * calls. Would catch: moments in long gaps lost, so that the code in short gaps
+ * has too many samples (25% where 7% were true). */
+static void test_pace__window_holds_the_longest_gap(void **state)
+{
+    (void)state;
+    pace.near = 3; /* 240 us */
+    return_at(44800000);
+    ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
+    pace.arms = BUDGET;
+    return_at(44901000); /* its call began after a gap of 100 us */
+    assert_int_equal(pace.least, 2);
+    assert_int_equal(pace.near, 2); /* 120 us */
+    assert_true(is_set());
+    ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
+    pace.arms = BUDGET;
+    return_at(44930000);
+    assert_int_equal(pace.near, 2);
+    assert_false(is_set());
+    assert_int_equal(pace.arms, BUDGET);
+    pace.returns = RETURNS_FEW;
+    choose_next_sample_time(46000000);
+    assert_int_equal(pace.least, 1);
+    pace.near = 4; /* a moment in a gap that was not examined */
+    pace.back_known = false;
+    struct ips_moment call = at_cpu(pace.at + 1);
+    sample_or_postpone_missed_moment(&call, pace.at + 1000);
+    assert_int_equal(pace.least, 5);
+    assert_int_equal(pace.near, 7);
+}
+
 /* No timer is set for a moment that would come while it is being set; and if it
  * comes then all the same, the sample is not of our own code: the moment is
  * handled at the next return. */
@@ -491,6 +522,7 @@ int main(void)
         TEST(test_pace__missed),
         TEST(test_pace__returns_near),
         TEST(test_pace__moment_while_the_timer_is_set),
+        TEST(test_pace__window_holds_the_longest_gap),
         TEST(test_pace__returns_that_do_nothing),
         TEST(test_pace__return_put_off),
     };
