@@ -20,10 +20,13 @@
  * - After a sample the exact timer is set for the next one. If that is
  *   impossible, the timer on CPU time, the *watch*, expires in the last tick
  *   before the moment and sets it.
- * - In a thread that makes wrapped calls, each return of a call within a period
+ * - In a thread that makes wrapped calls, each return of a call in a window
  *   before the moment sets the exact timer again, up to a few times per sample.
- *   In a loop of calls that would cost too much, so the moment is allowed to
- *   pass. If it fell into a call, the sample is taken at the call's return.
+ *   The window is at most a period, shorter the more calls there are, but not
+ *   shorter than the gaps between them. A call that stops the timer moves the
+ *   moment by the CPU time that this takes.
+ *   In a loop of calls setting it would cost too much, so the moment is allowed
+ *   to pass. If it fell into a call, the sample is taken at the call's return.
  *   Otherwise it was N ns after the return of the previous call, and the exact
  *   timer is set to N ns after the return of one of the next calls, chosen at
  *   random. This is repeated until a gap between two calls is longer than N ns.
