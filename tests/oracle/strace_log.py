@@ -85,7 +85,6 @@ def parse(lines):
         if rest.startswith("rt_sigreturn("):
             before = handlers.get(tid) and handlers[tid].pop()
             if before is not None:
-                before.until = float("inf")  # the handler's calls were passed over
                 last[tid] = before
             continue
         death = _DEATH.match(rest)
