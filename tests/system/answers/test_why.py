@@ -131,7 +131,7 @@ def test_our_own_code(cluster):
         "calls": ["perl", "-e",
                   "pipe R, W; for (1..300000) { syswrite W, 'x'; sysread R, $x, 1 }"],
         "locks": ["/usr/bin/python3", "-c", "import threading\nlock = threading.Lock()\n"
-                  "for _ in range(2000000): lock.acquire(), lock.release()"]}
+                  "for _ in range(8000000): lock.acquire(), lock.release()"]}
     for name, command in loops.items():
         c.ipsrun(command, name=name, options=["--procedures=sample", "--rate", "1"],
                  check=True)
