@@ -1,6 +1,7 @@
 /* Wrappers of sendmsg, recvmsg, sendmmsg, recvmmsg. */
 #include "agent/preload/at.h"
 #include "agent/preload/io/stream.h"
+#include "agent/record/readable.h"
 #include "agent/record/sys.h"
 
 #ifndef UDP_SEGMENT
@@ -50,7 +51,9 @@ ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
         IPS_CALL_MARK;
         struct ips_moment call = ips_take_call_moment();
         ssize_t got = REAL(sendmsg)(fd, m, flags);
-        if (got >= 0 || errno != EFAULT) /* else `m` cannot be read */
+        /* the kernel may have refused the descriptor before it read `m` */
+        if (got >= 0 || (ips_is_word_readable(&m->msg_name) &&
+                         ips_is_word_readable(&m->msg_namelen)))
             ips_record_fastopen_send(fd, got,
                                      (const struct sockaddr *)m->msg_name,
                                      m->msg_namelen, call, site);

@@ -139,6 +139,11 @@ DATAGRAM(recvmmsg_fixed,
 DATAGRAM(recvmmsg_short,
          recvmmsg(udp, (struct mmsghdr *)read_only(many, sizeof(*many)) - 1, 2,
                   MSG_DONTWAIT, NULL))
+/* A descriptor that is refused before the kernel looks at the message. */
+static void case_fastopen_header(void)
+{
+    CALL(sendmsg(-1, nowhere(), MSG_FASTOPEN));
+}
 DATAGRAM(number_recvfrom,
          syscall(SYS_recvfrom, udp, text, 9, 0, FROM, nowhere()))
 DATAGRAM(number_recvmsg, syscall(SYS_recvmsg, udp, nowhere(), 0))
@@ -262,16 +267,23 @@ static void case_thread_recvmmsg(void)
 }
 
 const struct one_case memory_cases[] = {
-    CASE(execve_path),       CASE(execve_endless),  CASE(execve_list),
-    CASE(execve_short_list), CASE(execve_text),     CASE(execve_endless_text),
-    CASE(execv_path),        CASE(execv_list),      CASE(execveat_path),
-    CASE(execveat_list),     CASE(number_path),     CASE(number_list),
-    CASE(number_at_path),    CASE(fexecve_list),    CASE(fexecve_null),
-    CASE(spawn_path),        CASE(spawn_list),      CASE(spawn_text),
-    CASE(spawnp_list),       CASE(recvfrom_length), CASE(recvfrom_fixed),
-    CASE(recvmsg_header),    CASE(recvmsg_fixed),   CASE(recvmmsg_headers),
-    CASE(recvmmsg_fixed),    CASE(recvmmsg_short),  CASE(number_recvfrom),
-    CASE(number_recvmsg),    CASE(number_recvmmsg), CASE(recvfrom_static),
-    CASE(recvmsg_static),    CASE(recvmmsg_static), CASE(epoll_pwait2_time),
-    CASE(stack_pipe),        CASE(stack_spawn),     CASE(stack_vfork),
-    CASE(stack_recvmmsg),    CASE(thread_recvmmsg), {NULL, NULL}};
+    CASE(execve_path),     CASE(execve_endless),
+    CASE(execve_list),     CASE(execve_short_list),
+    CASE(execve_text),     CASE(execve_endless_text),
+    CASE(execv_path),      CASE(execv_list),
+    CASE(execveat_path),   CASE(execveat_list),
+    CASE(number_path),     CASE(number_list),
+    CASE(number_at_path),  CASE(fexecve_list),
+    CASE(fexecve_null),    CASE(spawn_path),
+    CASE(spawn_list),      CASE(spawn_text),
+    CASE(spawnp_list),     CASE(recvfrom_length),
+    CASE(recvfrom_fixed),  CASE(recvmsg_header),
+    CASE(recvmsg_fixed),   CASE(recvmmsg_headers),
+    CASE(recvmmsg_fixed),  CASE(recvmmsg_short),
+    CASE(fastopen_header), CASE(number_recvfrom),
+    CASE(number_recvmsg),  CASE(number_recvmmsg),
+    CASE(recvfrom_static), CASE(recvmsg_static),
+    CASE(recvmmsg_static), CASE(epoll_pwait2_time),
+    CASE(stack_pipe),      CASE(stack_spawn),
+    CASE(stack_vfork),     CASE(stack_recvmmsg),
+    CASE(thread_recvmmsg), {NULL, NULL}};
