@@ -247,6 +247,6 @@ void ips_core_stop_recording(void)
     ips_core.main_stream = false;
     if (*ips_core.alive)
         *(volatile uint64_t *)(uintptr_t)ips_core.alive = IPS_ALIVE_STOPPED;
-    ips_core.stopped =
-        true; /* `control` stays: other threads may be using it */
+    /* `control` stays mapped: other threads may be using it */
+    ips_core.stopped = true;
 }

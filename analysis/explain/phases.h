@@ -40,8 +40,8 @@
 
 struct ips_phase_series {
     const uint64_t *v; /* [bins] borrowed; their sum must be below 2^63 */
-    uint64_t
-        least; /* a difference of two means (per bin) below this is no change */
+    /* a difference of two means (per bin) below this is no change */
+    uint64_t least;
 };
 
 /* The ends of the phases: [0, end[0]), [end[0], end[1]) ...; the last end is

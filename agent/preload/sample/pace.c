@@ -609,8 +609,7 @@ void ips_pace_delete_timers(void)
 {
     if (!pace.on)
         return;
-    pace.on =
-        false; /* the handler of a pending timer signal sees this and returns */
+    pace.on = false; /* the handler of a pending signal sees this and returns */
     ips_me.sample_watch = 0;
     ips_me.sample_off = 0;
     ips_sys3(SYS_timer_delete, pace.watch, 0, 0);
