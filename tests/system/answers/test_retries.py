@@ -42,7 +42,8 @@ def test_who_let_it_succeed(cluster, build, way):
         for weighting in ("cpu", "sched"):
             path = c.json("path", run, "--weighting", weighting)
             ns, elapsed = path["t_max_ns"], path["elapsed_ns"]
-            if asleep(path) or not 1.95e6 * MS <= ns <= elapsed:
+            # a nap is 2 ms; a page or a name that comes from the disk takes less
+            if asleep(path) >= 1e6 or not 1.95e6 * MS <= ns <= elapsed:
                 wrong.append((*cell, weighting, ns, asleep(path), elapsed))
         wall = c.json("path", run, "--weighting", "wall")
         if not 0.9 * wall["elapsed_ns"] <= wall["t_max_ns"] <= wall["elapsed_ns"]:
