@@ -23,7 +23,7 @@ struct search {
     uint32_t *next; /* [machines] the next higher machine of the same class, or
                        IPS_SEARCH_FREE */
     /* [machines] scratch: number of items on each machine while all maps are
-     * listed; also used by make_canonical() */
+     * listed; also used by compute_canonical_form_of_map() */
     uint32_t *users;
     uint32_t *renamed; /* [machines] scratch of several functions */
     uint32_t *canon;   /* [items] scratch: a map in canonical form (see

@@ -203,9 +203,9 @@ int why_fill_lock_amount(struct why_solving *y)
     uint64_t without = 0, t_max = y->d->w.path.est.t_max;
     /* Length with the program's own threads on the existing cores. */
     uint64_t own = ips_add_sat(t_max, y->concurrent.oversubscription_ns);
-    /* fill_features() computed this gain from the moments in which threads
-     * waited for the lock. Removing the lock arcs alone may gain less, because
-     * an event loop keeps its order even without them. */
+    /* fill_amounts_of_all_features() computed this gain from the moments in
+     * which threads waited for the lock. Removing the lock arcs alone may gain
+     * less, because an event loop keeps its order even without them. */
     uint64_t gain = a->gain_ns;
     *a = (struct why_amount){.lock = a->lock};
     struct holds holds = {0};
