@@ -41,8 +41,7 @@ static inline void exec_self(const char *self, const char *arg,
     }
     char set[4096];
     snprintf(set, sizeof(set), "LD_PRELOAD=%s", preload ? preload : "");
-    execl(emulator, emulator, "-L", getenv("IPS_TEST_SYSROOT"), "-E", set, self,
-          arg, (char *)NULL);
+    execl(emulator, emulator, "-L", "/", "-E", set, self, arg, (char *)NULL);
 }
 
 #endif
