@@ -81,7 +81,7 @@ AREAS = {
     "master/why/phase": ["why_phase", "why", "frozen"],
     "master/why/window": ["why_window", "why", "frozen"],
     "master/why/service": ["requests_told", "why_pairs", "why", "frozen"],
-    "client": ["tables", "answers", "json_keys", "man", "bad_input", "frozen"],
+    "client": ["tables", "mistakes", "answers", "json_keys", "man", "bad_input", "cells", "frozen"],
     "client/commands/diff": ["diff", "tables", "frozen"],
     "client/commands/path": ["path_profile", "golden", "tables", "frozen"],
     "client/commands/phases": ["phases", "json_keys", "frozen"],
@@ -92,7 +92,7 @@ AREAS = {
     "client/commands/whatif": ["whatif", "json_keys", "frozen"],
     "client/commands/why": ["why", "why_window", "why_phase", "why_pairs", "frozen"],
     "client/base/diff": ["diff", "tables", "frozen"],
-    "client/shell": ["shell", "first_question", "frozen"],
+    "client/shell": ["shell", "mistakes", "first_question", "completion", "frozen"],
 }
 # These fail now and then without a mutation, so that they show nothing.
 UNSTEADY = ["answers/test_weighting.py::test_wall_over_machines",
