@@ -67,7 +67,7 @@ static int set_insecure_address_error(const char *address, struct ips_err *err)
 
 /* Parses `host` and stores it with `port` in *out. Accepts loopback; other
  * hosts only with TLS or --insecure. */
-static int parse_numeric_host(const char *host, uint16_t port,
+static int parse_and_check_numeric_host(const char *host, uint16_t port,
                               const char *address, struct ips_address *out,
                               struct ips_err *err)
 {
@@ -121,7 +121,7 @@ static int parse_host_and_port(const char *rest, const char *address,
     int rc = parse_port(colon + 1, address, &port, err);
     if (rc < 0)
         return rc;
-    return parse_numeric_host(host, port, address, out, err);
+    return parse_and_check_numeric_host(host, port, address, out, err);
 }
 
 int ips_address_parse(const char *text, struct ips_address *out,

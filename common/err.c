@@ -55,7 +55,7 @@ int ips_err_errno(struct ips_err *e, const char *fmt, ...)
     return IPS_E_IO;
 }
 
-const char *ips_err_text(int code)
+const char *ips_err_text_of_code(int code)
 {
     switch (code) {
     case 0:

@@ -57,6 +57,6 @@ int ips_err_errno(struct ips_err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Returns a general text for a code; "success" for 0. Never NULL. */
-const char *ips_err_text(int code);
+const char *ips_err_text_of_code(int code);
 
 #endif

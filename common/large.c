@@ -110,7 +110,7 @@ bool ips_large_unmap_reusable(void)
     return some;
 }
 
-void ips_large_set_limit(uint64_t bytes, const char *dir)
+void ips_large_set_limit_and_file_directory(uint64_t bytes, const char *dir)
 {
     size_t len = strlen(dir);
     pthread_mutex_lock(&all.lock);

@@ -56,7 +56,7 @@ bool ips_large_unmap_reusable(void);
 /* From now on at most `bytes` are in memory; arrays beyond that are in files in
  * `dir`. Without this call, or with UINT64_MAX, there is no limit. `dir` is
  * copied. */
-void ips_large_set_limit(uint64_t bytes, const char *dir);
+void ips_large_set_limit_and_file_directory(uint64_t bytes, const char *dir);
 
 struct ips_large_use {
     uint64_t limit;

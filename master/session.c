@@ -19,7 +19,7 @@ static void dismiss_peer(struct ips_peer *peer, const char *why)
     ips_peer_close_after_send(peer, why);
 }
 
-static void answer_hello(struct ips_peer *peer, const char *error)
+static void answer_hello_or_refuse_peer(struct ips_peer *peer, const char *error)
 {
     Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__MASTER);
     hello.error = ips_unconst_text(error);
@@ -80,7 +80,7 @@ static void client_admit_or_refuse(struct master *m, struct ips_peer *peer)
     bool many = m->client_count >= MASTER_MAX_CLIENTS;
     struct client *c = many ? NULL : calloc(1, sizeof(*c));
     if (!c) {
-        answer_hello(peer,
+        answer_hello_or_refuse_peer(peer,
                      many ? "too many clients are connected: try again later"
                           : "the master is out of memory: try again later");
         return;
@@ -91,7 +91,7 @@ static void client_admit_or_refuse(struct master *m, struct ips_peer *peer)
     m->client_count++;
     ips_peer_set_ops(peer, &client_ops, m);
     ips_peer_set_on_drain(peer, resume_streams_of_drained_client);
-    answer_hello(peer, "");
+    answer_hello_or_refuse_peer(peer, "");
 }
 
 /* ---- slaves ----------------------------------------------------------- */
@@ -164,7 +164,7 @@ static const struct ips_peer_ops slave_ops = {dispatch_slave_message,
 /* A restarted slave may send Hello before the master has noticed that its old
  * connection ended. If the other side has closed the old connection, closes it
  * here too, so that the master does not refuse the new one. */
-static void drop_stale_connection(struct master *m, const char *machine)
+static void drop_old_slave_connection_if_closed(struct master *m, const char *machine)
 {
     struct slave *s = roster_find(&m->roster, machine);
     struct ips_peer *old = s ? s->peer : NULL;
@@ -181,11 +181,11 @@ static void slave_admit_or_refuse(struct master *m, struct ips_peer *peer,
     struct slave *s;
     struct ips_err err = {0};
     char name[ROSTER_NAME_BYTES + 8];
-    drop_stale_connection(m, hello->machine);
+    drop_old_slave_connection_if_closed(m, hello->machine);
     if (roster_admit(&m->roster, hello, peer, master_now_ns(), &old, &s, &err) <
         0) {
         ips_log_warn("slave refused: %s", err.msg);
-        answer_hello(peer, err.msg);
+        answer_hello_or_refuse_peer(peer, err.msg);
         return;
     }
     if (old) {
@@ -199,7 +199,7 @@ static void slave_admit_or_refuse(struct master *m, struct ips_peer *peer,
     ips_peer_set_on_drain(peer, on_slave_drain);
     ips_log_info("machine %s: slave connected (%s, %u cores)", s->machine,
                  s->version, s->cores);
-    answer_hello(peer, "");
+    answer_hello_or_refuse_peer(peer, "");
 }
 
 /* ---- connections before their Hello ----------------------------------- */
@@ -239,7 +239,7 @@ void session_await_hello_of_peer(struct ips_peer *peer, void *arg)
     ips_peer_set_ops(peer, &first_ops, arg);
 }
 
-void session_release(struct master *m)
+void session_close_clients_and_slaves(struct master *m)
 {
     while (m->clients) {
         struct client *c = m->clients;

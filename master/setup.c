@@ -40,7 +40,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     struct master *m = arg;
     uint64_t now = master_now_ns();
     query_tick(m);
-    refresh_tick(m);
+    refresh_start_due_or_precompute_closed_run(m);
     if (is_master_in_use(m))
         m->used_ns = now;
     /* The catalogue commits every write, so nothing must be flushed before the
@@ -146,7 +146,7 @@ void master_release(struct master *m)
     refresh_release(m);
     table_cache_release(m);
     answer_cache_release(m);
-    session_release(m);
+    session_close_clients_and_slaves(m);
     roster_release(&m->roster);
     catalogue_close(m->catalogue);
     mtimes_release(&m->mtimes);

@@ -87,9 +87,9 @@ int ips_reply_get_error(const Ips__Reply *reply, struct ips_err *err)
     if (reply->error == 0)
         return 0;
     int code = reply->error;
-    if (strcmp(ips_err_text(code), ips_err_text(1)) == 0)
+    if (strcmp(ips_err_text_of_code(code), ips_err_text_of_code(1)) == 0)
         code = IPS_E_PROTOCOL;
     return ips_err_set(err, code, "%s",
                        reply->message && *reply->message ? reply->message
-                                                         : ips_err_text(code));
+                                                         : ips_err_text_of_code(code));
 }

@@ -171,7 +171,7 @@ static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
 }
 
 /* Checks the first message. False: the peer was closed. */
-static bool check_hello(struct ips_peer *p, const Ips__Envelope *env)
+static bool check_hello_or_refuse_peer(struct ips_peer *p, const Ips__Envelope *env)
 {
     char why[512];
     if (env->body_case != IPS__ENVELOPE__BODY_HELLO) {
@@ -207,7 +207,7 @@ static void check_hello_and_pass_message(struct ips_peer *p,
                                          const Ips__Envelope *env)
 {
     if (p->state == PEER_OPENING) {
-        if (!check_hello(p, env))
+        if (!check_hello_or_refuse_peer(p, env))
             return;
     } else if (env->body_case == IPS__ENVELOPE__BODY_HELLO) {
         peer_fail(p, "sent Hello twice");

@@ -49,7 +49,7 @@ static void begin_shutdown(struct slave *s)
 /* Ends a private slave when it is idle, or when its pool was removed. It takes
  * pool.lock before it decides, so that no process can create a run that would
  * be left without a slave. */
-static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
+static void end_private_slave_if_idle_or_pool_removed(struct slave *s, uint64_t now_ns)
 {
     if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {
         ips_log_warn("the pool %s was removed with its contents",
@@ -79,11 +79,11 @@ static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
     close(lock);
 }
 
-static void update_wanted_sched_class(struct slave *s, uint64_t now_ns)
+static void choose_sched_class_and_break_loop_if_new(struct slave *s, uint64_t now_ns)
 {
     bool waited_for = slave_serve_count_pending_requests(s) > 0 ||
                       ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;
-    s->wanted_level = slave_sched_class_choose(
+    s->wanted_level = slave_sched_class_choose_by_pool_fill(
         (enum slave_sched_class)s->sched_class,
         slave_drain_highest_fill_permille(&s->drain), waited_for);
     if (s->wanted_level != s->sched_class)
@@ -99,7 +99,7 @@ static void on_drain_timer(evutil_socket_t fd, short what, void *arg)
         return;
     uint64_t now = slave_now_ns();
     uint64_t wait = slave_drain_turn(&s->drain, now);
-    slave_serve_after_drain_turn(s, now);
+    slave_serve_answer_due_syncs_and_report(s, now);
     unsigned open = slave_drain_count_open_runs(&s->drain);
     if (open && !s->had_run)
         s->had_run = true;
@@ -110,9 +110,9 @@ static void on_drain_timer(evutil_socket_t fd, short what, void *arg)
         ips_min_u64(now, s->busy_ns + ips_sub_sat(now, s->turn_due_ns));
     s->turn_due_ns = now + wait;
     if (s->opt.is_private)
-        end_private_slave_if_idle(s, now);
+        end_private_slave_if_idle_or_pool_removed(s, now);
     if (!s->stopping)
-        update_wanted_sched_class(s, now);
+        choose_sched_class_and_break_loop_if_new(s, now);
     const struct timeval tv = {
         .tv_sec = (time_t)(wait / SLAVE_SECOND_NS),
         .tv_usec = (suseconds_t)(wait % SLAVE_SECOND_NS / 1000)};
@@ -189,7 +189,7 @@ static int set_up_state_and_drain(struct slave *s, struct ips_err *err)
     if (rc == 0)
         rc = slave_drain_open(&s->drain, &opt, err);
     if (rc == 0 && s->opt.memory_bytes)
-        ips_large_set_limit(s->opt.memory_bytes, state);
+        ips_large_set_limit_and_file_directory(s->opt.memory_bytes, state);
     return rc;
 }
 

@@ -139,7 +139,7 @@ static int parse_bytes(const char *text, uint64_t *out)
     return *end ? -1 : 0;
 }
 
-static int parse_seconds(const char *text, double unit, double *out)
+static int parse_duration_in_unit(const char *text, double unit, double *out)
 {
     char *end;
     errno = 0;
@@ -189,7 +189,7 @@ static int apply_slave_option(struct slave_options *opt, int code,
         opt->is_private = true;
         return 0;
     case OPT_IDLE:
-        if (parse_seconds(value, 1, &seconds) < 0)
+        if (parse_duration_in_unit(value, 1, &seconds) < 0)
             return report_option_error("--idle is not a number of seconds",
                                        value);
         opt->idle_ns = (uint64_t)(seconds * 1e9);
@@ -201,7 +201,7 @@ static int apply_slave_option(struct slave_options *opt, int code,
                                        value);
         return 0;
     case OPT_ARCHIVE_AGE:
-        if (parse_seconds(value, 86400, &seconds) < 0)
+        if (parse_duration_in_unit(value, 86400, &seconds) < 0)
             return report_option_error("--archive-age is not a number of days",
                                        value);
         opt->archive_age_s = (uint64_t)seconds;

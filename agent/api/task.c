@@ -66,7 +66,7 @@ task_moment_from_stamp_or_clocks(const struct ips_task *task,
 /* Computes the stamps of a call and its return: both as the program passed
  * them, or both read from the clocks. If the program passed only one, it is
  * used for both. */
-static void take_call_and_return_moments(const struct ips_task *task,
+static void fill_moments_from_call_and_return_stamps(const struct ips_task *task,
                                          const struct ips_stamp *call,
                                          const struct ips_stamp *ret,
                                          struct moment *m_call,
@@ -276,7 +276,7 @@ static void record_task_recv(struct ips_task *task, const char *channel,
     if (!channel || !may_write_task_records(task))
         return;
     struct moment m_call, m_ret;
-    take_call_and_return_moments(task, call, ret, &m_call, &m_ret);
+    fill_moments_from_call_and_return_stamps(task, call, ret, &m_call, &m_ret);
     record_transfer(task, IPS_REC_RECV, channel, bytes, &m_call, &m_ret);
 }
 
@@ -287,7 +287,7 @@ static void record_task_join(struct ips_task *task, struct ips_task *child,
     if (!child || !may_write_task_records(task))
         return;
     struct moment m_call, m_ret;
-    take_call_and_return_moments(task, call, ret, &m_call, &m_ret);
+    fill_moments_from_call_and_return_stamps(task, call, ret, &m_call, &m_ret);
     struct ips_rec_join *rec =
         begin_task_record(task, IPS_REC_JOIN, sizeof(*rec), &m_call);
     if (!rec)
@@ -315,7 +315,7 @@ static void record_task_end_and_end_stream(struct ips_task *task,
         rec->cpu = m.cpu;
         ips_rec_publish(rec);
     }
-    ips_stream_end(&task->stream);
+    ips_stream_close_segments_and_mark_ended(&task->stream);
     task->ended = true;
 }
 
@@ -324,7 +324,7 @@ static void free_task(struct ips_task *task)
     if (!task || ips_me.in_vfork)
         return;
     if (!task->ended)
-        ips_stream_end(&task->stream);
+        ips_stream_close_segments_and_mark_ended(&task->stream);
     if (task->channels)
         ips_sys_munmap((uint64_t)task->channels,
                        task->channel_capacity * sizeof(struct channel));

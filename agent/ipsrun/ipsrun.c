@@ -35,7 +35,7 @@ int ipsrun_print_failure(const char *fmt, ...)
  * daemons that it starts would belong to that run and keep it open. So ipsrun
  * executes itself again without the agent. It does so by a raw system call,
  * because the interposed exec would add the agent again. */
-static void reexec_without_agent(char **argv)
+static void reexec_without_agent_if_preloaded(char **argv)
 {
     const char *value = getenv("LD_PRELOAD");
     char *rest = value ? strdup(value) : NULL;
@@ -137,7 +137,7 @@ static int check_run_name_not_archived(const struct ipsrun_options *o,
                              name, o->state, name);
 }
 
-static int make_run_and_start_daemons(const struct ipsrun_options *o,
+static int make_or_join_run_and_start_daemons(const struct ipsrun_options *o,
                                       const char *name,
                                       const char *command_line)
 {
@@ -208,7 +208,7 @@ static int set_recording_environment(const struct ipsrun_options *o,
 
 /* Examines the command and fills *target. Removes our library from LD_PRELOAD
  * if the command's loader cannot load it. */
-static void drop_preload_if_unloadable(char **command,
+static void inspect_command_and_drop_unloadable_preload(char **command,
                                        struct ips_target *target)
 {
     ips_target_find_and_inspect(target, command[0], getenv("PATH"),
@@ -279,10 +279,10 @@ static int record_start_and_exec(char **command, const char *command_line,
                                  bool quiet)
 {
     struct ips_target target;
-    drop_preload_if_unloadable(command, &target);
+    inspect_command_and_drop_unloadable_preload(command, &target);
     if (!quiet)
         warn_if_command_is_unrecorded(&target);
-    if (ips_core_init(IPS_START_ROOT)) {
+    if (ips_core_init_and_start_main_stream(IPS_START_ROOT)) {
         write_text_record(IPS_REC_NAME, command_line, 512);
         if (target.kind != IPS_TARGET_TRACED) {
             char text[IPS_TARGET_TEXT];
@@ -313,7 +313,7 @@ int main(int argc, char **argv)
     int status = argc == 1 ? ipsrun_run_if_subject(argv[0]) : -1;
     if (status >= 0)
         return status;
-    reexec_without_agent(argv);
+    reexec_without_agent_if_preloaded(argv);
     status = ipsrun_parse_options(&o, argc, argv);
     if (status >= 0)
         return status;
@@ -331,12 +331,12 @@ int main(int argc, char **argv)
     status = o.join ? ipsrun_wait_for_run_to_join(&o) : -1;
     if (status >= 0)
         return status;
-    status = make_run_and_start_daemons(&o, name, command_line);
+    status = make_or_join_run_and_start_daemons(&o, name, command_line);
     if (status >= 0)
         return status;
     if (!o.quiet)
         fprintf(stderr, "ipsrun: run %s\n", name);
-    status = ipsrun_fork_and_wait(&o, name);
+    status = ipsrun_fork_and_wait_if_on_terminal(&o, name);
     if (status >= 0)
         return status;
     status = set_recording_environment(&o, name);

@@ -203,7 +203,7 @@ static pid_t start_ipsq_summary(const struct ipsrun_options *o,
 
 /* Fills `out` with the line that `ipsq summary` prints, without its newline;
  * with "" if that fails or takes longer than SUMMARY_WAIT_MS. */
-static void read_ipsq_summary(const struct ipsrun_options *o, const char *name,
+static void run_ipsq_and_read_summary(const struct ipsrun_options *o, const char *name,
                               char *out, size_t size)
 {
     size_t n = 0;
@@ -245,14 +245,14 @@ static void print_summary_line(const struct ipsrun_options *o, const char *name,
     snprintf(took, sizeof(took), took_s < 0.1 ? "%.0f ms" : "%.1f s",
              took_s < 0.1 ? took_s * 1e3 : took_s);
     if (!o->no_daemons)
-        read_ipsq_summary(o, name, summary, sizeof(summary));
+        run_ipsq_and_read_summary(o, name, summary, sizeof(summary));
     fprintf(stderr, "ipsrun: %s: %s, %s%s%s. Next: ipsq why %s%s%s%s%s\n", name,
             how, took, *summary ? ", " : "", summary, name,
             o->state_given ? " --state " : "", o->state_given ? o->state : "",
             o->master_set ? " --master " : "", o->master_set ? o->master : "");
 }
 
-int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name)
+int ipsrun_fork_and_wait_if_on_terminal(const struct ipsrun_options *o, const char *name)
 {
     sigset_t all, before;
     struct sigaction act = {.sa_handler = SIG_DFL}, old;

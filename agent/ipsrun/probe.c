@@ -232,12 +232,12 @@ static void record_one_procedure_enter_and_exit(void)
 {
     for (int i = 0; i < 2; i++) {
         struct ips_moment m;
-        uint64_t left = ips_try_write_short_proc_event(
+        uint64_t left = ips_try_write_short_procedure_event(
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
-        ips_short_record_give_back(left, sizeof(struct ips_rec_head));
-        (void)ips_write_long_proc_event(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1,
+        ips_short_record_give_back_if_reserved(left, sizeof(struct ips_rec_head));
+        (void)ips_write_long_procedure_event(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1,
                                         &m);
     }
 }
@@ -346,7 +346,7 @@ struct measurement {
     struct ips_probe_measurements m;
 };
 
-static void measure_in_child_process(void *arg)
+static void measure_probes_as_child_process(void *arg)
 {
     struct measurement *told = arg;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -365,7 +365,7 @@ bool ipsrun_measure_probes(const struct ips_clock *clock,
         return false;
     told->clock = clock;
     bool ok =
-        ips_run_outside_child_rusage(measure_in_child_process, told) == 0 &&
+        ips_run_outside_child_rusage(measure_probes_as_child_process, told) == 0 &&
         told->ok;
     *out = told->m;
     munmap(told, sizeof(*told));

@@ -205,7 +205,7 @@ int64_t ipsrun_measure_start_added_ps(enum ipsrun_start_kind child, bool spared,
     return *good ? compute_recording_cost_ps(took, count) : 0;
 }
 
-static void *run_empty_thread(void *unused)
+static void *return_from_empty_thread(void *unused)
 {
     return unused;
 }
@@ -224,8 +224,8 @@ int64_t ipsrun_measure_thread_added_ps(bool *good)
             bool wrapped = (i ^ k) & 1;
             pthread_t id;
             uint64_t start = ips_sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-            *good = (wrapped ? pthread_create(&id, NULL, run_empty_thread, NULL)
-                             : past(&id, NULL, run_empty_thread, NULL)) == 0 &&
+            *good = (wrapped ? pthread_create(&id, NULL, return_from_empty_thread, NULL)
+                             : past(&id, NULL, return_from_empty_thread, NULL)) == 0 &&
                     pthread_join(id, NULL) == 0 && *good;
             took[wrapped][i] =
                 (int64_t)(ips_sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start);

@@ -84,7 +84,7 @@ static void read_counter_and_clock(uint64_t *at_counter, uint64_t *at_ns)
  * uses (kernel/time: clocks_calc_mult_shift for up to 600 s). The kernel's
  * factor has about 23 bits, so CLOCK_MONOTONIC_RAW runs up to 70 ns a second
  * off the rate of `khz`. */
-static uint64_t compute_kernel_mult(uint64_t khz)
+static uint64_t compute_clock_mult_as_kernel_does(uint64_t khz)
 {
     uint64_t mult = 0;
     uint32_t bits = 32, shift = 32;
@@ -114,7 +114,7 @@ static uint64_t compute_counter_mult(uint64_t counts, uint64_t ns)
 #else
     /* The kernel keeps the rate in whole kHz. */
     uint64_t khz = (uint64_t)(((ips_u128)counts * 1000000 + ns / 2) / ns);
-    return khz < 1000 ? 0 : compute_kernel_mult(khz);
+    return khz < 1000 ? 0 : compute_clock_mult_as_kernel_does(khz);
 #endif
 }
 
@@ -214,7 +214,7 @@ static int write_clock_file(const char *path, const char *boot_id,
     return rc;
 }
 
-int ips_pool_load_or_measure_clock(
+int ips_pool_load_or_measure_clock_and_costs(
     const char *pool_root, const char *boot_id, struct ips_clock *clock,
     struct ips_probe_measurements *measured,
     bool (*measure)(const struct ips_clock *, struct ips_probe_measurements *),

@@ -11,7 +11,7 @@ int ips_pool_read_boot_id(char out[40], struct ips_err *err) IPS_MUST_USE;
 /* Fills `clock` with this boot's clock and `measured` with the probe costs:
  * from POOL/clock, or else by calibrating the clock (50 ms) and calling
  * `measure` (NULL: the costs stay 0), and then stores both in POOL/clock. */
-int ips_pool_load_or_measure_clock(
+int ips_pool_load_or_measure_clock_and_costs(
     const char *pool_root, const char *boot_id, struct ips_clock *clock,
     struct ips_probe_measurements *measured,
     bool (*measure)(const struct ips_clock *, struct ips_probe_measurements *),

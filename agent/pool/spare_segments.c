@@ -17,7 +17,7 @@ void ips_spare_segment_format_name(char out[32], unsigned n)
 
 /* Fills the new file of a spare segment. Returns its allocated bytes; 0: no
  * space. */
-static uint64_t fill_spare_segment(int fd, const struct ips_control *c)
+static uint64_t set_size_and_control_of_spare_segment(int fd, const struct ips_control *c)
 {
     static unsigned char first[IPS_SPARE_FIRST_BYTES];
     struct stat st;
@@ -43,7 +43,7 @@ int ips_spare_segment_make(int dirfd, unsigned n,
     }
     if (fd < 0)
         return -1;
-    *bytes = fill_spare_segment(fd, control);
+    *bytes = set_size_and_control_of_spare_segment(fd, control);
     if (*bytes &&
         renameat2(dirfd, NEW_NAME, dirfd, name, RENAME_NOREPLACE) == 0)
         return fd;

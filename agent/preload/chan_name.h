@@ -74,7 +74,7 @@ static inline uint64_t ips_fd_get_or_identify(int fd)
 /* Like ips_fd_get_or_identify, for callers that need channels only: a file
  * opened by path (class OPENED) is not a channel, so the kernel is not asked.
  */
-static inline uint64_t ips_fd_get_or_identify_channel(int fd)
+static inline uint64_t ips_fd_get_or_identify_unless_opened_by_path(int fd)
 {
     uint64_t word = ips_fd_get(fd);
     return ips_fd_class(word) == IPS_FD_UNKNOWN

@@ -69,6 +69,6 @@ void ips_rebind_foreign_names(void);
 /* Writes an UNSEEN record if a library's function with a noted name may pass
  * its calls on to the C library's function of that name, because such calls are
  * not recorded. The thread must be able to write records already. */
-void ips_report_foreign_names(void);
+void ips_report_foreign_names_calling_libc(void);
 
 #endif

@@ -28,6 +28,6 @@ void ips_stdio_hook_popen_and_store_stream(FILE *stream, uint64_t seq);
 
 /* Returns the address of one function of the C library. It serves to find the
  * library's address range, and as a base for offsets. */
-void *ips_stdio_libc_function_address(void);
+void *ips_stdio_libc_file_write_address(void);
 
 #endif

@@ -42,7 +42,7 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
 
 /* True once ips_sync_init_and_check_layouts has checked the layouts. Every
  * wrapper of a lock calls ips_sync_init_and_check_recording first. Unlike
- * ips_wrap_start_and_check_recording, it never starts the library: the lock may
+ * ips_wrap_start_library_and_check_recording, it never starts the library: the lock may
  * belong to a malloc that the start would call. */
 extern bool ips_sync_ready IPS_HIDDEN;
 /* Whether a wrapper may try a lock before the real call. False under a checker
@@ -72,14 +72,14 @@ extern struct ips_sync_known ips_sync_known IPS_HIDDEN;
 struct ips_sync_object {
     uint64_t dev, ino, object;
 };
-void ips_compute_shared_object_name(const volatile void *at,
+void ips_compute_name_of_shared_sync_object(const volatile void *at,
                                     struct ips_sync_object *out);
 static inline struct ips_sync_object
 ips_compute_sync_object_name(const volatile void *at, bool shared)
 {
     struct ips_sync_object t = {0, 0, (uint64_t)(uintptr_t)at};
     if (unlikely(shared))
-        ips_compute_shared_object_name(at, &t);
+        ips_compute_name_of_shared_sync_object(at, &t);
     return t;
 }
 
@@ -97,7 +97,7 @@ static inline void ips_store_wait_in_progress(uint32_t mark, enum ips_sync kind,
         begun->object = at;
         begun->holder = holder;
     }
-    ips_note_call_begin(&ips_me, mark, IPS_BEGUN(IPS_REC_ACQUIRE, 0, kind),
+    ips_note_outermost_call_begin(&ips_me, mark, IPS_BEGUN(IPS_REC_ACQUIRE, 0, kind),
                         site, call);
 }
 #define IPS_SYNC_BEGINS(kind, at, holder, site, call)                          \

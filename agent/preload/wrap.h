@@ -103,7 +103,7 @@ static inline void ips_sample_check_call_return(const struct ips_moment *call,
 /* To be called when a signal handler of the program starts; it interrupted the
  * thread at `context`. If that is in a system call, the exact sampling timer
  * stays off until the thread has left the call. */
-void ips_sample_store_interrupted_syscall(const void *context);
+void ips_sample_store_sp_of_interrupted_syscall(const void *context);
 /* To be called before any use of REAL or SREAL: fills their tables with stubs,
  * each of which finds its function at the first call. Idempotent,
  * async-signal-safe. */
@@ -162,7 +162,7 @@ void ips_close_calls_and_record_process_end(enum ips_end_kind kind, int status);
 /* Every wrapper calls this first. Starts our library if its constructor has not
  * run yet (the constructor of another library ran first). True: the wrapper
  * must record this call. */
-static inline bool ips_wrap_start_and_check_recording(void)
+static inline bool ips_wrap_start_library_and_check_recording(void)
 {
     if (unlikely(ips_core.wrap_state == IPS_WRAP_NEW))
         ips_wrap_start_library();
@@ -250,7 +250,7 @@ ips_current_call_note(const struct ips_thread *me)
 }
 /* Notes in the thread's segment, just before the real call, the call opened at
  * depth `mark`. Only the outermost call (depth 0) is noted. */
-static inline void ips_note_call_begin(const struct ips_thread *me,
+static inline void ips_note_outermost_call_begin(const struct ips_thread *me,
                                        uint32_t mark, uint64_t what,
                                        uint64_t site,
                                        const struct ips_moment *call)
@@ -276,14 +276,14 @@ static inline void ips_close_open_call(struct ips_thread *me, uint32_t mark)
         atomic_store_explicit(&begun->t, 0, memory_order_relaxed);
     me->open_depth = mark;
 }
-static inline void ips_call_close(const uint32_t *mark)
+static inline void ips_close_open_call_at_scope_end(const uint32_t *mark)
 {
     ips_close_open_call(&ips_me, *mark);
 }
 /* To be placed at the start of a scope that makes a call: adds the call to the
  * thread's calls under way. The end of the scope removes it. */
 #define IPS_CALL_MARK_AS(flags)                                                \
-    const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
+    const uint32_t mark_ __attribute__((cleanup(ips_close_open_call_at_scope_end))) =            \
         ips_me.open_depth;                                                     \
     ips_push_open_call(&ips_me, &mark_, flags)
 #define IPS_CALL_MARK IPS_CALL_MARK_AS(0)
@@ -291,7 +291,7 @@ static inline void ips_call_close(const uint32_t *mark)
 /* To be placed between IPS_CALL_MARK or IPS_WAIT_MARK and the real call: notes
  * what the thread is about to do or to wait for. */
 #define IPS_CALL_BEGINS(what, site, call)                                      \
-    ips_note_call_begin(&ips_me, mark_, what, site, &(call))
+    ips_note_outermost_call_begin(&ips_me, mark_, what, site, &(call))
 /* To be called when a signal handler of the program starts; it interrupted the
  * thread at `context`: notes whether the call in progress was waiting. */
 void ips_mark_whether_open_call_waits(const void *context);
@@ -333,26 +333,26 @@ struct ips_io {
     uint32_t segment;
 };
 
-static inline void ips_io_end_call(const struct ips_io *io)
+static inline void ips_io_close_open_call_at_scope_end(const struct ips_io *io)
 {
     ips_close_open_call(&ips_me, io->mark);
 }
-/* Declares a struct ips_io for ips_io_begin; the end of its
+/* Declares a struct ips_io for ips_io_open_call_if_recorded; the end of its
  * scope closes the call. */
 #define IPS_IO(io)                                                             \
-    struct ips_io io __attribute__((cleanup(ips_io_end_call)));                \
+    struct ips_io io __attribute__((cleanup(ips_io_close_open_call_at_scope_end)));                \
     io.mark = ips_me.open_depth
 
-bool ips_io_open_call_slow(struct ips_io *io, enum ips_rec_type type, int fd,
+bool ips_io_identify_fd_and_begin_call_slow(struct ips_io *io, enum ips_rec_type type, int fd,
                            uint64_t word, uint64_t site);
 
 /* Starts the record of a call; `type` is SEND or RECV. False: nothing to
  * record. Costs one load for a descriptor that needs no records (class NONE).
  */
-static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
+static inline bool ips_io_open_call_if_recorded(struct ips_io *io, enum ips_rec_type type,
                                 int fd, uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return false;
     uint64_t word = ips_fd_get(fd);
     if (ips_fd_class(word) == IPS_FD_NONE && (unsigned)fd < IPS_FD_MAX) {
@@ -360,14 +360,14 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
         return false;
     }
     if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
-        return ips_io_open_call_slow(io, type, fd, word, site);
+        return ips_io_identify_fd_and_begin_call_slow(io, type, fd, word, site);
     io->klass = IPS_FD_STREAM;
     io->fd = fd;
     io->chan = ips_fd_channel_id(word);
     io->site = site;
     ips_push_open_call(&ips_me, io, 0);
     io->call = ips_moment_of_call();
-    ips_note_call_begin(&ips_me, io->mark,
+    ips_note_outermost_call_begin(&ips_me, io->mark,
                         IPS_BEGUN(type, IPS_OP_DATA, io->chan), site,
                         &io->call);
     return true;
@@ -395,24 +395,24 @@ static inline __attribute__((always_inline)) bool
 ips_poll_open_call_if_recorded(struct ips_moment *call, uint32_t *mark,
                                enum ips_op op, uint64_t site)
 {
-    if (unlikely(!ips_wrap_start_and_check_recording()))
+    if (unlikely(!ips_wrap_start_library_and_check_recording()))
         return false;
-    struct ips_thread *me = ips_this_recorded_thread();
+    struct ips_thread *me = ips_this_thread_of_recorded_process();
     *mark = me->open_depth;
     ips_push_open_call(me, call, IPS_OPEN_WAIT);
     ips_moment_store_now(me, true, call);
-    ips_note_call_begin(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
+    ips_note_outermost_call_begin(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     return true;
 }
 /* Packs two fields of a poll's BLOCK record (pool/format.h) into one word:
  * `what` (its field `ready`) and, in the upper half, `why` (its field `a`). */
-static inline uint64_t ips_pack_ready(uint32_t what, uint32_t why)
+static inline uint64_t ips_pack_ready_object_and_events(uint32_t what, uint32_t why)
 {
     return what | (uint64_t)why << 32;
 }
 /* Records a poll of kind `op` that returned `result` > 0: writes a BLOCK
  * record, and also a SIGNAL record if a pidfd is ready. Returns `result`. */
-int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
+int ips_poll_record_with_ready_fd(const struct ips_moment *call, uint32_t mark,
                           enum ips_op op, int result, uint64_t site,
                           uint64_t ready);
 
@@ -444,13 +444,13 @@ void ips_record_io_call(enum ips_rec_type type, uint32_t chan, enum ips_op op,
 /* Records a wait of kind `op` that is over, if `result` > 0 or the thread was
  * blocked. `result` < 0: the wait failed with errno `err`. `ready`: value of
  * ips_pack_ready. Returns the moment at which the wait returned. */
-struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
+struct ips_moment ips_record_wait_if_blocked_or_ready(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint64_t ready);
 
-/* Like ips_record_wait, for a poll, select or epoll. `no_wait`: its timeout was
+/* Like ips_record_wait_if_blocked_or_ready, for a poll, select or epoll. `no_wait`: its timeout was
  * 0, so that `result` 0 is a failed attempt (preload/io/spin.c). */
-void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
+void ips_record_poll_or_count_failed_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint64_t ready, bool no_wait);
 bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
                                 const struct ips_moment *ret);
@@ -470,14 +470,14 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status, uint64_t site);
 
-/* preload/process/seccomp.c: call ips_prepare_for_forbidden_calls before a call
+/* preload/process/seccomp.c: call ips_limit_recording_for_forbidden_calls before a call
  * that installs a seccomp filter or forbids the time stamp counter. It ends our
  * own system calls, or all recording (IPS_FORBIDS_ALL), and returns whether
  * calls were forbidden already. If the call failed, pass that to
  * ips_undo_prepare_for_forbidden_calls. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
-bool ips_prepare_for_forbidden_calls(enum ips_forbids what);
-void ips_undo_prepare_for_forbidden_calls(enum ips_forbids what, bool before);
+bool ips_limit_recording_for_forbidden_calls(enum ips_forbids what);
+void ips_undo_limit_for_forbidden_calls(enum ips_forbids what, bool before);
 enum ips_forbids ips_classify_seccomp_operation(unsigned long operation);
 /* Whether a new program image must not load our library (seccomp filter). */
 bool ips_must_not_preload(void);
@@ -499,7 +499,7 @@ void ips_exec_inspect(struct ips_target *target, int dir, const char *path);
 void ips_exec_find_and_inspect(struct ips_target *target, const char *file);
 /* Writes an UNSEEN record: the program `target` runs unrecorded as process
  * `pid`. Writes nothing if it is traced. */
-void ips_record_untraced(const struct ips_target *target, uint32_t pid);
+void ips_record_target_if_untraced(const struct ips_target *target, uint32_t pid);
 void ips_report_unrecorded_with_length(const char *text, size_t length);
 /* In a vfork child that is about to exec: passes the program to the parent,
  * which records it. */
@@ -581,7 +581,7 @@ static inline void ips_spin_start_failure_series(struct ips_thread *me,
  * attempts do not count as a run. */
 #define IPS_SPIN_LEAST 3u
 void ips_spin_end_and_record_failures_slow(const struct ips_moment *call);
-static inline void ips_spin_end_run(struct ips_thread *me,
+static inline void ips_spin_end_and_record_failures(struct ips_thread *me,
                                     const struct ips_moment *call)
 {
     if (unlikely(me->spin_count >= IPS_SPIN_LEAST))
@@ -614,7 +614,7 @@ static inline void ips_count_child_join(void)
  * tries failed, with sleeps between them; *run describes them. */
 bool ips_retry_end_and_get_series_slow(enum ips_retry_kind kind, uint64_t key,
                                        struct ips_retry_series *run);
-static inline bool ips_retry_end_run(enum ips_retry_kind kind, uint64_t key,
+static inline bool ips_retry_end_and_get_series(enum ips_retry_kind kind, uint64_t key,
                                      struct ips_retry_series *run)
 {
     return unlikely(ips_me.extra && ips_me.extra->retry_next[kind]) &&
@@ -662,7 +662,7 @@ bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret);
 bool ips_record_pty_write(const struct ips_io *io);
 bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret);
 
-/* preload/io/wait.c: returns the fields `ready` and `a` (ips_pack_ready) of a
+/* preload/io/wait.c: returns the fields `ready` and `a` (ips_pack_ready_object_and_events) of a
  * BLOCK record for a descriptor whose poll reported `events`. */
 uint64_t ips_pack_ready_events(int fd, uint32_t events);
 /* Returns the same for the first ready descriptor of a poll, select or epoll

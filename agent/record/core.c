@@ -268,7 +268,7 @@ void ips_core_count_and_write_lost(enum ips_lost_cause cause, uint64_t count)
     ips_stream_count_and_write_lost(&ips_me.stream, cause, count);
 }
 
-void ips_stream_end(struct ips_stream *s)
+void ips_stream_close_segments_and_mark_ended(struct ips_stream *s)
 {
     uint64_t signals = ips_sys_block_signals();
     if (s->generation == ips_core.generation)
@@ -374,7 +374,7 @@ struct ips_control *ips_core_get_or_map_counters(void)
     return ips_core.shared;
 }
 
-static void mark_image_alive(void)
+static void set_alive_mark_in_page_wiped_on_fork(void)
 {
     if (ips_core.alive == &not_alive) {
         const size_t bytes = 64 + IPS_WIPED_BYTES;
@@ -427,7 +427,7 @@ static bool attach_process_to_run_once(bool to_begin)
     ips_core.image_stamp = ips_core_stamp_now();
     ips_core.generation = 1;
     ips_core.mult = mult;
-    mark_image_alive();
+    set_alive_mark_in_page_wiped_on_fork();
     return true;
 }
 
@@ -450,7 +450,7 @@ static void exclude_variables_from_valgrind(void)
             ips_valgrind_ignore(base + part[i].p_vaddr, part[i].p_memsz);
 }
 
-bool ips_core_init(enum ips_start_kind image_kind)
+bool ips_core_init_and_start_main_stream(enum ips_start_kind image_kind)
 {
     if (ips_core.main_stream)
         return ips_core.control != NULL;
@@ -547,7 +547,7 @@ static void reset_state_in_fork_child(uint64_t fork_seq, uint32_t ppid,
     s->ppid = ppid;
     s->ptid = ptid;
     s->parent_image = parent_image;
-    mark_image_alive();
+    set_alive_mark_in_page_wiped_on_fork();
 }
 
 /* Call this if *ips_core.alive is 0. If the kernel zeroed that page, this
@@ -634,7 +634,7 @@ void ips_core_end_thread_stream(void)
             ips_core.ending();
         write_last_counts_and_end_record(IPS_END_THREAD, 0);
         ips_threads_move_to_ended(s->tid);
-        ips_stream_end(s);
+        ips_stream_close_segments_and_mark_ended(s);
     }
     ips_extra_free();
 }
@@ -652,6 +652,6 @@ void ips_core_record_process_end(enum ips_end_kind kind, int status)
         ips_threads_add(s->tid);
     }
     ips_threads_record_cpu_of_others(s->tid);
-    ips_threads_write_silent_streams();
+    ips_threads_record_silent_threads_at_end();
     write_last_counts_and_end_record(kind, status);
 }

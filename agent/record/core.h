@@ -35,7 +35,7 @@
  * run's control file. `image_kind` goes into the START of this image.
  * Idempotent. Returns false if nothing is recorded (no run, pool missing,
  * version differs): the program then runs as if the agent were absent. */
-bool ips_core_init(enum ips_start_kind image_kind);
+bool ips_core_init_and_start_main_stream(enum ips_start_kind image_kind);
 bool ips_core_is_recording(void);
 const struct ips_control *ips_core_control(void); /* NULL: not recording */
 
@@ -85,7 +85,7 @@ void ips_core_record_process_end(enum ips_end_kind kind, int status);
  * estimates from then on: a call of 2 us or more counts as waiting, all other
  * time as running. Call with false if the program could not install its filter.
  */
-void ips_core_set_syscalls_forbidden(bool on);
+void ips_core_prepare_and_set_syscalls_forbidden(bool on);
 /* Stops recording in this process. The agent takes no more stamps. */
 void ips_core_stop_recording(void);
 /* Registers hooks. The core calls `begun` in a thread right after its stream's

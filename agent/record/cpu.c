@@ -115,7 +115,7 @@ static void set_baseline_by_reading(const struct clock_reading *r,
     if (!r->slot)
         return;
     uint64_t cpu0 = ips_max_u64(r->cpu, floor);
-    ips_set_cpu_mark_baseline(&ips_me, r->slot, r->mark_number,
+    ips_set_baseline_or_remove_cpu_mark(&ips_me, r->slot, r->mark_number,
                               r->t + stamps_of_ns(cpu0 - r->cpu), cpu0);
 }
 
@@ -155,9 +155,9 @@ static void write_page_faults_if_off_core(uint64_t t0, uint64_t cpu0,
 /* Starts a new window of guesses (agent/record/cpu_guess.h) at a reading, where
  * the clock is `off` ns ahead of the reported CPU time. Changes r->cpu from the
  * clock's value to the CPU time to report. */
-static void start_guess_window(struct clock_reading *r, uint64_t t, int64_t off)
+static void start_guess_window_and_correct_reading(struct clock_reading *r, uint64_t t, int64_t off)
 {
-    off = ips_guess_end_and_start_window(&ips_me.cpu.guess, off);
+    off = ips_guess_start_next_window_and_cap_error(&ips_me.cpu.guess, off);
     r->cpu =
         off > 0 ? ips_sub_sat(r->cpu, (uint64_t)off) : r->cpu + (uint64_t)-off;
     ips_me.cpu.read_t = t;
@@ -276,7 +276,7 @@ static struct ips_moment take_moment_and_set_mark(bool of_call)
     if (stood && g->blocks)
         ips_guess_learn_cpu_of_block(g, g->blocks,
                                      (int64_t)g->given_ns + off - g->off_read);
-    start_guess_window(&r, r.t, off);
+    start_guess_window_and_correct_reading(&r, r.t, off);
     set_baseline_by_reading(&r, last);
     if (of_call)
         write_page_faults_if_off_core(stamp_of_last_reported_cpu(&line, last),
@@ -351,7 +351,7 @@ return_moment_above_baseline(const struct ips_moment *call, uint64_t t,
     uint64_t cpu = call->cpu + ips_stamps_to_ns(t - call->t);
     uint64_t clock = compute_cpu_from_baseline(s, t);
     if (cpu > clock)
-        ips_set_cpu_mark_baseline(&ips_me, s, call->mark_number,
+        ips_set_baseline_or_remove_cpu_mark(&ips_me, s, call->mark_number,
                                   t + stamps_of_ns(cpu - clock), cpu);
     return store_cpu_and_return_moment(t, ips_max_u64(cpu, clock),
                                        (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
@@ -389,7 +389,7 @@ ips_moment_of_return_by_cpu_clock(const struct ips_moment *call, uint64_t t)
      * `since`. */
     if (!good)
         off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
-    start_guess_window(&r, t, off);
+    start_guess_window_and_correct_reading(&r, t, off);
     set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)
@@ -412,7 +412,7 @@ read_return_moment_of_long_call(const struct ips_moment *call, uint64_t t)
     cost = ips_min_u64(cost, elapsed);
     uint64_t cpu = call->cpu + cost;
     /* CPU time used after a switch since the return belongs to the next arc. */
-    start_guess_window(&r, t,
+    start_guess_window_and_correct_reading(&r, t,
                        since < MARK_NS * 10 ? more - (int64_t)cost : off);
     set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
@@ -472,7 +472,7 @@ uint64_t ips_cpu_read_clock_and_end_guesses(void)
             g, (int64_t)(r.cpu - expected_cpu_at_reading(&line, stood && r.slot,
                                                          &r, last)));
     g->blocks = 0;
-    start_guess_window(&r, r.t, 0);
+    start_guess_window_and_correct_reading(&r, r.t, 0);
     set_baseline_by_reading(&r, last);
     ips_me.cpu_last = ips_max_u64(r.cpu, last);
     return ips_me.cpu_last;

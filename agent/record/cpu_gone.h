@@ -76,7 +76,7 @@ ips_set_cpu_mark(struct ips_thread *me, uint32_t *taken)
 /* Stores the baseline of the mark in slot `s`. If signal handlers have reused
  * the slot meanwhile, the baseline was stored for another mark, so the mark is
  * removed. */
-static inline void ips_set_cpu_mark_baseline(struct ips_thread *me,
+static inline void ips_set_baseline_or_remove_cpu_mark(struct ips_thread *me,
                                              struct ips_cpu_slot *s,
                                              uint32_t taken, uint64_t t0,
                                              uint64_t cpu0)
@@ -130,7 +130,7 @@ ips_moment_of_return_if_switched_out(struct ips_thread *me,
     }
     uint64_t cpu =
         call->cpu + ips_guess_and_account_cpu_of_block(&me->cpu.guess, elapsed);
-    ips_set_cpu_mark_baseline(me, s, taken, t, cpu);
+    ips_set_baseline_or_remove_cpu_mark(me, s, taken, t, cpu);
     me->cpu_last = cpu;
     ret->t = t;
     ret->cpu = cpu;

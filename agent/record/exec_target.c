@@ -448,7 +448,7 @@ static bool inspect_file_and_interpreters(struct ips_target *t, int fd,
     return !script;
 }
 
-static void check_target_library_and_set_path(struct ips_target *t,
+static void check_library_and_store_path_if_untraced(struct ips_target *t,
                                               const char *path,
                                               const char *library, bool before)
 {
@@ -480,7 +480,7 @@ static long open_and_inspect_target_file(void *arg)
     int fd = l->path ? open_program(AT_FDCWD, l->path) : -1;
     bool program =
         fd >= 0 && inspect_file_and_interpreters(l->t, fd, l->st, l->name);
-    check_target_library_and_set_path(l->t, l->name, l->library, false);
+    check_library_and_store_path_if_untraced(l->t, l->name, l->library, false);
     return fd < 0 ? 0 : program ? LOOKED_AT_PROGRAM : LOOKED_AT;
 }
 
@@ -533,7 +533,7 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
 {
     struct ips_traced_file is = make_traced_cache_key(st);
     if (is_in_traced_cache(&is)) {
-        check_target_library_and_set_path(t, path, library, true);
+        check_library_and_store_path_if_untraced(t, path, library, true);
         return true;
     }
     struct inspection l = {t, path, library, path, st};

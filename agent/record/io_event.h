@@ -50,7 +50,7 @@ static inline bool ips_io_try_write_short_record(enum ips_rec_type type,
     uint64_t at = ips_reserve_bytes(&ips_me.stream.cur, bytes);
     if (unlikely(!ips_short_record_may_be_written(&ips_me, &ips_me.io_baseline,
                                                   era, from, at, bytes))) {
-        ips_reservation_give_back(at, bytes);
+        ips_reservation_give_back_or_fill(at, bytes);
         return false;
     }
     ips_io_fill_and_publish_short(&ips_me, at, type, chan, op, call->t, took,

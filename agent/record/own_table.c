@@ -111,7 +111,7 @@ static bool forks_into_other_pidns(void)
 }
 
 /* Claims a free slot in `threads`. If all are taken, returns `spare`:
- * ips_own_fd_table_is_helper_thread() then does not know the thread. */
+ * ips_own_fd_table_is_helper_tid() then does not know the thread. */
 static _Atomic uint32_t *claim_helper_slot(_Atomic uint32_t *spare)
 {
     for (unsigned i = 0; i < THREADS; i++) {
@@ -122,7 +122,7 @@ static _Atomic uint32_t *claim_helper_slot(_Atomic uint32_t *spare)
     return spare;
 }
 
-bool ips_own_fd_table_is_helper_thread(uint32_t tid)
+bool ips_own_fd_table_is_helper_tid(uint32_t tid)
 {
     for (unsigned i = 0; i < THREADS; i++) {
         uint32_t there;
@@ -145,7 +145,7 @@ void ips_own_fd_table_reset_after_fork(void)
             atomic_store(&threads[i], 0);
 }
 
-void ips_own_fd_table_use_helper_process(void)
+void ips_own_fd_table_wait_and_switch_to_process(void)
 {
     atomic_store(&by_process, true);
     /* Wait until the helper threads that began before are gone. */
@@ -167,7 +167,7 @@ long ips_run_with_own_fd_table(long (*function)(void *), void *arg)
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_helper_slot(&unknown);
     /* Read by_process only after claiming the slot:
-     * ips_own_fd_table_use_helper_process() sets it and then waits until all
+     * ips_own_fd_table_wait_and_switch_to_process() sets it and then waits until all
      * claimed slots are free. */
     const bool process = atomic_load(&by_process);
     void *stack = place == &unknown ? NULL : &stacks[place - threads + 1];

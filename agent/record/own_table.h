@@ -45,7 +45,7 @@ extern bool ips_own_table_on __attribute__((visibility("hidden")));
 
 /* Call this before the program calls mq_notify(): from now on the helper is a
  * process. Returns when no helper thread is left. */
-void ips_own_fd_table_use_helper_process(void);
+void ips_own_fd_table_wait_and_switch_to_process(void);
 
 /* Calls function(arg) in a helper, which cannot reach the program's
  * descriptors. Returns the function's result, or -errno if no helper can be
@@ -59,7 +59,7 @@ long ips_read_file_with_own_fd_table(const char *path, void *to, size_t bytes);
 /* Is `tid` a helper thread of ips_run_with_own_fd_table()? It may have ended by
  * now.
  */
-bool ips_own_fd_table_is_helper_thread(uint32_t tid);
+bool ips_own_fd_table_is_helper_tid(uint32_t tid);
 /* Call it in a fork child: discards the parent's helpers. */
 void ips_own_fd_table_reset_after_fork(void);
 

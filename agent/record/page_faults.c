@@ -50,7 +50,7 @@ static bool may_write_page_faults(void)
            s->generation == ips_core.generation && ips_core.control->delays;
 }
 
-void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
+void ips_page_faults_write_if_new_in_counts(const struct rusage *ru, uint64_t t,
                                    uint64_t cpu)
 {
     int32_t faults =
@@ -77,5 +77,5 @@ __attribute__((cold)) void ips_page_faults_write_if_any(uint64_t t,
 {
     struct rusage ru;
     if (may_write_page_faults() && read_fault_counts(&ru))
-        ips_page_faults_write_counted(&ru, t, cpu);
+        ips_page_faults_write_if_new_in_counts(&ru, t, cpu);
 }

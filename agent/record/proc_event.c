@@ -9,7 +9,7 @@ void ips_set_short_record_baseline(struct ips_cpu_baseline *line,
     ips_set_short_record_baseline_inline(&ips_me, line, m, era);
 }
 
-bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
+bool ips_write_long_procedure_event(enum ips_rec_type type, uint64_t procedure,
                                struct ips_moment *m)
 {
     *m = ips_moment_now();
@@ -29,7 +29,7 @@ bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
 /* If a signal handler has recorded behind the reservation, the space cannot be
  * given back. It is then published as a record of the reserved type RESUME,
  * which readers ignore. */
-void ips_reservation_give_back(uint64_t at, uint64_t bytes)
+void ips_reservation_give_back_or_fill(uint64_t at, uint64_t bytes)
 {
     struct ips_stream *s = &ips_me.stream;
     uint64_t signals = ips_sys_block_signals();

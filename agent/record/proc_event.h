@@ -52,7 +52,7 @@ ips_set_short_record_baseline_inline(struct ips_thread *me,
 }
 
 /* Gives back an unused reservation of `bytes` at `at`. */
-void ips_reservation_give_back(uint64_t at, uint64_t bytes)
+void ips_reservation_give_back_or_fill(uint64_t at, uint64_t bytes)
     __attribute__((cold));
 
 /* Results of writing a short record. 0: written. IPS_SHORT_NOT: nothing was
@@ -61,14 +61,14 @@ void ips_reservation_give_back(uint64_t at, uint64_t bytes)
  * call functions only at their end. */
 #define IPS_SHORT_NOT 1u
 #define IPS_SHORT_TAKEN 2u
-static inline void ips_short_record_give_back(uint64_t left, uint64_t bytes)
+static inline void ips_short_record_give_back_if_reserved(uint64_t left, uint64_t bytes)
 {
     if (left & IPS_SHORT_TAKEN)
-        ips_reservation_give_back(left & ~(uint64_t)7, bytes);
+        ips_reservation_give_back_or_fill(left & ~(uint64_t)7, bytes);
 }
 
 /* May this image write a record into the reserved `bytes` at `at`? */
-static inline bool ips_short_record_fits(const struct ips_thread *me,
+static inline bool ips_short_record_reservation_is_usable(const struct ips_thread *me,
                                          uint64_t at, uint64_t bytes)
 {
     const struct ips_stream *s = &me->stream;
@@ -85,7 +85,7 @@ static inline bool ips_short_record_may_be_written(struct ips_thread *me,
                                                    uint64_t at, uint64_t bytes)
 {
     const volatile struct ips_cpu_baseline *line = of;
-    return ips_short_record_fits(me, at, bytes) && line->t == from &&
+    return ips_short_record_reservation_is_usable(me, at, bytes) && line->t == from &&
            era == me->era;
 }
 
@@ -150,12 +150,12 @@ static inline uint64_t ips_try_write_short_event(struct ips_thread *me,
 
 /* Writes ENTER or EXIT (`type`) in the long form. Stores its moment in *m and
  * sets the baseline for short records. Returns false if the record is lost. */
-bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
+bool ips_write_long_procedure_event(enum ips_rec_type type, uint64_t procedure,
                                struct ips_moment *m);
 
 /* Writes ENTER_SHORT or EXIT_SHORT. Returns the same as ips_write_short_event.
  */
-static inline uint64_t ips_try_write_short_proc_event(enum ips_rec_type type,
+static inline uint64_t ips_try_write_short_procedure_event(enum ips_rec_type type,
                                                       uint64_t procedure)
 {
     struct ips_thread *me = ips_this_thread();

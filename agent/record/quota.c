@@ -218,7 +218,7 @@ uint64_t ips_cpu_now_without_syscalls(void)
                                           ips_core.control->clock.mult_q32);
 }
 
-void ips_core_set_syscalls_forbidden(bool on)
+void ips_core_prepare_and_set_syscalls_forbidden(bool on)
 {
     if (!ips_core_is_recording())
         return;

@@ -237,7 +237,7 @@ struct segment_making {
     int rc;
 };
 
-static long make_segment_with_own_fd_table(void *arg)
+static long take_spare_or_make_segment_in_helper(void *arg)
 {
     struct segment_making *m = arg;
     m->rc = take_spare_or_make_segment(m->s, m->out);
@@ -254,7 +254,7 @@ int ips_segment_take_spare_or_make(const struct ips_stream *s,
         ips_core.spare = (struct ips_segment_map){0};
         return 0;
     }
-    (void)ips_run_with_own_fd_table(make_segment_with_own_fd_table, &m);
+    (void)ips_run_with_own_fd_table(take_spare_or_make_segment_in_helper, &m);
     return m.rc;
 }
 

@@ -24,7 +24,7 @@ static long copy_program_arguments(char *out, size_t size)
 #define LINE_BYTES 512u
 
 /* Writes NAME: the command line, its arguments separated by blanks. */
-static void write_name_record(struct ips_stream *s, uint64_t stamp)
+static void write_command_line_as_name_record(struct ips_stream *s, uint64_t stamp)
 {
     char line[LINE_BYTES];
     long n = copy_program_arguments(line, sizeof(line) - 1);
@@ -87,7 +87,7 @@ void ips_write_start_records_and_call_hook(struct ips_stream *s)
     ips_rec_publish(rec);
     /* Not for a ROOT: ipsrun itself writes the NAME of the command. */
     if (s->start_kind == IPS_START_IMAGE)
-        write_name_record(s, s->start_t);
+        write_command_line_as_name_record(s, s->start_t);
     if (ips_core.begun && s == &ips_me.stream)
         ips_core.begun((enum ips_start_kind)s->start_kind);
 }

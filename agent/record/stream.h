@@ -81,7 +81,7 @@ extern struct ips_core ips_core __attribute__((visibility("hidden")));
 
 /* Like ips_this_thread, for a process that is being recorded. Reads only the
  * first cache line of ips_core, which a recorded call uses anyway. */
-static inline struct ips_thread *ips_this_recorded_thread(void)
+static inline struct ips_thread *ips_this_thread_of_recorded_process(void)
 {
     char *tp = (char *)__builtin_thread_pointer();
     return (struct ips_thread *)(void *)(tp + ips_core.here_offset);
@@ -123,7 +123,7 @@ void ips_stream_count_and_write_lost(struct ips_stream *s,
                                      enum ips_lost_cause cause, uint64_t count);
 /* Closes the stream's segments, marks them abandoned and unmaps them. The
  * stream takes no more records. */
-void ips_stream_end(struct ips_stream *s);
+void ips_stream_close_segments_and_mark_ended(struct ips_stream *s);
 
 /* --- record/quota.c ----------------------------------------------------------
  */
@@ -264,7 +264,7 @@ void ips_threads_clear_lists_after_fork(void); /* call it in a fork child */
 void ips_threads_record_cpu_of_others(uint32_t except);
 /* At the end of the process: writes a stream with START and END for every
  * living thread that never recorded anything. */
-void ips_threads_write_silent_streams(void);
+void ips_threads_record_silent_threads_at_end(void);
 
 /* Writes the digits of `value` in base 10 or 16, without a NUL; returns their
  * end. */

@@ -212,7 +212,7 @@ static __attribute__((noinline)) void ips_touch_stack_small(void)
 
 /* Blocks all signals that can be blocked; returns the old mask (the kernel's
  * signal set: 64 bits). */
-static inline uint64_t ips_sys_block_signals_only(void)
+static inline uint64_t ips_sys_block_signals_without_stack_touch(void)
 {
     uint64_t all = ~(uint64_t)0, old = 0;
     ips_sys6(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&all, (long)&old,
@@ -222,12 +222,12 @@ static inline uint64_t ips_sys_block_signals_only(void)
 static inline uint64_t ips_sys_block_signals(void)
 {
     ips_touch_stack();
-    return ips_sys_block_signals_only();
+    return ips_sys_block_signals_without_stack_touch();
 }
 static inline uint64_t ips_sys_block_signals_small_stack(void)
 {
     ips_touch_stack_small();
-    return ips_sys_block_signals_only();
+    return ips_sys_block_signals_without_stack_touch();
 }
 static inline void ips_sys_restore_signals(uint64_t old)
 {

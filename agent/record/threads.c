@@ -146,7 +146,7 @@ void ips_threads_record_cpu_of_others(uint32_t except)
  * pthread_create up itself (jemalloc) creates threads that the agent does not
  * see. The agent notices such a thread at its first record. If it never
  * records, this stream shows that it existed and how much CPU time it used. */
-static void write_stream_of_silent_thread(uint32_t tid)
+static void write_stream_of_thread_without_records(uint32_t tid)
 {
     uint64_t cpu = ips_sys_clock_ns(thread_cpu_clock_id(tid));
     struct ips_stream s = {.generation = ips_core.generation,
@@ -163,7 +163,7 @@ static void write_stream_of_silent_thread(uint32_t tid)
         rec->cpu = cpu;
         ips_rec_publish(rec);
     }
-    ips_stream_end(&s);
+    ips_stream_close_segments_and_mark_ended(&s);
 }
 
 struct dirent_head { /* as getdents64 returns it */
@@ -194,7 +194,7 @@ struct silent_thread_list {
     uint32_t count, tids[SILENT_MAX];
 };
 
-static long list_silent_threads(void *arg)
+static long list_threads_that_never_recorded(void *arg)
 {
     struct silent_thread_list *l = arg;
     int fd = ips_sys_open(l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -216,7 +216,7 @@ static long list_silent_threads(void *arg)
     return 0;
 }
 
-void ips_threads_write_silent_streams(void)
+void ips_threads_record_silent_threads_at_end(void)
 {
     struct stat st;
     struct silent_thread_list l = {.count = 0};
@@ -231,9 +231,9 @@ void ips_threads_write_silent_streams(void)
         return;
     if (ips_build_proc_path_resolving_link(l.path, sizeof(l.path), "self",
                                            "/task") &&
-        ips_run_with_own_fd_table(list_silent_threads, &l) == 0)
+        ips_run_with_own_fd_table(list_threads_that_never_recorded, &l) == 0)
         for (uint32_t i = 0; i < l.count; i++)
-            if (!ips_own_fd_table_is_helper_thread(l.tids[i]) &&
+            if (!ips_own_fd_table_is_helper_tid(l.tids[i]) &&
                 does_thread_exist(l.tids[i]))
-                write_stream_of_silent_thread(l.tids[i]);
+                write_stream_of_thread_without_records(l.tids[i]);
 }

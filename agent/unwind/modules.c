@@ -188,7 +188,7 @@ static int record_module_of_dl_info(struct dl_phdr_info *info, size_t size,
     return 0;
 }
 
-void ips_modules_record_at_image_start(void)
+void ips_modules_record_at_start_if_old_glibc(void)
 {
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
     if (_dl_find_object)

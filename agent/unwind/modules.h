@@ -18,7 +18,7 @@
  * a module was unloaded or replaced without our seeing it, the agent notices
  * when a record has an address in its range again.
  *
- * Async-signal-safe except ips_modules_record_at_image_start; errno is
+ * Async-signal-safe except ips_modules_record_at_start_if_old_glibc; errno is
  * unchanged. The table holds 1024 modules; further ones are not written. A fork
  * child inherits its parent's table.
  */
@@ -32,7 +32,7 @@
 
 /* Call once, at the start of an image. On glibc before 2.35, writes MODULE
  * records of all its modules. */
-void ips_modules_record_at_image_start(void);
+void ips_modules_record_at_start_if_old_glibc(void);
 
 void ips_module_record_once_slow(uint64_t pc);
 

@@ -416,7 +416,7 @@ static struct ips_cached_rule few[1 << IPS_KEPT_FEW];
 static struct ips_cached_rule many[1 << IPS_KEPT_MANY] IPS_TABLE;
 static _Atomic bool many_used;
 
-static void clear_rules(struct ips_cached_rule *table, unsigned bits)
+static void clear_rule_cache_table(struct ips_cached_rule *table, unsigned bits)
 {
     for (unsigned i = 0; i < 1u << bits; i++)
         atomic_store_explicit(&table[i].rule, 0, memory_order_relaxed);
@@ -424,9 +424,9 @@ static void clear_rules(struct ips_cached_rule *table, unsigned bits)
 
 void ips_unwind_clear_rules(void)
 {
-    clear_rules(few, IPS_KEPT_FEW);
+    clear_rule_cache_table(few, IPS_KEPT_FEW);
     if (atomic_load_explicit(&many_used, memory_order_relaxed))
-        clear_rules(many, IPS_KEPT_MANY);
+        clear_rule_cache_table(many, IPS_KEPT_MANY);
 }
 
 static uint64_t find_cached_rule(uint64_t pc)

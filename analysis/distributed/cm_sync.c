@@ -452,7 +452,7 @@ void ips_cm_tally_init(struct ips_cm_tally *t, uint32_t parts)
     *t = (struct ips_cm_tally){.machines = parts};
 }
 
-enum ips_cm_state ips_cm_tally_add_slave_report(struct ips_cm_tally *t,
+enum ips_cm_state ips_cm_tally_add_report_and_get_state(struct ips_cm_tally *t,
                                                 uint64_t sent, uint64_t taken,
                                                 uint64_t unfinished)
 {

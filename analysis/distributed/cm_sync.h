@@ -96,7 +96,7 @@ void ips_cm_tally_init(struct ips_cm_tally *t, uint32_t parts);
 /* Adds one slave's counts of this round. Returns IPS_CM_GOES_ON until all
  * slaves have reported; then the round is over, and the result says what to do.
  */
-enum ips_cm_state ips_cm_tally_add_slave_report(struct ips_cm_tally *t,
+enum ips_cm_state ips_cm_tally_add_report_and_get_state(struct ips_cm_tally *t,
                                                 uint64_t sent, uint64_t taken,
                                                 uint64_t unfinished);
 

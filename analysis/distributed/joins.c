@@ -407,7 +407,7 @@ static int write_join_arcs_of_chain(struct maker *m, uint32_t c, uint32_t *in,
 static int compute_and_write_joins(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
-    int rc = ips_longest_path_compute_local_ests(g, m->scenario, &m->e,
+    int rc = ips_compute_ests_until_remote_receives(g, m->scenario, &m->e,
                                                  m->reached, err);
     if (rc < 0)
         return rc;

@@ -122,7 +122,7 @@ static enum state wait_state_at_node(const struct ips_concurrent_ask *ask,
 
 /* Appends the change by which a chain begins, at `t`, the wait that ends at
  * node i. */
-static int append_wait(struct sweep *s, uint64_t t, uint32_t chain, uint32_t i)
+static int append_begin_of_wait(struct sweep *s, uint64_t t, uint32_t chain, uint32_t i)
 {
     const struct ips_graph *g = s->ask->g;
     int rc = append_change(s, t, chain, wait_state_at_node(s->ask, chain, i));
@@ -149,7 +149,7 @@ static int add_state_changes_of_chain(struct sweep *s, uint32_t c)
         if (slept)
             rc = append_change(s, done - slept, c, OUTSIDE);
         if (rc == 0 && done < e->est[i])
-            rc = append_wait(s, done, c, i);
+            rc = append_begin_of_wait(s, done, c, i);
         if (rc == 0 && (slept || done < e->est[i]))
             rc = append_change(s, e->est[i], c, BUSY);
     }
@@ -262,7 +262,7 @@ static int append_end_time_to_role_of_thread(struct sweep *s, uint32_t c,
     return 0;
 }
 
-static void update_busy_count(struct sweep *s, uint32_t c, bool now)
+static void update_busy_count_and_peak_of_machine(struct sweep *s, uint32_t c, bool now)
 {
     uint32_t m = s->ask->g->chains[c].machine;
     s->busy[m] += now ? 1u : -1u;
@@ -293,7 +293,7 @@ static int apply_change(struct sweep *s, const struct change *to)
         return 0;
     s->state[c] = (uint8_t)now;
     if (was == BUSY || now == BUSY)
-        update_busy_count(s, c, now == BUSY);
+        update_busy_count_and_peak_of_machine(s, c, now == BUSY);
     if (!s->ask->worker[c])
         return 0;
     uint32_t r = s->ask->role[c];
@@ -370,7 +370,7 @@ struct moment {
 
 /* Returns a thread that waits for a message or for buffer space: if possible,
  * one that waits for chain c. */
-static uint32_t find_waiting_peer(const struct sweep *s, uint32_t c)
+static uint32_t find_thread_waiting_for_message_or_space(const struct sweep *s, uint32_t c)
 {
     for (int k = WAIT_PEER; k <= WAIT_ASKED; k++) {
         uint32_t w = s->head[k];
@@ -440,7 +440,7 @@ static struct moment classify_current_core_underuse(const struct sweep *s,
         m.wanted = (uint32_t)ips_min_u64(queued, s->cores);
     } else if (s->workers[WAIT_PEER] || s->workers[WAIT_ASKED]) {
         m.of = IPS_BESIDE_PEER;
-        m.waiter = find_waiting_peer(s, c);
+        m.waiter = find_thread_waiting_for_message_or_space(s, c);
     } else if (s->workers[WAIT_OTHER]) {
         m.of = IPS_BESIDE_OTHER;
         m.waiter = s->head[WAIT_OTHER];
@@ -491,7 +491,7 @@ static int append_class_shares_of_arc(struct sweep *s, const struct piece *p,
     return 0;
 }
 
-static int classify_path_arc(struct sweep *s, const struct piece *p)
+static int classify_path_arc_and_sum_oversubscription(struct sweep *s, const struct piece *p)
 {
     struct share share[IPS_BESIDE_CLASSES] = {0};
     uint32_t machine = s->ask->g->chains[p->chain].machine;
@@ -602,7 +602,7 @@ static void release_sweep(struct sweep *s)
     free(s->busy);
 }
 
-int ips_find_concurrent_activity(const struct ips_concurrent_ask *ask,
+int ips_classify_core_underuse_along_path(const struct ips_concurrent_ask *ask,
                                  struct ips_concurrent_activity *out,
                                  struct ips_err *err)
 {
@@ -625,13 +625,13 @@ int ips_find_concurrent_activity(const struct ips_concurrent_ask *ask,
     if (rc == 0) {
         qsort(s.change, s.changes, sizeof(*s.change), compare_changes_by_time);
         merge_simultaneous_changes(&s);
-        rc = ips_find_roles_that_take_turns(ask, s.change, s.changes, s.works,
+        rc = ips_find_roles_whose_threads_take_turns(ask, s.change, s.changes, s.works,
                                             s.take_turns, err);
     }
     if (rc == 0)
         rc = collect_chain_arcs_of_path(&s);
     for (size_t i = 0; i < s.pieces && rc == 0; i++)
-        rc = classify_path_arc(&s, &s.piece[i]);
+        rc = classify_path_arc_and_sum_oversubscription(&s, &s.piece[i]);
     release_sweep(&s);
     if (rc < 0)
         ips_concurrent_release(out);

@@ -51,7 +51,7 @@ static int compare_holds_by_length(const void *a, const void *b)
     return (p->chain > q->chain) - (p->chain < q->chain);
 }
 
-static uint64_t slept_ns(const struct ips_graph *g, uint32_t i)
+static uint64_t slept_ns_before_node(const struct ips_graph *g, uint32_t i)
 {
     return g->wait ? g->wait[i] : 0;
 }
@@ -62,7 +62,7 @@ static struct span make_span_of_hold(const struct ips_graph *g,
 {
     return (struct span){.lock = got,
                          .chain = chain,
-                         .asked = ips_sub_sat(est->est[got], slept_ns(g, got)),
+                         .asked = ips_sub_sat(est->est[got], slept_ns_before_node(g, got)),
                          .from = est->est[got],
                          .to = est->est[gave]};
 }
@@ -70,7 +70,7 @@ static struct span make_span_of_hold(const struct ips_graph *g,
 /* Collects into `out` one span for each acquisition for which the chain slept
  * or after which it passed the lock on to a waiter. Also joins the nodes of one
  * lock in the union-find array `of`. Returns the number of spans. */
-static size_t collect_spans(const struct ips_graph *g,
+static size_t collect_hold_spans_and_join_lock_nodes(const struct ips_graph *g,
                             const struct ips_est *est, const bool *is,
                             const bool *gives, uint32_t *of, struct span *out)
 {
@@ -85,7 +85,7 @@ static size_t collect_spans(const struct ips_graph *g,
                 got = IPS_NO_NODE;
             }
             if (is[i] && g->xpred[i] != IPS_NO_NODE) {
-                if (got != IPS_NO_NODE && slept_ns(g, got))
+                if (got != IPS_NO_NODE && slept_ns_before_node(g, got))
                     out[n++] = make_span_of_hold(g, est, c, got, got);
                 join_sets(of, i, g->xpred[i]);
                 got = i;
@@ -93,7 +93,7 @@ static size_t collect_spans(const struct ips_graph *g,
         }
         /* No thread waited when the chain last released the lock, but the
          * chain's sleep before that acquisition counts. */
-        if (got != IPS_NO_NODE && slept_ns(g, got))
+        if (got != IPS_NO_NODE && slept_ns_before_node(g, got))
             out[n++] = make_span_of_hold(g, est, c, got, got);
     }
     return n;
@@ -190,7 +190,7 @@ int ips_sum_lock_holds_by_lock(const struct ips_graph *g,
                  ? 0
                  : ips_err_set(err, IPS_E_NO_MEMORY, "no memory for locks");
     if (rc == 0) {
-        n = collect_spans(g, est, is, gives, of, span);
+        n = collect_hold_spans_and_join_lock_nodes(g, est, is, gives, of, span);
         join_locks_of_equal_name(name, span, n, of);
         for (size_t i = 0; i < n; i++)
             span[i].lock = find_root(of, span[i].lock);

@@ -62,7 +62,7 @@ static void count_and_mark_node(struct order_search *l,
     l->mark[node] = 1;
 }
 
-static void mark_chain(struct order_search *l, enum ips_order_pattern pattern,
+static void mark_and_count_chain_once_for_pattern(struct order_search *l, enum ips_order_pattern pattern,
                        uint32_t chain)
 {
     uint32_t bit = 1u << pattern, *of = &l->out->of_chain[chain];
@@ -133,7 +133,7 @@ static int collect_receptions(struct order_search *l)
 /* Adds this question about two receives of a thread: did the send of b's
  * message depend on receive `a`? If not, `b` could have been first. Adds
  * nothing if both messages have the same sender or channel. */
-static int add_question_of_pair(struct order_search *l,
+static int add_question_on_pair_unless_same_source(struct order_search *l,
                                 const struct reception *a,
                                 const struct reception *b,
                                 enum ips_order_pattern pattern)
@@ -162,11 +162,11 @@ static int add_questions_on_receives_of_threads(struct order_search *l)
         if (is->accept) {
             if (last_accept)
                 rc =
-                    add_question_of_pair(l, last_accept, is, IPS_ORDER_ACCEPTS);
+                    add_question_on_pair_unless_same_source(l, last_accept, is, IPS_ORDER_ACCEPTS);
             last_accept = is;
         } else if (before && l->out->sources_known &&
                    l->ask->choices[is->chain]) {
-            rc = add_question_of_pair(l, before, is, IPS_ORDER_SOURCES);
+            rc = add_question_on_pair_unless_same_source(l, before, is, IPS_ORDER_SOURCES);
         }
     }
     return rc;
@@ -287,7 +287,7 @@ static int by_chain(const void *a, const void *b)
 /* Sets known[i] to 1 + the last node of chain c that is i or had to be passed
  * before i; to 0 if there is none. */
 static void
-compute_last_required_nodes_of_chain(struct order_search *l,
+compute_last_node_of_chain_before_each_node(struct order_search *l,
                                      const struct ips_computation_order *order,
                                      uint32_t c)
 {
@@ -312,7 +312,7 @@ static void mark_pattern_of_question(struct order_search *l,
 {
     count_and_mark_node(l, q->pattern, q->node);
     for (int k = 0; k < 3; k++)
-        mark_chain(l, q->pattern, q->concerned[k]);
+        mark_and_count_chain_once_for_pattern(l, q->pattern, q->concerned[k]);
 }
 
 static int answer_all_order_questions(struct order_search *l)
@@ -339,7 +339,7 @@ static int answer_all_order_questions(struct order_search *l)
         if (q->chain != of && steps + g->node_count <= l->ask->steps) {
             steps += g->node_count;
             of = q->chain;
-            compute_last_required_nodes_of_chain(l, &order, of);
+            compute_last_node_of_chain_before_each_node(l, &order, of);
         }
         if (q->chain != of)
             l->out->unchecked++;
@@ -372,7 +372,7 @@ static void mark_and_count_question_free_patterns(struct order_search *l)
         const struct ips_chain *is = &g->chains[c];
         if (l->ask->empty && l->ask->empty[c]) {
             l->out->count[IPS_ORDER_EMPTY] += l->ask->empty[c];
-            mark_chain(l, IPS_ORDER_EMPTY, c);
+            mark_and_count_chain_once_for_pattern(l, IPS_ORDER_EMPTY, c);
         }
         for (uint32_t i = is->first; i < is->first + is->count; i++) {
             uint32_t x = g->xpred[i];
@@ -382,12 +382,12 @@ static void mark_and_count_question_free_patterns(struct order_search *l)
             if (g->xkind[i] == IPS_X_RESOURCE &&
                 g->xlen[i] != IPS_THING_BARRIER) {
                 count_and_mark_node(l, IPS_ORDER_RESOURCES, i);
-                mark_chain(l, IPS_ORDER_RESOURCES, c);
-                mark_chain(l, IPS_ORDER_RESOURCES, ips_chain_of(g, x));
+                mark_and_count_chain_once_for_pattern(l, IPS_ORDER_RESOURCES, c);
+                mark_and_count_chain_once_for_pattern(l, IPS_ORDER_RESOURCES, ips_chain_of(g, x));
             } else if (g->xkind[i] == IPS_X_SIGNAL &&
                        !is_signal_from_ended_child(g, c, x)) {
                 count_and_mark_node(l, IPS_ORDER_SIGNALS, i);
-                mark_chain(l, IPS_ORDER_SIGNALS, c);
+                mark_and_count_chain_once_for_pattern(l, IPS_ORDER_SIGNALS, c);
             }
         }
     }

@@ -50,7 +50,7 @@ static int no_memory(struct finding *f)
 
 /* ---- sends and receives -------------------------------------------------- */
 
-static uint32_t find_served_end(const struct finding *f, uint32_t machine,
+static uint32_t find_index_of_served_end(const struct finding *f, uint32_t machine,
                                 uint32_t end)
 {
     uint32_t low = 0, high = f->end_count;
@@ -93,7 +93,7 @@ static int collect_and_sort_served_end_events(struct finding *f)
             bool send = g->kind[i] == IPS_NODE_SEND;
             if (g->site[i] == UINT32_MAX || (!send && !is_receive(g, i)))
                 continue;
-            uint32_t end = find_served_end(f, chain->machine, g->site[i]);
+            uint32_t end = find_index_of_served_end(f, chain->machine, g->site[i]);
             if (end == UINT32_MAX)
                 continue;
             if (f->touches == room) {

@@ -57,7 +57,7 @@ static void add_waits_of_chain(const struct ips_concurrent_ask *ask, uint32_t c,
     }
 }
 
-int ips_find_roles_that_take_turns(const struct ips_concurrent_ask *ask,
+int ips_find_roles_whose_threads_take_turns(const struct ips_concurrent_ask *ask,
                                    const struct change *change, size_t changes,
                                    const uint64_t *works, bool *take_turns,
                                    struct ips_err *err)

@@ -249,7 +249,7 @@ static uint64_t wall_weight_of_cross_arc(const struct ips_graph *g, uint32_t i,
                                          const struct ips_scenario *scenario,
                                          bool *present)
 {
-    struct ips_mtime scale = ips_mtime_model_of_wall_weighting(scenario);
+    struct ips_mtime scale = ips_message_time_model_of_wall_weighting(scenario);
     uint8_t kind = g->xkind[i];
     *present =
         kind != IPS_X_NONE && kind != IPS_X_IDLE &&

@@ -257,7 +257,7 @@ uint64_t ips_mtime_compute_message_ns(const struct ips_mtime *m, uint64_t len);
  * MTIME is a measured time in ns instead of a length in bytes, so the message
  * time only applies the scenario's scale. */
 static inline struct ips_mtime
-ips_mtime_model_of_wall_weighting(const struct ips_scenario *scenario)
+ips_message_time_model_of_wall_weighting(const struct ips_scenario *scenario)
 {
     return (struct ips_mtime){0, 1ULL << 32, scenario->mtime.scale_num,
                               scenario->mtime.scale_den};

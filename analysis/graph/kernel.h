@@ -56,7 +56,7 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes,
  * machines. Sets reached[c] to the first node of chain c that depends on a
  * remote receive (or on a cycle), or to one past the chain's last node. `e` has
  * the EST of all nodes before reached[c]; total, t_max and end are not set. */
-int ips_longest_path_compute_local_ests(const struct ips_graph *g,
+int ips_compute_ests_until_remote_receives(const struct ips_graph *g,
                                         const struct ips_scenario *scenario,
                                         struct ips_est *e, uint32_t *reached,
                                         struct ips_err *err) IPS_MUST_USE;

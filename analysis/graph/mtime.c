@@ -178,7 +178,7 @@ struct ips_mtime ips_curve_line_above(const struct ips_curve *c)
     return (struct ips_mtime){c->ns[c->count - 1], c->beta_q32, 1, 1};
 }
 
-void ips_mtime_map_release(struct ips_mtime_map *m)
+void ips_message_time_map_release(struct ips_mtime_map *m)
 {
     free(m->curve);
     free(m->which);
@@ -186,7 +186,7 @@ void ips_mtime_map_release(struct ips_mtime_map *m)
     m->other = IPS_NO_CURVE;
 }
 
-uint64_t ips_mtime_map_compute_message_ns(const struct ips_mtime_map *m,
+uint64_t ips_message_time_map_ns_at_channel_end(const struct ips_mtime_map *m,
                                           uint32_t end, uint64_t bytes)
 {
     uint32_t which = end < m->end_count ? m->which[end] : m->other;
@@ -195,7 +195,7 @@ uint64_t ips_mtime_map_compute_message_ns(const struct ips_mtime_map *m,
                : 0;
 }
 
-int ips_mtime_compute_remote_sends(const struct ips_graph *g, uint64_t **out,
+int ips_compute_message_times_of_remote_sends(const struct ips_graph *g, uint64_t **out,
                                    struct ips_err *err)
 {
     *out = ips_calloc_large((size_t)g->out_count + 1, sizeof(**out));
@@ -203,17 +203,17 @@ int ips_mtime_compute_remote_sends(const struct ips_graph *g, uint64_t **out,
         return ips_err_set(err, IPS_E_NO_MEMORY, "message times of %u sends",
                            g->out_count);
     for (uint32_t k = 0; k < g->out_count; k++)
-        (*out)[k] = ips_mtime_map_compute_message_ns(g->mtimes, g->out[k].end,
+        (*out)[k] = ips_message_time_map_ns_at_channel_end(g->mtimes, g->out[k].end,
                                                      g->out[k].len);
     return 0;
 }
 
 /* ---- round trips --------------------------------------------------------- */
 
-struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
+struct ips_compute_half_round_trip_statistics ips_compute_half_round_trip_statistics(uint64_t *trip_ns, const uint64_t *near_ns,
                                      const uint64_t *far_ns, uint32_t count)
 {
-    struct ips_half_trips h = {.rounds = count};
+    struct ips_compute_half_round_trip_statistics h = {.rounds = count};
     if (count == 0)
         return h;
     for (uint32_t i = 0; i < count; i++)

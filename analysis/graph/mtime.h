@@ -56,7 +56,7 @@ struct ips_mtime ips_curve_line_above(const struct ips_curve *c);
 
 /* Returns the message time model for a graph whose lengths are already ns
  * instead of bytes: 1 ns for each ns. */
-static inline struct ips_mtime ips_mtime_identity(void)
+static inline struct ips_mtime ips_message_time_identity(void)
 {
     return (struct ips_mtime){0, 1ULL << 32, 1, 1};
 }
@@ -75,14 +75,14 @@ struct ips_mtime_map {
     uint32_t end_count;
     uint32_t other;
 };
-void ips_mtime_map_release(struct ips_mtime_map *m);
-uint64_t ips_mtime_map_compute_message_ns(const struct ips_mtime_map *m,
+void ips_message_time_map_release(struct ips_mtime_map *m);
+uint64_t ips_message_time_map_ns_at_channel_end(const struct ips_mtime_map *m,
                                           uint32_t end, uint64_t bytes);
 
 /* Computes the message time in ns of each remote send of `g` by the map
  * g->mtimes, for `out_ns` of a view of `g`. Sets *out to an array
  * [g->out_count], which the caller frees with ips_free_large(). */
-int ips_mtime_compute_remote_sends(const struct ips_graph *g, uint64_t **out,
+int ips_compute_message_times_of_remote_sends(const struct ips_graph *g, uint64_t **out,
                                    struct ips_err *err) IPS_MUST_USE;
 
 /* ---- statistics of measured round trips --------------------------------- */
@@ -90,7 +90,7 @@ int ips_mtime_compute_remote_sends(const struct ips_graph *g, uint64_t **out,
 /* Statistics of all ping-pong rounds with messages of one length. Each round
  * counts with half of its round trip, after the CPU time of the two ends was
  * subtracted. */
-struct ips_half_trips {
+struct ips_compute_half_round_trip_statistics {
     uint32_t rounds;
     uint64_t median_ns;
     uint64_t low_ns, high_ns; /* 10th and 90th percentile */
@@ -99,7 +99,7 @@ struct ips_half_trips {
  * [count] CPU time of the two ends in each. A round counts as 0 if the ends'
  * CPU time exceeds the round trip (they ran at the same time). Overwrites and
  * sorts trip_ns. */
-struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
+struct ips_compute_half_round_trip_statistics ips_compute_half_round_trip_statistics(uint64_t *trip_ns, const uint64_t *near_ns,
                                      const uint64_t *far_ns, uint32_t count);
 
 /* ---- cost of waking a peer ---------------------------------------------- */

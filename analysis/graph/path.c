@@ -128,7 +128,7 @@ void ips_cross_arc_weighting_init(struct ips_cross_arc_weighting *a,
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     uint8_t by_itself = wall ? IPS_ARC_XLEN : IPS_ARC_ZERO;
     a->mtime =
-        wall ? ips_mtime_model_of_wall_weighting(scenario) : scenario->mtime;
+        wall ? ips_message_time_model_of_wall_weighting(scenario) : scenario->mtime;
     a->mode[IPS_X_NONE] = IPS_ARC_ABSENT;
     a->mode[IPS_X_DATA] = !wall && no_mtime ? IPS_ARC_ZERO : IPS_ARC_MTIME;
     a->mode[IPS_X_LIFETIME] = by_itself;
@@ -331,7 +331,7 @@ static void compute_chains_until_none_is_ready(struct kernel *k)
     k->bits = r.bits;
 }
 
-static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
+static void init_cross_arc_modes_of_kernel(struct kernel *k, const struct ips_scenario *scenario)
 {
     ips_cross_arc_weighting_init(&k->arcs, scenario);
     const struct ips_mtime *m = &k->arcs.mtime;
@@ -362,7 +362,7 @@ static int alloc_ests_and_init_kernel(struct kernel *k,
            g->node_count * sizeof(*e->est)); /* 0xff.. is UNKNOWN */
     e->est[g->node_count] = 0;
     k->g = g;
-    arcs_init(k, scenario);
+    init_cross_arc_modes_of_kernel(k, scenario);
     k->in_value = in_value;
     k->est = e->est;
     k->crossed = e->crossed;
@@ -454,7 +454,7 @@ int ips_longest_path_compute_ests(const struct ips_graph *g,
     return rc;
 }
 
-int ips_longest_path_compute_local_ests(const struct ips_graph *g,
+int ips_compute_ests_until_remote_receives(const struct ips_graph *g,
                                         const struct ips_scenario *scenario,
                                         struct ips_est *e, uint32_t *reached,
                                         struct ips_err *err)

@@ -75,7 +75,7 @@ static int pdm_init(struct pdm *p, const struct ips_graph *g,
     return 0;
 }
 
-static int refuse_cycle(struct pdm *p, struct ips_err *err)
+static int check_graph_is_acyclic(struct pdm *p, struct ips_err *err)
 {
     const struct ips_graph *g = p->g;
     uint32_t done = 0, ready = 0;
@@ -181,7 +181,7 @@ int ips_longest_path_by_label_correcting(const struct ips_graph *g,
         return rc;
     rc = pdm_init(&p, g, scenario, out->est, err);
     if (rc == 0)
-        rc = refuse_cycle(&p, err);
+        rc = check_graph_is_acyclic(&p, err);
     if (rc == 0)
         rc = correct_labels_until_stable(&p, err);
     for (uint32_t i = 0; i < g->node_count && rc == 0; i++) {

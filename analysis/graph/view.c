@@ -111,10 +111,10 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
     for (uint32_t i = 0; i < g->node_count; i++)
         out->own_xlen[i] =
             g->xkind[i] == IPS_X_DATA
-                ? ips_mtime_map_compute_message_ns(
+                ? ips_message_time_map_ns_at_channel_end(
                       map, g->site ? g->site[i] : IPS_NO_CURVE, g->xlen[i])
                 : g->xlen[i];
-    int rc = ips_mtime_compute_remote_sends(g, &out->own_out_ns, err);
+    int rc = ips_compute_message_times_of_remote_sends(g, &out->own_out_ns, err);
     timed->xlen = out->own_xlen;
     timed->out_ns = out->own_out_ns;
     timed->bytes = g->xlen;
@@ -198,7 +198,7 @@ static int subtract_probe_costs_from_arcs(struct ips_view *v,
 
 /* Adds each wait whose end has no arc to its chain arc, as if the unknown waker
  * had worked during the whole wait. */
-static int add_unended_waits_to_chain_arcs(struct ips_view *v,
+static int add_waits_without_waker_to_chain_arcs(struct ips_view *v,
                                            const struct ips_scenario *scenario,
                                            struct ips_err *err)
 {
@@ -226,7 +226,7 @@ int ips_graph_make_view_of_weighted_graph(const struct ips_graph *g,
     if (scenario->probe_off && g->node_count)
         rc = subtract_probe_costs_from_arcs(out, scenario, err);
     if (rc == 0 && scenario->unended && g->node_count)
-        rc = add_unended_waits_to_chain_arcs(out, scenario, err);
+        rc = add_waits_without_waker_to_chain_arcs(out, scenario, err);
     return rc;
 }
 
@@ -247,7 +247,7 @@ static int make_view(const struct ips_graph *g,
     if (rc == 0 && scenario->probe_off)
         rc = subtract_probe_costs_from_arcs(out, scenario, err);
     if (rc == 0 && scenario->unended)
-        rc = add_unended_waits_to_chain_arcs(out, scenario, err);
+        rc = add_waits_without_waker_to_chain_arcs(out, scenario, err);
     if (scenario->weighting == IPS_WEIGH_CPU)
         out->g.at = out->g.wait = NULL;
     out->g.delay = NULL;

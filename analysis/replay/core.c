@@ -19,7 +19,7 @@
 /* ---- load and turn of a core -------------------------------------------- */
 
 /* Returns the share of a machine's load b that its core j of n cores has. */
-static struct ips_ratio load_of_core(struct ips_ratio b, uint32_t n, uint32_t j)
+static struct ips_ratio share_of_machine_load_for_core(struct ips_ratio b, uint32_t n, uint32_t j)
 {
     uint32_t whole = b.num / b.den, rest = b.num % b.den;
     struct ips_ratio is = {whole / n + (j < whole % n), 1};
@@ -114,7 +114,7 @@ void rp_cores_init_from_machines(struct rp *r)
              j++) {
             struct rp_machine *core = &r->machine[r->core_of[m] + j];
             core->is = (struct ips_replay_machine){
-                1, is->speed, load_of_core(is->load, is->cores, j),
+                1, is->speed, share_of_machine_load_for_core(is->load, is->cores, j),
                 is->turn_ns};
             core->num = is->speed.den;
             core->den = is->speed.num;
@@ -136,14 +136,14 @@ static ips_u128 longest_turn_of_loads_ns(const struct rp *r, uint32_t m)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
     uint64_t most =
-        multiply_by_ratio(is->turn_ns, load_of_core(is->load, is->cores, 0));
+        multiply_by_ratio(is->turn_ns, share_of_machine_load_for_core(is->load, is->cores, 0));
     for (uint32_t k = 0; k < r->ask->load_count; k++) {
         if (r->ask->load[k].machine != m)
             continue;
         struct ips_ratio b = rp_ratio_in_lowest_terms(r->ask->load[k].load, 0);
         most =
             ips_max_u64(most, multiply_by_ratio(is->turn_ns,
-                                                load_of_core(b, is->cores, 0)));
+                                                share_of_machine_load_for_core(b, is->cores, 0)));
     }
     return most;
 }
@@ -165,7 +165,7 @@ ips_u128 rp_cores_bound_time_of_work(const struct rp *r, uint32_t m,
 
 /* ---- chains that join and leave a core ---------------------------------- */
 
-static void put_chain_on_core(struct rp *r, uint32_t i, uint32_t c,
+static void put_chain_and_work_on_core(struct rp *r, uint32_t i, uint32_t c,
                               uint64_t w_v, uint64_t now)
 {
     struct rp_machine *core = &r->machine[i], *m = &r->machine[core->of];
@@ -194,7 +194,7 @@ void rp_cores_add_work_or_place_later(struct rp *r, uint32_t c, uint64_t w,
     if (!here)
         cur->core = RP_NO_CORE;
     if (here && cur->ran_t == now) {
-        put_chain_on_core(r, cur->core, c, w << r->bits, now);
+        put_chain_and_work_on_core(r, cur->core, c, w << r->bits, now);
         return;
     }
     cur->want_w = w;
@@ -273,7 +273,7 @@ void rp_cores_place_waiting_chains(struct rp *r)
         qsort(r->placing, count, sizeof(*r->placing), compare_chain_numbers);
     for (uint32_t k = 0; k < count; k++) {
         struct rp_chain *cur = &r->chain[r->placing[k]];
-        put_chain_on_core(r, choose_core_for_chain(r, cur), r->placing[k],
+        put_chain_and_work_on_core(r, choose_core_for_chain(r, cur), r->placing[k],
                           cur->want_w << r->bits, r->now);
     }
 }
@@ -301,7 +301,7 @@ void rp_cores_update_next_event(struct rp *r, uint32_t i)
                      t == RP_NEVER ? t : ips_max_u64(t, core->label_t), i);
 }
 
-static void stop_core(struct rp *r, struct rp_machine *core, uint64_t now)
+static void start_turn_of_loads_on_core(struct rp *r, struct rp_machine *core, uint64_t now)
 {
     uint64_t takes = multiply_by_ratio(core->is.turn_ns, core->is.load);
     core->v0 = core->turn_v;
@@ -366,7 +366,7 @@ static void pull_chain_from_busiest_core_if_uneven(struct rp *r, uint32_t i,
         from->idle_since = now;
     rp_cores_update_after_chain_left(r, (uint32_t)(from - r->machine), now);
     rp_cores_update_next_event(r, (uint32_t)(from - r->machine));
-    put_chain_on_core(r, i, c, it.key - from->v0, now);
+    put_chain_and_work_on_core(r, i, c, it.key - from->v0, now);
 }
 
 bool rp_cores_switch_turn_or_pull_chain(struct rp *r, uint32_t i, uint64_t now)
@@ -378,7 +378,7 @@ bool rp_cores_switch_turn_or_pull_chain(struct rp *r, uint32_t i, uint64_t now)
         pull_chain_from_busiest_core_if_uneven(r, i, now);
         return true;
     } else if (core->turn_v < rp_tree_first_key(&core->active)) {
-        stop_core(r, core, now);
+        start_turn_of_loads_on_core(r, core, now);
     } else {
         return false;
     }
@@ -394,7 +394,7 @@ void rp_cores_apply_changed_machine_load(struct rp *r, uint32_t m, uint64_t now)
         struct rp_machine *core = &r->machine[i];
         struct ips_ratio was = core->is.load;
         rp_advance_virtual_clock_of_machine(core, now);
-        core->is.load = load_of_core(is->load, is->cores, j);
+        core->is.load = share_of_machine_load_for_core(is->load, is->cores, j);
         if (core->is_stopped)
             continue;
         if ((was.num == 0) != (core->is.load.num == 0)) {

@@ -54,7 +54,7 @@ int ips_replay_graph_make_reduced(const struct ips_graph *whole,
  * is at local raw time t, assuming that work is spread evenly between two
  * nodes. If the chain has not begun, cut->node is its first node. Returns false
  * if the chain has ended. O(log nodes). */
-bool ips_replay_find_cut_at_time(const struct ips_graph *g,
+bool ips_replay_find_cut_of_chain_at_time(const struct ips_graph *g,
                                  const struct ips_chain *c, uint64_t t,
                                  struct ips_replay_cut *cut);
 void ips_replay_graph_release(struct ips_replay_graph *r);

@@ -5,7 +5,7 @@
  * A unit is not granted in the middle of an event: several chains may begin to
  * wait at the same time, and the order in which simultaneous events are
  * processed must not matter. So a lock with free units and waiters is `due`,
- * and rp_run_event_loop() calls rp_grant_free_units() when nothing else is left
+ * and rp_run_event_loop() calls rp_grant_free_units_and_continue_chains() when nothing else is left
  * to do at that time.
  */
 #include <stdlib.h>
@@ -92,7 +92,7 @@ void rp_return_lock_unit(struct rp *r, uint32_t i)
     enqueue_lock_if_grantable(r, k);
 }
 
-void rp_grant_free_units(struct rp *r)
+void rp_grant_free_units_and_continue_chains(struct rp *r)
 {
     uint32_t have = 0;
     for (uint32_t d = 0; d < r->due_count; d++) {

@@ -55,7 +55,7 @@ void rp_media_release(struct rp *r)
 
 /* Subtracts the time that medium m saved up from a transfer that takes `all`.
  * Returns the time that is left. Both are in units of virtual time (_v). */
-static uint64_t subtract_saved_time_of_medium(struct rp *r, uint32_t m,
+static uint64_t charge_transfer_to_token_bucket(struct rp *r, uint32_t m,
                                               uint64_t all, uint64_t now)
 {
     if (!r->bucket || r->machine[r->machines + m].count)
@@ -97,7 +97,7 @@ void rp_start_transfers_of_node(struct rp *r, uint32_t x, uint64_t now)
     uint32_t next;
     for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = next) {
         size_t pair =
-            rp_machine_pair_index(r, x, rp_find_receiving_chain(r, i));
+            rp_machine_pair_index(r, x, rp_find_chain_that_runs_node(r, i));
         uint32_t m = r->ask->medium[pair];
         uint64_t w = 0;
         next = find_receive_of_send_by_next_chain(r, i);
@@ -107,7 +107,7 @@ void rp_start_transfers_of_node(struct rp *r, uint32_t x, uint64_t now)
             w = ips_max_u64(w, medium_time_of_message(r, pair, r->g->xlen[k]));
         if (w == 0)
             continue;
-        uint64_t left = subtract_saved_time_of_medium(r, m, w << r->bits, now);
+        uint64_t left = charge_transfer_to_token_bucket(r, m, w << r->bits, now);
         uint64_t there = ips_max_u64(
             now + (rp_compute_message_ns(r, pair, 0) << r->bits), 1);
         for (uint32_t k = i; k != next; k = r->sends_next[k])
@@ -120,7 +120,7 @@ void rp_start_transfers_of_node(struct rp *r, uint32_t x, uint64_t now)
 void rp_schedule_arrival_after_transfer(struct rp *r, uint32_t i, uint32_t m,
                                         uint64_t now)
 {
-    uint32_t c = rp_find_receiving_chain(r, i), x = r->g->xpred[i];
+    uint32_t c = rp_find_chain_that_runs_node(r, i), x = r->g->xpred[i];
     uint32_t next = find_receive_of_send_by_next_chain(r, i);
     uint64_t rest = rp_compute_message_ns(r, rp_machine_pair_index(r, x, c), 0)
                     << r->bits;

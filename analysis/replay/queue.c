@@ -219,7 +219,7 @@ uint32_t rp_queue_next_node_or_wait(struct rp *r, uint32_t c)
                     : next_node_of_worker_or_wait(r, role / 2 - 1);
 }
 
-uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i)
+uint32_t rp_queue_find_chain_that_runs_node(const struct rp *r, uint32_t i)
 {
     uint32_t c = ips_chain_of(r->g, i);
     const struct rp_queues *s = r->queues;
@@ -310,7 +310,7 @@ void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now)
 }
 
 /* Lets chain c continue at node i. */
-static void resume_chain(struct rp *r, uint32_t c, uint32_t i)
+static void continue_chain_at_node_or_wait(struct rp *r, uint32_t c, uint32_t i)
 {
     r->chain[c].pos = i;
     if (!rp_cross_arc_arrived_or_wait(r, c, r->now))
@@ -327,10 +327,10 @@ static void resume_worker_if_waiting(struct rp *r, uint32_t w)
     s->worker[w].waits = false;
     uint32_t i = next_node_of_worker_or_wait(r, w);
     if (i != NONE)
-        resume_chain(r, s->is->worker[w].chain, i);
+        continue_chain_at_node_or_wait(r, s->is->worker[w].chain, i);
 }
 
-static void let_dispatcher_take_result(struct rp *r, uint32_t k)
+static void let_dispatcher_take_result_and_give_block(struct rp *r, uint32_t k)
 {
     struct rp_queues *s = r->queues;
     struct dispatcher *is = &s->queue[k];
@@ -343,7 +343,7 @@ static void let_dispatcher_take_result(struct rp *r, uint32_t k)
     r->out->events++;
     if (s->is->turn[t].gives != NONE)
         append_block_to_worker(s, w, s->is->turn[t].gives);
-    resume_chain(r, q->chain, s->is->block[b].ask);
+    continue_chain_at_node_or_wait(r, q->chain, s->is->block[b].ask);
     resume_worker_if_waiting(r, w);
     if (is->turn != q->end_turn)
         return;
@@ -357,7 +357,7 @@ void rp_queue_let_dispatchers_take_results(struct rp *r)
     r->queue_due = 0;
     for (uint32_t k = 0; k < s->is->queue_count; k++)
         if (s->queue[k].waits && s->queue[k].first != NONE)
-            let_dispatcher_take_result(r, k);
+            let_dispatcher_take_result_and_give_block(r, k);
 }
 
 /* ---- lock-protected work queues ----------------------------------------- */

@@ -65,7 +65,7 @@ static uint32_t source_chain_of(const struct finding *f, uint32_t i)
     return c == f->chain_of[i] ? NONE : c;
 }
 
-static uint32_t end_node_of_chain(const struct ips_graph *g, uint32_t c)
+static uint32_t first_node_after_chain(const struct ips_graph *g, uint32_t c)
 {
     return g->chains[c].first + g->chains[c].count;
 }
@@ -74,7 +74,7 @@ static void index_chain_and_receiver_of_nodes(struct finding *f)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t c = 0; c < g->chain_count; c++)
-        for (uint32_t i = g->chains[c].first; i < end_node_of_chain(g, c); i++)
+        for (uint32_t i = g->chains[c].first; i < first_node_after_chain(g, c); i++)
             f->chain_of[i] = c;
     for (uint32_t i = 0; i < g->node_count; i++)
         f->sent_to[i] = NONE;
@@ -107,7 +107,7 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
                                  sizeof(*o->worker)) ||
         !append_empty_block(f, worker, g->chains[c].first))
         return false;
-    for (uint32_t i = g->chains[c].first; i < end_node_of_chain(g, c); i++) {
+    for (uint32_t i = g->chains[c].first; i < first_node_after_chain(g, c); i++) {
         bool gets = source_chain_of(f, i) == d;
         if (!gets && f->sent_to[i] == d && !met)
             break; /* c sends to d before receiving from d: no worker
@@ -125,12 +125,12 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
         }
     }
     if (!met || o->block_count < first + 2) {
-        for (uint32_t i = g->chains[c].first; i < end_node_of_chain(g, c); i++)
+        for (uint32_t i = g->chains[c].first; i < first_node_after_chain(g, c); i++)
             f->mark[i] = 0;
         o->block_count = first;
         return false;
     }
-    o->block[o->block_count - 1].end = end_node_of_chain(g, c);
+    o->block[o->block_count - 1].end = first_node_after_chain(g, c);
     o->worker[o->worker_count++] =
         (struct ips_queue_worker){c, o->queue_count, first, o->block_count};
     return true;
@@ -140,7 +140,7 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
 static void add_workers_of_dispatcher(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
-    for (uint32_t i = g->chains[d].first; i < end_node_of_chain(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d); i++) {
         uint32_t c = source_chain_of(f, i);
         if (c == NONE || f->role[c] != FREE)
             continue;
@@ -174,7 +174,7 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
     const struct ips_graph *g = f->g;
     struct ips_queues *o = f->out;
     uint32_t now = NONE;
-    for (uint32_t i = g->chains[d].first; i < end_node_of_chain(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d); i++) {
         uint32_t b = block_received_by(f, i);
         if (b != NONE && b != now) {
             if (o->block[b].ask_end)
@@ -199,7 +199,7 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
     q->end_turn = o->turn_count;
     if (now == NONE)
         return false;
-    o->turn[o->turn_count - 1].end = end_node_of_chain(g, d);
+    o->turn[o->turn_count - 1].end = first_node_after_chain(g, d);
     for (uint32_t t = q->first_turn; t < q->end_turn; t++) {
         struct ips_queue_block *b = &o->block[o->turn[t].taken_block];
         for (uint32_t i = b->ask; i < b->ask_end; i++)
@@ -249,7 +249,7 @@ static bool find_giving_turn(const struct finding *f, uint32_t d,
 /* Returns how many receives of a worker's last block were sent in the same turn
  * as the first one. */
 static uint32_t
-count_receives_sent_in_first_turn(const struct finding *f, uint32_t d,
+count_receives_from_turn_of_first_receive(const struct finding *f, uint32_t d,
                                   const struct ips_queue_block *b)
 {
     uint32_t count = 0, turn = f->mark[f->g->xpred[b->first]];
@@ -283,7 +283,7 @@ static bool link_block_to_turn_if_free(struct finding *f, uint32_t b,
 /* Links blocks to the turns that give them, and counts these blocks in *gives.
  * Counts in *stops the workers whose last block was given in a turn before the
  * last turn. */
-static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
+static bool link_blocks_to_turns_until_invalid(struct finding *f, const struct ips_queue *q,
                                  uint32_t *stops, uint32_t *gives)
 {
     struct ips_queues *o = f->out;
@@ -315,10 +315,10 @@ static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
 
 /* Whether a worker still sends data after it received its last block. (Closing
  * the connection is allowed.) */
-static bool worker_sends_after_last_block(const struct finding *f, uint32_t d)
+static bool any_worker_sends_after_last_block(const struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
-    for (uint32_t i = g->chains[d].first; i < end_node_of_chain(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d); i++) {
         uint32_t c = source_chain_of(f, i);
         if (c == NONE || f->role[c] != PEER || g->xlen[i] == 0)
             continue;
@@ -366,11 +366,11 @@ static bool split_last_blocks_of_all_workers(struct finding *f,
 {
     struct ips_queues *o = f->out;
     uint32_t receives = UINT32_MAX;
-    if (worker_sends_after_last_block(f, q->chain))
+    if (any_worker_sends_after_last_block(f, q->chain))
         return false;
     for (uint32_t w = q->first_worker; w < q->end_worker; w++)
         receives = ips_min_u32(
-            receives, count_receives_sent_in_first_turn(
+            receives, count_receives_from_turn_of_first_receive(
                           f, q->chain, &o->block[o->worker[w].end_block - 1]));
     for (uint32_t w = q->first_worker; w < q->end_worker; w++)
         if (!append_empty_block(f, 0, 0))
@@ -404,24 +404,24 @@ static bool fill_queue_and_check_pattern(struct finding *f, struct ips_queue *q)
     uint32_t workers = q->end_worker - q->first_worker;
     if (workers < 2 || !cut_dispatcher_into_turns(f, q->chain, q) ||
         !turns_send_only_to_their_worker(f, q) ||
-        !link_blocks_to_turns(f, q, &stops, &gives) || gives == 0)
+        !link_blocks_to_turns_until_invalid(f, q, &stops, &gives) || gives == 0)
         return false;
     if (stops && !split_last_blocks_of_all_workers(f, q))
         return false;
     set_end_of_last_turn(f, q);
-    return q->rest < end_node_of_chain(f->g, q->chain);
+    return q->rest < first_node_after_chain(f->g, q->chain);
 }
 
 static void clear_marks_and_worker_roles(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
-    for (uint32_t i = g->chains[d].first; i < end_node_of_chain(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d); i++) {
         uint32_t c = source_chain_of(f, i);
         f->mark[i] = 0;
         if (c == NONE || (f->role[c] != PEER && f->role[c] != NO_PEER))
             continue;
         for (uint32_t k = g->chains[c].first;
-             f->role[c] == PEER && k < end_node_of_chain(g, c); k++)
+             f->role[c] == PEER && k < first_node_after_chain(g, c); k++)
             f->mark[k] = 0;
         f->role[c] = FREE;
     }

@@ -252,7 +252,7 @@ static inline uint64_t value_if_true_else_zero(bool is, uint64_t n)
 /* Adds up the times and bytes of the cross arcs. Sets *resources to the number
  * of RESOURCE arcs, without barriers, that the replay keeps as recorded. Avoids
  * branches on a node's kind, because it visits every node. */
-static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
+static struct arc_sums sum_cross_arc_times_and_bytes(const struct rp *r, uint64_t *resources)
 {
     const struct ips_graph *g = r->g;
     ips_u128 waits = 0, bytes = 0;
@@ -281,7 +281,7 @@ static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
 static int choose_time_precision_bits(struct rp *r, struct ips_err *err)
 {
     uint64_t total = ips_graph_sum_chain_arcs(r->g);
-    struct arc_sums sums = sum_arcs(r, &r->out->resources);
+    struct arc_sums sums = sum_cross_arc_times_and_bytes(r, &r->out->resources);
     uint64_t arcs = ips_add_sat(
         sums.waits_ns,
         compute_bound_of_message_times(r, sums.messages, sums.bytes));
@@ -474,7 +474,7 @@ static void fill_replay_results(struct rp *r,
     struct ips_est e = {.est = out->reach, .end = IPS_NO_NODE};
     for (uint32_t c = 0; c < r->chains; c++) {
         struct ips_replay_chain *of = &out->chain[c];
-        rp_move_work_to_run_time(r, c);
+        rp_add_work_of_chain_to_run_time(r, c);
         of->start_ns = out->reach[g->chains[c].first];
         of->end_ns = out->reach[r->chain[c].end - 1];
         of->blocked_ns = r->chain[c].blocked_ns;

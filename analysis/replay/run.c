@@ -66,7 +66,7 @@ RP_HOT void compute_time_after_virtual_step(const struct rp_machine *m,
 
 /* Returns how far the virtual clock advances until t, which must be later than
  * t0 + rem / den. */
-RP_HOT uint64_t virtual_clock_advance_until(const struct rp_machine *m,
+RP_HOT uint64_t compute_virtual_step_until_time(const struct rp_machine *m,
                                             uint64_t t)
 {
     uint64_t x;
@@ -90,7 +90,7 @@ static void advance_virtual_clock_of_machine(struct rp_machine *m, uint64_t t)
     /* The clock must not pass the next completion or the end of the turn, which
      * may be a fraction of a unit before t. */
     uint64_t dv = ips_min_u64(
-        virtual_clock_advance_until(m, t),
+        compute_virtual_step_until_time(m, t),
         ips_min_u64(next_completion_virtual_time(m), m->turn_v) - m->v0);
     uint64_t t0, rem;
     compute_time_after_virtual_step(m, dv, &t0, &rem);
@@ -176,7 +176,7 @@ RP_HOT void start_work_of_chain(struct rp *r, uint32_t c, uint64_t w,
 
 /* Removes the completed entry of m->active (see `hole`) unless new work has
  * replaced it, and recomputes the machine's next event. */
-RP_HOT void remove_completed_entry(struct rp *r, struct rp_machine *m,
+RP_HOT void remove_completed_work_unless_replaced(struct rp *r, struct rp_machine *m,
                                    uint64_t now)
 {
     if (m->hole) {
@@ -194,7 +194,7 @@ RP_HOT void remove_completed_entry(struct rp *r, struct rp_machine *m,
 
 /* ---- running chains ----------------------------------------------------- */
 
-void rp_move_work_to_run_time(struct rp *r, uint32_t c)
+void rp_add_work_of_chain_to_run_time(struct rp *r, uint32_t c)
 {
     struct rp_chain *cur = &r->chain[c];
     const struct ips_ratio *s = &r->machine[cur->machine].is.speed;
@@ -207,7 +207,7 @@ static void move_chain(struct rp *r, uint32_t c)
 {
     struct rp_chain *cur = &r->chain[c];
     const struct ips_replay_ask *ask = r->ask;
-    rp_move_work_to_run_time(r, c);
+    rp_add_work_of_chain_to_run_time(r, c);
     cur->machine = ask->move[cur->move++].machine;
     cur->move_node = IPS_NO_NODE;
     if (cur->move < ask->move_count && ask->move[cur->move].node < cur->end)
@@ -398,7 +398,7 @@ RP_HOT void finish_work_or_turn_of_machine(struct rp *r, uint32_t i,
         run_chain_until_work_or_wait(r, c, now);
     rp_continue_ready_chains(r, now);
     r->busy = NOWHERE;
-    remove_completed_entry(r, m, now);
+    remove_completed_work_unless_replaced(r, m, now);
 }
 
 /* Handles an awaited arrival: a chain continues, or a queue's result arrives.
@@ -451,7 +451,7 @@ void rp_run_event_loop(struct rp *r)
         uint64_t done = rp_tree_first_key(&r->completions);
         uint64_t next = ips_min_u64(come, done);
         if (r->due_count && next > r->now) {
-            rp_grant_free_units(r);
+            rp_grant_free_units_and_continue_chains(r);
             continue;
         }
         if (r->queue_due && next > r->now) {

@@ -139,7 +139,7 @@ struct rp {
                                and is not in lock_at */
     uint32_t *due;          /* locks that have both free units and waiters */
     uint32_t *had_unit;     /* scratch: chains that got a unit in this call of
-                               rp_grant_free_units() */
+                               rp_grant_free_units_and_continue_chains() */
     uint32_t due_count;
     struct rp_queues *queues; /* state of replay/queue.c; NULL: no queues */
     uint32_t queue_due;       /* number of dispatchers that may take a result */
@@ -189,7 +189,7 @@ struct ips_ratio rp_ratio_in_lowest_terms(struct ips_ratio from,
 
 /* Moves the work in chain c's work_ns to its run_ns, as time at its
  * machine's speed. */
-void rp_move_work_to_run_time(struct rp *r, uint32_t c);
+void rp_add_work_of_chain_to_run_time(struct rp *r, uint32_t c);
 
 /* Returns the index of a pair of machines: from the machine on which node x was
  * reached to the machine of chain c. */
@@ -251,7 +251,7 @@ void rp_insert_chain_into_lock_waiters(struct rp *r, uint32_t c);
 void rp_return_lock_unit(struct rp *r, uint32_t i);
 /* Grants the free units of all locks in rp.due to their waiters, and continues
  * those chains. They may free units again, so the event loop repeats this. */
-void rp_grant_free_units(struct rp *r);
+void rp_grant_free_units_and_continue_chains(struct rp *r);
 /* Marks in `kept` (locks that keep the recorded order) the locks that have
  * waiters. Returns how many were newly marked. */
 uint32_t rp_mark_and_count_awaited_locks(const struct rp *r, bool *kept);
@@ -270,7 +270,7 @@ bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
 uint32_t rp_queue_next_node_or_wait(struct rp *r, uint32_t c);
 /* Returns the chain that executes the receive node i in the replay. Valid from
  * the time the message is sent: before, the worker may not be chosen yet. */
-uint32_t rp_queue_receiving_chain(const struct rp *r, uint32_t i);
+uint32_t rp_queue_find_chain_that_runs_node(const struct rp *r, uint32_t i);
 /* Returns the block whose result begins to arrive with the message that node i
  * sends, or IPS_QUEUE_NONE. */
 uint32_t rp_queue_block_whose_result_node_sends(const struct rp *r, uint32_t i);
@@ -289,9 +289,9 @@ void rp_queue_let_dispatchers_take_results(struct rp *r);
  * continues with the queue's next piece. */
 void rp_lock_queue_assign_piece_if_worker(struct rp *r, uint32_t c,
                                           uint32_t lock);
-static inline uint32_t rp_find_receiving_chain(const struct rp *r, uint32_t i)
+static inline uint32_t rp_find_chain_that_runs_node(const struct rp *r, uint32_t i)
 {
-    return r->queues ? rp_queue_receiving_chain(r, i) : ips_chain_of(r->g, i);
+    return r->queues ? rp_queue_find_chain_that_runs_node(r, i) : ips_chain_of(r->g, i);
 }
 
 /* ---- replay/core.c ---- */

@@ -68,7 +68,7 @@ static int insert_map_if_among_best(struct search *s, uint32_t *map,
 
 /* Asks the caller for the value of `map`, which must be canonical and new, and
  * decides whether the search ends (SEARCH_STOP). */
-static int evaluate_map(struct search *s, uint32_t *map,
+static int evaluate_and_rank_map_or_stop(struct search *s, uint32_t *map,
                         struct ips_placement_value *worth, struct ips_err *err)
 {
     struct ips_placement_search *out = s->out;
@@ -167,7 +167,7 @@ static int evaluate_all_maps(struct search *s, struct ips_err *err)
 {
     for (bool more = advance_to_first_or_next_canonical_map(s, true); more;
          more = advance_to_first_or_next_canonical_map(s, false)) {
-        int rc = evaluate_map(s, s->map, &s->worth, err);
+        int rc = evaluate_and_rank_map_or_stop(s, s->map, &s->worth, err);
         if (rc)
             return rc;
     }
@@ -258,7 +258,7 @@ int search_get_or_evaluate_current_map(struct search *s,
     uint32_t k = s->known_count;
     for (uint32_t i = 0; i < s->items; i++)
         s->maps[(size_t)k * s->items + i] = (uint16_t)s->canon[i];
-    rc = evaluate_map(s, s->canon, worth, err);
+    rc = evaluate_and_rank_map_or_stop(s, s->canon, worth, err);
     if (rc == 0) {
         s->known[k] = *worth;
         s->table[at] = ++s->known_count;

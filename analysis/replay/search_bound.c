@@ -210,7 +210,7 @@ static uint64_t ns_to_internal_units(uint64_t ns)
 
 /* Sets the weights of chain c's arcs, at the rate of the best machine, and the
  * least times of its messages. Adds the chain's work to that of its item. */
-static void compute_least_weights_of_chain_arcs(struct bound *b, uint32_t c)
+static void compute_least_weights_and_work_of_chain(struct bound *b, uint32_t c)
 {
     const struct ips_graph *g = b->g;
     const struct ips_chain *is = &g->chains[c];
@@ -335,7 +335,7 @@ int ips_search_bound(const struct ips_graph *g,
         find_least_loads(&b);
         find_least_message_lines(&b);
         for (uint32_t c = 0; c < g->chain_count; c++)
-            compute_least_weights_of_chain_arcs(&b, c);
+            compute_least_weights_and_work_of_chain(&b, c);
         compute_work_bounds(&b);
         rc = compute_path_bound(&b, err);
     }

@@ -42,7 +42,7 @@ static int add_busy_period(struct changes *c, uint64_t begin, uint64_t end,
     return 0;
 }
 
-int ips_find_oversubscription(const struct ips_graph *g,
+int ips_measure_oversubscription_of_machine(const struct ips_graph *g,
                               const struct ips_est *e, uint32_t machine,
                               uint32_t cores, struct ips_oversubscription *out,
                               struct ips_err *err)

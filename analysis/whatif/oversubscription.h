@@ -18,7 +18,7 @@ struct ips_oversubscription {
 
 /* Fills *out for the chains of machine `machine`. O(nodes + n log n) time and
  * 32 bytes each, for n periods of work without a wait. */
-int ips_find_oversubscription(const struct ips_graph *g,
+int ips_measure_oversubscription_of_machine(const struct ips_graph *g,
                               const struct ips_est *e, uint32_t machine,
                               uint32_t cores, struct ips_oversubscription *out,
                               struct ips_err *err) IPS_MUST_USE;

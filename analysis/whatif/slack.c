@@ -32,7 +32,7 @@ static void add_arc_slack(const struct ips_graph *g,
         add_slack_to_feature(&out[f->chain[chain]], slack, rest, near_ns);
 }
 
-int ips_compute_slacks(const struct ips_graph *g,
+int ips_compute_slacks_of_features(const struct ips_graph *g,
                        const struct ips_scenario *scenario,
                        const struct ips_est *e, const uint64_t *tail,
                        const struct ips_features *f, uint64_t near_ns,

@@ -26,7 +26,7 @@ struct ips_slack {
 };
 
 /* Computes the slack of each feature into out[f->count]. O(nodes + shares). */
-int ips_compute_slacks(const struct ips_graph *g,
+int ips_compute_slacks_of_features(const struct ips_graph *g,
                        const struct ips_scenario *scenario,
                        const struct ips_est *e, const uint64_t *tail,
                        const struct ips_features *f, uint64_t near_ns,

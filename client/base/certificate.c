@@ -80,7 +80,7 @@ static void put_scenarios(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close_container(j, ']');
 }
 
-static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
+static void put_untraced_processes(struct ipsq_json *j, const Ips__Certificate *c)
 {
     ipsq_json_write_key(j, "untraced");
     ipsq_json_open_container(j, '[');
@@ -107,7 +107,7 @@ static void put_cpu_estimates(struct ipsq_json *j, const Ips__Certificate *c)
     write_json_count_member(j, "guess_off_max_ns", c->guess_off_max_ns);
 }
 
-static void put_loads(struct ipsq_json *j, const Ips__Certificate *c)
+static void put_machine_loads(struct ipsq_json *j, const Ips__Certificate *c)
 {
     ipsq_json_write_key(j, "loads");
     ipsq_json_open_container(j, '[');
@@ -175,7 +175,7 @@ void ipsq_certificate_write_json(struct ipsq_json *j,
     put_list(j, "machines", c->machines, c->n_machines);
     put_list(j, "missing_machines", c->missing_machines, c->n_missing_machines);
     write_json_count_member(j, "untraced_processes", c->untraced_processes);
-    put_untraced(j, c);
+    put_untraced_processes(j, c);
     put_list(j, "unseen", c->unseen, c->n_unseen);
     write_json_text_member(j, "clock", c->clock);
     write_json_text_member(j, "engine", c->engine);
@@ -186,7 +186,7 @@ void ipsq_certificate_write_json(struct ipsq_json *j,
     ipsq_json_write_key(j, "dilation");
     ipsq_json_write_cell(j, IPSQ_SHARE, &share);
     put_cpu_estimates(j, c);
-    put_loads(j, c);
+    put_machine_loads(j, c);
     write_json_text_member(j, "message_times", c->message_times);
     put_scenarios(j, c);
     write_json_count_member(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
@@ -223,7 +223,7 @@ const char *ipsq_describe_untraced_cause(const char *cause)
 
 #define UNTRACED_BYTES 512
 /* Formats "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
-static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
+static char *format_untraced_processes_for_tsv(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {
     size_t n =
         (size_t)snprintf(out, UNTRACED_BYTES, "%.100s: %" PRIu64 " %.32s",
@@ -284,7 +284,7 @@ void ipsq_certificate_write_tsv(FILE *f, const Ips__Certificate *cert)
         char text[UNTRACED_BYTES];
         write_certificate_tsv_line(
             f, "untraced", IPSQ_TEXT,
-            ipsq_text_cell(untraced_text(text, c->untraced[i])));
+            ipsq_text_cell(format_untraced_processes_for_tsv(text, c->untraced[i])));
     }
     if (c->category) {
         write_certificate_tsv_line(f, "category", IPSQ_COUNT,

@@ -107,7 +107,7 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
 
 /* Reports whether the path could change if threads took locks in another
  * order. */
-static void add_lock_order(struct writer *w, const Ips__Certificate *c)
+static void add_possible_effect_of_lock_order(struct writer *w, const Ips__Certificate *c)
 {
     char spin[IPSQ_UNIT_BYTES];
     if (!w->verbose) {
@@ -199,7 +199,7 @@ static void add_cpu_estimates(struct writer *w, const Ips__Certificate *c)
         c->guesses_settled, mean, most);
 }
 
-static void add_match_counts(struct writer *w, const Ips__Certificate *c)
+static void add_unmatched_receives_and_waits(struct writer *w, const Ips__Certificate *c)
 {
     if (is_known_nonzero(c->unmatched))
         write_formatted_item(
@@ -230,7 +230,7 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
     for (size_t i = 0; i < c->n_lost; i++)
         write_formatted_item(w, "events lost (%s): %" PRIu64, c->lost[i]->name,
                              c->lost[i]->count);
-    add_match_counts(w, c);
+    add_unmatched_receives_and_waits(w, c);
     if (c->category) {
         ipsq_format_ns(c->took_ns, took);
         write_formatted_item(w, "answered in %s from %s (category %" PRIu32 ")",
@@ -244,7 +244,7 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
         write_text_item(w, "comparison of the machines' clocks: ", c->clock);
     add_overhead(w, c);
     add_cpu_estimates(w, c);
-    add_lock_order(w, c);
+    add_possible_effect_of_lock_order(w, c);
     add_unexplained_times(w, c);
     add_loads_of_other_programs(w, c);
     write_path_length_of_scenarios(w, c);
@@ -269,7 +269,7 @@ static void put_limitation_line(FILE *f, const char *before, const char *text,
 #define UNTRACED_BYTES 512
 /* Formats "2 processes on m1, linked statically: /usr/bin/x (pid 77)";
  * returns `out`. */
-static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
+static char *format_untraced_processes_in_words(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {
     char count[IPSQ_UNIT_BYTES], pid[32] = "";
     ipsq_format_with_commas(u->count, count);
@@ -296,7 +296,7 @@ void ipsq_certificate_write_limitations(FILE *f, const Ips__Certificate *cert,
     for (size_t i = 0; i < c->n_untraced && i < most; i++) {
         char text[UNTRACED_BYTES];
         put_limitation_line(f, "not recorded",
-                            untraced_text(text, c->untraced[i]),
+                            format_untraced_processes_in_words(text, c->untraced[i]),
                             verbose ? 0 : c->n_untraced - 1);
     }
     for (size_t i = 0; i < unseen && i < most; i++)
@@ -323,6 +323,6 @@ void ipsq_certificate_write_text(FILE *f, const Ips__Certificate *cert,
     add_overhead(&w, c);
     add_count(&w, c->n_machines, "machine");
     add_loads_of_other_programs(&w, c);
-    add_lock_order(&w, c);
+    add_possible_effect_of_lock_order(&w, c);
     fputc('\n', f);
 }

@@ -81,9 +81,9 @@ static int complete_value(const struct ipsq_name_source *from,
                           const struct ipsrun_option *o,
                           const struct ipsq_word *w)
 {
-    ipsq_word_offer_all(w, ipsrun_option_values(o->name + 2));
+    ipsq_add_completions_that_fit_word(w, ipsrun_option_values(o->name + 2));
     if (strcmp(o->value, "RUN") == 0)
-        ipsq_word_offer_names(w, from, ipsq_list_runs_beginning_with);
+        ipsq_add_listed_names_that_fit_word(w, from, ipsq_list_runs_beginning_with);
     return strcmp(o->value, "DIR") == 0 ? IPSQ_COMPLETE_FILES : 0;
 }
 
@@ -120,6 +120,6 @@ int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
     }
     w.kept_bytes = 0;
     for (const char *at = help; next_option(&at, &o);)
-        ipsq_word_offer(&w, o.name, NULL);
+        ipsq_add_completion_if_it_fits_word(&w, o.name, NULL);
     return 0;
 }

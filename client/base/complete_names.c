@@ -41,7 +41,7 @@ void ipsq_names_release(struct ipsq_names *names)
     names->count = 0;
 }
 
-void ipsq_word_offer(const struct ipsq_word *w, const char *name,
+void ipsq_add_completion_if_it_fits_word(const struct ipsq_word *w, const char *name,
                      const char *about)
 {
     char line[WORD_BYTES];
@@ -58,20 +58,20 @@ void ipsq_word_offer(const struct ipsq_word *w, const char *name,
         ipsq_names_add(w->out, line, about);
 }
 
-void ipsq_word_offer_all(const struct ipsq_word *w, const char *const *values)
+void ipsq_add_completions_that_fit_word(const struct ipsq_word *w, const char *const *values)
 {
     for (; values && *values; values++)
-        ipsq_word_offer(w, *values, NULL);
+        ipsq_add_completion_if_it_fits_word(w, *values, NULL);
 }
 
-void ipsq_word_offer_names(const struct ipsq_word *w,
+void ipsq_add_listed_names_that_fit_word(const struct ipsq_word *w,
                            const struct ipsq_name_source *from,
                            ipsq_name_lister *list)
 {
     struct ipsq_names names = {0};
     list(from, w->whole + w->kept_bytes, &names);
     for (size_t i = 0; i < names.count; i++)
-        ipsq_word_offer(w, names.name[i], NULL);
+        ipsq_add_completion_if_it_fits_word(w, names.name[i], NULL);
     ipsq_names_release(&names);
 }
 
@@ -82,7 +82,7 @@ static void add_if_begins(struct ipsq_names *names, const char *name,
         ipsq_names_add(names, name, NULL);
 }
 
-static int open_session(struct ipsq_session *s,
+static int open_session_and_start_if_allowed(struct ipsq_session *s,
                         const struct ipsq_name_source *from)
 {
     struct ips_err ignored;
@@ -98,7 +98,7 @@ void ipsq_list_runs_beginning_with(const struct ipsq_name_source *from,
     Ips__RunRow **rows = NULL;
     size_t count = 0;
     uint64_t left_out;
-    if (open_session(&session, from) == 0 &&
+    if (open_session_and_start_if_allowed(&session, from) == 0 &&
         ipsq_session_fetch_runs(&session, &rows, &count, &left_out, &ignored) ==
             0) {
         for (size_t i = 0; i < count; i++)
@@ -141,7 +141,7 @@ void ipsq_list_objects_beginning_with(const struct ipsq_name_source *from,
     rq.ask_case = IPS__REQUEST__ASK_LS;
     rq.ls = &ask;
     ask.object = everything;
-    int rc = open_session(&session, from);
+    int rc = open_session_and_start_if_allowed(&session, from);
     if (rc == 0)
         rc = ipsq_session_find_run(&session,
                                    from->run && *from->run ? from->run : NULL,
@@ -165,7 +165,7 @@ void ipsq_list_machines_beginning_with(const struct ipsq_name_source *from,
     const Ips__Reply *last = NULL;
     rq.ask_case = IPS__REQUEST__ASK_STATUS;
     rq.status = &ask;
-    int rc = open_session(&session, from);
+    int rc = open_session_and_start_if_allowed(&session, from);
     if (rc == 0)
         rc =
             ipsq_session_ask(&session, &rq, false, NULL, NULL, &last, &ignored);

@@ -388,7 +388,7 @@ static double resampled_median(const double *v, unsigned n, uint64_t *seed)
     return diff_median(copy, n);
 }
 
-void diff_median_interval(const double *a, unsigned na, const double *b,
+void diff_interval_of_median_change(const double *a, unsigned na, const double *b,
                           unsigned nb, double *low, double *high)
 {
     static double change[RESAMPLES];

@@ -126,7 +126,7 @@ static void set_missing_edit_speeds(struct ipsq_options *o, uint32_t ppm)
     o->faster_ppm = ppm;
 }
 
-static int parse_next_count(struct ipsq_options *o, const char *text,
+static int parse_number_of_next_paths(struct ipsq_options *o, const char *text,
                             struct ips_err *err)
 {
     uint64_t k = 0;
@@ -186,7 +186,7 @@ static int append_spec(const char **list, unsigned *count, const char *text,
     return 0;
 }
 
-static int parse_lengths(struct ipsq_options *o, const char *text,
+static int parse_message_lengths(struct ipsq_options *o, const char *text,
                          struct ips_err *err)
 {
     char word[24];
@@ -321,7 +321,7 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
         o->slack = true;
         return 0;
     case IPSQ_OPT_NEXT:
-        return parse_next_count(o, text, err);
+        return parse_number_of_next_paths(o, text, err);
     case IPSQ_OPT_FRESH:
         o->fresh = true;
         return 0;
@@ -378,7 +378,7 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
         o->forget = true;
         return 0;
     case IPSQ_OPT_LENGTHS:
-        return parse_lengths(o, text, err);
+        return parse_message_lengths(o, text, err);
     case IPSQ_OPT_ROUNDS:
         return ipsq_parse_positive_count(text, &o->rounds, err);
     case IPSQ_OPT_SHARED_MEDIUM:

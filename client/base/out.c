@@ -82,7 +82,7 @@ void ipsq_out_write_or_collect_value(struct ipsq_out *o, enum ipsq_kind kind,
     }
 }
 
-void ipsq_out_formatted_value(struct ipsq_out *o, const char *title,
+void ipsq_out_write_formatted_value_if_table(struct ipsq_out *o, const char *title,
                               const char *fmt, ...)
 {
     char text[256];
@@ -96,7 +96,7 @@ void ipsq_out_formatted_value(struct ipsq_out *o, const char *title,
                                     ipsq_text_cell(text));
 }
 
-void ipsq_out_group_begin(struct ipsq_out *o, const char *name)
+void ipsq_out_begin_group_if_json(struct ipsq_out *o, const char *name)
 {
     if (o->format != IPSQ_JSON)
         return;
@@ -104,7 +104,7 @@ void ipsq_out_group_begin(struct ipsq_out *o, const char *name)
     ipsq_json_open_container(&o->json, '{');
 }
 
-void ipsq_out_group_end(struct ipsq_out *o)
+void ipsq_out_end_group_if_json(struct ipsq_out *o)
 {
     if (o->format == IPSQ_JSON)
         ipsq_json_close_container(&o->json, '}');
@@ -194,7 +194,7 @@ void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
     ipsq_out_table_end(o, t);
 }
 
-void ipsq_out_write_limitations(struct ipsq_out *o, const Ips__Certificate *c,
+void ipsq_out_set_certificate_write_limitations(struct ipsq_out *o, const Ips__Certificate *c,
                                 bool verbose)
 {
     char *text = NULL;

@@ -33,7 +33,7 @@ struct ipsq_out {
                     aligned columns */
     unsigned value_count;
     bool certified, verbose;
-    /* the certificate given to ipsq_out_write_limitations() */
+    /* the certificate given to ipsq_out_set_certificate_write_limitations() */
     const Ips__Certificate *certificate;
     struct ipsq_json json;
 };
@@ -46,13 +46,13 @@ void ipsq_out_write_or_collect_value(struct ipsq_out *o, enum ipsq_kind kind,
                                      const char *key, const char *title,
                                      struct ipsq_cell value);
 /* Writes a named text of up to 255 bytes, in the table format only. */
-void ipsq_out_formatted_value(struct ipsq_out *o, const char *title,
+void ipsq_out_write_formatted_value_if_table(struct ipsq_out *o, const char *title,
                               const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Starts and ends a group of tables in JSON ({"name": {...}}); does nothing in
  * other formats. */
-void ipsq_out_group_begin(struct ipsq_out *o, const char *name);
-void ipsq_out_group_end(struct ipsq_out *o);
+void ipsq_out_begin_group_if_json(struct ipsq_out *o, const char *name);
+void ipsq_out_end_group_if_json(struct ipsq_out *o);
 /* Writes a whole table. `heading` is printed above it in the table format;
  * NULL: none. */
 void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
@@ -67,7 +67,7 @@ void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
 /* Called right after ipsq_out_begin(). In the table format, writes the
  * limitations of the answer at once; ipsq_out_end() writes the certificate. `c`
  * NULL: the answer has no certificate and counts as incomplete. */
-void ipsq_out_write_limitations(struct ipsq_out *o, const Ips__Certificate *c,
+void ipsq_out_set_certificate_write_limitations(struct ipsq_out *o, const Ips__Certificate *c,
                                 bool verbose);
 /* Writes prose, in the table format only: `before` as it is, then `text` with
  * control characters replaced; folded on a terminal, with continuation lines

@@ -21,7 +21,7 @@ static volatile sig_atomic_t shown;
 static volatile sig_atomic_t counting; /* true: the timer runs */
 static char note[NOTE_BYTES] = IPSQ_WAITING;
 
-static size_t put_text(char *line, size_t at, const char *text)
+static size_t append_text_to_line(char *line, size_t at, const char *text)
 {
     size_t len = strlen(text);
     memcpy(line + at, text, len);
@@ -41,11 +41,11 @@ static void write_progress_line_on_timer(int signal)
             *--from = (char)('0' + seconds % 10);
             seconds /= 10;
         } while (seconds && from > digits);
-        size_t at = put_text(line, 0, "\r\033[Kipsq: ");
-        at = put_text(line, at, note);
-        at = put_text(line, at, " ... ");
-        at = put_text(line, at, from);
-        at = put_text(line, at, " s ");
+        size_t at = append_text_to_line(line, 0, "\r\033[Kipsq: ");
+        at = append_text_to_line(line, at, note);
+        at = append_text_to_line(line, at, " ... ");
+        at = append_text_to_line(line, at, from);
+        at = append_text_to_line(line, at, " s ");
         shown = write(STDERR_FILENO, line, at) > 0;
     }
     errno = saved;

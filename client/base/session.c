@@ -364,7 +364,7 @@ void ipsq_session_print_slave_hint(const struct ipsq_session *s, FILE *f)
                 pool, s->state);
 }
 
-int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,
+int ipsq_rows_append_all(struct ipsq_rows *rows, void *more, size_t count,
                   struct ips_err *err)
 {
     if (count > rows->capacity - rows->count) {

@@ -53,7 +53,7 @@ struct ipsq_rows {
     void **row;
     size_t count, capacity;
 };
-int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,
+int ipsq_rows_append_all(struct ipsq_rows *rows, void *more, size_t count,
                   struct ips_err *err) IPS_MUST_USE;
 void ipsq_rows_release(struct ipsq_rows *rows);
 

@@ -44,7 +44,7 @@ int ipsq_start_master(const char *state, struct ips_err *err)
         return rc;
     char *argv[] = {program, word[0], word[1], dir, word[2], at, NULL};
     make_log_path(log, dir, "master");
-    return ips_daemon_start(argv, log, err);
+    return ips_daemon_start_detached(argv, log, err);
 }
 
 /* Stores the pool that a slave with the state directory `dir` drains: the pool
@@ -78,5 +78,5 @@ int ipsq_start_slave(const char *state, struct ips_err *err)
     char *argv[] = {program, word[0], word[1], pool, word[2], dir,
                     word[3], machine, word[4], at,   NULL};
     make_log_path(log, dir, "slave");
-    return ips_daemon_start(argv, log, err);
+    return ips_daemon_start_detached(argv, log, err);
 }

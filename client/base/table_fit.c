@@ -13,7 +13,7 @@ static bool is_shown(const struct ipsq_table *t, size_t c)
 
 /* Returns the total width of the shown columns if texts are as narrow as
  * allowed. */
-static unsigned least_width(const struct ipsq_table *t)
+static unsigned compute_least_table_width(const struct ipsq_table *t)
 {
     unsigned all = 0;
     for (size_t c = 0; c < t->column_count; c++) {
@@ -90,7 +90,7 @@ static void narrow_texts(struct ipsq_table *t, unsigned columns, unsigned least)
 
 void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns)
 {
-    while (!t->begun && least_width(t) > columns) {
+    while (!t->begun && compute_least_table_width(t) > columns) {
         size_t which = next_column_to_hide(t, empty);
         if (which == t->column_count)
             break;

@@ -159,7 +159,7 @@ static int number_machines_of_rows(const struct ipsq_table *t, size_t **out,
 
 /* Arranges the rows in the order of `rank`, and keeps at most `top` (0: all) of
  * them; with --per machine, of each machine's. */
-static int arrange_rows(struct ipsq_table *t, const struct order *o,
+static int arrange_rows_and_keep_top(struct ipsq_table *t, const struct order *o,
                         const size_t *rank, uint64_t top, uint64_t *left_out,
                         struct ips_err *err)
 {
@@ -214,7 +214,7 @@ int ipsq_sort_and_keep_top(struct ipsq_table *t, const struct ipsq_options *o,
     for (size_t i = 0; i < t->row_count; i++)
         rank[i] = i;
     qsort_r(rank, t->row_count, sizeof(*rank), compare_rows, &order);
-    rc = arrange_rows(t, &order, rank, o->top, left_out, err);
+    rc = arrange_rows_and_keep_top(t, &order, rank, o->top, left_out, err);
     free(rank);
     free(order.group);
     return rc;

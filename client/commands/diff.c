@@ -130,10 +130,10 @@ static int collect_answer_rows(const Ips__Reply *reply, void *arg,
 {
     struct diff_state *w = arg;
     if (reply->answer_case == IPS__REPLY__ANSWER_PATH)
-        return ipsq_rows_add(&w->rows, reply->path->by_procedure,
+        return ipsq_rows_append_all(&w->rows, reply->path->by_procedure,
                              reply->path->n_by_procedure, err);
     if (reply->answer_case == IPS__REPLY__ANSWER_PROCEDURES)
-        return ipsq_rows_add(&w->rows, reply->procedures->rows,
+        return ipsq_rows_append_all(&w->rows, reply->procedures->rows,
                              reply->procedures->n_rows, err);
     return 0; /* ipsq_check_answer_kind reports a wrong kind of answer later */
 }
@@ -245,25 +245,25 @@ static int add_path_breakdowns(struct diff_state *w, const Ips__PathAnswer *a,
                                           left, err);
 }
 
-static int ask_path(struct diff_state *w, const struct ipsq_options *o,
+static int ask_and_store_path_of_run(struct diff_state *w, const struct ipsq_options *o,
                     struct ipsq_session *s, unsigned run, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
-    Ips__PathAsk ask_path = IPS__PATH_ASK__INIT;
+    Ips__PathAsk ask_and_store_path_of_run = IPS__PATH_ASK__INIT;
     Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     char *by[] = {ips_unconst_text("procedure")};
     scenario.scale_num = scenario.scale_den = 1;
-    ask_path.weighting = ips_unconst_text("wall");
-    ask_path.lane = &scenario;
-    ask_path.by = by;
-    ask_path.n_by = 1;
-    ask_path.from_ns = o->from_ns;
-    ask_path.to_ns = o->to_ns;
-    ask_path.phase = o->phase;
+    ask_and_store_path_of_run.weighting = ips_unconst_text("wall");
+    ask_and_store_path_of_run.lane = &scenario;
+    ask_and_store_path_of_run.by = by;
+    ask_and_store_path_of_run.n_by = 1;
+    ask_and_store_path_of_run.from_ns = o->from_ns;
+    ask_and_store_path_of_run.to_ns = o->to_ns;
+    ask_and_store_path_of_run.phase = o->phase;
     rq.run = ips_unconst_text(w->run[run].run);
     rq.ask_case = IPS__REQUEST__ASK_PATH;
-    rq.path = &ask_path;
+    rq.path = &ask_and_store_path_of_run;
     int rc =
         ask_and_collect_rows(w, s, &rq, IPS__REPLY__ANSWER_PATH, &last, err);
     if (rc < 0)
@@ -289,7 +289,7 @@ static int ask_path(struct diff_state *w, const struct ipsq_options *o,
     return add_path_breakdowns(w, a, run, err);
 }
 
-static int ask_metrics_and_procedures(struct diff_state *w,
+static int ask_and_store_metrics_and_procedures(struct diff_state *w,
                                       const struct ipsq_options *o,
                                       struct ipsq_session *s, unsigned run,
                                       struct ips_err *err)
@@ -380,7 +380,7 @@ static void put_figure_row(struct ipsq_table *t, const struct diff_state *w,
     char text[160], from[64], to[64];
     if (isnan(a) && isnan(b))
         return;
-    diff_median_interval(f->v, w->first, f->v + w->first, w->runs - w->first,
+    diff_interval_of_median_change(f->v, w->first, f->v + w->first, w->runs - w->first,
                          &low, &high);
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text_cell(f->name);
@@ -595,9 +595,9 @@ static int run_diff(const struct ipsq_command *self,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     int rc = init_sides_and_resolve_runs(w, o, s, err);
     for (unsigned i = 0; rc == 0 && i < w->runs; i++) {
-        rc = ask_path(w, o, s, i, err);
+        rc = ask_and_store_path_of_run(w, o, s, i, err);
         if (rc == 0)
-            rc = ask_metrics_and_procedures(w, o, s, i, err);
+            rc = ask_and_store_metrics_and_procedures(w, o, s, i, err);
         complete = complete && w->run[i].complete;
     }
     if (rc == 0)

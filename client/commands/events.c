@@ -29,7 +29,7 @@ struct stream {
     const struct ipsq_options *o;
 };
 
-static void begin_output(struct stream *st)
+static void begin_output_once(struct stream *st)
 {
     if (st->begun)
         return;
@@ -65,7 +65,7 @@ static int print_reply_events(const Ips__Reply *reply, void *arg,
     int rc = ipsq_check_answer_kind(reply, IPS__REPLY__ANSWER_EVENTS, err);
     if (rc < 0)
         return rc;
-    begin_output(st);
+    begin_output_once(st);
     for (size_t i = 0; i < reply->events->n_events; i++) {
         const Ips__EventRow *row = reply->events->events[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&st->t);
@@ -115,7 +115,7 @@ static int run_events(const struct ipsq_command *self,
     st.t.spare_columns = "cpu_ns tid machine bytes";
     rc = ipsq_session_ask(s, &rq, true, print_reply_events, &st, NULL, err);
     if (rc == 0) {
-        begin_output(&st);
+        begin_output_once(&st);
         ipsq_progress_stop_and_erase_line();
         ipsq_out_table_end(&st.out, &st.t);
         rc = ipsq_out_end(&st.out, err);

@@ -57,7 +57,7 @@ static void put_window(struct stream *st)
         ipsq_count_cell(st->to_ns ? st->to_ns : IPS_UNMEASURED));
 }
 
-static void begin_output(struct stream *st)
+static void begin_output_once(struct stream *st)
 {
     if (st->begun)
         return;
@@ -108,7 +108,7 @@ static int print_reply_nodes(const Ips__Reply *reply, void *arg,
         return rc;
     st->from_ns = reply->graph->from_ns;
     st->to_ns = reply->graph->to_ns;
-    begin_output(st);
+    begin_output_once(st);
     for (size_t i = 0; i < reply->graph->n_nodes; i++)
         add_row(&st->t, reply->graph->nodes[i]);
     ipsq_out_write_and_clear_rows(&st->out, &st->t);
@@ -135,7 +135,7 @@ static int run_graph(const struct ipsq_command *self,
     ipsq_table_init(&st.t, "nodes", columns, IPSQ_COUNT_OF(columns));
     rc = ipsq_session_ask(s, &rq, true, print_reply_nodes, &st, NULL, err);
     if (rc == 0) {
-        begin_output(&st);
+        begin_output_once(&st);
         ipsq_out_table_end(&st.out, &st.t);
         rc = ipsq_out_end(&st.out, err);
     }

@@ -95,7 +95,7 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
         if (level == 0) {
             ipsq_progress_stop_and_erase_line();
             ipsq_out_begin(&out, stdout, o->format, false);
-            ipsq_out_write_limitations(&out, a->certificate, o->verbose);
+            ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
             ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                             ipsq_text_cell(run_name));
             ipsq_out_write_or_collect_value(
@@ -118,7 +118,7 @@ static int collect_objects(const Ips__Reply *reply, void *arg,
     if (reply->answer_case != IPS__REPLY__ANSWER_LS)
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
-    return ipsq_rows_add(arg, reply->ls->rows, reply->ls->n_rows, err);
+    return ipsq_rows_append_all(arg, reply->ls->rows, reply->ls->n_rows, err);
 }
 
 static int run_ls(const struct ipsq_command *self, const struct ipsq_options *o,

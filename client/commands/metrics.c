@@ -169,7 +169,7 @@ static void put_matrix(struct ipsq_out *out, const char *name,
 
 /* Writes the totals of each object, and their sum as the row "all". With `top`
  * the row "all" is sorted and counted like the others. */
-static void put_totals(struct ipsq_out *out, const char *name,
+static void put_message_totals(struct ipsq_out *out, const char *name,
                        const char *heading, Ips__MatrixTotal **totals,
                        size_t count, uint64_t top, uint64_t left_out)
 {
@@ -261,7 +261,7 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");
@@ -276,10 +276,10 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
                a->process_matrix, a->n_process_matrix, o->top,
                left->process_matrix);
     if (o->level || o->format != IPSQ_TABLE) {
-        put_totals(&out, "machine_totals", "messages of each machine",
+        put_message_totals(&out, "machine_totals", "messages of each machine",
                    a->machine_totals, a->n_machine_totals, o->top,
                    left->machine_totals);
-        put_totals(&out, "process_totals", "messages of each process",
+        put_message_totals(&out, "process_totals", "messages of each process",
                    a->process_totals, a->n_process_totals, o->top,
                    left->process_totals);
     }
@@ -300,17 +300,17 @@ static int collect_metrics_rows(const Ips__Reply *reply, void *arg,
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
     const Ips__MetricsAnswer *a = reply->metrics;
-    int rc = ipsq_rows_add(&w->rows, a->rows, a->n_rows, err);
+    int rc = ipsq_rows_append_all(&w->rows, a->rows, a->n_rows, err);
     if (rc == 0)
-        rc = ipsq_rows_add(&w->machines, a->machine_matrix, a->n_machine_matrix,
+        rc = ipsq_rows_append_all(&w->machines, a->machine_matrix, a->n_machine_matrix,
                            err);
     if (rc == 0)
-        rc = ipsq_rows_add(&w->processes, a->process_matrix,
+        rc = ipsq_rows_append_all(&w->processes, a->process_matrix,
                            a->n_process_matrix, err);
     return rc;
 }
 
-static int join_and_print_metrics(const struct ipsq_options *o,
+static int join_reply_rows_and_print_metrics(const struct ipsq_options *o,
                                   const char *run_name,
                                   const Ips__MetricsAnswer *last,
                                   const struct whole *w, uint64_t ideal_ns,
@@ -392,7 +392,7 @@ static int run_metrics(const struct ipsq_command *self,
     if (rc == 0 && o->pop_efficiencies)
         rc = ask_path_length_without_messages(s, rq.run, &ideal_ns, err);
     if (rc == 0)
-        rc = join_and_print_metrics(o, rq.run, last->metrics, &whole, ideal_ns,
+        rc = join_reply_rows_and_print_metrics(o, rq.run, last->metrics, &whole, ideal_ns,
                                     err);
     ipsq_rows_release(&whole.rows);
     ipsq_rows_release(&whole.machines);

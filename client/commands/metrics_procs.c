@@ -37,7 +37,7 @@ static int collect_procedure_metrics(const Ips__Reply *reply, void *arg,
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
-    return ipsq_rows_add(&w->rows, reply->procedures->rows,
+    return ipsq_rows_append_all(&w->rows, reply->procedures->rows,
                          reply->procedures->n_rows, err);
 }
 
@@ -83,7 +83,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");

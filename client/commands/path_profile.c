@@ -37,15 +37,15 @@ int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
                        struct ips_err *err)
 {
     const Ips__WholeGraph *w = a->whole;
-    int rc = ipsq_rows_add(&rows->procedures, a->by_procedure,
+    int rc = ipsq_rows_append_all(&rows->procedures, a->by_procedure,
                            a->n_by_procedure, err);
     if (rc == 0)
-        rc = ipsq_rows_add(&rows->source_lines, a->by_line, a->n_by_line, err);
+        rc = ipsq_rows_append_all(&rows->source_lines, a->by_line, a->n_by_line, err);
     if (rc == 0 && w)
-        rc = ipsq_rows_add(&rows->whole_procedures, w->by_procedure,
+        rc = ipsq_rows_append_all(&rows->whole_procedures, w->by_procedure,
                            w->n_by_procedure, err);
     if (rc == 0 && w)
-        rc = ipsq_rows_add(&rows->whole_lines, w->by_line, w->n_by_line, err);
+        rc = ipsq_rows_append_all(&rows->whole_lines, w->by_line, w->n_by_line, err);
     return rc;
 }
 
@@ -328,7 +328,7 @@ static void put_profile_of_all_work(struct ipsq_out *out, unsigned by,
     const Ips__WholeGraph *w = a->whole;
     uint64_t path_unsampled =
         a->procedure_totals ? a->procedure_totals->unsampled_ns : 0;
-    ipsq_out_group_begin(out, "whole");
+    ipsq_out_begin_group_if_json(out, "whole");
     if (by & IPSQ_IS_BY(MACHINE))
         put_whole_shares(out, "machines",
                          "all work by machine, and what of it is on the path",
@@ -356,7 +356,7 @@ static void put_profile_of_all_work(struct ipsq_out *out, unsigned by,
     if (sequences)
         put_sequences(out, "the most common sequences of all work",
                       w->sequences, w->n_sequences, w->total_ns, top);
-    ipsq_out_group_end(out);
+    ipsq_out_end_group_if_json(out);
 }
 
 /* ---- all tables ---- */
@@ -404,11 +404,11 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
         ipsq_out_write_or_collect_value(out, IPSQ_NS, "window_ns",
                                         "in the window",
                                         ipsq_count_cell(a->window_ns));
-    ipsq_out_group_begin(out, "shares");
+    ipsq_out_begin_group_if_json(out, "shares");
     /* puts a blank line between the values and the first list */
     out->parts_written = 1;
     put_path_shares(out, by, a, rows, top);
-    ipsq_out_group_end(out);
+    ipsq_out_end_group_if_json(out);
     if (o->sequences)
         put_sequences(out, "the most common sequences on the path",
                       a->sequences, a->n_sequences, a->window_ns, top);

@@ -165,13 +165,13 @@ static void put_model_error(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_format_ns(a->own_loaded_ns, loaded);
     ipsq_format_ns(a->elapsed_ns, measured);
     if (!isnan(error))
-        ipsq_out_formatted_value(
+        ipsq_out_write_formatted_value_if_table(
             out, "the model",
             "a replay on the run's own machines takes %s, the run "
             "took %s (%+.1f%%)",
             own, measured, error * 100);
     if (!isnan(loaded_error) && a->own_load > 0)
-        ipsq_out_formatted_value(
+        ipsq_out_write_formatted_value_if_table(
             out, "  with load",
             "with the load of other programs (%.2f, from the run "
             "delays): %s (%+.1f%%)",
@@ -351,7 +351,7 @@ static int print_prediction(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
     print_prediction_summary(&out, run_name, a);
     if (a->found)
         put_search(&out, a->found);

@@ -122,7 +122,7 @@ static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
 
 /* Reports the procedures whose calls were timed at first and later only
  * counted, because timing them exceeded the budget for recording overhead. */
-static void put_counted_only_procedures(struct ipsq_out *out,
+static void put_procedures_no_longer_timed(struct ipsq_out *out,
                                         const struct ipsq_rows *rows)
 {
     unsigned said = 0;
@@ -186,7 +186,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run_name));
     ipsq_out_write_or_collect_value(
@@ -201,7 +201,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     if (w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
     ipsq_put_left_out_count(&out, "procedures", left_out);
-    put_counted_only_procedures(&out, &w->rows);
+    put_procedures_no_longer_timed(&out, &w->rows);
     return ipsq_out_end(&out, err);
 }
 
@@ -212,7 +212,7 @@ static int collect_procedures(const Ips__Reply *reply, void *arg,
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
-    return ipsq_rows_add(&w->rows, reply->procedures->rows,
+    return ipsq_rows_append_all(&w->rows, reply->procedures->rows,
                          reply->procedures->n_rows, err);
 }
 

@@ -11,7 +11,7 @@ static const struct ipsq_column machine_column = {"machine", "machine",
 
 /* The columns that --sort accepts, as far as they are known before the answer.
  * The columns of the query are not known yet. */
-static struct ipsq_columns list_sql_sort_columns(const struct ipsq_options *o)
+static struct ipsq_columns list_sort_columns_known_before_query(const struct ipsq_options *o)
 {
     (void)o;
     return (struct ipsq_columns){&machine_column, 1};
@@ -37,7 +37,7 @@ static int collect_sql_pieces(const Ips__Reply *reply, void *arg,
         w->column_count = reply->sql->n_columns;
     }
     void *piece = reply->sql;
-    return ipsq_rows_add(&w->pieces, &piece, 1, err);
+    return ipsq_rows_append_all(&w->pieces, &piece, 1, err);
 }
 
 static struct ipsq_cell value_cell(const Ips__SqlValue *v)
@@ -119,7 +119,7 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
     if (rc == 0) {
         ipsq_progress_stop_and_erase_line();
         ipsq_out_begin(&out, stdout, o->format, false);
-        ipsq_out_write_limitations(&out, certificate, o->verbose);
+        ipsq_out_set_certificate_write_limitations(&out, certificate, o->verbose);
         ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", NULL,
                                         ipsq_text_cell(run_name));
         ipsq_out_table(&out, &t, NULL);
@@ -180,7 +180,7 @@ const struct ipsq_command ipsq_cmd_sql = {
         "returns at most 100000 rows and computes for at most 10 seconds.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(PER),
     .formats = IPSQ_FORMATS_USUAL,
-    .sort_columns = list_sql_sort_columns,
+    .sort_columns = list_sort_columns_known_before_query,
     .max_args = 2,
     .run = run_sql,
 };

@@ -12,7 +12,7 @@ struct counts {
     uint64_t processes, threads;
 };
 
-static int ask_counts(struct ipsq_session *s, Ips__Request *rq,
+static int ask_process_and_thread_counts(struct ipsq_session *s, Ips__Request *rq,
                       struct counts *n, const Ips__LsAnswer **answer,
                       struct ips_err *err)
 {
@@ -53,7 +53,7 @@ static void print_count(uint64_t n, const char *one, const char *more)
 }
 
 /* Prints "; 3 processes not recorded (busybox: linked statically)", if any. */
-static void print_unrecorded(const Ips__Certificate *c)
+static void print_unrecorded_process_count(const Ips__Certificate *c)
 {
     uint64_t n = 0;
     const Ips__Untraced *most = NULL;
@@ -78,20 +78,20 @@ static void print_unrecorded(const Ips__Certificate *c)
 
 /* Whether this gap (a reason for incompleteness) says how many processes were
  * not recorded. */
-static bool is_gap_of_unrecorded(const char *gap)
+static bool is_gap_about_unrecorded_processes(const char *gap)
 {
     size_t len = strlen(gap), end = strlen(IPS_GAP_UNRECORDED);
     return len > end && strcmp(gap + len - end, IPS_GAP_UNRECORDED) == 0;
 }
 
 /* Prints the reasons for incompleteness (gaps), except the one that
- * print_unrecorded() has printed. */
-static void print_gaps(const Ips__Certificate *c)
+ * print_unrecorded_process_count() has printed. */
+static void print_other_incompleteness_reasons(const Ips__Certificate *c)
 {
     char **left = calloc(c->n_gaps + 1, sizeof(*left));
     size_t count = 0;
     for (size_t i = 0; left && i < c->n_gaps; i++)
-        if (c->n_untraced == 0 || !is_gap_of_unrecorded(c->gaps[i]))
+        if (c->n_untraced == 0 || !is_gap_about_unrecorded_processes(c->gaps[i]))
             left[count++] = c->gaps[i];
     if (count > 0) {
         struct ipsq_cell gaps = ipsq_list_cell(left, count);
@@ -111,10 +111,10 @@ static void print_summary_line(const struct counts *n,
         printf(" on %zu machines", c->n_machines);
     if (ipsq_format_overhead_text(overhead, c))
         printf(", %s", overhead);
-    print_unrecorded(c);
+    print_unrecorded_process_count(c);
     if (!c->complete)
         fputs("; INCOMPLETE", stdout);
-    print_gaps(c);
+    print_other_incompleteness_reasons(c);
     putchar('\n');
 }
 
@@ -128,7 +128,7 @@ static int run_summary(const struct ipsq_command *self,
     (void)self;
     int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
-        rc = ask_counts(s, &rq, &n, &a, err);
+        rc = ask_process_and_thread_counts(s, &rq, &n, &a, err);
     if (rc < 0)
         return rc;
     const Ips__Certificate *c = ipsq_certificate_or_placeholder(a->certificate);
@@ -139,7 +139,7 @@ static int run_summary(const struct ipsq_command *self,
     }
     struct ipsq_out out;
     ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_write_limitations(&out, c, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, c, o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", NULL,
                                     ipsq_text_cell(rq.run));
     ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "processes", NULL,

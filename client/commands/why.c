@@ -73,7 +73,7 @@ static void put_table(struct ipsq_out *out, const char *name,
 /* ---- findings in the table format --------------------------------------- */
 
 /* Writes the command on one line, never folded, so that it can be copied. */
-static void put_command(struct ipsq_out *out, const char *command)
+static void put_command_for_details(struct ipsq_out *out, const char *command)
 {
     const struct ipsq_cell cell = ipsq_text_cell(command);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
@@ -81,7 +81,7 @@ static void put_command(struct ipsq_out *out, const char *command)
     free(clean);
 }
 
-static void put_finding(struct ipsq_out *out, size_t number,
+static void put_finding_as_text(struct ipsq_out *out, size_t number,
                         const Ips__WhyRow *r)
 {
     char head[160], gain[IPSQ_UNIT_BYTES], share[IPSQ_UNIT_BYTES];
@@ -102,7 +102,7 @@ static void put_finding(struct ipsq_out *out, size_t number,
         ipsq_out_write_prose_if_table(out, head, r->sure_why, 11);
     else
         ipsq_out_write_line_if_table(out, "%s", head);
-    put_command(out, r->command);
+    put_command_for_details(out, r->command);
 }
 
 static void put_no_findings(struct ipsq_out *out, const Ips__WhyAnswer *a)
@@ -120,7 +120,7 @@ static void put_no_findings(struct ipsq_out *out, const Ips__WhyAnswer *a)
 static void put_findings_as_text(struct ipsq_out *out, const Ips__WhyAnswer *a)
 {
     for (size_t i = 0; i < a->n_findings; i++)
-        put_finding(out, i + 1, a->findings[i]);
+        put_finding_as_text(out, i + 1, a->findings[i]);
     if (a->n_findings == 0)
         put_no_findings(out, a);
     if (a->left_out)
@@ -274,7 +274,7 @@ static int print_why(const struct ipsq_options *o, const char *run_name,
     Ips__WhyRow *nearest[] = {a->nearest};
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
     print_why_summary(&out, run_name, o->phase, a);
     if (o->format == IPSQ_TABLE) {
         put_findings_as_text(&out, a);

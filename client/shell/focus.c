@@ -144,7 +144,7 @@ static bool command_takes_run(const struct ipsq_command *c)
 
 /* Whether --object restricts the command to an object. In whatif, the only
  * command that has --faster, the option names what is assumed to be faster. */
-static bool command_takes_object(const struct ipsq_command *c)
+static bool command_can_be_limited_to_object(const struct ipsq_command *c)
 {
     return (c->options & IPSQ_HAS(OBJECT)) && !(c->options & IPSQ_HAS(FASTER));
 }
@@ -160,7 +160,7 @@ static void append_focus_options(const struct ipsq_focus *f,
                                  const struct ipsq_options *o, char **argv,
                                  int *argc, unsigned *unused)
 {
-    if (*f->object && command_takes_object(c)) {
+    if (*f->object && command_can_be_limited_to_object(c)) {
         if (!(o->options_set & IPSQ_HAS(OBJECT))) {
             add_word(argv, argc, "--object");
             add_word(argv, argc, f->object);

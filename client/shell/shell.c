@@ -115,7 +115,7 @@ static int run_argv_in_child(const struct ipsq_shell *s, int argc, char **argv)
 
 /* Whether the command lacks the shell's output format. The shell does not pass
  * --format to such commands. */
-static bool command_lacks_format(const struct ipsq_shell *s,
+static bool command_does_not_support_shell_format(const struct ipsq_shell *s,
                                  const struct ipsq_words *words)
 {
     const struct ipsq_command *c =
@@ -131,7 +131,7 @@ static int run_command_with_focus(const struct ipsq_shell *s,
     unsigned unused;
     size_t n = 0;
     while (s->before[n] &&
-           (s->before[n] != s->format || !command_lacks_format(s, words))) {
+           (s->before[n] != s->format || !command_does_not_support_shell_format(s, words))) {
         before[n] = s->before[n];
         n++;
     }
@@ -253,7 +253,7 @@ static int set_focus_from_word(struct ipsq_shell *s, const char *word,
                : IPSQ_FAILED;
 }
 
-static int reset_focus_to_run(struct ipsq_shell *s, const char *word)
+static int set_focus_to_named_or_newest_run(struct ipsq_shell *s, const char *word)
 {
     struct ipsq_focus next = {0};
     if (word && !resolve_unique_name(s, ipsq_list_runs_beginning_with, word,
@@ -336,7 +336,7 @@ static int run_line(struct ipsq_shell *s, const char *text)
                    : print_usage_error("the focus is already the newest run",
                                        NULL);
     if (strcmp(word, "run") == 0)
-        return reset_focus_to_run(s, words.word[1]);
+        return set_focus_to_named_or_newest_run(s, words.word[1]);
     if (strcmp(word, "focus") == 0)
         return show_focus(s);
     if (strcmp(word, "format") == 0)
@@ -418,7 +418,7 @@ static void make_history_dir_and_get_path(const struct ipsq_shell *s,
         *out = '\0';
 }
 
-static void begin_shell(struct ipsq_shell *s, const struct ipsq_options *o)
+static void init_shell_from_options(struct ipsq_shell *s, const struct ipsq_options *o)
 {
     static const char *const formats[] = {"table", "tsv", "json", "table"};
     memset(s, 0, sizeof(*s));
@@ -434,7 +434,7 @@ int ipsq_shell(const struct ipsq_options *o)
 {
     char past[IPS_PATH_BYTES] = "";
     struct ipsq_shell s;
-    begin_shell(&s, o);
+    init_shell_from_options(&s, o);
     /* Commands run in child processes that share the file offset of standard
      * input. At exit a child moves the offset back by the unread bytes in its
      * copy of the buffer. So the shell must not read ahead and reads without a

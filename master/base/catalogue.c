@@ -180,7 +180,7 @@ static void bind_count(sqlite3_stmt *st, int at, uint64_t value)
     sqlite3_bind_int64(st, at, (sqlite3_int64)ips_min_u64(value, INT64_MAX));
 }
 
-static int write_run_row(struct catalogue *c, const char *machine,
+static int write_run_row_and_drop_old_metrics(struct catalogue *c, const char *machine,
                          const Ips__RunState *run, struct ips_err *err)
 {
     char tags[1024] = "";
@@ -257,7 +257,7 @@ int catalogue_store_changed_runs(struct catalogue *c, const char *machine,
             rc = run_sql(c, "BEGIN", err);
         begun = begun || rc == 0;
         if (rc == 0)
-            rc = write_run_row(c, machine, runs[i], err);
+            rc = write_run_row_and_drop_old_metrics(c, machine, runs[i], err);
         *slot = rc == 0 ? hash : 0;
     }
     if (begun && rc == 0)

@@ -78,7 +78,7 @@ uint64_t master_now_ns(void); /* reads CLOCK_MONOTONIC */
 /* session.c: the accept callback for ips_listener_new. */
 void session_await_hello_of_peer(struct ips_peer *peer, void *arg);
 /* Closes every connection; no callback follows. */
-void session_release(struct master *m);
+void session_close_clients_and_slaves(struct master *m);
 
 /* Options of master_start(). */
 struct master_options {

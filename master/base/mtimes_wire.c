@@ -26,7 +26,7 @@ static uint64_t link_ns_of_bytes(uint64_t bytes, uint64_t ns, uint64_t per)
 
 /* Returns the burst of a link that needs `ns` for `per` bytes: the link time,
  * in ns, that a message saves after a pause (mtimes_wire.h). */
-static uint64_t compute_burst_ns(const struct mtime_pair *p, uint64_t ns,
+static uint64_t compute_link_ns_saved_after_pause(const struct mtime_pair *p, uint64_t ns,
                                  uint64_t per)
 {
     for (uint32_t k = 0; k < p->count; k++) {
@@ -66,7 +66,7 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
     uint64_t at[3];
     for (uint32_t k = 0; k < 3; k++)
         at[k] = link_ns_of_bytes(bytes_on_wire(bytes[k]), ns, per);
-    struct mtime_wire made = {.burst_ns = compute_burst_ns(p, ns, per)};
+    struct mtime_wire made = {.burst_ns = compute_link_ns_saved_after_pause(p, ns, per)};
     struct ips_err err;
     if (ips_curve_build_from_points(bytes, at, 3, &made.curve, &err) < 0)
         return false;

@@ -212,7 +212,7 @@ static int compare_row_indexes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static size_t collect_rows(struct top_n_selection *c, struct arena *a,
+static size_t collect_rows_in_original_order(struct top_n_selection *c, struct arena *a,
                            void ***list, uint64_t *left_out)
 {
     size_t n = 0, at = 0;
@@ -245,7 +245,7 @@ size_t top_n_select_rows(const struct top_n *s, struct arena *a,
         fine = g && offer_row_to_group(&c, g, i);
     }
     a->failed = a->failed || !fine;
-    size_t n = fine ? collect_rows(&c, a, list, left_out) : 0;
+    size_t n = fine ? collect_rows_in_original_order(&c, a, list, left_out) : 0;
     for (size_t i = 0; i < c.group_count; i++)
         free(c.groups[i].heap);
     free(c.groups);

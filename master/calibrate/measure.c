@@ -124,7 +124,7 @@ static void record_refusal_of_current_pair(struct query *q, const char *doubt)
 
 /* If the requests to this slave failed: adds the current pair to the failed
  * ones, makes the slave usable for the next pair, and returns true. */
-static bool reset_machine_if_failed(struct query *q, struct machine_share *p)
+static bool reset_machine_and_record_failure_if_failed(struct query *q, struct machine_share *p)
 {
     if (p->state == MACHINE_ACTIVE)
         return false;
@@ -279,7 +279,7 @@ static void finish_pair_and_measure_next(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
-    if (!reset_machine_if_failed(q, j->from))
+    if (!reset_machine_and_record_failure_if_failed(q, j->from))
         date_and_store_or_refuse_pair(q);
     if (q->over)
         return;
@@ -327,7 +327,7 @@ static void request_trips_or_skip_pair(struct query *q)
     struct job *j = &c->job[c->at];
     const Ips__EchoAnswer *echo = j->to->own;
     j->to->own = NULL;
-    if (reset_machine_if_failed(q, j->to) || !echo) {
+    if (reset_machine_and_record_failure_if_failed(q, j->to) || !echo) {
         c->at++;
         c->done = c->at * c->length_count;
         start_next_pair_or_send_answer(q);
@@ -404,7 +404,7 @@ static int store_busy_text_and_wake_cost(struct query *q,
     return 0;
 }
 
-static void on_machine_checked(struct query *q)
+static void save_wake_cost_and_check_next_machine(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct machine_share *p = c->machine[c->machine_at];
@@ -440,7 +440,7 @@ static void check_next_machine(struct query *q)
     ask.rounds = WAKE_ROUNDS;
     request.ask_case = IPS__REQUEST__ASK_READY;
     request.ready = &ask;
-    query_open_round(q, store_busy_text_and_wake_cost, on_machine_checked);
+    query_open_round(q, store_busy_text_and_wake_cost, save_wake_cost_and_check_next_machine);
     query_send_request_to_slave(q, c->machine[c->machine_at], &request, true);
     query_close_round(q);
 }

@@ -20,7 +20,7 @@ static void fail_calibrate(struct query *q, int code, const char *why)
 
 /* ---- sending the answer ------------------------------------------------- */
 
-static void fill_mtime_row(struct arena *a, const struct mtime_pair *p,
+static void fill_message_time_row(struct arena *a, const struct mtime_pair *p,
                            Ips__MtimeRow *row)
 {
     ips__mtime_row__init(row);
@@ -56,7 +56,7 @@ void calibrate_send_answer(struct query *q, bool with_rows, char *text)
     Ips__MtimeRow *rows = arena_alloc(&a, t->count * sizeof(*rows) + 1);
     out.rows = arena_alloc(&a, t->count * sizeof(*out.rows) + 1);
     for (uint32_t i = 0; with_rows && i < t->count && rows && out.rows; i++) {
-        fill_mtime_row(&a, t->pair[i], &rows[i]);
+        fill_message_time_row(&a, t->pair[i], &rows[i]);
         out.rows[out.n_rows++] = &rows[i];
     }
     Ips__WakeRow *wakes = arena_alloc(&a, t->wake_count * sizeof(*wakes) + 1);

@@ -91,7 +91,7 @@ static void compare_and_report_scenarios(struct path_data *d, struct arena *a,
             continue;
         if (r->wanted) {
             struct shares *scenario = &r->shares;
-            shares_compare(&d->scenarios[SCENARIO_MAIN].shares, &scenario, 1,
+            shares_update_stability_by_scenarios(&d->scenarios[SCENARIO_MAIN].shares, &scenario, 1,
                            &same);
         }
         Ips__LaneResult *row = arena_alloc(a, sizeof(*row));
@@ -124,7 +124,7 @@ char *path_message_times_text(const struct query *q, struct arena *a,
         (double)m->per_byte_q32 / 4294967296.0, m->scale_num, m->scale_den);
 }
 
-static void fill_certificate(const struct query *q, struct path_data *d,
+static void fill_completeness_certificate(const struct query *q, struct path_data *d,
                              struct arena *a, struct certificate *c)
 {
     certificate_fill(q, a, c);
@@ -143,7 +143,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     bool wall =
         d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL;
     uint64_t more = longest->wanted ? ips_sub_sat(longest->t_max, t_max) : 0;
-    certificate_report_unended_waits(a, c, wall ? d->unended_ns : more, t_max,
+    certificate_report_waits_with_unknown_waker(a, c, wall ? d->unended_ns : more, t_max,
                                      wall);
     if (*d->pdm_note)
         certificate_add_note(a, c, d->pdm_note);
@@ -169,7 +169,7 @@ uint64_t path_command_elapsed_ns(const struct query *q)
 
 /* Returns the time from the start of the run's command to the last record, for
  * a run on one machine; else IPS_UNMEASURED. */
-static uint64_t run_length_on_one_machine_ns(const struct query *q)
+static uint64_t run_length_if_on_one_machine_ns(const struct query *q)
 {
     const Ips__SyncAnswer *s =
         q->gather.count == 1 ? q->gather.active[0]->sync : NULL;
@@ -215,7 +215,7 @@ static void fill_path_totals(const struct query *q, const struct path_data *d,
     (void)path_profile_pieces(q, &out->segment_count);
     out->messages = path_profile_shares(q, &window_ns)->messages;
     out->elapsed_ns = path_command_elapsed_ns(q);
-    out->lasted_ns = run_length_on_one_machine_ns(q);
+    out->lasted_ns = run_length_if_on_one_machine_ns(q);
     out->category = ips_unconst_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
     out->open = certificate_run_is_open(q);
@@ -247,7 +247,7 @@ static bool must_path_equal_command_time(const struct query *q,
 
 /* Returns the length of the path if messages take no time, which cannot exceed
  * the elapsed time of the run. IPS_UNMEASURED: not computed. */
-static uint64_t path_without_messages_ns(const struct query *q,
+static uint64_t path_length_if_messages_take_no_time(const struct query *q,
                                          const struct path_data *d)
 {
     const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
@@ -272,7 +272,7 @@ static void send_last_path_reply(struct query *q)
     struct certificate c;
     struct ips_err err = {0};
     Ips__PathAnswer answer = IPS__PATH_ANSWER__INIT;
-    fill_certificate(q, d, &a, &c);
+    fill_completeness_certificate(q, d, &a, &c);
     fill_path_totals(q, d, &answer);
     answer.by_machine =
         fill_shares(q, &a, s, SHARE_MACHINE, &answer.n_by_machine, &c);
@@ -292,7 +292,7 @@ static void send_last_path_reply(struct query *q)
     path_profile_fill_last_reply(q, &a, &c, &answer);
     self_check_path(&a, &c, &answer, must_path_equal_command_time(q, d, &c));
     self_check_path_not_above_run(&a, &c, &answer,
-                                  path_without_messages_ns(q, d));
+                                  path_length_if_messages_take_no_time(q, d));
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
@@ -341,7 +341,7 @@ static void fill_segment(const struct query *q, struct arena *a,
 
 /* Returns the pieces to be sent to the client, and sets *count to their number.
  */
-static const struct path_piece *pieces_to_send(const struct query *q,
+static const struct path_piece *get_pieces_to_send(const struct query *q,
                                                uint64_t *count)
 {
     const struct path_data *d = q->data;
@@ -374,7 +374,7 @@ static void send_segments(struct query *q, uint64_t count)
 {
     struct path_data *d = path_data_of(q);
     uint64_t all;
-    const struct path_piece *pieces = pieces_to_send(q, &all);
+    const struct path_piece *pieces = get_pieces_to_send(q, &all);
     struct arena a = {0};
     Ips__Segment *rows = arena_alloc(&a, count * sizeof(*rows));
     Ips__Segment **list = arena_alloc(&a, count * sizeof(*list));
@@ -405,7 +405,7 @@ void path_send_answer_until_backlog(struct query *q)
     uint64_t count;
     if (!select_top_segments(q))
         return;
-    (void)pieces_to_send(q, &count);
+    (void)get_pieces_to_send(q, &count);
     while (!q->over && d->sent < count && q->request->path->segments) {
         if (query_is_client_backlogged(q))
             return;

@@ -238,7 +238,7 @@ static void send_arc_profile_request(struct query *q, struct machine_share *p,
         /* In `wall` the window is already on the scale that all clocks are
          * mapped to. */
         if (main->weighting != IPS_WEIGH_WALL)
-            query_window_of(q, p, &what.from_ns, &what.to_ns);
+            query_get_window_of_machine(q, p, &what.from_ns, &what.to_ns);
     }
     request.ask_case = IPS__REQUEST__ASK_PORTIONS;
     request.portions = &what;
@@ -259,7 +259,7 @@ void arc_profile_ask_callers(struct query *q, struct machine_share *p)
     send_arc_profile_request(q, p, NULL, NULL, false, true);
 }
 
-void arc_profile_ask_cpu(struct query *q, struct machine_share *p,
+void arc_profile_ask_cpu_and_callers(struct query *q, struct machine_share *p,
                          const struct path_window *window)
 {
     struct ips_scenario wall =

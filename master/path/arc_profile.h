@@ -54,7 +54,7 @@ void arc_profile_ask(struct query *q, struct machine_share *p,
 void arc_profile_ask_callers(struct query *q, struct machine_share *p);
 /* Like arc_profile_ask_callers, but only for CPU time within `window`, and with
  * the weighting `wall`, whatever that of the main scenario is. */
-void arc_profile_ask_cpu(struct query *q, struct machine_share *p,
+void arc_profile_ask_cpu_and_callers(struct query *q, struct machine_share *p,
                          const struct path_window *window);
 int arc_profile_append_reply(struct query *q, struct machine_share *p,
                              struct arc_profile *w, const Ips__Reply *reply,

@@ -90,7 +90,7 @@ static struct ips_clock_fit invert_clock_fit(const struct ips_clock_fit *f)
     return t;
 }
 
-static uint64_t add_clock_offset(uint64_t t, int64_t by)
+static uint64_t add_offset_to_clock_time(uint64_t t, int64_t by)
 {
     ips_i128 at = (ips_i128)t + by;
     return at < 0 ? 0 : (uint64_t)at;
@@ -107,8 +107,8 @@ static struct ips_clock_span common_span_of_pair(const struct alignment *a,
     const struct ips_clock_point *p = a->pairs[i * a->n + k].p;
     int64_t less = (int64_t)(p->a - p->b);
     return (struct ips_clock_span){
-        ips_max_u64(of_i->first_ns, add_clock_offset(of_k->first_ns, less)),
-        ips_min_u64(of_i->last_ns, add_clock_offset(of_k->last_ns, less))};
+        ips_max_u64(of_i->first_ns, add_offset_to_clock_time(of_k->first_ns, less)),
+        ips_min_u64(of_i->last_ns, add_offset_to_clock_time(of_k->last_ns, less))};
 }
 
 static int fit_clocks_of_all_pairs(struct alignment *a, struct ips_err *err)
@@ -204,11 +204,11 @@ static void compute_clock_alignment(struct query *q)
             a.map[i] = (struct ips_clock_map){.from = s->first_ns};
         }
         a.map[d->origin_machine] =
-            engine_machine_of(q->gather.active[d->origin_machine])->clock;
+            engine_data_of_machine(q->gather.active[d->origin_machine])->clock;
         ips_clock_compute_maps_to_root(a.fit, a.n, d->origin_machine, a.map,
                                        a.bound, a.linked);
         for (uint32_t i = 0; i < a.n; i++)
-            engine_machine_of(q->gather.active[i])->clock = a.map[i];
+            engine_data_of_machine(q->gather.active[i])->clock = a.map[i];
         write_clock_text(&a, d->origin_machine);
     }
     align_release(&a);
@@ -220,7 +220,7 @@ static void call_after_clocks_or_handle_failure(struct query *q)
     struct path_data *d = path_data_of(q);
     engine_release_graphs(q);
     if (d->err.code)
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
     else
         d->after_clocks(q);
 }

@@ -12,7 +12,7 @@
  * whose pieces are not kept. */
 #define COUNTED_TOGETHER ((uint64_t)1 << 14)
 
-enum scenario_id engine_next_scenario(const struct path_data *d,
+enum scenario_id engine_find_next_wanted_scenario(const struct path_data *d,
                                       enum scenario_id at)
 {
     for (int i = (int)at + 1; i < SCENARIOS; i++) {
@@ -99,7 +99,7 @@ static void free_machine_graph(struct engine_machine *e)
                                                   .cap = e->reported.cap};
 }
 
-void engine_release_piece_buffers(struct query *q)
+void engine_release_path_piece_buffers(struct query *q)
 {
     for (uint32_t i = 0; i < q->machine_count; i++) {
         struct engine_machine *e = q->machines[i].own;
@@ -114,7 +114,7 @@ void engine_release_piece_buffers(struct query *q)
 static void reset_machine_and_init_graph_receiver(struct machine_share *p,
                                                   bool detail)
 {
-    struct engine_machine *e = engine_machine_of(p);
+    struct engine_machine *e = engine_data_of_machine(p);
     free_machine_graph(e);
     ips_wire_receiver_init(&e->taker, ENGINE_MAX_NODES, detail);
 }
@@ -128,7 +128,7 @@ static int append_subgraph_reply_and_widen_window(struct query *q,
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_SUBGRAPH)
         return ips_err_set(err, IPS_E_PROTOCOL, "no subgraph in its answer");
-    int rc = ips_wire_append_received_piece(&engine_machine_of(p)->taker,
+    int rc = ips_wire_append_received_piece(&engine_data_of_machine(p)->taker,
                                             reply->subgraph, err);
     if (rc == 0 && !reply->last)
         query_widen_reply_window(q, p);
@@ -168,7 +168,7 @@ void engine_fetch_subgraphs(struct query *q, bool detail,
 static int append_joins_reply(struct query *q, struct machine_share *p,
                               const Ips__Reply *reply, struct ips_err *err)
 {
-    struct engine_joins_buffer *b = &engine_machine_of(p)->joins;
+    struct engine_joins_buffer *b = &engine_data_of_machine(p)->joins;
     (void)q;
     if (reply->answer_case != IPS__REPLY__ANSWER_JOINS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no joins in its answer");
@@ -206,7 +206,7 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
         ask.detail = moments;
         request.ask_case = IPS__REQUEST__ASK_REDUCE;
         request.reduce = &ask;
-        free_machine_graph(engine_machine_of(p));
+        free_machine_graph(engine_data_of_machine(p));
         query_send_request_to_slave(q, p, &request, true);
     }
     query_close_round(q);
@@ -220,7 +220,7 @@ struct ips_machine_joins *engine_collect_joins(struct query *q)
         ips_err_set(&path_data_of(q)->err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < n && parts; i++) {
         const struct machine_share *p = q->gather.active[i];
-        const struct engine_joins_buffer *b = &engine_machine_of(p)->joins;
+        const struct engine_joins_buffer *b = &engine_data_of_machine(p)->joins;
         parts[i] = (struct ips_machine_joins){.data = b->data,
                                               .len = b->len,
                                               .nodes = p->sync->nodes,
@@ -298,7 +298,7 @@ bool engine_make_graphs(struct query *q)
     uint64_t total = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
-        struct engine_machine *e = engine_machine_of(p);
+        struct engine_machine *e = engine_data_of_machine(p);
         total = ips_add_sat(total, e->taker.g.total_cpu_ns);
         if (make_graph_from_wire(e, i, &d->err) < 0) {
             d->blame = p;
@@ -324,7 +324,7 @@ bool engine_merge_graphs(struct query *q)
     } else {
         for (uint32_t i = 0; i < n; i++) {
             const struct machine_share *p = q->gather.active[i];
-            parts[i] = (struct ips_machine_graph){.g = &engine_machine_of(p)->g,
+            parts[i] = (struct ips_machine_graph){.g = &engine_data_of_machine(p)->g,
                                                   .peer = p->peer,
                                                   .end_count = p->peer_count};
         }
@@ -340,7 +340,7 @@ void engine_release_graphs(struct query *q)
     struct path_data *d = path_data_of(q);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         if (q->machines[i].own)
-            free_machine_graph(engine_machine_of(&q->machines[i]));
+            free_machine_graph(engine_data_of_machine(&q->machines[i]));
     }
     ips_graph_release(&d->merged);
     ips_est_release(&d->est);
@@ -438,7 +438,7 @@ bool engine_finish_scenario(struct path_data *d)
 {
     struct scenario_result *r = &d->scenarios[d->now];
     if (r->with_shares && (!add_pieces_to_shares(d, 0) ||
-                           shares_finish(&r->shares, r->t_max, &d->err) < 0))
+                           shares_rank_and_check_sum(&r->shares, r->t_max, &d->err) < 0))
         return false;
     if (d->now == SCENARIO_MAIN) {
         d->pieces = d->work;
@@ -450,7 +450,7 @@ bool engine_finish_scenario(struct path_data *d)
     return true;
 }
 
-void engine_handle_failure(struct query *q)
+void engine_exclude_blamed_machine_or_fail(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->blame) {
@@ -471,7 +471,7 @@ void engine_release_path_data(struct query *q)
     if (!d)
         return;
     engine_release_graphs(q);
-    engine_release_piece_buffers(q);
+    engine_release_path_piece_buffers(q);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         free(q->machines[i].own);
         q->machines[i].own = NULL;

@@ -212,7 +212,7 @@ static inline struct path_data *path_data_of(struct query *q)
     return q->data;
 }
 static inline struct engine_machine *
-engine_machine_of(const struct machine_share *p)
+engine_data_of_machine(const struct machine_share *p)
 {
     return p->own;
 }
@@ -224,7 +224,7 @@ void engine_mark_or_count_traffic(struct query *q, bool mark);
 
 /* Returns the next wanted scenario after `at`, or SCENARIOS if there is none.
  */
-enum scenario_id engine_next_scenario(const struct path_data *d,
+enum scenario_id engine_find_next_wanted_scenario(const struct path_data *d,
                                       enum scenario_id at);
 
 /* Sends ReduceAsk to all machines: fetches their joins in `scenario` or, with
@@ -260,7 +260,7 @@ bool engine_merge_graphs(struct query *q);
 void engine_release_graphs(struct query *q);
 /* Releases the buffers for the pieces of the path that the slaves send. To be
  * called after the last scenario. */
-void engine_release_piece_buffers(struct query *q);
+void engine_release_path_piece_buffers(struct query *q);
 
 /* Appends to d->work a piece that starts in thread `came`. If it continues the
  * last piece (both COMPUTE, in the same thread, and adjacent), merges the two.
@@ -279,7 +279,7 @@ bool engine_finish_scenario(struct path_data *d);
 
 /* To be called when a job failed: excludes the slave whose data was wrong and
  * restarts the question, or refuses the question. */
-void engine_handle_failure(struct query *q);
+void engine_exclude_blamed_machine_or_fail(struct query *q);
 
 void engine_release_path_data(struct query *q);
 

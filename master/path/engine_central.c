@@ -114,10 +114,10 @@ static void compute_all_scenarios(struct query *q)
         return;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
-        if (engine_machine_of(p)->g.node_count != p->sync->nodes) {
+        if (engine_data_of_machine(p)->g.node_count != p->sync->nodes) {
             ips_err_set(&d->err, IPS_E_PROTOCOL,
                         "promised %" PRIu64 " nodes and sent %u",
-                        p->sync->nodes, engine_machine_of(p)->g.node_count);
+                        p->sync->nodes, engine_data_of_machine(p)->g.node_count);
             d->blame = p;
             return;
         }
@@ -135,7 +135,7 @@ static void start_answer_or_handle_failure(struct query *q)
     struct path_data *d = path_data_of(q);
     engine_release_graphs(q);
     if (d->err.code)
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
     else
         path_start_answer(q);
 }

@@ -88,14 +88,14 @@ static void begin_next_scenario_or_answer(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->err.code) {
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
         return;
     }
     if (q->restart_needed) { /* a slave was lost during the scenario */
         query_close_round(q);
         return;
     }
-    enum scenario_id next = engine_next_scenario(d, d->now);
+    enum scenario_id next = engine_find_next_wanted_scenario(d, d->now);
     if (next != SCENARIOS) {
         start_scenario_on_all_slaves(q, next);
         return;
@@ -127,7 +127,7 @@ static void start_walk_from_latest_end(struct query *q)
     struct scenario_result *scenario = &d->scenarios[d->now];
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct engine_machine *e = engine_machine_of(q->gather.active[i]);
+        const struct engine_machine *e = engine_data_of_machine(q->gather.active[i]);
         if (e->cm_end &&
             (best == UINT32_MAX || e->finished_t_max > scenario->t_max))
             best = i;
@@ -145,7 +145,7 @@ static void start_walk_from_latest_end(struct query *q)
     if (scenario->with_shares)
         cm_walk_begin(
             q, best,
-            (uint32_t)(engine_machine_of(q->gather.active[best])->cm_end - 1));
+            (uint32_t)(engine_data_of_machine(q->gather.active[best])->cm_end - 1));
     else
         cm_submit_shares_of_walked_scenario(q);
 }
@@ -165,7 +165,7 @@ static int handle_latest_end_answer(struct query *q, struct machine_share *p,
                                     const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct cm_run *r = cm_run_of(q);
-    struct engine_machine *e = engine_machine_of(p);
+    struct engine_machine *e = engine_data_of_machine(p);
     if (!r->over || e->cm_done || a->end > p->sync->nodes)
         return ips_err_set(err, IPS_E_PROTOCOL, "an end that cannot be");
     e->cm_done = true;
@@ -195,10 +195,10 @@ static void fail_stalled_question(struct query *q)
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
         size_t at = strlen(text);
-        if (*engine_machine_of(p)->cm_stalled)
+        if (*engine_data_of_machine(p)->cm_stalled)
             snprintf(text + at, sizeof(text) - at, "%smachine %s: %s",
                      at ? "; " : "", p->machine,
-                     engine_machine_of(p)->cm_stalled);
+                     engine_data_of_machine(p)->cm_stalled);
     }
     ips_err_set(&err, IPS_E_STALLED, "the graph of this run is damaged: %s",
                 text);
@@ -213,7 +213,7 @@ static void add_counts_and_end_if_final(struct query *q, const Ips__CmAnswer *a)
     struct cm_run *r = cm_run_of(q);
     if (r->asked)
         r->asked--;
-    switch (ips_cm_tally_add_slave_report(&r->tally, a->sent, a->taken,
+    switch (ips_cm_tally_add_report_and_get_state(&r->tally, a->sent, a->taken,
                                           a->unfinished)) {
     case IPS_CM_OVER:
         declare_scenario_over(q);
@@ -231,7 +231,7 @@ static bool all_values_are_final(const struct query *q)
 {
     uint64_t sent = 0, taken = 0, unfinished = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct engine_machine *e = engine_machine_of(q->gather.active[i]);
+        const struct engine_machine *e = engine_data_of_machine(q->gather.active[i]);
         if (!e->cm_reported)
             return false;
         sent += e->cm_sent;
@@ -247,7 +247,7 @@ static int store_counts_and_detect_termination(struct query *q,
                                                struct ips_err *err)
 {
     struct cm_run *r = cm_run_of(q);
-    struct engine_machine *e = engine_machine_of(p);
+    struct engine_machine *e = engine_data_of_machine(p);
     if (a->acks > r->root_unacked)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "acknowledges what the root never sent");
@@ -300,7 +300,7 @@ static void start_scenario_on_all_slaves(struct query *q, enum scenario_id id)
     r->root_unacked = r->async ? q->gather.count : 0;
     ips_cm_tally_init(&r->tally, q->gather.count);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct engine_machine *e = engine_machine_of(q->gather.active[i]);
+        struct engine_machine *e = engine_data_of_machine(q->gather.active[i]);
         Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
         e->cm_reported = e->cm_done = false;
         *e->cm_stalled = '\0';

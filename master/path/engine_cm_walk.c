@@ -66,7 +66,7 @@ static struct path_thread thread_of_chain(const struct machine_share *p,
 static bool push_pieces(struct path_data *d, const struct machine_share *p,
                         const Ips__CmAnswer *a)
 {
-    uint64_t base = engine_machine_of(p)->base;
+    uint64_t base = engine_data_of_machine(p)->base;
     bool ok = true;
     for (size_t i = a->n_kinds; i-- > 0 && ok;) {
         const struct path_piece piece = {
@@ -92,7 +92,7 @@ static int push_crossing_message(struct path_data *d,
     if (a->est_ns > r->cross_est)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a message arrives before it was sent");
-    r->cross.from = (uint32_t)(engine_machine_of(p)->base + a->node);
+    r->cross.from = (uint32_t)(engine_data_of_machine(p)->base + a->node);
     r->cross.ns = r->cross_est - a->est_ns;
     r->crossing = false;
     if (!engine_append_or_merge_piece(d, thread_of_chain(p, a->node_chain),
@@ -116,7 +116,7 @@ static void remember_walk_exit(struct cm_run *r, const struct machine_share *p,
         .kind = IPS_SEG_MESSAGE,
         .xkind = (uint8_t)a->stop_xkind,
         .at = thread_of_chain(p, a->stop_chain),
-        .to = (uint32_t)(engine_machine_of(p)->base + a->stop)};
+        .to = (uint32_t)(engine_data_of_machine(p)->base + a->stop)};
 }
 
 /* Reverses the pieces, which are in the order from END to START. */

@@ -30,16 +30,16 @@ static void start_next_scenario_or_answer(struct query *q)
     if (d->now == SCENARIO_MAIN)
         engine_mark_or_count_traffic(q, false);
     if (d->err.code) {
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
         return;
     }
     engine_release_graphs(q);
-    enum scenario_id next = engine_next_scenario(d, d->now);
+    enum scenario_id next = engine_find_next_wanted_scenario(d, d->now);
     if (next != SCENARIOS) {
         fetch_joins_of_scenario(q, next);
         return;
     }
-    engine_release_piece_buffers(q);
+    engine_release_path_piece_buffers(q);
     path_start_answer(q);
 }
 
@@ -115,8 +115,8 @@ static struct path_thread thread_of_chain(const struct machine_share *p,
 static int store_visit_pieces(struct machine_share *p,
                               const Ips__ExpandAnswer *a, struct ips_err *err)
 {
-    struct engine_reported_pieces *told = &engine_machine_of(p)->reported;
-    uint64_t base = engine_machine_of(p)->base,
+    struct engine_reported_pieces *told = &engine_data_of_machine(p)->reported;
+    uint64_t base = engine_data_of_machine(p)->base,
              need = told->piece_count + a->n_ns;
     if (need > p->sync->nodes * 2 + 2)
         return ips_err_set(err, IPS_E_PROTOCOL,
@@ -154,7 +154,7 @@ static int store_visit_pieces(struct machine_share *p,
 static int add_sums_to_shares(struct path_data *d, struct machine_share *p,
                               const Ips__ExpandAnswer *a, struct ips_err *err)
 {
-    uint64_t *sum_ns = &engine_machine_of(p)->reported.sum_ns;
+    uint64_t *sum_ns = &engine_data_of_machine(p)->reported.sum_ns;
     int rc = 0;
     for (size_t i = 0; i < a->n_ns && rc == 0; i++) {
         const struct path_piece piece = {.kind = (uint8_t)a->kind[i],
@@ -174,7 +174,7 @@ static int store_visits_and_pieces_of_reply(struct query *q,
                                             const Ips__Reply *reply,
                                             struct ips_err *err)
 {
-    struct engine_reported_pieces *told = &engine_machine_of(p)->reported;
+    struct engine_reported_pieces *told = &engine_data_of_machine(p)->reported;
     struct path_data *d = path_data_of(q);
     bool sums = wants_only_sums(d);
     if (reply->answer_case != IPS__REPLY__ANSWER_EXPAND ||
@@ -208,8 +208,8 @@ make_message_piece(struct query *q, const struct ips_path_section *visit,
         .kind = IPS_SEG_MESSAGE,
         .xkind = visit->xkind,
         .at = thread_of_chain(p, pair->from_chain),
-        .from = (uint32_t)(engine_machine_of(from)->base + before->to),
-        .to = (uint32_t)(engine_machine_of(p)->base + pair->from),
+        .from = (uint32_t)(engine_data_of_machine(from)->base + before->to),
+        .to = (uint32_t)(engine_data_of_machine(p)->base + pair->from),
         .ns = visit->from_ns - visit[-1].to_ns};
 }
 
@@ -221,8 +221,8 @@ static bool push_and_check_visit_pieces(struct query *q,
 {
     struct path_data *d = path_data_of(q);
     struct machine_share *p = q->gather.active[visit->machine];
-    const struct engine_reported_pieces *told = &engine_machine_of(p)->reported;
-    uint64_t base = engine_machine_of(p)->base, sum = 0;
+    const struct engine_reported_pieces *told = &engine_data_of_machine(p)->reported;
+    uint64_t base = engine_data_of_machine(p)->base, sum = 0;
     uint64_t end =
         visit->in == IPS_NO_NODE ? IPS_UNMEASURED : pair->from + base;
     for (uint64_t i = 0; i < pair->pieces; i++) {
@@ -252,7 +252,7 @@ static bool assemble_path(struct query *q)
     for (uint64_t i = 0; i < d->visit_count; i++) {
         const struct ips_path_section *visit = &d->visit[i];
         struct engine_reported_pieces *told =
-            &engine_machine_of(q->gather.active[visit->machine])->reported;
+            &engine_data_of_machine(q->gather.active[visit->machine])->reported;
         const struct engine_visit_pieces *pair = &told->pair[told->next++];
         if (before) {
             struct path_piece message =
@@ -296,11 +296,11 @@ static bool add_messages_and_check_sums(struct query *q)
     if (!left)
         ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory for the path");
     for (uint32_t i = 0; i < q->gather.count && fine; i++)
-        left[i] = engine_machine_of(q->gather.active[i])->reported.sum_ns;
+        left[i] = engine_data_of_machine(q->gather.active[i])->reported.sum_ns;
     for (uint64_t i = 0; i < d->visit_count && fine; i++) {
         const struct ips_path_section *visit = &d->visit[i];
         struct engine_reported_pieces *told =
-            &engine_machine_of(q->gather.active[visit->machine])->reported;
+            &engine_data_of_machine(q->gather.active[visit->machine])->reported;
         const struct engine_visit_pieces *pair = &told->pair[told->next++];
         fine = !before || add_message_to_shares(q, visit, pair, before);
         left[visit->machine] -= visit->to_ns - visit->from_ns;
@@ -350,7 +350,7 @@ static void send_expand_requests(struct query *q, struct machine_share *p,
                                  struct expand_columns *c)
 {
     const struct path_data *d = path_data_of(q);
-    uint64_t left = engine_machine_of(p)->reported.pairs;
+    uint64_t left = engine_data_of_machine(p)->reported.pairs;
     bool first = true;
     for (uint64_t i = 0; left > 0; i++) {
         const struct ips_path_section *v = &d->visit[i];
@@ -373,11 +373,11 @@ static int allocate_visit_pieces_of_machines(struct query *q,
 {
     struct path_data *d = path_data_of(q);
     for (uint64_t i = 0; i < d->visit_count; i++)
-        engine_machine_of(q->gather.active[d->visit[i].machine])
+        engine_data_of_machine(q->gather.active[d->visit[i].machine])
             ->reported.pairs++;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct engine_reported_pieces *told =
-            &engine_machine_of(q->gather.active[i])->reported;
+            &engine_data_of_machine(q->gather.active[i])->reported;
         told->pair = calloc(told->pairs + 1, sizeof(*told->pair));
         if (!told->pair)
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the path");
@@ -419,7 +419,7 @@ static int store_t_max_of_finish_reply(struct query *q, struct machine_share *p,
     (void)q;
     if (reply->answer_case != IPS__REPLY__ANSWER_FINISH)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to FinishAsk");
-    engine_machine_of(p)->finished_t_max = reply->finish->t_max_ns;
+    engine_data_of_machine(p)->finished_t_max = reply->finish->t_max_ns;
     return 0;
 }
 
@@ -429,14 +429,14 @@ static void check_t_max_and_request_pieces(struct query *q)
     uint64_t greatest = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
         greatest = ips_max_u64(
-            greatest, engine_machine_of(q->gather.active[i])->finished_t_max);
+            greatest, engine_data_of_machine(q->gather.active[i])->finished_t_max);
     if (greatest != d->scenarios[d->now].t_max) {
         ips_err_set(&d->err, IPS_E_CORRUPT,
                     "the slaves' longest path has %" PRIu64
                     " ns, the master's %" PRIu64
                     ": a bug in IPS, so no answer is given",
                     greatest, d->scenarios[d->now].t_max);
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
         return;
     }
     start_expand_round(q);
@@ -473,13 +473,13 @@ static int send_remote_values_to_slave(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static void on_joins_solved(struct query *q)
+static void send_solved_values_or_assemble_scenario(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
     int rc = 0;
     if (d->err.code) {
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
         return;
     }
     if (!d->scenarios[d->now].with_shares) {
@@ -514,7 +514,7 @@ static void solve_scenario_joins(struct query *q)
     free(parts);
     for (uint32_t i = 0; i < n; i++) {
         struct engine_joins_buffer *b =
-            &engine_machine_of(q->gather.active[i])->joins;
+            &engine_data_of_machine(q->gather.active[i])->joins;
         ips_free_large(b->data);
         *b = (struct engine_joins_buffer){0};
     }
@@ -538,7 +538,7 @@ static void solve_scenario_joins(struct query *q)
 static void submit_solving_joins_to_worker(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, solve_scenario_joins, on_joins_solved, &err) < 0)
+    if (query_submit_work(q, solve_scenario_joins, send_solved_values_or_assemble_scenario, &err) < 0)
         query_fail(q, &err);
 }
 

@@ -213,7 +213,7 @@ int entities_select_features(const struct entities *t,
 
 /* ---- names to suggest after a typo -------------------------------------- */
 
-static void offer_nearest_process_names(const struct machine_entities *p,
+static void consider_process_name_candidates(const struct machine_entities *p,
                                         const char *process, const char *word,
                                         struct ips_nearest *near)
 {
@@ -235,7 +235,7 @@ void entities_offer_process_names(const struct entities *t, const char *word,
 {
     for (uint32_t i = 0; i < t->machine_count; i++) {
         for (uint32_t k = 0; k < t->machine[i].process_count; k++)
-            offer_nearest_process_names(&t->machine[i],
+            consider_process_name_candidates(&t->machine[i],
                                         t->machine[i].process[k], word, near);
     }
 }

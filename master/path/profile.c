@@ -78,7 +78,7 @@ static int limit_pieces_to_window_and_sum_cpu(struct query *q,
 
 /* Returns whether the piece counts in the window: it has ns inside, or it is a
  * message or a wait of 0 ns that ends inside. No share contains the others. */
-static bool piece_counts_in_window(const struct path_piece *p)
+static bool is_piece_counted_in_window(const struct path_piece *p)
 {
     return p->ns || (p->kind != IPS_SEG_COMPUTE && !p->elsewhere);
 }
@@ -90,7 +90,7 @@ static void keep_pieces_in_window(struct path_profile *pp,
 {
     pp->pieces = cut;
     for (uint64_t i = 0; i < count; i++)
-        if (piece_counts_in_window(&cut[i]))
+        if (is_piece_counted_in_window(&cut[i]))
             cut[pp->piece_count++] = cut[i];
 }
 
@@ -103,12 +103,12 @@ static int make_window_shares(struct query *q, const struct path_piece *cut,
     int rc = 0;
     s->at = d->scenarios[SCENARIO_MAIN].begin;
     for (uint64_t i = 0; i < d->piece_count && rc == 0; i++) {
-        if (piece_counts_in_window(&cut[i]))
+        if (is_piece_counted_in_window(&cut[i]))
             rc = shares_add_next_piece(s, &cut[i], err);
         s->at = cut[i].at;
     }
     if (rc == 0)
-        rc = shares_finish(s, pp->window_ns, err);
+        rc = shares_rank_and_check_sum(s, pp->window_ns, err);
     for (int list = 0; rc == 0 && list < SHARE_LISTS; list++)
         for (size_t i = 0; i < s->count[list]; i++) {
             struct share_row *row = &s->row[list][i];
@@ -249,7 +249,7 @@ struct step_sequence {
     uint32_t n;
 };
 
-static void add_step(struct step_sequence *l, struct profile_step_key what,
+static void append_or_extend_step(struct step_sequence *l, struct profile_step_key what,
                      uint64_t ns, uint64_t gap)
 {
     struct ips_step *last = l->n ? &l->step[l->n - 1] : NULL;
@@ -281,7 +281,7 @@ static void add_path_steps(const struct query *q, const struct path_piece *cut,
         }
         for (; *k < f->step_count && f->piece[f->steps[*k].piece] <= i; ++*k) {
             const struct profile_step *s = &f->steps[*k];
-            add_step(l,
+            append_or_extend_step(l,
                      (struct profile_step_key){x->at.machine, x->at.process,
                                                s->code},
                      s->ns, gap);
@@ -301,10 +301,10 @@ static void add_thread_steps(const struct query *q, struct step_sequence *l)
             const struct profile_step *s = &f->steps[k];
             const Ips__ThreadRow *t = q->gather.active[i]->t.threads[s->piece];
             if (k == 0 || s->piece != f->steps[k - 1].piece)
-                add_step(
+                append_or_extend_step(
                     l, (struct profile_step_key){UINT32_MAX, l->n, UINT32_MAX},
                     0, 0);
-            add_step(l, (struct profile_step_key){i, t->process, s->code},
+            append_or_extend_step(l, (struct profile_step_key){i, t->process, s->code},
                      s->ns, 0);
         }
     }
@@ -380,7 +380,7 @@ static int compute_cpu_shares(const struct query *q,
             rc = shares_add_next_piece(out, &cpu, err);
         }
     }
-    return rc < 0 ? rc : shares_finish(out, sum, err);
+    return rc < 0 ? rc : shares_rank_and_check_sum(out, sum, err);
 }
 
 int path_profile_make(struct query *q, struct ips_err *err)

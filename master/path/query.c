@@ -98,7 +98,7 @@ static void add_scaled_scenario(struct path_data *d, enum scenario_id id,
 static void plan_scenarios(struct query *q)
 {
     struct path_data *d = path_data_of(q);
-    mtimes_plan_adjust_calibrated_scenario(
+    mtimes_plan_replace_formula_if_measured(
         q, &d->scenarios[SCENARIO_MAIN].scenario);
     uint64_t external = 0, resources = 0, probe = 0, unended = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -213,7 +213,7 @@ static void start_profile_then_stream(struct query *q)
     path_profile_start(q, query_start_streaming);
 }
 
-static void plan_scenarios_and_align_clocks(struct query *q)
+static void plan_path_computation_and_align_clocks(struct query *q)
 {
     struct ips_err err = {0};
     if (engine_assign_node_numbers(q, "path", &err) < 0) {
@@ -225,7 +225,7 @@ static void plan_scenarios_and_align_clocks(struct query *q)
     if (weighting_set_goal(q, q->request->path->goal, &err) < 0)
         query_fail(q, &err);
     else
-        weighting_align_clocks(q, set_window_and_start_engine);
+        weighting_align_clocks_if_needed(q, set_window_and_start_engine);
 }
 
 static void check_path_ask_and_gather(struct query *q)
@@ -244,7 +244,7 @@ static void check_path_ask_and_gather(struct query *q)
         query_fail(q, &err);
     else
         gather_start(q, GATHER_TABLE | GATHER_PEERS,
-                     plan_scenarios_and_align_clocks);
+                     plan_path_computation_and_align_clocks);
 }
 
 /* ---- after the engine -------------------------------------------------- */

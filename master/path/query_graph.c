@@ -115,7 +115,7 @@ static bool make_machine_windows(struct query *q)
     for (uint32_t i = 0; d->window && i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
         uint64_t from = ask->from_ns, to = ask->to_ns;
-        query_window_of(q, p, &from, &to);
+        query_get_window_of_machine(q, p, &from, &to);
         d->window[i].from_ns = from ? ips_add_sat(p->sync->first_ns, from) : 0;
         d->window[i].to_ns =
             to ? ips_add_sat(p->sync->first_ns, to) : UINT64_MAX;
@@ -154,7 +154,7 @@ static const char *describe_arc_cut_by_window(enum window_side begin,
 /* Sets *arc and *cross to the part of the node's chain arc and cross arc that
  * the window cuts off (describe_arc_cut_by_window), or to "" for an arc that
  * does not exist. Returns whether the node is to be sent. */
-static bool is_node_in_window(const struct query *q, uint32_t i,
+static bool check_node_in_window_and_get_arc_cuts(const struct query *q, uint32_t i,
                               const struct ips_chain *c, const char **arc,
                               const char **cross)
 {
@@ -193,7 +193,7 @@ static int choose_nodes(struct query *q)
     for (uint32_t k = 0; k < g->chain_count; k++) {
         const struct ips_chain *c = &g->chains[k];
         for (uint32_t i = c->first; i < c->first + c->count; i++) {
-            if (is_node_in_window(q, i, c, &arc, &cross))
+            if (check_node_in_window_and_get_arc_cuts(q, i, c, &arc, &cross))
                 d->shown_node[d->count++] = i;
         }
     }
@@ -264,7 +264,7 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
 }
 
 /* Fills `rows` with the next nodes to be sent, at most `count`. */
-static uint32_t fill_next_nodes(struct query *q, uint32_t count,
+static uint32_t fill_rows_with_next_nodes(struct query *q, uint32_t count,
                                 Ips__GraphNode *rows)
 {
     struct path_data *d = path_data_of(q);
@@ -277,7 +277,7 @@ static uint32_t fill_next_nodes(struct query *q, uint32_t count,
         const char *arc, *cross;
         while (i >= c->first + c->count)
             c = &d->merged.chains[++gd->chain];
-        (void)is_node_in_window(q, i, c, &arc, &cross);
+        (void)check_node_in_window_and_get_arc_cuts(q, i, c, &arc, &cross);
         fill_node(q, i, c, &rows[n]);
         rows[n].arc_cut = ips_unconst_text(arc);
         rows[n].xarc_cut = ips_unconst_text(cross);
@@ -295,7 +295,7 @@ static void send_nodes(struct query *q, uint32_t count, bool last)
             list[k] = &rows[k];
         Ips__GraphAnswer answer = IPS__GRAPH_ANSWER__INIT;
         Ips__Reply reply = IPS__REPLY__INIT;
-        answer.n_nodes = fill_next_nodes(q, count, rows);
+        answer.n_nodes = fill_rows_with_next_nodes(q, count, rows);
         answer.from_ns = q->request->graph->from_ns;
         answer.to_ns = q->request->graph->to_ns;
         answer.nodes = list;
@@ -316,7 +316,7 @@ static void send_nodes(struct query *q, uint32_t count, bool last)
 
 /* Sends the last reply, or an error if nodes are missing: an incomplete graph
  * must not be taken for the whole one. */
-static void send_last_graph_reply(struct query *q)
+static void send_last_graph_reply_or_missing_error(struct query *q)
 {
     char missing[800];
     struct ips_err err = {0};
@@ -341,7 +341,7 @@ static void send_graph_nodes_until_backlog(struct query *q)
                    false);
     }
     if (!q->over)
-        send_last_graph_reply(q);
+        send_last_graph_reply_or_missing_error(q);
 }
 
 static void merge_graphs_and_choose_nodes(struct query *q)
@@ -357,7 +357,7 @@ static void merge_graphs_and_choose_nodes(struct query *q)
     if (rc < 0 || q->gather.count > 1)
         return; /* with several clocks, wall is not available here */
     scenario.weighting = IPS_WEIGH_WALL;
-    scenario.clock = engine_machine_of(q->gather.active[0])->clock;
+    scenario.clock = engine_data_of_machine(q->gather.active[0])->clock;
     rc =
         ips_graph_make_view(&d->path.merged, &scenario, &d->wall, &d->path.err);
     if (rc < 0)
@@ -368,12 +368,12 @@ static void start_streaming_or_handle_failure(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->err.code)
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
     else
         query_start_streaming(q);
 }
 
-static void on_fetched(struct query *q)
+static void make_names_and_submit_graph_merge(struct query *q)
 {
     struct ips_err err = {0};
     int rc = 0;
@@ -386,7 +386,7 @@ static void on_fetched(struct query *q)
         query_fail(q, &err);
 }
 
-static void on_graph_gathered(struct query *q)
+static void set_origin_clock_and_fetch_subgraphs(struct query *q)
 {
     struct ips_err err = {0};
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -398,7 +398,7 @@ static void on_graph_gathered(struct query *q)
         }
     }
     weighting_set_origin_clock(q);
-    engine_fetch_subgraphs(q, true, on_fetched);
+    engine_fetch_subgraphs(q, true, make_names_and_submit_graph_merge);
 }
 
 static void graph_start(struct query *q)
@@ -417,7 +417,7 @@ static void graph_start(struct query *q)
         query_fail(q, &err);
         return;
     }
-    gather_start(q, GATHER_TABLE | GATHER_PEERS, on_graph_gathered);
+    gather_start(q, GATHER_TABLE | GATHER_PEERS, set_origin_clock_and_fetch_subgraphs);
 }
 
 static void graph_release(struct query *q)

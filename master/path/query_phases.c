@@ -63,7 +63,7 @@ static void fail_phases(struct query *q, int code, const char *what)
     query_fail(q, &err);
 }
 
-static const uint64_t *series_of(const struct phases_data *d, enum series s)
+static const uint64_t *bin_values_of_series(const struct phases_data *d, enum series s)
 {
     return d->v + (size_t)s * d->bins;
 }
@@ -87,7 +87,7 @@ static uint64_t to_local_clock_ns(const struct ips_clock_map *map, uint64_t x)
 static const struct ips_clock_map *machine_clock_map(const struct query *q,
                                                      uint32_t i)
 {
-    return &engine_machine_of(q->gather.active[i])->clock;
+    return &engine_data_of_machine(q->gather.active[i])->clock;
 }
 
 static void compute_run_span(struct query *q)
@@ -229,8 +229,8 @@ static uint64_t percentile_95(const uint64_t *v, uint32_t n)
 static void find_phases(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
-    const uint64_t *cpu = series_of(d, CPU);
-    const uint64_t *messages = series_of(d, MESSAGES);
+    const uint64_t *cpu = bin_values_of_series(d, CPU);
+    const uint64_t *messages = bin_values_of_series(d, MESSAGES);
     const struct ips_phase_series s[] = {
         {cpu, ips_max_u64(percentile_95(cpu, d->bins) / 32, d->bin_ns / 20)},
         {messages, percentile_95(messages, d->bins) / 256}};
@@ -276,7 +276,7 @@ static void fail_with_no_such_phase(struct query *q, uint32_t phase)
 
 /* For another question that waits for this one (q->waiter): sets its window to
  * the phase, converted to every machine's clock, and ends this question. */
-static void pass_phase_window_to_waiter(struct query *q, uint32_t phase)
+static void pass_phase_window_to_waiter_and_end(struct query *q, uint32_t phase)
 {
     struct phases_data *d = phases_data_of(q);
     struct query *to = q->waiter;
@@ -319,7 +319,7 @@ static void pass_phase_window_to_waiter(struct query *q, uint32_t phase)
 
 /* For another question that waits for this one (q->waiter): gives it the end
  * times of all phases, and ends this question. */
-static void pass_phase_ends_to_waiter(struct query *q)
+static void pass_phase_ends_to_waiter_and_end(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
     struct query *to = q->waiter;
@@ -344,7 +344,7 @@ static uint64_t sum_series_in_phase(const struct phases_data *d, enum series s,
     uint64_t sum = 0;
     for (uint32_t i = phase ? d->both.end[phase - 1] : 0;
          i < d->both.end[phase]; i++)
-        sum += series_of(d, s)[i];
+        sum += bin_values_of_series(d, s)[i];
     return sum;
 }
 
@@ -411,7 +411,7 @@ static void fill_phase_row(struct query *q, struct arena *a, uint32_t phase,
         merge_and_find_top_consumer_of_phase(d, phase, true);
     if (t) {
         char object[OBJECT_BYTES];
-        machine_share_write_object_name(q->gather.active[t->machine],
+        machine_share_write_process_object_name(q->gather.active[t->machine],
                                         t->process, object);
         r->process = arena_printf(a, "%s", object);
         r->process_ns = t->ns;
@@ -531,9 +531,9 @@ static void zoom_or_pass_to_waiter_or_fetch_tops(struct query *q)
     } else if (ask->phase > d->both.count && !d->zoomed) {
         fail_with_no_such_phase(q, ask->phase);
     } else if (q->waiter && ask->phase) {
-        pass_phase_window_to_waiter(q, ask->phase - 1);
+        pass_phase_window_to_waiter_and_end(q, ask->phase - 1);
     } else if (q->waiter) {
-        pass_phase_ends_to_waiter(q);
+        pass_phase_ends_to_waiter_and_end(q);
     } else if (ask->phase && !d->zoomed) {
         uint64_t begin = phase_begin(d, ask->phase - 1);
         d->end = phase_end(d, ask->phase - 1);
@@ -564,7 +564,7 @@ static void set_time_span_and_fetch_series(struct query *q)
         fetch_series(q);
 }
 
-static void on_gathered(struct query *q)
+static void set_origin_clock_and_align_clocks(struct query *q)
 {
     struct phases_data *d = phases_data_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -582,7 +582,7 @@ static void on_gathered(struct query *q)
     }
     /* Time 0 is the first event of the origin, as in events, metrics and
      * procedures. */
-    engine_machine_of(origin)->clock =
+    engine_data_of_machine(origin)->clock =
         (struct ips_clock_map){.from = origin->sync->first_ns};
     d->path.scenarios[SCENARIO_MAIN].scenario.weighting = IPS_WEIGH_WALL;
     if (q->gather.count == 1)
@@ -592,7 +592,7 @@ static void on_gathered(struct query *q)
 }
 
 /* Whether the question that waits for the phases will ask for waits. */
-static bool is_waiter_asking_for_waits(const struct query *q)
+static bool does_waiter_need_waits(const struct query *q)
 {
     const Ips__Request *r = q->waiter ? q->waiter->request : NULL;
     return r && (r->ask_case == IPS__REQUEST__ASK_WHY ||
@@ -613,8 +613,8 @@ static void check_phases_ask_and_gather(struct query *q)
     else
         gather_start(q,
                      GATHER_TABLE | GATHER_PEERS |
-                         (is_waiter_asking_for_waits(q) ? GATHER_WAITS : 0u),
-                     on_gathered);
+                         (does_waiter_need_waits(q) ? GATHER_WAITS : 0u),
+                     set_origin_clock_and_align_clocks);
 }
 
 static void release_phases(struct query *q)

@@ -217,7 +217,7 @@ static void ask_profile_of_machine(struct query *q, struct machine_share *p,
         ask.to_ns = d->window.to_ns;
         /* In `wall` the window is already given on the common time scale. */
         if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_WALL)
-            query_window_of(q, p, &ask.from_ns, &ask.to_ns);
+            query_get_window_of_machine(q, p, &ask.from_ns, &ask.to_ns);
         f->asked += n;
         ask.more = !ask.whole && f->asked < f->count;
         request.ask_case = IPS__REQUEST__ASK_PROFILE;
@@ -335,7 +335,7 @@ static bool collect_pieces_by_machine(struct query *q)
         const struct path_piece *x = &d->pieces[i];
         struct profile_columns *f = &pp->face[PROFILE_PATH][x->at.machine];
         uint64_t base =
-            engine_machine_of(q->gather.active[x->at.machine])->base;
+            engine_data_of_machine(q->gather.active[x->at.machine])->base;
         if (!piece_has_arcs(x) && !pp->windowed)
             continue;
         f->piece[f->count] = (uint32_t)i;

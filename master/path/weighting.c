@@ -68,7 +68,7 @@ static bool object_names_process(const struct machine_share *p, uint32_t i,
                                  const char *object, const char **tid)
 {
     char name[OBJECT_BYTES];
-    machine_share_write_object_name(p, i, name);
+    machine_share_write_process_object_name(p, i, name);
     size_t n = strlen(name);
     if (strncmp(object, name, n) != 0 ||
         (object[n] != '\0' && object[n] != '/'))
@@ -115,7 +115,7 @@ int weighting_set_goal(struct query *q, const char *object, struct ips_err *err)
         set_goal(d, p, p->sync->goal_node - 1);
         for (uint32_t k = 0; k < p->t.proc_count; k++) {
             if (p->t.procs[k]->root)
-                machine_share_write_object_name(p, k, d->goal_text);
+                machine_share_write_process_object_name(p, k, d->goal_text);
         }
     }
     return 0;
@@ -129,7 +129,7 @@ void weighting_write_scenario(const struct query *q,
                               Ips__Lane *to)
 {
     const struct path_data *d = path_data_of((struct query *)(uintptr_t)q);
-    const struct ips_clock_map *clock = &engine_machine_of(p)->clock;
+    const struct ips_clock_map *clock = &engine_data_of_machine(p)->clock;
     ips__lane__init(to);
     to->mtime_base_ns = scenario->mtime.base_ns;
     to->mtime_per_byte_q32 = scenario->mtime.per_byte_q32;
@@ -181,12 +181,12 @@ const struct machine_share *weighting_set_origin_clock(struct query *q)
     if (!p)
         return NULL;
     const Ips__SyncAnswer *s = p->sync;
-    engine_machine_of(p)->clock = (struct ips_clock_map){
+    engine_data_of_machine(p)->clock = (struct ips_clock_map){
         .from = s->root_start_ns ? s->root_start_ns : s->first_ns};
     return p;
 }
 
-void weighting_align_clocks(struct query *q, void (*after)(struct query *q))
+void weighting_align_clocks_if_needed(struct query *q, void (*after)(struct query *q))
 {
     struct path_data *d = path_data_of(q);
     const struct machine_share *origin = NULL;
@@ -226,7 +226,7 @@ static int add_cpu_split_of_reply(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static bool is_computing_on_machine(const struct path_piece *piece,
+static bool is_piece_computing_on_machine(const struct path_piece *piece,
                                     const struct machine_share *p)
 {
     return piece->kind == IPS_SEG_COMPUTE && piece->at.machine == p->number &&
@@ -237,7 +237,7 @@ static int send_split_request(struct query *q, struct machine_share *p,
                               struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
-    uint64_t base = engine_machine_of(p)->base, at = 0;
+    uint64_t base = engine_data_of_machine(p)->base, at = 0;
     uint32_t *from = malloc(IPS_PIECE_ITEMS * sizeof(*from));
     uint32_t *to = malloc(IPS_PIECE_ITEMS * sizeof(*to));
     bool first = true;
@@ -249,7 +249,7 @@ static int send_split_request(struct query *q, struct machine_share *p,
         Ips__Request request = IPS__REQUEST__INIT;
         size_t n = 0;
         for (; at < d->piece_count && n < IPS_PIECE_ITEMS; at++) {
-            if (!is_computing_on_machine(&d->pieces[at], p))
+            if (!is_piece_computing_on_machine(&d->pieces[at], p))
                 continue;
             from[n] = (uint32_t)(d->pieces[at].from - base);
             to[n++] = (uint32_t)(d->pieces[at].to - base);
@@ -322,13 +322,13 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         const struct machine_share *p = q->gather.active[i];
         struct ips_scenario scenario = d->scenarios[SCENARIO_MAIN].scenario;
-        scenario.clock = engine_machine_of(p)->clock;
-        rc = ips_graph_make_view(&engine_machine_of(p)->g, &scenario, &view[i],
+        scenario.clock = engine_data_of_machine(p)->clock;
+        rc = ips_graph_make_view(&engine_data_of_machine(p)->g, &scenario, &view[i],
                                  &d->err);
         /* A view in `wall` has no run delays. Set them, because without them
          * the merged graph would have no node times. */
         if (scenario.weighting == IPS_WEIGH_WALL)
-            view[i].g.delay = engine_machine_of(p)->g.delay;
+            view[i].g.delay = engine_data_of_machine(p)->g.delay;
         parts[i] = (struct ips_machine_graph){
             .g = &view[i].g, .peer = p->peer, .end_count = p->peer_count};
     }
@@ -344,7 +344,7 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
 
 /* ---- windows ------------------------------------------------------------- */
 
-void weighting_convert_window(struct query *q, struct path_window *w)
+void weighting_shift_window_to_run_start(struct query *q, struct path_window *w)
 {
     const struct path_data *d = path_data_of(q);
     if (!w->is_set)
@@ -365,5 +365,5 @@ void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns)
     d->window = (struct path_window){
         .is_set = from_ns || to_ns, .from_ns = from_ns, .to_ns = to_ns};
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL)
-        weighting_convert_window(q, &d->window);
+        weighting_shift_window_to_run_start(q, &d->window);
 }

@@ -324,8 +324,8 @@ void predict_send_answer(struct query *q)
     predict_fill_answer_with_order_dependence(q, &a, &c, &answer);
     if (q->request->predict->search)
         predict_fill_answer_with_search(q, &a, &answer);
-    self_check_predicted(&a, &c, d->own.last_ns, d->own.least_ns);
-    self_check_predicted(&a, &c, d->then.last_ns, d->then.least_ns);
+    self_check_predicted_not_below_bound(&a, &c, d->own.last_ns, d->own.least_ns);
+    self_check_predicted_not_below_bound(&a, &c, d->then.last_ns, d->then.least_ns);
     self_check_search(&a, &c, &answer);
     add_all_assumptions(&f);
     answer.certificate = &c.msg;

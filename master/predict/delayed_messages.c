@@ -168,7 +168,7 @@ int predict_add_held_back_delays(struct query *q,
                  ? 0
                  : ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu machines", n);
     for (size_t p = 0; p < n && rc == 0; p++)
-        h.raw[p] = &engine_machine_of(q->gather.active[p])->g;
+        h.raw[p] = &engine_data_of_machine(q->gather.active[p])->g;
     if (rc == 0)
         rc = add_delays_of_held_messages(&h, &predict_query_of(q)->times, run,
                                          idle, s->err);

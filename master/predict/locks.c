@@ -63,7 +63,7 @@ int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
     return 0;
 }
 
-static int compare_lock_events(const void *va, const void *vb)
+static int compare_lock_events_by_node_and_lock(const void *va, const void *vb)
 {
     const struct ips_replay_lock_event *a = va, *b = vb;
     if (a->node != b->node)
@@ -132,7 +132,7 @@ int predict_make_replay_lock_events(struct predict_lock_rows *rows,
             (struct ips_replay_lock_event){row->at, row->lock, row->gives};
         run->lock_at_ns[row->at] = row->at_ns;
     }
-    qsort(e, count, sizeof(*e), compare_lock_events);
+    qsort(e, count, sizeof(*e), compare_lock_events_by_node_and_lock);
     mark_locks_that_share_node(e, count, bad);
     for (uint32_t k = 0; k < count; k++)
         if (!bad[e[k].lock])

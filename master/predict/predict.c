@@ -55,7 +55,7 @@ static struct ips_ratio make_replay_ratio(uint64_t num, uint64_t den)
 }
 
 struct ips_replay_machine
-predict_machine_for_replay(const struct predict_machine *m)
+predict_make_machine_slowed_by_load(const struct predict_machine *m)
 {
     struct ips_replay_machine is = m->is;
     struct ips_ratio speed = ratio_or_default(m->is.speed, 1);
@@ -191,7 +191,7 @@ static int replay_with_core_for_each_thread(const struct predict_run *run,
     return rc;
 }
 
-static int allocate_machines(const struct predict_setup *setup,
+static int make_replay_machines_and_allocate_use(const struct predict_setup *setup,
                              struct ips_replay_machine **machine,
                              struct predict_answer *out, struct ips_err *err)
 {
@@ -202,7 +202,7 @@ static int allocate_machines(const struct predict_setup *setup,
     if (!*machine || !out->use || !out->shared_ns)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for machines");
     for (uint32_t m = 0; m < setup->machine_count; m++)
-        (*machine)[m] = predict_machine_for_replay(&setup->machine[m]);
+        (*machine)[m] = predict_make_machine_slowed_by_load(&setup->machine[m]);
     return 0;
 }
 
@@ -259,7 +259,7 @@ int predict_replay(const struct predict_run *run,
     struct ips_replay_machine *machine = NULL;
     struct predict_queued queued = {0};
     memset(out, 0, sizeof(*out));
-    int rc = allocate_machines(setup, &machine, out, err);
+    int rc = make_replay_machines_and_allocate_use(setup, &machine, out, err);
     struct ips_replay_ask ask = {.machine_count = setup->machine_count,
                                  .machine = machine,
                                  .map = setup->map,

@@ -168,7 +168,7 @@ struct predict_machine {
 /* Returns the machine as the replay uses it: slower by the share of its cycles
  * that others take. */
 struct ips_replay_machine
-predict_machine_for_replay(const struct predict_machine *m);
+predict_make_machine_slowed_by_load(const struct predict_machine *m);
 #define PREDICT_NAMES_BYTES 256
 struct predict_setup {
     uint32_t machine_count;

@@ -34,7 +34,7 @@ static bool wants_recorded_loads(const Ips__PredictAsk *ask)
 
 /* Replays the run on its own machines: without other programs, and with the
  * load that explains its delays. */
-static int replay_on_own_machines_and_fit_loads(struct query *q,
+static int replay_own_machines_and_fit_loads_if_cheap(struct query *q,
                                                 struct predict_setup *own,
                                                 struct ips_err *err)
 {
@@ -79,7 +79,7 @@ static void solve_predict(struct query *q)
     if (rc == 0)
         rc = predict_find_queues(&d->run, d->order.of_chain, s.err);
     if (rc == 0)
-        rc = replay_on_own_machines_and_fit_loads(q, &own, s.err);
+        rc = replay_own_machines_and_fit_loads_if_cheap(q, &own, s.err);
     if (rc == 0)
         rc = predict_setup_make(&d->run, &own, q->request->predict, &d->said,
                                 &d->setup, s.err);

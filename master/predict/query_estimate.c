@@ -212,7 +212,7 @@ static void send_estimate_or_error(struct query *q)
 {
     engine_release_graphs(q);
     if (path_data_of(q)->err.code)
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
     else
         answer_estimate(q);
 }
@@ -257,7 +257,7 @@ static void set_goal_and_fetch_graphs(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
-    mtimes_plan_adjust_calibrated_scenario(
+    mtimes_plan_replace_formula_if_measured(
         q, &d->scenarios[SCENARIO_MAIN].scenario);
     int rc = engine_assign_node_numbers(q, "estimate", &err);
     if (rc == 0)

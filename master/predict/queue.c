@@ -11,7 +11,7 @@
 
 /* Finds the queues that are protected by locks. A thread that belongs to a
  * queue with a dispatcher is in no other queue. */
-static int find_lock_queues(struct predict_run *run, bool *busy,
+static int find_work_queues_under_locks(struct predict_run *run, bool *busy,
                             struct ips_err *err)
 {
     const struct ips_graph *g = &run->replay.g;
@@ -36,7 +36,7 @@ int predict_find_queues(struct predict_run *run, const uint32_t *of_chain,
         any[c] = (of_chain[c] & FREE_ORDER) != 0;
     int rc = ips_queues_find(g, any, &run->queues, err);
     if (rc == 0 && run->all_locks && predict_locks_to_replay(run))
-        rc = find_lock_queues(run, any, err);
+        rc = find_work_queues_under_locks(run, any, err);
     free(any);
     return rc;
 }
@@ -103,7 +103,7 @@ static int copy_run_with_reordered_nodes(const struct predict_run *run,
     return 0;
 }
 
-static void count_pieces_of_work(const struct ips_queues *is,
+static void count_work_items_and_reassigned_ones(const struct ips_queues *is,
                                  const uint32_t *took,
                                  const uint32_t *piece_worker,
                                  struct predict_queued *q)
@@ -139,7 +139,7 @@ int predict_reorder_queues_by_replay(const struct predict_run *run,
         *err = why;
         return rc;
     }
-    count_pieces_of_work(&run->queues, r.taken_block, r.piece_worker, out);
+    count_work_items_and_reassigned_ones(&run->queues, r.taken_block, r.piece_worker, out);
     rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.taken_block,
                                r.piece_worker, &out->made, err);
     if (rc == 0)

@@ -75,7 +75,7 @@ static void compute_idle_times(struct query *q, const struct whatif_solving *s,
 {
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct ips_graph *raw =
-            &engine_machine_of(q->gather.active[p])->g;
+            &engine_data_of_machine(q->gather.active[p])->g;
         uint32_t base = s->d->path.node_base[p];
         add_unexplained_waits_to_idle(s, &predict_query_of(q)->waits, p, idle);
         for (uint32_t c = 0; c < raw->chain_count; c++) {
@@ -96,13 +96,13 @@ static void compute_idle_times(struct query *q, const struct whatif_solving *s,
 
 /* Shortens the arcs of waits for the disk or a timer to the wait itself, if the
  * thread waited in its own call: the delay after the wake-up is left out. */
-static void trim_outside_waits(struct query *q, const struct whatif_solving *s,
+static void shorten_external_arcs_to_their_waits(struct query *q, const struct whatif_solving *s,
                                struct predict_run *run)
 {
     struct ips_replay_graph *r = &run->replay;
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct ips_graph *raw =
-            &engine_machine_of(q->gather.active[p])->g;
+            &engine_data_of_machine(q->gather.active[p])->g;
         uint32_t base = s->d->path.node_base[p];
         for (uint32_t k = 1; k < raw->node_count; k++) {
             uint32_t at = r->to[base + k];
@@ -125,7 +125,7 @@ static int mark_messages_slept_for(struct query *q,
                            r->g.node_count);
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct ips_graph *raw =
-            &engine_machine_of(q->gather.active[p])->g;
+            &engine_data_of_machine(q->gather.active[p])->g;
         uint32_t base = s->d->path.node_base[p];
         for (uint32_t k = 0; k < raw->node_count; k++) {
             uint32_t at = r->to[base + k];
@@ -216,7 +216,7 @@ static int add_cuts_of_move(struct query *q, const struct whatif_solving *s,
     bool fits = false;
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct machine_share *part = q->gather.active[p];
-        const struct ips_graph *raw = &engine_machine_of(part)->g;
+        const struct ips_graph *raw = &engine_data_of_machine(part)->g;
         uint64_t t = ips_add_sat(part->sync->first_ns, m->at_ns);
         for (uint32_t c = 0; c < raw->chain_count; c++, chain++) {
             struct planned_cut *one = &out->one[out->count];
@@ -224,7 +224,7 @@ static int add_cuts_of_move(struct query *q, const struct whatif_solving *s,
                 continue;
             fits = true;
             if (!raw->at || !raw->wait ||
-                !ips_replay_find_cut_at_time(raw, &raw->chains[c], t,
+                !ips_replay_find_cut_of_chain_at_time(raw, &raw->chains[c], t,
                                              &one->cut))
                 continue;
             one->whole = one->cut.node == raw->chains[c].first;
@@ -323,7 +323,7 @@ static int make_replay_graph_and_locks(struct query *q,
     bool times = true;
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct ips_graph *raw =
-            &engine_machine_of(q->gather.active[p])->g;
+            &engine_data_of_machine(q->gather.active[p])->g;
         times = times && raw->at && raw->wait && raw->delay;
     }
     if (!idle)
@@ -341,7 +341,7 @@ static int make_replay_graph_and_locks(struct query *q,
     if (rc == 0)
         rc = predict_make_replay_lock_events(&cuts.locks, run, s->err);
     if (rc == 0 && times)
-        trim_outside_waits(q, s, run);
+        shorten_external_arcs_to_their_waits(q, s, run);
     if (rc == 0 && times)
         rc = mark_messages_slept_for(q, s, run);
     free(idle);

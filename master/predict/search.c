@@ -112,7 +112,7 @@ static void fill_search_machines_and_item_weights(struct placement_search *s)
         named = named || d->setup.machine[m].named;
     for (uint32_t m = 0; m < d->setup.machine_count; m++) {
         const struct ips_replay_machine is =
-            predict_machine_for_replay(&d->setup.machine[m]);
+            predict_make_machine_slowed_by_load(&d->setup.machine[m]);
         s->machine[m] = is;
         s->closed[m] = named && !d->setup.machine[m].named;
         s->capacity[m] = is.speed.den
@@ -171,7 +171,7 @@ static uint64_t number_of_tries(const Ips__PredictSearch *ask, uint32_t nodes)
     return ips_max_u64(TRIES_LEAST, ips_min_u64(TRIES_MOST, usual));
 }
 
-static int search_maps(struct placement_search *s, struct ips_err *err)
+static int search_placements_and_apply_best(struct placement_search *s, struct ips_err *err)
 {
     struct predict_query *d = s->d;
     const Ips__PredictSearch *from = s->q->request->predict->search;
@@ -230,7 +230,7 @@ int predict_search(struct query *q, struct ips_err *err)
         rc = allocate_search_arrays(&s, err);
     if (rc == 0) {
         fill_search_machines_and_item_weights(&s);
-        rc = search_maps(&s, err);
+        rc = search_placements_and_apply_best(&s, err);
     }
     free(s.machine);
     free(s.closed);
@@ -289,7 +289,7 @@ static bool fill_processes_placed_on_machine(const struct predict_query *d,
     return to->n_processes > 0;
 }
 
-static Ips__PredictMap *fill_map(const struct predict_query *d, struct arena *a,
+static Ips__PredictMap *make_placement_message(const struct predict_query *d, struct arena *a,
                                  const struct ips_search_map *from)
 {
     uint32_t machines = d->setup.machine_count;
@@ -342,7 +342,7 @@ void predict_fill_answer_with_search(struct query *q, struct arena *a,
     ips__predict_found__init(to);
     to->maps = list;
     for (uint32_t k = 0; k < s->count; k++) {
-        list[k] = fill_map(d, a, &s->best[k]);
+        list[k] = make_placement_message(d, a, &s->best[k]);
         if (!list[k])
             return;
         to->n_maps++;

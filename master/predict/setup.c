@@ -424,7 +424,7 @@ static void drop_time_slices(struct predict_setup *s,
 
 /* Reports the new machines that have no process. If the question neither maps
  * nor moves processes, the first of them is an error. */
-static int check_machines_have_processes(const Ips__PredictAsk *ask,
+static int report_or_refuse_new_machines_without_process(const Ips__PredictAsk *ask,
                                          const struct predict_run *run,
                                          const struct predict_setup *s,
                                          struct predict_assumptions *said,
@@ -497,7 +497,7 @@ int predict_setup_make(const struct predict_run *run,
     if (rc == 0)
         rc = predict_set_message_times_and_networks(run, ask, said, out, err);
     if (rc == 0 && !ask->search)
-        rc = check_machines_have_processes(ask, run, out, said, err);
+        rc = report_or_refuse_new_machines_without_process(ask, run, out, said, err);
     if (rc < 0)
         predict_setup_release(out);
     return rc;

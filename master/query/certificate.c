@@ -30,7 +30,7 @@ void certificate_add_detail(struct arena *a, struct certificate *c,
         c->msg.details[c->msg.n_details++] = arena_printf(a, "%s", text);
 }
 
-void certificate_add_gap(struct arena *a, struct certificate *c,
+void certificate_add_gap_and_mark_incomplete(struct arena *a, struct certificate *c,
                          const char *text)
 {
     c->msg.complete = false;
@@ -91,7 +91,7 @@ static void append_lost_count_and_gap(struct arena *a, struct certificate *c,
     row->name = arena_printf(a, "%s", name);
     row->count = n;
     c->msg.lost[c->msg.n_lost++] = row;
-    certificate_add_gap(
+    certificate_add_gap_and_mark_incomplete(
         a, c,
         cause == DAMAGED
             ? arena_printf(a,
@@ -119,7 +119,7 @@ static void fill_lost(const struct query *q, struct arena *a,
             append_lost_count_and_gap(a, c, k, lost[k]);
 }
 
-static void fill_machines(const struct query *q, struct arena *a,
+static void fill_present_and_missing_machines(const struct query *q, struct arena *a,
                           struct certificate *c)
 {
     size_t cap = q->machine_count + q->excluded_count + 1;
@@ -137,7 +137,7 @@ static void fill_machines(const struct query *q, struct arena *a,
         if (!p->expected)
             continue;
         c->msg.missing_machines[c->msg.n_missing_machines++] = name;
-        certificate_add_gap(
+        certificate_add_gap_and_mark_incomplete(
             a, c,
             p->state == MACHINE_FAILED
                 ? arena_printf(a, "machine %s: %s", p->machine, p->why)
@@ -277,20 +277,20 @@ static void fill_gaps(const struct query *q, struct arena *a,
         const struct machine_share *p = q->gather.active[i];
         unrecorded |= p->sync->unrecorded != 0;
         if (*p->sync->state->trouble)
-            certificate_add_gap(a, c,
+            certificate_add_gap_and_mark_incomplete(a, c,
                                 arena_printf(a, "machine %s %s", p->machine,
                                              p->sync->state->trouble));
     }
     if (certificate_has_live_process(q))
-        certificate_add_gap(a, c, "the run goes on");
+        certificate_add_gap_and_mark_incomplete(a, c, "the run goes on");
     uint64_t n = c->msg.untraced_processes;
     if (n)
-        certificate_add_gap(a, c,
+        certificate_add_gap_and_mark_incomplete(a, c,
                             arena_printf(a, "%" PRIu64 " process%s%s", n,
                                          n == 1 ? "" : "es",
                                          IPS_GAP_UNRECORDED));
     if (unrecorded)
-        certificate_add_gap(a, c, "some calls left no record");
+        certificate_add_gap_and_mark_incomplete(a, c, "some calls left no record");
 }
 
 void certificate_fill(const struct query *q, struct arena *a,
@@ -303,7 +303,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     c->msg.clock = ips_unconst_text("none used");
     c->msg.run_delay_unknown_ns = c->msg.unended_ns = UINT64_MAX;
     fill_lost(q, a, c);
-    fill_machines(q, a, c);
+    fill_present_and_missing_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_machine_to_certificate(q->gather.active[i], a, c, &unseen_cap);
     add_unrecorded_text_once(a, c, &unseen_cap, never_seen);
@@ -328,7 +328,7 @@ void certificate_fill(const struct query *q, struct arena *a,
 #define UNENDED_PARTS 100
 #define UNENDED_NS 10000000u
 
-void certificate_report_unended_waits(struct arena *a, struct certificate *c,
+void certificate_report_waits_with_unknown_waker(struct arena *a, struct certificate *c,
                                       uint64_t ns, uint64_t path_ns,
                                       bool in_path)
 {
@@ -341,7 +341,7 @@ void certificate_report_unended_waits(struct arena *a, struct certificate *c,
         (double)ns / 1e6);
     c->msg.unended_ns = ns;
     if (ns >= ips_max_u64(path_ns / UNENDED_PARTS, UNENDED_NS))
-        certificate_add_gap(a, c, text);
+        certificate_add_gap_and_mark_incomplete(a, c, text);
     else if (ns > 0)
         certificate_add_note(a, c, text);
 }

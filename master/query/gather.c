@@ -41,7 +41,7 @@ uint64_t gather_max_sample_period_ns(const struct query *q)
 /* Calls `stop` with the name of each machine that answered, and of each of its
  * processes and threads; for a thread twice, with its number and with its name.
  * Ends at the first name for which `stop` returns true, and returns true. */
-static bool for_each_object(const struct query *q,
+static bool visit_object_names_until_true(const struct query *q,
                             bool (*stop)(const char *object, void *arg),
                             void *arg)
 {
@@ -52,13 +52,13 @@ static bool for_each_object(const struct query *q,
         if (stop(name, arg))
             return true;
         for (uint32_t k = 0; k < p->t.proc_count; k++) {
-            machine_share_write_object_name(p, k, name);
+            machine_share_write_process_object_name(p, k, name);
             if (stop(name, arg))
                 return true;
         }
         for (uint32_t k = 0; k < p->t.thread_count; k++) {
             const Ips__ThreadRow *t = p->t.threads[k];
-            machine_share_write_object_name(p, t->process, name);
+            machine_share_write_process_object_name(p, t->process, name);
             snprintf(thread, sizeof(thread), "%s/%u", name, t->tid);
             if (stop(thread, arg))
                 return true;
@@ -78,7 +78,7 @@ static bool object_matches_pattern(const char *object, void *pattern)
 
 bool gather_has_object(const struct query *q, const char *object)
 {
-    return for_each_object(q, object_matches_pattern,
+    return visit_object_names_until_true(q, object_matches_pattern,
                            (void *)(uintptr_t)object);
 }
 
@@ -95,7 +95,7 @@ int gather_set_no_object_error(const struct query *q, const char *object,
     struct ips_nearest near;
     gather_write_missing_machines(q, missing, sizeof(missing));
     ips_nearest_start_search(&near, object);
-    (void)for_each_object(q, offer_nearest_object, &near);
+    (void)visit_object_names_until_true(q, offer_nearest_object, &near);
     return ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
                        "no object %.300s in run %s%s%s%s", object, q->run,
                        *missing ? "; not asked: " : "", missing,
@@ -153,7 +153,7 @@ static void fill_peer(const struct query *q, const struct machine_share *p,
 /* Sends the slave of `p` the peers of its ends. With `all` this includes the
  * ends without a peer. Otherwise a machine is missing: those ends are left out
  * and stay pending. */
-static int send_peers_to_slave(struct query *q, struct machine_share *p,
+static int send_peers_and_message_times_to_slave(struct query *q, struct machine_share *p,
                                bool all, struct ips_err *err)
 {
     uint32_t total = p->t.end_count, done = 0, n = 0;
@@ -199,7 +199,7 @@ out:
     return rc;
 }
 
-static int make_peer_table(struct machine_share *p, struct ips_err *err)
+static int sort_ends_and_allocate_peer_table(struct machine_share *p, struct ips_err *err)
 {
     uint32_t n = p->t.end_count;
     if (n > 0)
@@ -248,7 +248,7 @@ static int join_ends_of_all_machines(struct query *q, struct ips_err *err)
     int rc = 0;
     for (uint32_t i = 0; i < g->count; i++) {
         count += g->active[i]->t.end_count;
-        rc = make_peer_table(g->active[i], err);
+        rc = sort_ends_and_allocate_peer_table(g->active[i], err);
         if (rc < 0)
             return rc;
     }
@@ -287,10 +287,10 @@ static void join_ends_and_send_peers(struct query *q)
     int rc = join_ends_of_all_machines(q, &err);
     bool all = !query_is_incomplete(q);
     if (rc == 0)
-        rc = mtimes_plan_make(q, &err);
+        rc = mtimes_plan_describe_and_set_calibrated(q, &err);
     query_open_round(q, check_and_keep_peers_reply, call_after_gathering);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
-        rc = send_peers_to_slave(q, q->gather.active[i], all, &err);
+        rc = send_peers_and_message_times_to_slave(q, q->gather.active[i], all, &err);
     if (rc < 0)
         query_fail(q, &err);
     else
@@ -433,7 +433,7 @@ static void ask_table(struct query *q)
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
         if (requested_window(q, &ask.from_ns, &ask.to_ns))
-            query_window_of(q, q->gather.active[i], &ask.from_ns, &ask.to_ns);
+            query_get_window_of_machine(q, q->gather.active[i], &ask.from_ns, &ask.to_ns);
         ask.traffic = q->gather.want & GATHER_PEERS;
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_TABLE;
@@ -463,7 +463,7 @@ static void mark_run_known_if_row_matches(const struct catalogue_row *row,
 /* Stores the run in the catalogue if no report of the slave has named it yet. A
  * known run is left as it is: the reply has its state at the time of the
  * question, and a later report may have stored a newer one. */
-static void store_unknown_run(struct query *q, const struct machine_share *p)
+static void store_run_in_catalogue_if_new(struct query *q, const struct machine_share *p)
 {
     struct ips_err err = {0};
     struct known_row k = {.state = p->sync->state, .machine = p->machine};
@@ -489,7 +489,7 @@ static int keep_sync_reply_and_store_run(struct query *q,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     p->sync = reply->sync;
     p->expected = true;
-    store_unknown_run(q, p);
+    store_run_in_catalogue_if_new(q, p);
     return 0;
 }
 

@@ -10,7 +10,7 @@
 
 /* Returns a malloc'd array indexed by machine_share.number: whether `p`
  * exchanges messages with that machine. NULL: no memory. */
-static bool *find_message_partners(const struct query *q,
+static bool *find_message_partners_of_machine(const struct query *q,
                                    const struct machine_share *p)
 {
     bool *to = calloc((size_t)q->gather.count + 1, sizeof(*to));
@@ -103,7 +103,7 @@ static void write_mtimes_description(const struct mtimes_description *w,
 
 /* ---- choosing the curves ------------------------------------------------- */
 
-int mtimes_plan_make(struct query *q, struct ips_err *err)
+int mtimes_plan_describe_and_set_calibrated(struct query *q, struct ips_err *err)
 {
     struct gather *g = &q->gather;
     const struct mtimes *t = &q->m->mtimes;
@@ -120,7 +120,7 @@ int mtimes_plan_make(struct query *q, struct ips_err *err)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t i = 0; rc == 0 && i < g->count; i++) {
         const char *from = g->active[i]->machine;
-        bool *to = find_message_partners(q, g->active[i]);
+        bool *to = find_message_partners_of_machine(q, g->active[i]);
         if (!to)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
         add_pair_to_mtimes_description(
@@ -166,7 +166,7 @@ int mtimes_plan_make_curves(struct query *q, const struct machine_share *p,
     memset(out, 0, sizeof(*out));
     if (!g->calibrated)
         return 0;
-    bool *to = find_message_partners(q, p);
+    bool *to = find_message_partners_of_machine(q, p);
     out->row = calloc(most, sizeof(*out->row));
     out->list = calloc(most, sizeof(*out->list));
     if (!to || !out->row || !out->list) {
@@ -200,13 +200,13 @@ void mtimes_curves_release(struct mtimes_curves *c)
     memset(c, 0, sizeof(*c));
 }
 
-void mtimes_plan_adjust_calibrated_scenario(const struct query *q,
+void mtimes_plan_replace_formula_if_measured(const struct query *q,
                                             struct ips_scenario *scenario)
 {
     scenario->calibrated = scenario->calibrated && q->gather.calibrated;
     if (!scenario->calibrated)
         return;
-    struct ips_mtime once = ips_mtime_identity();
+    struct ips_mtime once = ips_message_time_identity();
     scenario->mtime.base_ns = once.base_ns;
     scenario->mtime.per_byte_q32 = once.per_byte_q32;
 }

@@ -15,7 +15,7 @@
 /* To be called when the ends are joined: sets q->gather.calibrated, whether
  * measured times are used, and q->gather.mtimes_text. Fails if the question
  * needs message times and their file is damaged. */
-int mtimes_plan_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
+int mtimes_plan_describe_and_set_calibrated(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
 /* The curves of message times that are sent to one slave (PeersAsk); none
  * unless q->gather.calibrated. They point into the master's table, so they must
@@ -32,7 +32,7 @@ void mtimes_curves_release(struct mtimes_curves *c);
 /* To be called after the gathering. If the slaves got measured times
  * (q->gather.calibrated), a `calibrated` scenario uses these, multiplied only
  * by its own scale; otherwise it becomes uncalibrated. */
-void mtimes_plan_adjust_calibrated_scenario(const struct query *q,
+void mtimes_plan_replace_formula_if_measured(const struct query *q,
                                             struct ips_scenario *scenario);
 
 #endif

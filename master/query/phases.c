@@ -53,7 +53,7 @@ uint32_t phases_find_phase_in_request(const Ips__Request *request)
     return window_fields_of((Ips__Request *)(uintptr_t)request).phase;
 }
 
-bool phases_wanted(const Ips__Request *request)
+bool phases_must_be_asked_before_request(const Ips__Request *request)
 {
     return phases_find_phase_in_request(request) > 0 ||
            (request->ask_case == IPS__REQUEST__ASK_WHY &&
@@ -69,7 +69,7 @@ void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)
     *s.to_ns = to_ns;
 }
 
-Ips__Envelope *phases_make_request_envelope(const Ips__Request *r)
+Ips__Envelope *phases_make_phases_question_for_request(const Ips__Request *r)
 {
     Ips__PhasesAsk ask = IPS__PHASES_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;

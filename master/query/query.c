@@ -132,7 +132,7 @@ void query_end_without_reply(struct query *q)
     query_end(q);
 }
 
-void query_window_of(const struct query *q, const struct machine_share *p,
+void query_get_window_of_machine(const struct query *q, const struct machine_share *p,
                      uint64_t *from_ns, uint64_t *to_ns)
 {
     for (uint32_t i = 0; i < q->window_count; i++) {
@@ -177,7 +177,7 @@ static void query_restart(struct query *q)
         q->kind->release(q);
     q->data = NULL;
     q->in_graph = false;
-    if (machine_shares_list_run_machines(q, &err) < 0)
+    if (machine_shares_list_run_and_live_machines(q, &err) < 0)
         query_fail(q, &err);
     else
         q->kind->start(q);
@@ -353,7 +353,7 @@ void query_fail_machines_of_lost_slave(struct master *m, const struct slave *s,
 
 /* ---- time limits ------------------------------------------------------ */
 
-static bool has_timed_out(const struct master *m, const struct machine_share *p,
+static bool has_machine_reply_timed_out(const struct master *m, const struct machine_share *p,
                           uint64_t now, struct ips_err *err)
 {
     uint64_t heard = ips_max_u64(p->heard_ns, p->slave ? p->slave->seen_ns : 0);
@@ -404,7 +404,7 @@ void query_tick(struct master *m)
             keep_private_slave_awake(p, now);
             if (p->ask_id && paused)
                 p->heard_ns = now;
-            if (p->ask_id && has_timed_out(m, p, now, &err)) {
+            if (p->ask_id && has_machine_reply_timed_out(m, p, now, &err)) {
                 query_mark_machine_failed(q, p, &err);
                 failed = true;
             }
@@ -422,7 +422,7 @@ void query_tick(struct master *m)
 
 /* ---- start and end of questions --------------------------------------- */
 
-static bool may_begin(const struct query *q)
+static bool is_run_free_for_query(const struct query *q)
 {
     if (!q->kind->exclusive)
         return true;
@@ -447,7 +447,7 @@ static void query_begin(struct query *q)
     }
     if (answer_cache_answer_query(q))
         return;
-    if (machine_shares_list_run_machines(q, &err) < 0)
+    if (machine_shares_list_run_and_live_machines(q, &err) < 0)
         query_fail(q, &err);
     else
         q->kind->start(q);
@@ -457,7 +457,7 @@ static void query_begin(struct query *q)
 static void query_begin_due(struct master *m)
 {
     for (struct query *q = m->queries; q; q = q->next) {
-        if (!q->running && !q->over && may_begin(q))
+        if (!q->running && !q->over && is_run_free_for_query(q))
             query_begin(q);
     }
     /* Some questions may have ended at once; then it is the turn of the
@@ -546,10 +546,10 @@ void query_accept_from_client(struct master *m, struct ips_peer *client,
     uint64_t id = request->id;
     /* Questions about one run are answered in order, so the question about
      * phases goes before the one that needs them. */
-    bool wanted = phases_wanted(request);
+    bool wanted = phases_must_be_asked_before_request(request);
     struct query *first =
         wanted
-            ? append_question(m, client, phases_make_request_envelope(request))
+            ? append_question(m, client, phases_make_phases_question_for_request(request))
             : NULL;
     struct query *q = append_question(m, client, env);
     if (!q || (wanted && !first)) {

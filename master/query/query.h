@@ -283,7 +283,7 @@ void query_end_without_reply(struct query *q);
 /* If the question named a phase, sets *from_ns and *to_ns to that phase by the
  * machine's own clock. Else leaves in them the window that the question gave.
  */
-void query_window_of(const struct query *q, const struct machine_share *p,
+void query_get_window_of_machine(const struct query *q, const struct machine_share *p,
                      uint64_t *from_ns, uint64_t *to_ns);
 /* gather.c: whether the question (`ls` or `metrics`) wants the tables of a time
  * window. */

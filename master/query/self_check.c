@@ -13,7 +13,7 @@ struct checking {
 static void report_contradiction(const struct checking *k, const char *rule,
                                  uint64_t is, uint64_t limit)
 {
-    certificate_add_gap(
+    certificate_add_gap_and_mark_incomplete(
         k->a, k->c,
         arena_printf(k->a,
                      "this answer contradicts itself, please report "
@@ -55,7 +55,7 @@ struct rule {
 };
 
 /* Skips the rules with a figure that was not measured. */
-static void check_rules(const struct checking *k, const struct rule *rules,
+static void check_rules_between_figures(const struct checking *k, const struct rule *rules,
                         size_t count)
 {
     for (const struct rule *r = rules; r < rules + count; r++) {
@@ -68,7 +68,7 @@ static void check_rules(const struct checking *k, const struct rule *rules,
     }
 }
 #define CHECK_RULES(k, rules)                                                  \
-    check_rules(k, rules, sizeof(rules) / sizeof(*(rules)))
+    check_rules_between_figures(k, rules, sizeof(rules) / sizeof(*(rules)))
 
 static void check_finding(const struct checking *k, const Ips__WhyRow *f,
                           uint64_t wall_ns)
@@ -149,7 +149,7 @@ void self_check_path_not_above_run(struct arena *a, struct certificate *c,
     check_at_most(&k, "the path is longer than the run", computed_ns, limit);
 }
 
-void self_check_predicted(struct arena *a, struct certificate *c,
+void self_check_predicted_not_below_bound(struct arena *a, struct certificate *c,
                           uint64_t last_ns, uint64_t least_ns)
 {
     const struct checking k = {a, c};
@@ -252,7 +252,7 @@ void self_check_wait_group(struct arena *a, struct certificate *c,
     CHECK_RULES(&k, rules);
 }
 
-static void check_idle(const struct checking *k, const Ips__IdleRow *r)
+static void check_core_time_adds_up(const struct checking *k, const Ips__IdleRow *r)
 {
     const uint64_t parts[] = {
         r->running_ns, r->spun_ns,
@@ -285,7 +285,7 @@ void self_check_waits(struct arena *a, struct certificate *c,
     };
     CHECK_RULES(&k, rules);
     for (size_t i = 0; i < w->n_idle; i++)
-        check_idle(&k, w->idle[i]);
+        check_core_time_adds_up(&k, w->idle[i]);
 }
 
 static void check_whatif_row(const struct checking *k, const Ips__WhatifRow *r,

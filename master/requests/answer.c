@@ -40,7 +40,7 @@ static char *process_object_name(const struct filling *f, uint32_t part,
                                  uint32_t process)
 {
     char object[OBJECT_BYTES];
-    machine_share_write_object_name(f->q->gather.active[part], process, object);
+    machine_share_write_process_object_name(f->q->gather.active[part], process, object);
     return arena_printf(f->a, "%s", object);
 }
 
@@ -48,7 +48,7 @@ static char *thread_object_name(const struct filling *f, uint32_t chain)
 {
     const struct ips_chain *c = &f->d->path.merged.chains[chain];
     char object[OBJECT_BYTES];
-    machine_share_write_object_name(f->q->gather.active[c->machine], c->process,
+    machine_share_write_process_object_name(f->q->gather.active[c->machine], c->process,
                                     object);
     return arena_printf(f->a, "%s/%u", object, c->tid);
 }
@@ -209,7 +209,7 @@ static int compare_services_by_requests(const void *a, const void *b)
 
 /* Sorts the services by their number of requests, but puts the busiest service
  * first, because the stations are shown for it. */
-static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
+static void sort_services_busiest_first(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
 {
     size_t at = 0;
     if (out->n_services == 0)
@@ -354,7 +354,7 @@ static void fill_answer(struct filling *f, const Ips__RequestsAsk *ask)
     if (f->a->failed)
         return;
     if (out->n_services)
-        sort_services(out, out->services[f->d->busiest]);
+        sort_services_busiest_first(out, out->services[f->d->busiest]);
     fill_slowest(f, ask->top);
     if (out->n_services && out->services[0]->requests)
         requests_add_stations_and_set_bound(f->q, f->a, out, out->services[0]);

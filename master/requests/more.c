@@ -96,7 +96,7 @@ static void add_waits_and_cpu_of_step(void *arg,
     const struct ips_graph *g = &l->d->path.merged;
     uint32_t part = g->chains[s->chain].machine;
     uint32_t node =
-        s->arc - (uint32_t)engine_machine_of(l->q->gather.active[part])->base;
+        s->arc - (uint32_t)engine_data_of_machine(l->q->gather.active[part])->base;
     const struct waits_rows *r = &l->d->waits.machine[part];
     const struct arc_profile *p = &l->d->waits.arc_profile[part];
     uint64_t ns = s->to - s->from;
@@ -171,7 +171,7 @@ static uint64_t excess_over_median_ns(const struct request_difference *m)
     return ips_sub_sat(m->slow_ns, m->median_ns);
 }
 
-static void choose_largest_median_call_sites(const struct item_collector *l,
+static void choose_typical_cpu_and_wait_sites(const struct item_collector *l,
                                              uint32_t slow, uint32_t median,
                                              struct request_difference out[2])
 {
@@ -232,7 +232,7 @@ int requests_compare_slowest_with_median(struct query *q, struct ips_err *err)
             add_items_of_sampled_requests(&l, index + low, high - low + 1, 1);
         choose_largest_differences(&l, slow, median,
                                    &d->more[(size_t)s * REQUESTS_MORE]);
-        choose_largest_median_call_sites(&l, slow, median,
+        choose_typical_cpu_and_wait_sites(&l, slow, median,
                                          &d->typical[(size_t)s * 2]);
     }
     free(l.item);

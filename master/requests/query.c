@@ -23,7 +23,7 @@ static void fail_no_memory(struct query *q)
 static void send_requests_answer_or_error(struct query *q)
 {
     if (path_data_of(q)->err.code)
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
     else
         requests_send_requests_or_why_answer(q);
 }
@@ -38,11 +38,11 @@ static void start_solving_requests(struct query *q)
 
 static void fetch_waits(struct query *q)
 {
-    waits_fetch(q, &requests_data_of(q)->waits, start_solving_requests);
+    waits_fetch_rows_and_arc_profiles(q, &requests_data_of(q)->waits, start_solving_requests);
 }
 
 /* If no connection was accepted, fetch the requests that the program marked. */
-static void fetch_marked_requests_or_waits(struct query *q)
+static void fetch_marked_requests_if_needed_then_waits(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     if (!*d->by && d->end_count == 0)
@@ -55,19 +55,19 @@ static void fetch_marked_requests_or_waits(struct query *q)
 
 static void convert_window_and_fetch_graphs(struct query *q)
 {
-    weighting_convert_window(q, &path_data_of(q)->window);
+    weighting_shift_window_to_run_start(q, &path_data_of(q)->window);
     path_data_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
         /* the slaves send their graphs with CPU times; the worker computes the
          * `wall` lengths from them */
         IPS_WEIGH_CPU;
-    engine_fetch_subgraphs(q, true, fetch_marked_requests_or_waits);
+    engine_fetch_subgraphs(q, true, fetch_marked_requests_if_needed_then_waits);
 }
 
 static void find_services_and_align_clocks(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     struct ips_err err = {0};
-    mtimes_plan_adjust_calibrated_scenario(
+    mtimes_plan_replace_formula_if_measured(
         q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (engine_assign_node_numbers(q, "requests", &err) < 0 ||
         path_check_master_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, &err) <
@@ -81,7 +81,7 @@ static void find_services_and_align_clocks(struct query *q)
     if (!fine)
         fail_no_memory(q);
     else
-        weighting_align_clocks(q, convert_window_and_fetch_graphs);
+        weighting_align_clocks_if_needed(q, convert_window_and_fetch_graphs);
 }
 
 static void start_requests(struct query *q)

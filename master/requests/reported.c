@@ -119,7 +119,7 @@ static int store_received_marked_spans(struct query *q, struct machine_share *p,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     t->unended += a->unended;
     for (size_t i = 0; i < n; i++) {
-        uint32_t base = (uint32_t)engine_machine_of(p)->base;
+        uint32_t base = (uint32_t)engine_data_of_machine(p)->base;
         if (a->name[i] >= t->machine[p->number].names ||
             a->first[i] >= p->sync->nodes || a->last[i] >= p->sync->nodes)
             return ips_err_set(err, IPS_E_PROTOCOL,

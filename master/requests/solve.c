@@ -70,7 +70,7 @@ static uint32_t find_or_add_service(struct requests_data *d,
     return d->service_count++;
 }
 
-static int compare_channel_rows(const void *a, const void *b)
+static int compare_channels_by_end_and_receives(const void *a, const void *b)
 {
     const Ips__ChannelRow *x = *(Ips__ChannelRow *const *)a;
     const Ips__ChannelRow *y = *(Ips__ChannelRow *const *)b;
@@ -143,7 +143,7 @@ bool requests_find_services(struct query *q)
             return false;
         if (p->t.channel_count)
             qsort(p->t.channels, p->t.channel_count, sizeof(*p->t.channels),
-                  compare_channel_rows);
+                  compare_channels_by_end_and_receives);
         add_services_and_ends(d, p);
         if (!count_service_processes(d, p))
             return false;
@@ -194,9 +194,9 @@ static int merge_wall_graph_and_find_path(struct query *q)
         return d->err.code;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
-        uint32_t sent = engine_machine_of(p)->g.node_count;
+        uint32_t sent = engine_data_of_machine(p)->g.node_count;
         if (sent == p->sync->nodes &&
-            (sent == 0 || engine_machine_of(p)->g.site))
+            (sent == 0 || engine_data_of_machine(p)->g.site))
             continue;
         d->blame = p;
         return ips_err_set(&d->err, IPS_E_PROTOCOL,
@@ -258,7 +258,7 @@ static int compare_requests_by_duration(const void *a, const void *b)
     return (i > k) - (i < k);
 }
 
-static int find_lock_holds_of_requests(struct query *q)
+static int sum_lock_holds_in_busiest_service_span(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     const struct ips_graph *g = &d->path.merged;
@@ -273,12 +273,12 @@ static int find_lock_holds_of_requests(struct query *q)
     /* Only the graphs as received from the slaves have the kind of a resource,
      * in xlen. In the `wall` graphs xlen is the arc's length. */
     for (uint32_t p = 0; p < q->gather.count; p++) {
-        const struct engine_machine *e = engine_machine_of(q->gather.active[p]);
+        const struct engine_machine *e = engine_data_of_machine(q->gather.active[p]);
         for (uint32_t i = 0; i < e->g.node_count; i++)
             lock[e->base + i] =
                 e->g.xkind[i] == IPS_X_RESOURCE &&
                 e->g.xlen[i] == IPS_THING_LOCK &&
-                requests_span_contains_time(d, d->path.est.est[e->base + i]);
+                requests_busiest_span_contains_time(d, d->path.est.est[e->base + i]);
         /* Locks of different machines are distinct. */
         const struct waits_rows *r = &d->waits.machine[p];
         for (uint64_t i = 0; i < r->lock_count; i++) {
@@ -325,8 +325,8 @@ void requests_solve(struct query *q)
     }
     rc = requests_compare_slowest_with_median(q, err);
     if (rc == 0)
-        rc = requests_find_busiest_and_outside(q, err);
+        rc = requests_find_busiest_service_and_outside_ns(q, err);
     if (rc == 0)
-        rc = find_lock_holds_of_requests(q);
+        rc = sum_lock_holds_in_busiest_service_span(q);
     (void)rc; /* on failure err has the reason */
 }

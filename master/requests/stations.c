@@ -57,14 +57,14 @@ static uint64_t ns_outside_requests(const struct requests_data *d, uint64_t ns,
 {
     uint64_t end = ips_add_sat(begin, length);
     if (length == 0)
-        return requests_span_contains_time(d, begin) ? 0 : ns;
+        return requests_busiest_span_contains_time(d, begin) ? 0 : ns;
     uint64_t in = ips_sub_sat(ips_min_u64(end, d->last_ns),
                               ips_max_u64(begin, d->first_ns));
     return ns - (uint64_t)((ips_u128)ns * in / length);
 }
 
 /* Returns the index of the machine's first chain in the merged graph. */
-static uint32_t first_chain_of(const struct requests_data *d,
+static uint32_t first_chain_of_machine(const struct requests_data *d,
                                const struct machine_share *p)
 {
     const struct ips_graph *g = &d->path.merged;
@@ -78,11 +78,11 @@ static void sum_time_outside_requests(struct requests_data *d,
                                       const struct machine_share *p)
 {
     const struct ips_graph *g = &d->path.merged;
-    const struct engine_machine *e = engine_machine_of(p);
+    const struct engine_machine *e = engine_data_of_machine(p);
     const struct waits_rows *rows = &d->waits.machine[p->number];
     const uint64_t *est = d->path.est.est;
     uint64_t row = 0; /* rows are ordered by node */
-    for (uint32_t k = first_chain_of(d, p);
+    for (uint32_t k = first_chain_of_machine(d, p);
          k < g->chain_count && g->chains[k].machine == p->number; k++) {
         const struct ips_chain *c = &g->chains[k];
         /* The arc's `wall` weight leaves out the sleep at its end. So its CPU
@@ -102,7 +102,7 @@ static void sum_time_outside_requests(struct requests_data *d,
     }
 }
 
-int requests_find_busiest_and_outside(struct query *q, struct ips_err *err)
+int requests_find_busiest_service_and_outside_ns(struct query *q, struct ips_err *err)
 {
     struct requests_data *d = requests_data_of(q);
     size_t room = (size_t)d->path.merged.chain_count + 1;
@@ -159,7 +159,7 @@ static void append_thread_and_core_stations(struct filling *f,
                                             const struct machine_share *p)
 {
     uint64_t all_cpu = 0;
-    uint32_t base = first_chain_of(f->d, p);
+    uint32_t base = first_chain_of_machine(f->d, p);
     const struct ips_graph *g = &f->d->path.merged;
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
         if (base + i >= g->chain_count ||
@@ -175,7 +175,7 @@ static void append_thread_and_core_stations(struct filling *f,
             continue;
         bool client = f->d->client[p->number][t->process] &&
                       !f->d->serving[p->number][t->process];
-        machine_share_write_object_name(p, t->process, object);
+        machine_share_write_process_object_name(p, t->process, object);
         add_station(f, arena_printf(f->a, "%s/%u", object, t->tid),
                     client ? "client" : "thread", busy, 1);
     }
@@ -195,7 +195,7 @@ static void add_lock_stations(struct filling *f)
         char object[OBJECT_BYTES];
         if (h->ns == 0)
             continue;
-        machine_share_write_object_name(f->q->gather.active[c->machine],
+        machine_share_write_process_object_name(f->q->gather.active[c->machine],
                                         c->process, object);
         add_station(f,
                     arena_printf(f->a,
@@ -264,7 +264,7 @@ static void add_link_stations_of_window(struct filling *f)
     uint64_t *bytes = arena_alloc(f->a, (size_t)parts * parts * sizeof(*bytes));
     for (uint32_t of = 0; bytes && of < parts; of++) {
         const struct machine_share *p = f->q->gather.active[of];
-        const struct engine_machine *e = engine_machine_of(p);
+        const struct engine_machine *e = engine_data_of_machine(p);
         for (uint32_t k = 0; k < e->g.out_count; k++) {
             const struct ips_remote_out *o = &e->g.out[k];
             uint64_t at = est[e->base + o->node];

@@ -209,7 +209,7 @@ void table_cache_store_if_cacheable(struct query *q)
 
 /* ---- rows made from the tables ---------------------------------------- */
 
-struct tables *table_cache_acquire_tables(struct query *q)
+struct tables *table_cache_get_cached_or_new_tables(struct query *q)
 {
     if (!q->table_cache || !tables_have_few_enough_objects(q))
         return tables_new();

@@ -32,7 +32,7 @@ void table_cache_store_if_cacheable(struct query *q);
 /* Returns the object for the rows of the question's tables: that of the cache,
  * or a new, empty one. Give it back with
  * table_cache_free_tables_unless_cached(). NULL: no memory. */
-struct tables *table_cache_acquire_tables(struct query *q);
+struct tables *table_cache_get_cached_or_new_tables(struct query *q);
 void table_cache_free_tables_unless_cached(struct query *q, struct tables *t);
 
 void table_cache_release(struct master *m);

@@ -41,7 +41,7 @@ struct extent { /* times of one machine, by its own clock */
     uint32_t processes;
 };
 
-static struct extent compute_extent(const struct machine_share *p,
+static struct extent compute_time_extent_of_machine(const struct machine_share *p,
                                     bool windowed)
 {
     struct extent e = {.first = UINT64_MAX};
@@ -69,7 +69,7 @@ static Ips__ObjectRow *add_process(struct tree *t,
     const Ips__ProcessRow *r = p->t.procs[i];
     if (r->outside)
         return NULL;
-    machine_share_write_object_name(p, i, object);
+    machine_share_write_process_object_name(p, i, object);
     Ips__ObjectRow *row = add_object(t, object, "process");
     if (!row)
         return NULL;
@@ -92,7 +92,7 @@ static void add_thread(struct tree *t, const struct machine_share *p,
     const Ips__ThreadRow *r = p->t.threads[i];
     if (r->outside)
         return;
-    machine_share_write_object_name(p, r->process, process);
+    machine_share_write_process_object_name(p, r->process, process);
     snprintf(object, sizeof(object), "%s/%u", process, r->tid);
     Ips__ObjectRow *row = add_object(t, object, "thread");
     if (!row)
@@ -108,10 +108,10 @@ static void add_thread(struct tree *t, const struct machine_share *p,
 
 /* Adds a machine, then each of its processes followed by its threads. Returns
  * the machine's CPU time. */
-static uint64_t add_machine(struct tree *t, const struct machine_share *p)
+static uint64_t add_machine_with_processes_and_threads(struct tree *t, const struct machine_share *p)
 {
     char object[ROSTER_NAME_BYTES + 2];
-    struct extent e = compute_extent(p, query_wants_windowed_tables(t->q));
+    struct extent e = compute_time_extent_of_machine(p, query_wants_windowed_tables(t->q));
     uint64_t cpu = 0;
     uint32_t at = 0, *order = machine_share_sort_threads_by_process(p);
     if (!order) {
@@ -150,7 +150,7 @@ static void add_all_objects(struct tree *t)
     uint64_t cpu = 0;
     for (uint32_t i = 0; i < g->count; i++) {
         const struct machine_share *p = g->active[i];
-        uint64_t one = add_machine(t, p);
+        uint64_t one = add_machine_with_processes_and_threads(t, p);
         cpu = ips_add_sat(cpu, one);
         if (top && (p->sync->state->has_root || i == 0)) {
             top->name = ips_unconst_text(p->sync->state->command);

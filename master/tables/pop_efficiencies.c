@@ -17,7 +17,7 @@ static uint64_t last_thread_time_ns(const struct machine_share *p)
     return last;
 }
 
-static void add_thread_cpu_by_lifetime(struct sums *s,
+static void sum_cpu_of_long_and_short_lived_threads(struct sums *s,
                                        const struct machine_share *p,
                                        uint64_t elapsed_ns)
 {
@@ -46,7 +46,7 @@ void pop_fill_efficiencies(struct machine_share *const *parts, uint32_t count,
     if (elapsed_ns == 0 || elapsed_ns == IPS_UNMEASURED)
         return;
     for (uint32_t i = 0; i < count; i++)
-        add_thread_cpu_by_lifetime(&s, parts[i], elapsed_ns);
+        sum_cpu_of_long_and_short_lived_threads(&s, parts[i], elapsed_ns);
     if (s.threads < 2 || s.most_ns == 0 ||
         s.others_ns > ips_add_sat(s.cpu_ns, s.others_ns) / 10)
         return;

@@ -79,7 +79,7 @@ static void ask_events_of_machine(struct query *q, struct machine_share *p,
     ask.object = asked->object;
     ask.from_ns = asked->from_ns;
     ask.to_ns = asked->to_ns;
-    query_window_of(q, p, &ask.from_ns, &ask.to_ns);
+    query_get_window_of_machine(q, p, &ask.from_ns, &ask.to_ns);
     ask.limit = left;
     ask.window = EVENTS_WINDOW;
     ask.sites = asked->sites;
@@ -92,13 +92,13 @@ static void ask_events_of_machine(struct query *q, struct machine_share *p,
     query_close_round(q);
 }
 
-static void send_last_events_reply(struct query *q)
+static void send_last_events_reply_or_fail(struct query *q)
 {
     struct ips_err err = {0};
     char missing[800];
     const char *object = q->request->events->object;
     gather_write_missing_machines(q, missing, sizeof(missing));
-    if (*missing && machine_share_matches_object("", object)) {
+    if (*missing && machine_share_machine_matches_object("", object)) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "events of these machines are missing: %s", missing);
         query_fail(q, &err);
@@ -116,12 +116,12 @@ static void ask_next_machine_or_send_last_reply(struct query *q)
     struct relay *r = q->data;
     const Ips__EventsAsk *asked = q->request->events;
     while (r->at < q->gather.count &&
-           !machine_share_matches_object(q->gather.active[r->at]->machine,
+           !machine_share_machine_matches_object(q->gather.active[r->at]->machine,
                                          asked->object))
         r->at++;
     if (r->at == q->gather.count ||
         (asked->limit > 0 && r->sent >= asked->limit))
-        send_last_events_reply(q);
+        send_last_events_reply_or_fail(q);
     else
         ask_events_of_machine(q, q->gather.active[r->at],
                               asked->limit ? asked->limit - r->sent : 0);

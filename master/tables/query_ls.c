@@ -81,7 +81,7 @@ static void make_and_send_object_rows(struct query *q)
     struct arena a = {0};
     struct ips_err err = {0};
     table_cache_store_if_cacheable(q);
-    struct tables *t = table_cache_acquire_tables(q);
+    struct tables *t = table_cache_get_cached_or_new_tables(q);
     int rc = t ? tables_make_objects(t, q, &err) : IPS_E_NO_MEMORY;
     if (rc == 0)
         rc = choose_object_rows(ask, t, &a, &answer, &left);

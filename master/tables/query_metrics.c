@@ -67,7 +67,7 @@ static void answer_and_store_summary(struct query *q)
     int rc = summary_make(q, &s, &err);
     if (rc == 0)
         self_check_metrics(&s.a, &s.certificate, &s.answer);
-    if (rc == 0 && summary_store_if_complete(q, &s, &db) < 0)
+    if (rc == 0 && summary_store_unless_machines_missing(q, &s, &db) < 0)
         ips_log_warn("%s", db.msg);
     if (rc == 0) {
         certificate_set_category_and_plan(q, &s.a, &s.certificate, 2,
@@ -90,7 +90,7 @@ static int make_metrics_answer_rows(struct query *q, struct tables *t,
     const Ips__MetricsAsk *ask = q->request->metrics;
     const struct gather *g = &q->gather;
     if (!tables_have_few_enough_objects(q) && !query_wants_windowed_tables(q))
-        return metrics_make(g->active, g->count, query_is_incomplete(q),
+        return metrics_make_rows_and_matrices(g->active, g->count, query_is_incomplete(q),
                             ask->object, ask->level, a, answer, cut, err);
     int rc = tables_make_metrics(t, q, err);
     if (rc == 0)
@@ -127,7 +127,7 @@ static void answer_with_metrics_rows(struct query *q, struct tables *t)
         self_check_metrics(&a, &c, &answer);
     answer.certificate = &c.msg;
     if (cut > 0) {
-        certificate_add_gap(&a, &c,
+        certificate_add_gap_and_mark_incomplete(&a, &c,
                             arena_printf(&a,
                                          "%" PRIu64 " rows were left out: ask "
                                          "about one machine or process",
@@ -146,7 +146,7 @@ static void cache_tables_and_answer_metrics(struct query *q)
         return;
     }
     table_cache_store_if_cacheable(q);
-    struct tables *t = table_cache_acquire_tables(q);
+    struct tables *t = table_cache_get_cached_or_new_tables(q);
     if (t) {
         answer_with_metrics_rows(q, t);
     } else {
@@ -167,14 +167,14 @@ static void send_stored_results(struct query *q, const Ips__MetricsAnswer *kept,
     c.msg.notes = c.msg.details = c.msg.gaps = NULL;
     c.msg.n_notes = c.msg.n_details = c.msg.n_gaps = 0;
     for (size_t i = 0; i < kept->certificate->n_gaps; i++)
-        certificate_add_gap(&a, &c, kept->certificate->gaps[i]);
+        certificate_add_gap_and_mark_incomplete(&a, &c, kept->certificate->gaps[i]);
     for (size_t i = 0; i < kept->certificate->n_notes; i++)
         certificate_add_note(&a, &c, kept->certificate->notes[i]);
     for (size_t i = 0; i < kept->certificate->n_details; i++)
         certificate_add_detail(&a, &c, kept->certificate->details[i]);
     certificate_set_category_and_plan(q, &a, &c, 1, "the master's own table");
     if (nobody) {
-        certificate_add_gap(&a, &c,
+        certificate_add_gap_and_mark_incomplete(&a, &c,
                             "no slave of this run is connected, and more was "
                             "recorded since this was computed");
     } else if (k->open) {

@@ -121,7 +121,7 @@ static void send_sql_answer(struct query *q)
         send_rows_of_machine(q, p);
         if (a->count == 0 || !*a->piece[a->count - 1]->cut)
             continue;
-        certificate_add_gap(
+        certificate_add_gap_and_mark_incomplete(
             &arena, &c,
             arena_printf(&arena, "machine %s: rows are missing: %s", p->machine,
                          a->piece[a->count - 1]->cut));

@@ -68,7 +68,7 @@ static void cache_tables_and_rows(struct query *q)
     table_cache_store_if_cacheable(q);
     if (!q->table_cache || !tables_have_few_enough_objects(q))
         return;
-    struct tables *t = table_cache_acquire_tables(q);
+    struct tables *t = table_cache_get_cached_or_new_tables(q);
     if (t && (tables_make_objects(t, q, &err) < 0 ||
               tables_make_metrics(t, q, &err) < 0))
         ips_log_info("run %s: cannot make table rows: %s", q->run, err.msg);
@@ -82,7 +82,7 @@ static void store_summary_and_cache_tables(struct query *q)
     struct refresh *r = find_refresh(q->m, q->run);
     int rc = summary_make(q, &s, &err);
     if (rc == 0)
-        rc = summary_store_if_complete(q, &s, &err);
+        rc = summary_store_unless_machines_missing(q, &s, &err);
     if (rc < 0)
         ips_log_info("run %s: cannot refresh its tables: %s", q->run, err.msg);
     if (rc == 0 && r) {
@@ -104,7 +104,7 @@ static void start_refresh(struct query *q)
                  store_summary_and_cache_tables);
 }
 
-static void release_refresh(struct query *q)
+static void release_refresh_and_schedule_next(struct query *q)
 {
     struct refresh *r = find_refresh(q->m, q->run);
     uint64_t now = master_now_ns();
@@ -120,7 +120,7 @@ static void release_refresh(struct query *q)
 static const struct query_kind query_refresh = {.name = "refresh",
                                                 .exclusive = true,
                                                 .start = start_refresh,
-                                                .release = release_refresh};
+                                                .release = release_refresh_and_schedule_next};
 
 /* ---- choosing the run to refresh -------------------------------------- */
 
@@ -140,7 +140,7 @@ static bool is_refresh_running(const struct master *m)
     return false;
 }
 
-void refresh_tick(struct master *m)
+void refresh_start_due_or_precompute_closed_run(struct master *m)
 {
     uint64_t now = master_now_ns();
     struct refresh **at = &m->refreshes;

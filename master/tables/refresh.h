@@ -30,7 +30,7 @@ void refresh_add_open_runs_of_report(struct master *m,
 /* Called every second: starts a refresh that is due. A closed run whose tables
  * are up to date, or that is too large to refresh, is removed from the list,
  * and its path is precomputed (query/answer_cache.h). */
-void refresh_tick(struct master *m);
+void refresh_start_due_or_precompute_closed_run(struct master *m);
 void refresh_release(struct master *m);
 
 #endif

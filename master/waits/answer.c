@@ -40,7 +40,7 @@ static char *process_object_name(const struct filling *f, uint32_t process)
         return ips_unconst_text("");
     while (process >= w->process_base[part + 1])
         part++;
-    machine_share_write_object_name(f->q->gather.active[part],
+    machine_share_write_process_object_name(f->q->gather.active[part],
                                     process - w->process_base[part], object);
     return arena_printf(f->a, "%s", object);
 }
@@ -166,7 +166,7 @@ static size_t fill_causes(const struct filling *f, const uint64_t *ns,
     return n;
 }
 
-static void fill_idle(const struct filling *f, Ips__WaitsAnswer *out)
+static void fill_core_time_rows(const struct filling *f, Ips__WaitsAnswer *out)
 {
     uint32_t n = f->q->gather.count;
     Ips__IdleRow *rows = arena_alloc(f->a, (n + 1) * sizeof(*rows));
@@ -206,7 +206,7 @@ static void fill_totals(const struct filling *f, size_t shown,
     out->late_sender_ns = g->late_sender_ns;
     out->late_receiver_ns = g->late_receiver_ns;
     out->cut_ns = g->cut_ns;
-    fill_idle(f, out);
+    fill_core_time_rows(f, out);
 }
 
 static void add_note(const struct filling *f, struct certificate *c)

@@ -206,7 +206,7 @@ static void distribute_blame_over_procedures(struct grouping *k, uint32_t part,
     add_blame(k, IPS_BLAME_COMPUTE, process, WAITS_NONE, ns - given);
 }
 
-static void add_blame_part(void *arg, const struct ips_blame *b)
+static void add_blame_piece_to_group(void *arg, const struct ips_blame *b)
 {
     struct grouping *k = arg;
     const struct ips_chain *c = &k->w->g->chains[b->chain];
@@ -302,7 +302,7 @@ int waits_make_groups(const struct waits *w, const struct waits_choice *choice,
 {
     struct grouping k = {.w = w, .c = choice, .out = out};
     struct ips_blamer b = {
-        .w = &w->laid, .put = add_blame_part, .arg = &k, .budget = WAITS_STEPS};
+        .w = &w->laid, .put = add_blame_piece_to_group, .arg = &k, .budget = WAITS_STEPS};
     uint64_t from = ips_add_sat(choice->from_ns, w->scale_ns);
     uint64_t to = ips_add_sat(choice->to_ns, w->scale_ns);
     int rc = 0;

@@ -260,7 +260,7 @@ static void merge_graphs_and_group_waits(struct query *q)
         return;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
-        uint32_t sent = engine_machine_of(p)->g.node_count;
+        uint32_t sent = engine_data_of_machine(p)->g.node_count;
         if (sent == p->sync->nodes)
             continue;
         d->path.blame = p;
@@ -285,7 +285,7 @@ static void merge_graphs_and_group_waits(struct query *q)
 static void send_waits_answer_or_error(struct query *q)
 {
     if (path_data_of(q)->err.code)
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
     else
         waits_send_answer(q);
 }
@@ -309,7 +309,7 @@ static void start_computing_waits(struct query *q)
 
 static void fetch_waits_and_arc_profiles(struct query *q)
 {
-    waits_fetch(q, &waits_data_of(q)->w, start_computing_waits);
+    waits_fetch_rows_and_arc_profiles(q, &waits_data_of(q)->w, start_computing_waits);
 }
 
 static void fetch_graphs_then_waits(struct query *q)
@@ -330,7 +330,7 @@ static void check_memory_and_align_waits_clocks(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        weighting_align_clocks(q, fetch_graphs_then_waits);
+        weighting_align_clocks_if_needed(q, fetch_graphs_then_waits);
 }
 
 static void start_waits(struct query *q)

@@ -239,14 +239,14 @@ static void ask_arc_profile(struct query *q)
         if (path_data_of(q)->waits->callers && !path_data_of(q)->waits->cut)
             arc_profile_ask_callers(q, q->gather.active[i]);
         else if (path_data_of(q)->waits->cut)
-            arc_profile_ask_cpu(q, q->gather.active[i],
+            arc_profile_ask_cpu_and_callers(q, q->gather.active[i],
                                 &path_data_of(q)->window);
         else
             arc_profile_ask(q, q->gather.active[i], NULL);
     query_close_round(q);
 }
 
-void waits_fetch(struct query *q, struct waits *w,
+void waits_fetch_rows_and_arc_profiles(struct query *q, struct waits *w,
                  void (*after)(struct query *q))
 {
     struct ips_err err = {0};
@@ -317,7 +317,7 @@ static void assign_distinct_call_site_numbers(struct named *all, size_t n,
     }
 }
 
-static bool assign_call_site_numbers(struct waits *w)
+static bool number_call_sites_of_all_machines(struct waits *w)
 {
     size_t total = 0, n = 0;
     w->call_site_number =
@@ -381,7 +381,7 @@ static bool assign_symbol_numbers(struct waits *w)
  * negative if the machine started earlier. */
 static int64_t first_event_on_run_scale(const struct machine_share *p)
 {
-    const struct ips_clock_map *m = &engine_machine_of(p)->clock;
+    const struct ips_clock_map *m = &engine_data_of_machine(p)->clock;
     ips_i128 x = (ips_i128)p->sync->first_ns - (ips_i128)m->from;
     ips_i128 y = x + x * m->drift_q40 / ((ips_i128)1 << 40) + m->shift_ns;
     return y < -(ips_i128)(1ll << 61) ? -(1ll << 61) : (int64_t)y;
@@ -399,7 +399,7 @@ static void convert_times_to_one_scale(struct query *q, struct waits *w,
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *ch = &g->chains[c];
         struct ips_clock_map m =
-            engine_machine_of(q->gather.active[ch->machine])->clock;
+            engine_data_of_machine(q->gather.active[ch->machine])->clock;
         m.shift_ns += (int64_t)w->scale_ns;
         for (uint32_t i = ch->first; i < ch->first + ch->count; i++)
             g->at[i] = ips_clock_map_ns(&m, g->at[i]);
@@ -417,7 +417,7 @@ static bool merge_rows_of_machines(struct query *q, struct waits *w)
     uint64_t n = 0;
     for (uint32_t i = 0; i < w->machine_count; i++) {
         const struct waits_rows *r = &w->machine[i];
-        struct ips_clock_map m = engine_machine_of(q->gather.active[i])->clock;
+        struct ips_clock_map m = engine_data_of_machine(q->gather.active[i])->clock;
         m.shift_ns += (int64_t)w->scale_ns;
         for (uint64_t k = 0; k < r->count; k++, n++) {
             w->wait[n] =
@@ -471,7 +471,7 @@ int waits_place_on_graph(struct query *q, struct waits *w, struct ips_err *err)
     if (rc < 0)
         return rc;
     convert_times_to_one_scale(q, w, g);
-    if (!assign_call_site_numbers(w) || !assign_symbol_numbers(w) ||
+    if (!number_call_sites_of_all_machines(w) || !assign_symbol_numbers(w) ||
         !compute_process_bases(q, w) || !merge_rows_of_machines(q, w))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     rc = ips_waits_place_on_clock(g, w->wait, w->count, &w->laid, err);

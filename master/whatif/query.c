@@ -104,7 +104,7 @@ static void free_arc_profiles(struct query *q)
 static void send_whatif_answer_or_error(struct query *q)
 {
     if (path_data_of(q)->err.code)
-        engine_handle_failure(q);
+        engine_exclude_blamed_machine_or_fail(q);
     else
         whatif_data_of(q)->answer(q);
 }
@@ -146,7 +146,7 @@ static void on_waits_fetched(struct query *q)
 /* Fetches the waits; the arc profiles come with them. */
 static void ask_waits(struct query *q)
 {
-    waits_fetch(q, whatif_data_of(q)->waits, on_waits_fetched);
+    waits_fetch_rows_and_arc_profiles(q, whatif_data_of(q)->waits, on_waits_fetched);
 }
 
 static void set_window_and_fetch_graphs(struct query *q)
@@ -165,7 +165,7 @@ static void set_goal_and_align_clocks(struct query *q)
     struct ips_err err = {0};
     if (d->gathered && d->gathered(q))
         return;
-    mtimes_plan_adjust_calibrated_scenario(
+    mtimes_plan_replace_formula_if_measured(
         q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     d->arc_profile =
         calloc((size_t)q->gather.count + 1, sizeof(*d->arc_profile));
@@ -183,7 +183,7 @@ static void set_goal_and_align_clocks(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        weighting_align_clocks(q, set_window_and_fetch_graphs);
+        weighting_align_clocks_if_needed(q, set_window_and_fetch_graphs);
 }
 
 void whatif_check_ask_and_gather(struct query *q)

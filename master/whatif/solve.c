@@ -27,7 +27,7 @@ static int merge_graph_and_find_path(struct whatif_solving *s)
         return s->err->code;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
-        uint32_t sent = engine_machine_of(p)->g.node_count;
+        uint32_t sent = engine_data_of_machine(p)->g.node_count;
         if (sent == p->sync->nodes)
             continue;
         d->blame = p;
@@ -80,7 +80,7 @@ static int make_entities(struct whatif_solving *s)
             .process = name,
             .process_count = p->t.proc_count,
             .node_base = d->path.node_base[i],
-            .node_count = engine_machine_of(p)->g.node_count,
+            .node_count = engine_data_of_machine(p)->g.node_count,
             .symbol = w->symbol,
             .symbol_count = w->symbol_count,
             .node = w->node,
@@ -120,7 +120,7 @@ static int compute_shares_and_slack(struct whatif_solving *s)
                                        &d->path.est, &d->t.f,      s->share};
     int rc = ips_compute_tails(s->g, &s->scenario, &s->order, &s->tail, s->err);
     if (rc == 0)
-        rc = ips_compute_slacks(s->g, &s->scenario, &d->path.est, s->tail,
+        rc = ips_compute_slacks_of_features(s->g, &s->scenario, &d->path.est, s->tail,
                                 &d->t.f, d->near_ns, s->slack, s->err);
     return rc;
 }
@@ -369,7 +369,7 @@ static int make_slacks(struct whatif_solving *s)
 
 /* Labels each node with the procedure that has the largest share of the arc
  * into it. IPS_NO_LABEL: not known. NULL: no memory. */
-static uint32_t *label_nodes(const struct whatif_solving *s)
+static uint32_t *label_nodes_by_main_procedure(const struct whatif_solving *s)
 {
     uint32_t *label = malloc(((size_t)s->g->node_count + 1) * sizeof(*label));
     for (uint32_t i = 0; label && i < s->g->node_count; i++) {
@@ -394,7 +394,7 @@ static int find_next_paths(struct whatif_solving *s)
     struct ips_next_ask ask = {
         .group = IPS_NEXT_SET, .k = s->ask->next, .chain_label = d->t.chain};
     if (s->ask->by_procedure) {
-        label = label_nodes(s);
+        label = label_nodes_by_main_procedure(s);
         if (!label)
             return set_err_no_memory(s);
         ask.node_label = label;
@@ -415,7 +415,7 @@ static int find_oversubscription(struct whatif_solving *s)
         return set_err_no_memory(s);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
         uint64_t cores = q->gather.active[i]->sync->cores;
-        rc = ips_find_oversubscription(
+        rc = ips_measure_oversubscription_of_machine(
             s->g, &s->d->path.est, i,
             cores && cores < UINT32_MAX ? (uint32_t)cores : UINT32_MAX,
             &s->d->oversubscription[i], s->err);

@@ -91,7 +91,7 @@ static uint64_t sleep_ns_for_causes(const struct why_solving *y, uint32_t node,
     uint64_t end, ns = 0, at = find_wait_rows_of_arc(y, node, &part, &end);
     const struct waits_rows *r = &y->d->waits.machine[part];
     const struct ips_clock_map *clock =
-        &engine_machine_of(y->s.q->gather.active[part])->clock;
+        &engine_data_of_machine(y->s.q->gather.active[part])->clock;
     for (; at < end; at++) {
         if (!r->of_node[at] && is_one_of(causes, y->d->waits.cause[r->why[at]]))
             ns = ips_add_sat(
@@ -101,7 +101,7 @@ static uint64_t sleep_ns_for_causes(const struct why_solving *y, uint32_t node,
     return ns;
 }
 
-uint64_t why_unended_sleep_ns(const struct why_solving *y, uint32_t node)
+uint64_t why_sleep_ns_with_unexplained_end(const struct why_solving *y, uint32_t node)
 {
     uint32_t part;
     uint64_t end, ns = 0, at = find_wait_rows_of_arc(y, node, &part, &end);
@@ -110,13 +110,13 @@ uint64_t why_unended_sleep_ns(const struct why_solving *y, uint32_t node)
     return ns;
 }
 
-uint64_t why_outside_sleep_ns(const struct why_solving *y, uint32_t node)
+uint64_t why_sleep_ns_for_outside_events(const struct why_solving *y, uint32_t node)
 {
     static const char *const causes[] = {"timer", "resolve", "terminal", NULL};
     return sleep_ns_for_causes(y, node, causes);
 }
 
-uint64_t why_sleep_ns_without_finding(const struct why_solving *y,
+uint64_t why_sleep_ns_for_signal_child_or_spin(const struct why_solving *y,
                                       uint32_t node)
 {
     static const char *const causes[] = {"signal", "child", "spin", NULL};

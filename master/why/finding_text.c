@@ -474,7 +474,7 @@ static void write_procedure_text(const struct text_writer *s)
         s->a, "ipsq path %s --weighting wall --by procedure --by line", s->run);
 }
 
-static void write_spread_text(const struct text_writer *s)
+static void write_cost_over_many_procedures_text(const struct text_writer *s)
 {
     struct why_finding *x = s->x;
     x->text =
@@ -506,7 +506,7 @@ const char *why_run_and_window_options(const struct why_facts *f,
     return arena_printf(a, "%s%s%s", f->run, from, to);
 }
 
-void why_write_finding_texts(const struct why_facts *f, struct arena *a,
+void why_write_texts_of_one_finding(const struct why_facts *f, struct arena *a,
                              struct why_finding *x,
                              const struct why_amount *amount)
 {
@@ -524,14 +524,14 @@ void why_write_finding_texts(const struct why_facts *f, struct arena *a,
         [WHY_OUTSIDE] = write_external_wait_text,
         [WHY_TRANSIT] = write_transit_text,
         [WHY_PROCEDURE] = write_procedure_text,
-        [WHY_SPREAD] = write_spread_text};
+        [WHY_SPREAD] = write_cost_over_many_procedures_text};
     const struct text_writer s = {
         .f = f,
         .a = a,
         .x = x,
         .m = amount,
         .ns = why_format_ns(a, x->ns),
-        .share = percent_text(a, x->ns, why_ideal_time_ns(f)),
+        .share = percent_text(a, x->ns, why_time_without_other_programs_ns(f)),
         .where = in_procedure_text(a, &x->location),
         .waits = in_procedure_text(a, &x->wait_at),
         .run = why_run_and_window_options(f, a)};
@@ -557,7 +557,7 @@ static void lower_confidence_with_doubt(struct doubt *d,
 /* Returns by how much recording made the path longer, in ppm. Only recording on
  * the path counts: a program that hardly computes may spend half of its CPU
  * time on recording without getting slower. */
-static uint64_t overhead_ppm(const struct why_facts *f)
+static uint64_t path_slowdown_by_recording_ppm(const struct why_facts *f)
 {
     if (f->overhead_ns == UINT64_MAX)
         return 0;
@@ -568,7 +568,7 @@ static uint64_t overhead_ppm(const struct why_facts *f)
 /* Adds a doubt if procedures were not measured, so that the findings may miss a
  * hot one. If most of the path is sleep, no procedure can be hot, so there is
  * no doubt. */
-static void add_doubt_of_procedures(const struct why_facts *f, struct doubt *d)
+static void add_doubt_if_procedures_not_measured(const struct why_facts *f, struct doubt *d)
 {
     char none[PROCS_NONE_BYTES];
     if (f->sampled ||
@@ -598,7 +598,7 @@ static void add_doubts_of_run(const struct why_facts *f, struct doubt *d)
                                     f->windowed
                                         ? "the window is shorter than 100 ms"
                                         : "the run is shorter than 100 ms");
-    uint64_t slower = overhead_ppm(f);
+    uint64_t slower = path_slowdown_by_recording_ppm(f);
     if (slower > WHY_OVERHEAD_PPM)
         lower_confidence_with_doubt(
             d, WHY_FAIR,
@@ -650,7 +650,7 @@ enum why_confidence why_rate_confidence(const struct why_facts *f,
                          "waits was not recorded",
                          why_format_ns(a, unknown_ns)));
     if (!x)
-        add_doubt_of_procedures(f, &d);
+        add_doubt_if_procedures_not_measured(f, &d);
     bool sampled = x && (is_found_by_samples(x->kind) ||
                          (x->kind == WHY_LOCK && amount->samples > 0));
     if (sampled && !f->exact && amount->samples < WHY_SURE_SAMPLES)

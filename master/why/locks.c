@@ -119,7 +119,7 @@ static int vote_for_lock_holder_or_releaser_code(struct why_solving *y,
 
 /* Counts the waits for locks, and votes for the processes that wait and those
  * that hold the lock. */
-static int count_lock_waits(struct why_solving *y, struct why_amount *a,
+static int count_lock_waits_and_vote_for_holders(struct why_solving *y, struct why_amount *a,
                             struct holds *h)
 {
     struct why_ballot ballot = {0};
@@ -209,7 +209,7 @@ int why_fill_lock_amount(struct why_solving *y)
     uint64_t gain = a->gain_ns;
     *a = (struct why_amount){.lock = a->lock};
     struct holds holds = {0};
-    int rc = count_lock_waits(y, a, &holds);
+    int rc = count_lock_waits_and_vote_for_holders(y, a, &holds);
     if (rc < 0 || (a->count == 0 && !a->lock)) {
         free(holds.giver.wait);
         return rc;

@@ -30,7 +30,7 @@ static uint64_t sleep_ns_ended_by_unrecorded(const struct ips_graph *g,
 static void copy_arc_times_of_machine(struct why_solving *y, uint32_t part)
 {
     const struct ips_graph *raw =
-        &engine_machine_of(y->s.q->gather.active[part])->g;
+        &engine_data_of_machine(y->s.q->gather.active[part])->g;
     const uint64_t *len = raw->bytes ? raw->bytes : raw->xlen;
     uint32_t base = y->d->w.path.node_base[part];
     for (uint32_t i = 0; i < raw->node_count; i++) {
@@ -111,11 +111,11 @@ static void sum_wall_path_by_kind_of_time(struct why_solving *y,
         uint64_t all = why_ns_in_window(y, e->est[i - 1] + g->w[i], g->w[i]);
         uint64_t left = ips_sub_sat(all, y->cpu[i]);
         uint64_t delay = ips_min_u64(y->delay[i], left);
-        uint64_t slept = idle ? g->wait[i] : why_outside_sleep_ns(y, i);
+        uint64_t slept = idle ? g->wait[i] : why_sleep_ns_for_outside_events(y, i);
         slept = ips_min_u64(slept, left - delay);
         if (!idle)
             y->outside[i] = slept;
-        uint64_t untraced = idle ? 0 : why_sleep_ns_without_finding(y, i);
+        uint64_t untraced = idle ? 0 : why_sleep_ns_for_signal_child_or_spin(y, i);
         untraced = ips_min_u64(untraced, left - delay - slept);
         f->path_cpu_ns += all - left;
         if (g->probe)
@@ -125,7 +125,7 @@ static void sum_wall_path_by_kind_of_time(struct why_solving *y,
         y->unknown[i] = left - delay - slept - untraced;
         f->path_other_ns += y->unknown[i];
         f->unended_ns = ips_add_sat(
-            f->unended_ns, ips_min_u64(why_unended_sleep_ns(y, i), left));
+            f->unended_ns, ips_min_u64(why_sleep_ns_with_unexplained_end(y, i), left));
         delayed[y->process_of[c]] += delay;
         i--;
     }
@@ -152,7 +152,7 @@ static void remove_run_delays_from_merged_graph(struct why_solving *y,
 {
     for (uint32_t i = 0; i < y->s.q->gather.count; i++) {
         const struct ips_graph *raw =
-            &engine_machine_of(y->s.q->gather.active[i])->g;
+            &engine_data_of_machine(y->s.q->gather.active[i])->g;
         uint32_t base = y->d->w.path.node_base[i];
         for (uint32_t k = 0; k < raw->node_count; k++) {
             bool outside = g->xkind[base + k] == IPS_X_EXTERNAL ||

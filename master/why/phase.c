@@ -218,7 +218,7 @@ static size_t choose_phases(const struct phase_search *l, struct why_phase *out)
 
 /* ---- contents of a phase ---------------------------------------------- */
 
-static enum why_kind finding_kind_of_class(enum ips_concurrent_class of)
+static enum why_kind finding_kind_of_concurrent_activity(enum ips_concurrent_class of)
 {
     static const enum why_kind kind[IPS_BESIDE_CLASSES] = {
         [IPS_BESIDE_LOCK] = WHY_LOCK,    [IPS_BESIDE_ALIKE] = WHY_IMBALANCE,
@@ -229,7 +229,7 @@ static enum why_kind finding_kind_of_class(enum ips_concurrent_class of)
 
 /* Adds up the path's time in this phase by process and procedure in `v`, and in
  * `named` the part of it that findings of each kind explain. */
-static void vote_for_phase(const struct phase_search *l, uint32_t phase,
+static void sum_phase_time_by_process_and_procedure(const struct phase_search *l, uint32_t phase,
                            uint64_t *named, struct why_votes *v)
 {
     struct why_solving *y = l->y;
@@ -255,7 +255,7 @@ static void vote_for_phase(const struct phase_search *l, uint32_t phase,
     }
     for (size_t i = 0; i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        named[finding_kind_of_class(p->of)] += spread_ns_in_phase(
+        named[finding_kind_of_concurrent_activity(p->of)] += spread_ns_in_phase(
             l, phase, p->ns, y->wall.est[p->node - 1], y->wall.est[p->node]);
     }
 }
@@ -339,7 +339,7 @@ static int find_location_and_gain_of_phase(const struct phase_search *l,
     int rc = allocate_votes(l->y, v);
     if (rc < 0)
         return rc;
-    vote_for_phase(l, p->number - 1, p->named_ns, v);
+    sum_phase_time_by_process_and_procedure(l, p->number - 1, p->named_ns, v);
     why_set_most_voted_location(l->y, v, &p->amount.location);
     p->amount.phase = p;
     return phase_gain(l, p->number - 1, phase_shrink_ppm(p), &p->amount);

@@ -43,7 +43,7 @@ static int compare_ns_descending(const void *a, const void *b)
 }
 
 /* Sets the facts about how the path's CPU time is spread over procedures. */
-static int set_procedure_spread(struct why_solving *y)
+static int set_facts_of_cpu_spread_over_procedures(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;
     struct why_facts *f = &y->d->facts;
@@ -185,7 +185,7 @@ static int store_procedure_amounts(struct why_solving *y, const uint32_t *thing,
     return 0;
 }
 
-static int rank_procedures(struct why_solving *y)
+static int rank_procedures_and_store_amounts(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;
     size_t n = 0, members = 0, kept = 0;
@@ -251,10 +251,10 @@ static void set_fact_of_most_spinning_procedure(struct why_solving *y)
 
 int why_find_procedures(struct why_solving *y)
 {
-    int rc = rank_procedures(y);
+    int rc = rank_procedures_and_store_amounts(y);
     if (rc == 0) {
         set_fact_of_most_spinning_procedure(y);
         mark_spinning_in_other_findings(y);
     }
-    return rc == 0 ? set_procedure_spread(y) : rc;
+    return rc == 0 ? set_facts_of_cpu_spread_over_procedures(y) : rc;
 }

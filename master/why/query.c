@@ -18,7 +18,7 @@
 
 /* ---- facts from the tables -------------------------------------------- */
 
-static void set_facts_from_sync_answers(const struct query *q,
+static void set_connection_and_sampling_facts(const struct query *q,
                                         struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -29,7 +29,7 @@ static void set_facts_from_sync_answers(const struct query *q,
 }
 
 /* Sets the facts about the accepted connections and their clients. */
-static void set_facts_from_tables(const struct query *q, struct why_facts *f)
+static void set_request_counts_from_channel_tables(const struct query *q, struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
@@ -47,9 +47,9 @@ static void set_facts_from_tables(const struct query *q, struct why_facts *f)
     }
 }
 
-static void solve_why(struct query *q)
+static void compute_why_facts_on_worker_thread(struct query *q)
 {
-    set_facts_from_sync_answers(q, &why_data_of(q)->facts);
+    set_connection_and_sampling_facts(q, &why_data_of(q)->facts);
     why_compute_facts(q);
 }
 
@@ -170,7 +170,7 @@ static void fill_certificate(struct filling *x)
     x->c.msg.unmatched += d->unmatched;
     x->c.msg.any_on_path = x->d->w.resources;
     x->c.msg.run_delay_unknown_ns = weighting_unattributed_delay_ns(x->q);
-    certificate_report_unended_waits(&x->d->a, &x->c, x->d->facts.unended_ns,
+    certificate_report_waits_with_unknown_waker(&x->d->a, &x->c, x->d->facts.unended_ns,
                                      x->d->facts.t_max_wall_ns, true);
     x->c.msg.engine =
         ips_unconst_text("central (why: all events at the master)");
@@ -219,7 +219,7 @@ static void lower_confidence_if_inconsistent(struct filling *x)
     }
 }
 
-static void fill_sums(struct filling *x)
+static void fill_answer_fields_and_check_consistency(struct filling *x)
 {
     const struct why_facts *f = &x->d->facts;
     Ips__WhyAnswer *a = &x->answer;
@@ -230,7 +230,7 @@ static void fill_sums(struct filling *x)
     a->sure_why = text_or_empty(x->result.sure_why);
     a->elapsed_ns = f->elapsed_ns;
     a->wall_ns = f->t_max_wall_ns;
-    a->own_ns = why_ideal_time_ns(f);
+    a->own_ns = why_time_without_other_programs_ns(f);
     a->quiet_ns = f->quiet_ns;
     a->sched_ns = f->t_max_sched_ns;
     a->cpu_ns = f->t_max_cpu_ns;
@@ -275,7 +275,7 @@ static void answer_why(struct query *q)
     find_hang_and_set_amount(&x);
     bool fine = why_apply_rules(&x.d->facts, &x.d->a, &x.result);
     fill_rows(&x);
-    fill_sums(&x);
+    fill_answer_fields_and_check_consistency(&x);
     if (!fine || x.d->a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
         query_fail(q, &err);
@@ -293,7 +293,7 @@ static bool answer_at_once_if_service(struct query *q)
 {
     struct filling x = {
         .q = q, .d = why_data_of(q), .answer = IPS__WHY_ANSWER__INIT};
-    set_facts_from_tables(q, &x.d->facts);
+    set_request_counts_from_channel_tables(q, &x.d->facts);
     if (*q->request->why->answer || *q->request->why->goal ||
         !why_is_service(&x.d->facts))
         return false;
@@ -346,7 +346,7 @@ static void start_why(struct query *q)
     d->w.waits = &d->waits;
     d->w.node_bytes = WHY_NODE_BYTES;
     d->w.gathered = answer_at_once_if_service;
-    d->w.solve = solve_why;
+    d->w.solve = compute_why_facts_on_worker_thread;
     d->w.answer = answer_why;
     whatif_check_ask_and_gather(q);
 }

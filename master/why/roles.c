@@ -111,7 +111,7 @@ static uint64_t cpu_ns_of_chain(const struct why_solving *y, uint32_t c)
     const struct ips_chain *chain = &y->s.g->chains[c];
     uint64_t ns = 0;
     for (uint32_t i = 1; i < chain->count; i++)
-        ns = ips_add_sat(ns, why_cpu_regardless_of_window(y, chain->first + i));
+        ns = ips_add_sat(ns, why_arc_cpu_regardless_of_window(y, chain->first + i));
     return ns;
 }
 
@@ -165,7 +165,7 @@ static int write_role_texts_of_chains(struct why_solving *y, struct role *role)
     return 0;
 }
 
-int why_find_roles(struct why_solving *y)
+int why_find_roles_and_workers(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     size_t chains = (size_t)g->chain_count + 1;
@@ -358,7 +358,7 @@ static uint64_t children_path_ns(const struct why_solving *y,
     return ns;
 }
 
-int why_find_sequential_children(struct why_solving *y)
+int why_find_sequential_children_filter_shares(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     uint64_t *ns = calloc((size_t)y->processes + 1, sizeof(*ns));

@@ -113,7 +113,7 @@ static void set_waiting_site(Ips__WhyRow *row, const Ips__RequestMore *m)
 /* Returns a text for the call site of a part of the time, and sets the site in
  * `row`. The site of CPU time is shown with OWN or ELSEWHERE, whichever is
  * larger. */
-static const char *set_site_and_text(struct service_explanation *y,
+static const char *set_call_site_and_return_its_text(struct service_explanation *y,
                                      Ips__WhyRow *row, int part,
                                      const uint64_t ns[PARTS])
 {
@@ -153,7 +153,7 @@ static void add_findings_of_parts(struct service_explanation *y)
         row->evidence = arena_printf(
             y->a, "%" PRIu64 " requests of %s; most of their time in %s%s",
             y->s->requests, y->s->service, all->most,
-            set_site_and_text(y, row, i, ns));
+            set_call_site_and_return_its_text(y, row, i, ns));
         row->supposes = ips_unconst_text(words[i].supposes);
         row->gain_ns = row->bound_ns = ns[i];
         row->gain_ppm = ppm;
@@ -169,7 +169,7 @@ static void add_findings_of_parts(struct service_explanation *y)
 /* Returns "; 98 ms more than the median waiting (timer) in f (a.c:3)", or ""
  * if it is not known. */
 static const char *
-set_site_and_text_of_difference(struct service_explanation *y, Ips__WhyRow *row)
+set_site_and_return_difference_text(struct service_explanation *y, Ips__WhyRow *row)
 {
     if (y->s->n_more == 0)
         return "";
@@ -217,7 +217,7 @@ static void add_finding_if_slowest_are_far_slower(struct service_explanation *y)
     if (!row)
         return;
     row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
-                                 set_site_and_text_of_difference(y, row));
+                                 set_site_and_return_difference_text(y, row));
     row->supposes = ips_unconst_text("they take as long as the median");
     /* The gain per mean request: only the slowest 1% get faster. */
     row->gain_ns = row->bound_ns =
@@ -311,7 +311,7 @@ static void add_throughput_findings(struct service_explanation *y,
 
 /* ---- the whole answer --------------------------------------------------- */
 
-static const char *no_finding_text(const Ips__ServiceRow *s, struct arena *a)
+static const char *explain_absence_of_requests(const Ips__ServiceRow *s, struct arena *a)
 {
     if (s && s->pipelined)
         return arena_printf(
@@ -343,7 +343,7 @@ void why_explain_service(const Ips__RequestsAnswer *from, const char *run,
     to->sure_why = ips_unconst_text(y.sure_why);
     to->wall_ns = any ? s->mean_ns : 0;
     if (!any) {
-        to->shape_says = ips_unconst_text(no_finding_text(s, a));
+        to->shape_says = ips_unconst_text(explain_absence_of_requests(s, a));
         return;
     }
     to->shape_says = arena_printf(

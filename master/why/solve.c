@@ -158,7 +158,7 @@ static int find_concurrent_activity(struct why_solving *y)
                                            .serves = y->serves,
                                            .cores = cores,
                                            .machine_count = n};
-    int rc = ips_find_concurrent_activity(&ask, &y->concurrent, y->s.err);
+    int rc = ips_classify_core_underuse_along_path(&ask, &y->concurrent, y->s.err);
     struct why_amount *a = &y->d->facts.amount[WHY_CORES];
     a->threads = y->concurrent.peak;
     a->cores = n ? cores[y->concurrent.peak_machine] : 0;
@@ -259,7 +259,7 @@ static int make_features(struct why_solving *y)
 
 /* Returns how many ns thread (chain) c computes between `from` and `to`, which
  * are times on the quiet path. */
-static uint64_t computing_ns(const struct why_solving *y, uint32_t c,
+static uint64_t thread_computing_ns_between(const struct why_solving *y, uint32_t c,
                              uint64_t from, uint64_t to)
 {
     const struct ips_graph *g = y->s.g;
@@ -302,7 +302,7 @@ static bool other_threads_compute_during_wait(const struct why_solving *y,
     uint64_t computed = 0;
     for (uint32_t k = 0; k < y->s.g->chain_count; k++) {
         if (k != c && y->process_of[k] == y->process_of[c])
-            computed = ips_add_sat(computed, computing_ns(y, k, from, to));
+            computed = ips_add_sat(computed, thread_computing_ns_between(y, k, from, to));
     }
     return why_share_ppm(computed, ns) >= MEANWHILE_PPM;
 }
@@ -369,7 +369,7 @@ static void vote_for_concurrent_activity(struct why_solving *y)
 
 /* Whether `p` is time in which process `busy` works while a thread waits for
  * the cause `of`. `direct`: only if the thread waits for the one that works. */
-static bool is_wait_during(const struct why_solving *y,
+static bool is_wait_for_cause_while_process_works(const struct why_solving *y,
                            const struct ips_concurrent_share *p,
                            enum why_feature of, uint32_t busy, bool direct)
 {
@@ -379,14 +379,14 @@ static bool is_wait_during(const struct why_solving *y,
 
 /* Adds up, by waiting process, the ns of waits for the cause `of` while process
  * `busy` works. Returns their sum. */
-static uint64_t vote_for_waiters(struct why_solving *y, enum why_feature of,
+static uint64_t sum_waits_by_waiting_process(struct why_solving *y, enum why_feature of,
                                  uint32_t busy, bool direct)
 {
     uint64_t *votes = y->votes[of].waiter, sum = 0;
     memset(votes, 0, y->processes * sizeof(*votes));
     for (size_t i = 0; i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        if (!is_wait_during(y, p, of, busy, direct))
+        if (!is_wait_for_cause_while_process_works(y, p, of, busy, direct))
             continue;
         votes[y->process_of[p->waiter]] += p->ns;
         sum += p->ns;
@@ -401,10 +401,10 @@ static int set_longest_waiting_process(struct why_solving *y,
                                        struct why_amount *a)
 {
     struct why_ballot ballot = {0};
-    uint64_t space = 0, all = vote_for_waiters(y, of, busy, false);
-    bool direct = vote_for_waiters(y, of, busy, true) >= all / 2;
+    uint64_t space = 0, all = sum_waits_by_waiting_process(y, of, busy, false);
+    bool direct = sum_waits_by_waiting_process(y, of, busy, true) >= all / 2;
     if (!direct)
-        (void)vote_for_waiters(y, of, busy, false);
+        (void)sum_waits_by_waiting_process(y, of, busy, false);
     uint32_t w = why_index_of_most_votes(y->votes[of].waiter, y->processes);
     int rc = 0;
     a->other_ns = y->votes[of].waiter[w];
@@ -416,7 +416,7 @@ static int set_longest_waiting_process(struct why_solving *y,
         return 0;
     for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        if (!is_wait_during(y, p, of, busy, direct) ||
+        if (!is_wait_for_cause_while_process_works(y, p, of, busy, direct) ||
             y->process_of[p->waiter] != w)
             continue;
         space += p->awaits_space ? p->ns : 0;
@@ -523,7 +523,7 @@ static int fill_amounts_of_all_features(struct why_solving *y)
 /* Divides the time by which the run exceeds the quiet path into
  * oversubscription by its own threads (CORES) and the rest of the run delay,
  * which other programs caused (BUSY). */
-static void fill_cores_and_busy_amounts(struct why_solving *y)
+static void split_cpu_delay_by_own_and_other_programs(struct why_solving *y)
 {
     struct why_facts *f = &y->d->facts;
     struct why_amount *own = &f->amount[WHY_CORES];
@@ -601,7 +601,7 @@ void why_compute_facts(struct query *q)
     if (rc == 0)
         rc = allocate_votes_of_features(&y);
     if (rc == 0)
-        rc = why_find_roles(&y);
+        rc = why_find_roles_and_workers(&y);
     if (rc == 0)
         why_mark_waits_within_role_as_locks(&y);
     if (rc == 0)
@@ -610,7 +610,7 @@ void why_compute_facts(struct query *q)
         rc = find_concurrent_activity(&y);
     if (rc == 0) {
         drop_chatty_waits(&y);
-        rc = why_find_sequential_children(&y);
+        rc = why_find_sequential_children_filter_shares(&y);
     }
     if (rc == 0)
         rc = make_features(&y);
@@ -624,7 +624,7 @@ void why_compute_facts(struct query *q)
     if (rc == 0) {
         y.d->facts.quiet_ns =
             why_limit_ns_to_path_in_window(&y.d->facts, y.d->w.t_max_ns);
-        fill_cores_and_busy_amounts(&y);
+        split_cpu_delay_by_own_and_other_programs(&y);
         rc = why_find_least_parallel_phases(&y);
     }
     if (rc == 0)
@@ -636,7 +636,7 @@ void why_compute_facts(struct query *q)
     if (rc == 0)
         rc = why_fill_lock_amount(&y);
     if (rc == 0)
-        rc = why_compute_other_weightings(&y);
+        rc = why_compute_lengths_in_other_weightings(&y);
     release_solving(&y);
     (void)rc; /* not needed: the query reports path.err */
 }

@@ -10,7 +10,7 @@ static int set_why_no_memory_error(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-int why_compute_other_weightings(struct why_solving *y)
+int why_compute_lengths_in_other_weightings(struct why_solving *y)
 {
     struct query *q = y->s.q;
     /* for a window the lengths in other weightings are not computed */
@@ -32,7 +32,7 @@ int why_compute_other_weightings(struct why_solving *y)
     ips_graph_init(&g);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         const struct machine_share *p = q->gather.active[i];
-        parts[i] = (struct ips_machine_graph){.g = &engine_machine_of(p)->g,
+        parts[i] = (struct ips_machine_graph){.g = &engine_data_of_machine(p)->g,
                                               .peer = p->peer,
                                               .end_count = p->peer_count};
     }

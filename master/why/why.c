@@ -31,7 +31,7 @@ uint32_t why_share_ppm(uint64_t ns, uint64_t whole)
     return ns >= whole ? 1000000u : (uint32_t)((ips_u128)ns * 1000000 / whole);
 }
 
-uint64_t why_ideal_time_ns(const struct why_facts *f)
+uint64_t why_time_without_other_programs_ns(const struct why_facts *f)
 {
     /* Oversubscription is an estimate, so it is limited: without other programs
      * the run would not have taken longer. */
@@ -52,7 +52,7 @@ static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                          const struct why_amount *a)
 {
     return why_share_ppm(a->gain_ns, kind == WHY_BUSY ? f->t_max_wall_ns
-                                                      : why_ideal_time_ns(f));
+                                                      : why_time_without_other_programs_ns(f));
 }
 
 /* ---- the rules ---------------------------------------------------------- */
@@ -77,17 +77,17 @@ static bool is_chatty(const struct why_facts *f)
 
 /* Whether the phase has a large share of the path, and phases with clearly more
  * busy cores have a considerable share too. */
-static bool is_phase_finding(const struct why_facts *f,
+static bool is_phase_worth_a_finding(const struct why_facts *f,
                              const struct why_phase *p)
 {
-    uint64_t own = why_ideal_time_ns(f);
+    uint64_t own = why_time_without_other_programs_ns(f);
     return why_share_ppm(p->amount.ns, own) >= WHY_PHASE_PPM &&
            why_share_ppm(p->others_ns, own) >= WHY_PHASE_REST_PPM &&
            why_share_ppm(p->busy_ppm, p->others_ppm) <= WHY_PHASE_BUSY_PPM;
 }
 
 /* Whether an amount of this kind may become a finding, apart from its gain. */
-static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
+static bool may_kind_be_finding_apart_from_gain(const struct why_facts *f, enum why_kind kind,
                            bool chatty)
 {
     const struct why_amount *a = &f->amount[kind];
@@ -127,12 +127,12 @@ static bool is_each_request_expensive(const struct why_facts *f)
            c->of_ns / f->asked >= WHY_REQUEST_NS &&
            why_share_ppm(c->low_ns, c->of_ns) >= WHY_COMMON_PPM &&
            why_share_ppm(c->amount.named_ns, c->amount.ns) < WHY_NAMED_PPM &&
-           why_share_ppm(c->amount.ns, why_ideal_time_ns(f)) >= WHY_HOT_PPM;
+           why_share_ppm(c->amount.ns, why_time_without_other_programs_ns(f)) >= WHY_HOT_PPM;
 }
 
 static bool is_time_spread_over_procedures(const struct why_facts *f)
 {
-    uint64_t first = 0, own = why_ideal_time_ns(f);
+    uint64_t first = 0, own = why_time_without_other_programs_ns(f);
     for (size_t i = 0; i < f->procedures; i++)
         first = ips_max_u64(first, f->procedure[i].ns);
     return f->sampled &&
@@ -268,7 +268,7 @@ static struct why_finding finding_of_candidate(const struct list *l,
         x.from_ns = a->phase->from_ns;
         x.to_ns = a->phase->to_ns;
     }
-    why_write_finding_texts(l->f, l->a, &x, a);
+    why_write_texts_of_one_finding(l->f, l->a, &x, a);
     x.sure = why_rate_confidence(l->f, l->a, &x, a, &x.sure_why);
     return x;
 }
@@ -298,12 +298,12 @@ static void choose_procedures(struct list *l, bool chatty,
     bool hot = false;
     for (size_t i = 0; i < f->procedures; i++) {
         const struct why_amount *a = &f->procedure[i];
-        hot = hot || why_share_ppm(a->ns, why_ideal_time_ns(f)) >= WHY_HOT_PPM;
+        hot = hot || why_share_ppm(a->ns, why_time_without_other_programs_ns(f)) >= WHY_HOT_PPM;
         if ((chatty && a->call) || (a->lock_code && list_has_lock_finding(l)) ||
             other_finding_names_procedure(l, a))
             continue;
         if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
-            why_share_ppm(a->ns, why_ideal_time_ns(f)) >= WHY_HOT_PPM)
+            why_share_ppm(a->ns, why_time_without_other_programs_ns(f)) >= WHY_HOT_PPM)
             add_candidate(l, WHY_PROCEDURE, a);
         else
             keep_candidate_with_larger_gain(
@@ -327,13 +327,13 @@ static void choose_findings(struct list *l, struct candidate *nearest)
         gain_ppm(f, WHY_CHATTY, &f->amount[WHY_CHATTY]) >= WHY_CHATTY_PPM;
     for (int i = 0; i < WHY_KIND_COUNT; i++) {
         enum why_kind k = (enum why_kind)i;
-        if (may_be_finding(f, k, chatty))
+        if (may_kind_be_finding_apart_from_gain(f, k, chatty))
             add_candidate_or_nearest(l, k, &f->amount[k], nearest);
         if (k == WHY_SERIAL)
             add_candidate_or_nearest(l, k, &f->one_by_one, nearest);
     }
     for (size_t i = 0; i < f->phases; i++) {
-        if (is_phase_finding(f, &f->phase[i]) &&
+        if (is_phase_worth_a_finding(f, &f->phase[i]) &&
             !is_phase_explained(l, &f->phase[i]))
             add_candidate_or_nearest(l, WHY_PHASE, &f->phase[i].amount,
                                      nearest);

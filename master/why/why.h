@@ -6,7 +6,7 @@
  *
  *  - A finding needs evidence: a gain, confirmed by a what-if, of at least
  *    WHY_LEAST_PPM of the time that the run would have taken without other
- *    programs (why_ideal_time_ns()).
+ *    programs (why_time_without_other_programs_ns()).
  *  - The list is ranked by gain. Findings of equal gain are in the order of the
  *    enum: the kind that says more about the cause comes first.
  *  - A procedure that another finding names as its location gets no finding.
@@ -52,7 +52,7 @@ const char *why_kind_name(enum why_kind kind);
 
 /* ---- thresholds; reasons in docs/why.md ---------------------------------- */
 
-/* least gain of a finding, in ppm of the ideal time (why_ideal_time_ns) */
+/* least gain of a finding, in ppm of the ideal time (why_time_without_other_programs_ns) */
 #define WHY_LEAST_PPM 50000u
 #define WHY_TOP 10u /* greatest number of findings */
 /* PROCEDURE: least share of the path that the procedure takes */
@@ -351,7 +351,7 @@ bool why_apply_rules(const struct why_facts *f, struct arena *a,
                      struct why_findings *out);
 
 /* why/finding_text.c: sets the texts of a finding from its numbers. */
-void why_write_finding_texts(const struct why_facts *f, struct arena *a,
+void why_write_texts_of_one_finding(const struct why_facts *f, struct arena *a,
                              struct why_finding *x,
                              const struct why_amount *amount);
 /* Returns the confidence in a finding, or in the whole answer if x is NULL.
@@ -372,7 +372,7 @@ const char *why_window_text(const struct why_facts *f, struct arena *a);
 const char *why_quote_for_shell(struct arena *a, const char *text);
 /* Returns how long the run would have taken without other programs on its
  * machines. Shares and gains are relative to it. */
-uint64_t why_ideal_time_ns(const struct why_facts *f);
+uint64_t why_time_without_other_programs_ns(const struct why_facts *f);
 /* Returns ns / whole in ppm, at most a million. */
 uint32_t why_share_ppm(uint64_t ns, uint64_t whole);
 

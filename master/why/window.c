@@ -80,7 +80,7 @@ static int read_cpu_inside_window(struct why_solving *y, uint32_t part,
     const struct arc_profile *p = &y->d->w.arc_profile[part];
     uint32_t base = y->d->w.path.node_base[part];
     const struct machine_share *of = y->s.q->gather.active[part];
-    uint32_t count = engine_machine_of(of)->g.node_count;
+    uint32_t count = engine_data_of_machine(of)->g.node_count;
     for (uint64_t k = 0; k < p->count; k++) {
         if (p->node[k] >= count)
             return ips_err_set(y->s.err, IPS_E_PROTOCOL,

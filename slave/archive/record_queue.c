@@ -103,7 +103,7 @@ void slave_record_queue_append_if_room(struct slave_record_queue *h,
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-void slave_record_queue_drop_batches_after(struct slave_record_queue *h,
+void slave_record_queue_drop_batches_after_length(struct slave_record_queue *h,
                                            uint64_t length)
 {
     (void)pthread_mutex_lock(&h->lock);
@@ -138,7 +138,7 @@ void slave_record_queue_clear(struct slave_record_queue *h)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
+struct slave_batch *slave_record_queue_take_batches_of_range(struct slave_record_queue *h,
                                             uint64_t from, uint64_t until)
 {
     struct slave_batch *taken = NULL, **end = &taken;

@@ -80,7 +80,7 @@ int slave_helper_start(const char *program, const char *mode, FILE *input,
     return rc;
 }
 
-int slave_helper_wait_or_kill(pid_t pid, int end)
+int slave_helper_kill_if_asked_and_wait(pid_t pid, int end)
 {
     int status = 0;
     if (end)

@@ -24,7 +24,7 @@ int slave_helper_start(const char *program, const char *mode, FILE *input,
                        pid_t *pid, int *out, struct ips_err *err) IPS_MUST_USE;
 /* Waits until the helper ends and returns its status, as waitpid() reports it.
  * `end`: kill the helper first, because it might not end by itself. */
-int slave_helper_wait_or_kill(pid_t pid, int end);
+int slave_helper_kill_if_asked_and_wait(pid_t pid, int end);
 
 /* Called in the helper: closes all descriptors but 0 to 2, makes the helper end
  * with the slave, forbids core files and new privileges, limits CPU time and

@@ -50,7 +50,7 @@ static int open_lock(const char *pool, const char *name, struct ips_err *err)
 /* If this process is in the initial pid namespace, takes a second lock on the
  * file. Recorded programs in the initial namespace find that lock, and so know
  * their namespace (ips_pid_namespace_inode, agent/record/quota.c). */
-static void mark_lock_if_in_initial_pid_namespace(int fd)
+static void take_file_lock_if_in_initial_pid_namespace(int fd)
 {
     struct stat st;
     const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -67,7 +67,7 @@ int slave_lock_take_drain_lock(const char *pool, struct ips_lock *out,
     int rc = ips_lock_directory_and_store_pid(pool, IPS_POOL_SLAVE_LOCK,
                                               "--pool", 300, NULL, out, err);
     if (rc == 0)
-        mark_lock_if_in_initial_pid_namespace(out->file_fd);
+        take_file_lock_if_in_initial_pid_namespace(out->file_fd);
     return rc;
 }
 

@@ -11,7 +11,7 @@
 
 #include "common/log.h"
 
-enum slave_sched_class slave_sched_class_choose(enum slave_sched_class now,
+enum slave_sched_class slave_sched_class_choose_by_pool_fill(enum slave_sched_class now,
                                                 unsigned fill, bool waited_for)
 {
     static const unsigned enter_nice = 250, enter_normal = 500;
@@ -30,7 +30,7 @@ struct loop {
     enum slave_sched_class sched_class;
 };
 
-static void *run_loop(void *arg)
+static void *lower_thread_priority_and_run_loop(void *arg)
 {
     const struct loop *l = arg;
     const struct sched_param none = {0};
@@ -51,9 +51,9 @@ void slave_sched_class_run_loop(struct event_base *base,
     struct loop l = {base, level};
     pthread_t thread;
     if (level == SLAVE_SCHED_NORMAL ||
-        pthread_create(&thread, NULL, run_loop, &l) != 0) {
+        pthread_create(&thread, NULL, lower_thread_priority_and_run_loop, &l) != 0) {
         l.sched_class = SLAVE_SCHED_NORMAL;
-        (void)run_loop(&l);
+        (void)lower_thread_priority_and_run_loop(&l);
         return;
     }
     pthread_join(thread, NULL);

@@ -178,7 +178,7 @@ void slave_work_enqueue(struct slave_work *w, struct slave_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
-void slave_work_enqueue_release(struct slave_work *w, struct slave_job *job)
+void slave_work_enqueue_job_for_release(struct slave_work *w, struct slave_job *job)
 {
     pthread_mutex_lock(&w->lock);
     job->next = w->drop;
@@ -195,7 +195,7 @@ uint64_t slave_work_get_running_request_id(struct slave_work *w)
     return id;
 }
 
-struct slave_job *slave_work_take_finished(struct slave_work *w)
+struct slave_job *slave_work_take_job_with_finished_step(struct slave_work *w)
 {
     pthread_mutex_lock(&w->lock);
     struct slave_job *job = queue_get(&w->done);

@@ -24,7 +24,7 @@ static int compare_chans_by_id(const void *va, const void *vb)
 
 /* Sorts CHAN records by (image, id). If an image used an id twice, the first
  * record counts. */
-static void sort_chans(struct build *b)
+static void sort_and_index_chans_drop_duplicates(struct build *b)
 {
     for (uint32_t i = 0; i < b->chans.n; i++)
         b->chans.v[i].image = b->streams[b->chans.v[i].stream].image;
@@ -270,7 +270,7 @@ static int make_socket_end(struct build *b, const struct identity *id,
 
 int b_make_channel_ends(struct build *b)
 {
-    sort_chans(b);
+    sort_and_index_chans_drop_duplicates(b);
     uint32_t n = b->chans.n;
     struct identity *ids = b_calloc(n, sizeof(*ids), b->err);
     if (!ids)

@@ -44,7 +44,7 @@
 /* Returns the position of the `nth` (from 0) datagram of this length and
  * hash. */
 static inline uint64_t
-ips_compute_datagram_position(uint64_t len, uint64_t hash, uint64_t nth)
+ips_compute_datagram_position_hash(uint64_t len, uint64_t hash, uint64_t nth)
 {
     uint64_t parts[3] = {len, hash, nth};
     uint64_t pos = ips_fnv1a(IPS_FNV_SEED, parts, sizeof(parts));

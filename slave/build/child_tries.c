@@ -102,7 +102,7 @@ enum result { OTHER_COMMAND, SAME_RESULT, OTHER_RESULT };
 
 /* Compares child `i` of `r` with those of the round before it that ran the same
  * command. */
-static enum result compare_with_last_round(const struct loop *y,
+static enum result compare_child_with_last_round(const struct loop *y,
                                            const struct round *r, uint32_t i)
 {
     enum result result = OTHER_COMMAND;
@@ -126,7 +126,7 @@ static void end_round(struct loop *y, struct round *r, uint64_t t_ret)
     if (r->children == 0)
         return;
     for (uint32_t i = 0; i < r->children && !same; i++)
-        same = compare_with_last_round(y, r, i) == SAME_RESULT;
+        same = compare_child_with_last_round(y, r, i) == SAME_RESULT;
     if (!same)
         y->from = r->from;
     y->last = *r;
@@ -191,7 +191,7 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
         add_joined_child_to_round(b, &r, i);
         if (update_and_check_if_loop_continues(&y, &r))
             b->child_tries.n--; /* the loop did not end: it is periodic work */
-        if (compare_with_last_round(&y, &r, r.children - 1) != OTHER_RESULT)
+        if (compare_child_with_last_round(&y, &r, r.children - 1) != OTHER_RESULT)
             continue;
         rc = add_loop(b, &y, &r);
         y.changed = r.child[r.children - 1].command;
@@ -204,7 +204,7 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
 
 /* ---- names that others freed ---- */
 
-static int compare_releases_of_names(const void *va, const void *vb, void *arg)
+static int compare_directory_changes_by_name(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
@@ -220,7 +220,7 @@ static uint32_t process_of_sync(const struct build *b, const struct b_sync *s)
     return b->images[b->streams[s->stream].image].proc;
 }
 
-static bool is_release_of_name(const struct b_sync *s)
+static bool is_directory_change_record(const struct b_sync *s)
 {
     return s->release && s->kind == IPS_SYNC_WATCH;
 }
@@ -236,7 +236,7 @@ static uint32_t find_release_that_freed_name(struct build *b,
     uint32_t low = 0, high = n;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (compare_releases_of_names(&order[mid], &taken, b) < 0)
+        if (compare_directory_changes_by_name(&order[mid], &taken, b) < 0)
             low = mid + 1;
         else
             high = mid;
@@ -273,7 +273,7 @@ static void link_loop_to_name_freed_for_stream(struct build *b,
     for (uint32_t i = b->streams[stream].first_sync;
          i < b->syncs.n && b->syncs.v[i].stream == stream; i++) {
         const struct b_sync *s = &b->syncs.v[i];
-        if (!is_release_of_name(s) || s->value == B_NAME_FREED)
+        if (!is_directory_change_record(s) || s->value == B_NAME_FREED)
             continue;
         y->taken = i;
         y->freed = find_release_that_freed_name(b, order, n, i, y->last_from);
@@ -316,9 +316,9 @@ static int find_freed_names(struct build *b)
     if (!order)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->syncs.n; i++)
-        if (is_release_of_name(&b->syncs.v[i]))
+        if (is_directory_change_record(&b->syncs.v[i]))
             order[n++] = i;
-    qsort_r(order, n, sizeof(*order), compare_releases_of_names, b);
+    qsort_r(order, n, sizeof(*order), compare_directory_changes_by_name, b);
     for (uint32_t i = 0; i < b->child_tries.n; i++)
         find_freed_name(b, order, n, &b->child_tries.v[i]);
     ips_free_large(order);

@@ -173,7 +173,7 @@ static uint64_t add_call_costs_ps(const struct build *b, struct b_stream *s,
     const struct ips_control *c = b->in->control;
     if (v->blocked)
         ps = ips_add_sat(ps, ips_probe_cost_ps(c, IPS_PROBE_BLOCK));
-    if (v->is && b_check_cold_call(s, v->t, v->t_ret))
+    if (v->is && b_check_cold_caches_and_note_call(s, v->t, v->t_ret))
         ps = ips_add_sat(ps, ips_probe_cost_ps(c, IPS_PROBE_COLD));
     if (v->is && simulate_decision_to_read_cpu_clock(b, s, v))
         ps = ips_add_sat(ps, ips_probe_cost_ps(c, IPS_PROBE_READ));
@@ -234,7 +234,7 @@ void b_add_record_cost(struct build *b, uint32_t chain, struct b_stream *s,
             (uint32_t)ips_min_u64(ps / 1000, UINT32_MAX);
 }
 
-void b_limit_probe_costs(struct build *b)
+void b_limit_probe_costs_to_arc_weights(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t *sum = &b->out->counts.probe_arc_ns;

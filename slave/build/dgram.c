@@ -134,7 +134,7 @@ static bool is_addr_compatible(const struct ips_addr *a,
 
 /* Whether `s` and `r` can be the same datagram, judging by kind, time and
  * addresses. */
-static bool may_be_same_datagram(const struct build *b, const struct b_dgram *s,
+static bool do_time_and_addresses_allow_match(const struct build *b, const struct b_dgram *s,
                                  const struct b_dgram *r)
 {
     const struct b_end *from = &b->ends[s->end], *to = &b->ends[r->end];
@@ -156,11 +156,11 @@ static bool may_be_same_datagram(const struct build *b, const struct b_dgram *s,
     return s->path_hash && s->path_hash == to->name_hash;
 }
 
-static bool may_match(const struct build *b, const struct b_dgram *s,
+static bool is_same_payload_and_may_match(const struct build *b, const struct b_dgram *s,
                       const struct b_dgram *r)
 {
     return s->len == r->len && s->hash == r->hash &&
-           may_be_same_datagram(b, s, r);
+           do_time_and_addresses_allow_match(b, s, r);
 }
 
 /* Whether the datagram was sent to a multicast group, or broadcast. Prefix
@@ -277,7 +277,7 @@ static bool match_multicast_receive(const struct match *m, uint32_t k,
          k < m->sends && m->send[k].key == m->recv[recv].key && tried < TRIES;
          k++) {
         const struct b_dgram *s = &b->dgrams.v[m->send[k].index];
-        if (!is_sent_to_many(s) || !may_match(b, s, r) ||
+        if (!is_sent_to_many(s) || !is_same_payload_and_may_match(b, s, r) ||
             has_socket_received_datagram(m, s, r))
             continue;
         tried++;
@@ -332,7 +332,7 @@ static bool match_receive(const struct match *m, uint32_t k, uint32_t recv,
             continue;
         tried++;
         if ((!lost && was_datagram_lost_before_receive(b, s, r)) ||
-            !may_match(b, s, r))
+            !is_same_payload_and_may_match(b, s, r))
             continue;
         link_datagram_send_to_receive(b, s, r, m->send[k].index,
                                       m->recv[recv].index);
@@ -406,7 +406,7 @@ static uint64_t recover_payload_hash(const struct b_dgram *d)
 }
 
 /* Whether the receive may have the first bytes of datagram `s`. */
-static bool may_be_truncated_receive(const struct build *b,
+static bool may_receive_be_truncated_from_send(const struct build *b,
                                      const struct b_dgram *s,
                                      const struct b_dgram *r)
 {
@@ -415,7 +415,7 @@ static bool may_be_truncated_receive(const struct build *b,
     if (r->cut == IPS_CUT_MAYBE && r->len >= HASHED_BYTES &&
         recover_payload_hash(s) != recover_payload_hash(r))
         return false;
-    return !is_sent_to_many(s) && may_be_same_datagram(b, s, r);
+    return !is_sent_to_many(s) && do_time_and_addresses_allow_match(b, s, r);
 }
 
 static int compare_datagram_refs_by_time(const void *va, const void *vb)
@@ -460,7 +460,7 @@ static void match_truncated_datagrams(const struct match *m,
             if (s->twin != IPS_NONE)
                 continue;
             tried++;
-            if (!may_be_truncated_receive(b, s, r))
+            if (!may_receive_be_truncated_from_send(b, s, r))
                 continue;
             if (best == IPS_NONE)
                 best = send[k].index;
@@ -509,7 +509,7 @@ static int set_datagram_positions(struct build *b)
                       p->hash == d->hash
                   ? nth + 1
                   : 0;
-        d->pos = ips_compute_datagram_position(d->len, d->hash, nth);
+        d->pos = ips_compute_datagram_position_hash(d->len, d->hash, nth);
         if (d->dir == B_RECV && d->ext != IPS_NONE)
             b->exts.v[d->ext].pos = d->pos;
     }

@@ -188,7 +188,7 @@ static int replay_close_or_shutdown(struct hold_replay *p,
         }
         if (h->named == 0 && h->last_op <= e->t) {
             if (b->incremental && h->traffic)
-                b_incremental_mark_traffic_released(b, h->traffic - 1);
+                b_incremental_note_close_of_traffic_end(b, h->traffic - 1);
             rc = release_held_end(p, h, e->t, e->node);
         }
         if (rc < 0)

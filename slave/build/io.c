@@ -9,7 +9,7 @@ static inline __attribute__((always_inline)) void
 decode_io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
                    struct interval *v)
 {
-    b_decode_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
+    b_decode_interval_and_count_sleep(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
     v->chan = b_find_chan(m->b, m->s->image, r->h.a);
     if (v->chan)
         v->end = send ? v->chan->end_send : v->chan->end_recv;
@@ -44,7 +44,7 @@ static inline void extend_end_times(struct maker *m, const struct interval *v)
 
 /* ---- pending waits ---- */
 
-void b_end_pending_wait(struct maker *m)
+void b_end_pending_wait_as_idle(struct maker *m)
 {
     b_end_wait_at_poll_node(m);
     if (!m->wait.pending)
@@ -57,7 +57,7 @@ void b_end_pending_wait(struct maker *m)
     b_add_wait_to_sums(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
     b_add_wait_without_waker(m, m->wait.arc, m->wait.blocked_ns, false);
     if (m->b->notes)
-        b_waits_add_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
+        b_waits_add_row_of_pending_poll(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
 
 /* Whether the pending poll waited for this receive. m->wait.ready, if known, is
@@ -172,7 +172,7 @@ static inline int add_byte_receive(struct maker *m, const struct ips_rec_io *r,
     return rc;
 }
 
-static int add_eof_accept(struct maker *m, const struct interval *v,
+static int add_eof_accept_or_broken_event(struct maker *m, const struct interval *v,
                           uint32_t node, enum b_event_kind kind, uint32_t ext)
 {
     struct build *b = m->b;
@@ -219,7 +219,7 @@ append_external(struct maker *m, const struct interval *v, uint32_t node,
     return 0;
 }
 
-int b_add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
+int b_add_receive_if_sender_may_be_remote(struct maker *m, const struct interval *v, uint32_t node,
                       uint64_t len, uint64_t slept)
 {
     uint32_t ext;
@@ -262,7 +262,7 @@ static int add_broken_channel_node(struct maker *m, const struct interval *v)
                                v->end),
              ext;
     int rc = append_external(m, v, node, IPS_POS_EOF, 0, 0, &ext);
-    return rc < 0 ? rc : add_eof_accept(m, v, node, B_BROKEN, ext);
+    return rc < 0 ? rc : add_eof_accept_or_broken_event(m, v, node, B_BROKEN, ext);
 }
 
 int b_on_send(struct maker *m, const uint8_t *p)
@@ -301,7 +301,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     }
     if (v.end == IPS_NONE)
         return 0;
-    b_flush_plain_sends(m, v.end);
+    b_count_plain_sends_of_end(m, v.end);
     set_last_send_of_end(m, &v, node);
     rc = count_traffic(m, &v, (uint64_t)r.result, B_SEND);
     if (rc < 0)
@@ -328,7 +328,7 @@ static inline int add_data_receive(struct maker *m, const struct ips_rec_io *r,
     return add_byte_receive(m, r, v, node);
 }
 
-static int add_empty_receive(struct maker *m, const struct ips_rec_io *r,
+static int add_receive_of_eof_or_accept(struct maker *m, const struct ips_rec_io *r,
                              const struct interval *v, uint32_t node,
                              uint64_t slept)
 {
@@ -338,7 +338,7 @@ static int add_empty_receive(struct maker *m, const struct ips_rec_io *r,
                              slept, &ext);
     if (rc < 0 || m->b->out->ends[v->end].kind == IPS_CHAN_USER)
         return rc;
-    return add_eof_accept(m, v, node, accept ? B_ACCEPT : B_EOF, ext);
+    return add_eof_accept_or_broken_event(m, v, node, accept ? B_ACCEPT : B_EOF, ext);
 }
 
 int b_on_recv(struct maker *m, const uint8_t *p)
@@ -363,7 +363,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         b_end_wait_at_poll_node(m);
     } else if (b_merge_poll_into_receive_if_adjacent(m, &v)) {
         slept += m->wait.blocked_ns;
-        b_take_over_pending_wait(m, &v, IPS_WAIT_PEER, &spin);
+        b_count_pending_wait_as_wait_of_call(m, &v, IPS_WAIT_PEER, &spin);
     }
     slept += spin.elapsed_ns;
     int rc = 0;
@@ -384,10 +384,10 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     if ((r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram)
         return add_data_receive(m, &r, &v, node, slept);
     extend_end_times(m, &v);
-    return add_empty_receive(m, &r, &v, node, slept);
+    return add_receive_of_eof_or_accept(m, &r, &v, node, slept);
 }
 
-int b_count_failed_receive_wait(struct maker *m, const uint8_t *p)
+int b_add_wait_of_failed_receive(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
@@ -397,7 +397,7 @@ int b_count_failed_receive_wait(struct maker *m, const uint8_t *p)
         b_record_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                       v.blocked_ns);
     b_add_sleep_of_call_if_unexplained(m, &v, r.err);
-    b_end_pending_wait(m);
+    b_end_pending_wait_as_idle(m);
     return r.err == ECONNRESET || r.err == EPIPE
                ? add_broken_channel_node(m, &v)
                : 0;
@@ -412,7 +412,7 @@ static int make_external_wait_nodes(struct maker *m, const struct interval *v,
 {
     uint32_t a = b_add_call_node(m->b, IPS_NODE_AUX, v->cpu, v->t,
                                  v->blocked_ns, IPS_NONE);
-    uint64_t asleep = b_compute_sleep_ns_of_call_with_stop(m, v);
+    uint64_t asleep = b_get_sleep_ns_incl_stop_if_call_went_on(m, v);
     int rc = b_make_node_of_stop_within_call(m);
     if (rc < 0)
         return rc;
@@ -450,7 +450,7 @@ static int on_disk(struct maker *m, const struct interval *v)
 
 /* Counts a choice if another channel ended this poll than the previous poll at
  * the same call site, or if several channels were ready. */
-static void count_poll_choice(struct maker *m, const struct ips_rec_io *r)
+static void count_poll_if_several_channels_possible(struct maker *m, const struct ips_rec_io *r)
 {
     struct last_poll_choice *c = NULL;
     if (r->result <= 0 || r->err || r->ready == 0)
@@ -470,7 +470,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
 {
     struct b_signal_taken *y;
     struct spin spin = b_pop_and_count_spin_before_call(m, v);
-    count_poll_choice(m, r);
+    count_poll_if_several_channels_possible(m, r);
     /* The outer epoll reported that an inner epoll is ready; this poll of the
      * inner epoll shows which channel is ready. */
     if (b_is_nested_epoll_pending(m) && r->result > 0) {
@@ -479,7 +479,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
             w->pending = false;
             v->cpu = ips_min_u64(v->cpu, w->cpu);
             v->blocked_ns = ips_add_sat(v->blocked_ns, w->blocked_ns);
-            b_add_wait_of_polled_signal(m, v, y);
+            b_add_wait_and_node_of_polled_signal(m, v, y);
             return 0;
         }
         if (v->blocked)
@@ -487,7 +487,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         w->ready = r->ready;
         w->t_ret = v->t_ret;
         w->cpu_ret = v->cpu_ret;
-        b_make_poll_node(m, r);
+        b_make_pending_poll_node_if_of_stream(m, r);
         return 0;
     }
     /* The next wait ends a pending wait. But if the event that ended the
@@ -495,7 +495,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
      * wait: the program only asks again what is ready. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
         return 0;
-    b_end_pending_wait(m);
+    b_end_pending_wait_as_idle(m);
     if (!v->blocked && !spin.elapsed_ns)
         return 0;
     if (r->err == ECONNRESET) { /* only a receive with MSG_PEEK, recorded as a
@@ -516,7 +516,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         m->b->out->counts.idle++;
         b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if ((y = b_pop_signal_of_signalfd_poll(m, r))) {
-        b_add_wait_of_polled_signal(m, v, y);
+        b_add_wait_and_node_of_polled_signal(m, v, y);
     } else if (r->ready == IPS_READY_TIMERFD) {
         b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
@@ -537,7 +537,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
                                    .ready = r->ready,
                                    .arc = m->b->nodes,
                                    .spin = spin};
-        b_make_poll_node(m, r);
+        b_make_pending_poll_node_if_of_stream(m, r);
     }
     return 0;
 }
@@ -575,12 +575,12 @@ static void on_non_channel_read(struct maker *m, const struct ips_rec_io *r,
         b_record_wait(m, cause, v->blocked_ns);
     if (r->err || r->result < 0) {
         b_add_sleep_of_call_if_unexplained(m, v, r->err);
-        b_end_pending_wait(m);
+        b_end_pending_wait_as_idle(m);
     } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a ||
                                    (ips_ready_is_signalfd(m->wait.ready) &&
                                     r->op == IPS_OP_SIGNALFD))) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
-        b_take_over_pending_wait(m, v, cause, &spin);
+        b_count_pending_wait_as_wait_of_call(m, v, cause, &spin);
     }
     m->sigwait_ret = v->t_ret;
     m->sigwait_cpu = v->cpu;
@@ -635,7 +635,7 @@ pop_sync_of_poll_ended_by_object(struct maker *m, const struct ips_rec_io *r)
     return s;
 }
 
-int b_make_wait_nodes(struct maker *m, const uint8_t *p)
+int b_make_nodes_of_blocking_call(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
@@ -644,14 +644,14 @@ int b_make_wait_nodes(struct maker *m, const uint8_t *p)
         b_make_file_event_node(m, &r);
         return 0;
     }
-    b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+    b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_sync *object = pop_sync_of_poll_ended_by_object(m, &r);
     if (object) {
-        count_poll_choice(m, &r);
+        count_poll_if_several_channels_possible(m, &r);
         if (v.blocked && !b_is_nested_epoll_pending(m))
             /* not after a nested epoll: this poll shows why the outer epoll
              * returned, so the pending wait continues */
-            b_end_pending_wait(m);
+            b_end_pending_wait_as_idle(m);
         return b_count_event_wait_and_make_node(m, object, &v);
     }
     enum ips_wait_cause cause = b_get_wait_cause_of_op(r.op);
@@ -690,7 +690,7 @@ int b_make_wait_nodes(struct maker *m, const uint8_t *p)
     default:
         if (r.result > 0 && !m->wait.ready) /* the poll waited for what this
                                                call read, not for a channel */
-            b_end_pending_wait(m);
+            b_end_pending_wait_as_idle(m);
         b_add_sleep_of_call_if_unexplained(m, &v, r.err);
         break;
     }

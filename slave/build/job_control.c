@@ -123,7 +123,7 @@ static void mark_process_stopped(struct sweep *s, uint32_t proc, uint64_t t)
 
 /* Adds a b_job_stop for the stop of stopped_process[k], which `c` ended, and
  * removes the process from the list. */
-static int append_ended_job_stop(struct sweep *s, uint32_t k,
+static int append_job_stop_and_mark_process_running(struct sweep *s, uint32_t k,
                                  const struct change *c)
 {
     struct build *b = s->b;
@@ -148,7 +148,7 @@ static int end_stops_by_sigcont(struct sweep *s, const struct change *c)
             continue;
         s->state[proc].cont = c->which;
         s->state[proc].stop_kill = IPS_NONE;
-        rc = append_ended_job_stop(s, k, c);
+        rc = append_job_stop_and_mark_process_running(s, k, c);
     }
     return rc;
 }
@@ -297,7 +297,7 @@ static bool read_record_clocks(const struct maker *m, uint32_t type,
 /* The position of the stop's node among the nodes of a call that slept through
  * the stop. */
 enum where { BEFORE, WITHIN, BEHIND };
-static enum where choose_node_position(uint32_t type, const uint8_t *p)
+static enum where choose_position_of_stop_node_in_call(uint32_t type, const uint8_t *p)
 {
     struct ips_rec_io io;
     struct ips_rec_head h;
@@ -403,7 +403,7 @@ int b_make_node_of_stop_within_call(struct maker *m)
                                          s->stopped_ns);
 }
 
-uint64_t b_compute_sleep_ns_of_call_with_stop(const struct maker *m,
+uint64_t b_get_sleep_ns_incl_stop_if_call_went_on(const struct maker *m,
                                               const struct interval *v)
 {
     const struct b_job_stop *in = m->job_stop.in;
@@ -436,14 +436,14 @@ int b_make_stop_nodes_before_record(struct maker *m, uint32_t type,
     if (rc < 0 || !s->in)
         return rc;
     s->cpu = v.cpu;
-    enum where where = choose_node_position(type, p);
+    enum where where = choose_position_of_stop_node_in_call(type, p);
     if (where == BEHIND)
         /* the whole sleep counts as a wait of the call itself */
         s->stopped_ns = 0;
     return where == BEFORE ? b_make_node_of_stop_within_call(m) : 0;
 }
 
-int b_make_stop_node_after_record(struct maker *m, uint32_t type,
+int b_make_stop_node_at_return_if_pending(struct maker *m, uint32_t type,
                                   const uint8_t *p)
 {
     struct maker_job_stop *s = &m->job_stop;

@@ -224,7 +224,7 @@ static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
  * call had not returned at time t, when the child started; or IPS_NONE.
  * Children come in order of start. So a fork that cannot match (another kind,
  * with a child, or returned before t) is never tried again. */
-static uint32_t find_open_popen_fork(const struct links *l, uint32_t parent,
+static uint32_t find_unreturned_popen_or_system_fork(const struct links *l, uint32_t parent,
                                      uint64_t t)
 {
     struct build *b = l->b;
@@ -248,7 +248,7 @@ static uint32_t find_open_popen_fork(const struct links *l, uint32_t parent,
     return IPS_NONE;
 }
 
-/* Prepares find_open_popen_fork(): sets where the forks of each process begin
+/* Prepares find_unreturned_popen_or_system_fork(): sets where the forks of each process begin
  * in by_proc, and when calls of popen and system returned. */
 static void prepare_popen_search(struct links *l)
 {
@@ -306,7 +306,7 @@ static uint32_t find_fork_and_parent(struct links *l,
         *parent = find_process_by_pid(l, s->ppid, row->pidns, row->start_ns);
     if (f == IPS_NONE && s->start_kind == IPS_START_IMAGE &&
         *parent != IPS_NONE)
-        f = find_open_popen_fork(l, *parent, row->start_ns);
+        f = find_unreturned_popen_or_system_fork(l, *parent, row->start_ns);
     return f;
 }
 
@@ -486,7 +486,7 @@ int b_link_forks_and_joins(struct build *b)
 
 /* ---- arcs ---- */
 
-static void make_fork_and_exec_arcs(struct build *b, const struct b_fork *f)
+static void make_fork_arc_and_arc_of_vfork_return(struct build *b, const struct b_fork *f)
 {
     if (f->child == IPS_NONE || f->node == IPS_NO_NODE)
         return;
@@ -527,7 +527,7 @@ static void make_arc_of_failed_child_wait(struct build *b,
 /* Returns the node that let the join return: the END of the awaited thread or
  * process. A JOIN of kind GONE waited until a process did not exist any more:
  * that is when its parent's join returned. */
-static uint32_t find_node_of_end(const struct build *b, const struct b_join *j)
+static uint32_t find_node_that_let_join_return(const struct build *b, const struct b_join *j)
 {
     uint32_t by =
         j->kind == IPS_JOIN_GONE ? b->procs[j->child_proc].join : IPS_NONE;
@@ -542,13 +542,13 @@ void b_make_lifetime_arcs(struct build *b)
     for (uint32_t i = 0; i < b->vains.n; i++)
         make_arc_of_failed_child_wait(b, &b->vains.v[i]);
     for (uint32_t i = 0; i < b->forks.n; i++)
-        make_fork_and_exec_arcs(b, &b->forks.v[i]);
+        make_fork_arc_and_arc_of_vfork_return(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < b->joins.n; i++) {
         const struct b_join *j = &b->joins.v[i];
         if (j->child == IPS_NONE || !j->ended || j->node == IPS_NO_NODE ||
             (j->kind == IPS_JOIN_GONE && b->out->procs[j->child_proc].open))
             continue;
-        uint32_t node = find_node_of_end(b, j);
+        uint32_t node = find_node_that_let_join_return(b, j);
         if (ips_chain_of(&b->out->g, node) != ips_chain_of(&b->out->g, j->node))
             b_set_cross(b, j->node, node, IPS_X_LIFETIME, 0);
     }

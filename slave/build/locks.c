@@ -105,7 +105,7 @@ static bool is_lock_row_before(const struct ips_lock_row *x,
 /* Moves *row to the position of `last`, the chain's previous row, if it would
  * be before: rows of a chain stay in the order of its records, even if their
  * stamps are wrong. */
-static void move_row_after_previous(const struct ips_lock_row *last,
+static void move_row_after_previous_if_before(const struct ips_lock_row *last,
                                     struct ips_lock_row *row)
 {
     row->t = ips_max_u64(row->t, last->t);
@@ -128,7 +128,7 @@ static int append_lock_row(struct locks *l, uint64_t t, uint32_t node,
     if (rc < 0)
         return rc;
     if (units && o->lock_count > l->chain_begin)
-        move_row_after_previous(&o->lock[o->lock_count - 1], &row);
+        move_row_after_previous_if_before(&o->lock[o->lock_count - 1], &row);
     o->lock[o->lock_count++] = row;
     return 0;
 }
@@ -158,9 +158,9 @@ static int append_estimated_hold_start(struct locks *l, uint32_t chain,
     const struct ips_chain *c = &g->chains[chain];
     struct ips_replay_cut cut, last;
     uint32_t end = c->first + c->count - 1;
-    if (!ips_replay_find_cut_at_time(g, c, t, &cut))
+    if (!ips_replay_find_cut_of_chain_at_time(g, c, t, &cut))
         cut = (struct ips_replay_cut){.node = end, .w = g->w[end]};
-    if (!ips_replay_find_cut_at_time(g, c, asked, &last))
+    if (!ips_replay_find_cut_of_chain_at_time(g, c, asked, &last))
         last.node = end;
     if (cut.node == c->first)
         cut = (struct ips_replay_cut){.node = c->first + 1};
@@ -515,7 +515,7 @@ static bool is_lock_used_by_several_chains(const struct locks *l)
     return false;
 }
 
-static int add_rows_of_object(struct locks *l, const uint32_t *order,
+static int add_rows_of_object_used_by_several_chains(struct locks *l, const uint32_t *order,
                               uint32_t n)
 {
     const struct b_sync *first = &l->b->syncs.v[order[0]];
@@ -547,7 +547,7 @@ static uint64_t lock_request_ns(const struct b_sync *v, uint32_t i)
     return ips_max_u64(v[i].t, v[v[i - 1].cause].t);
 }
 
-static void collect_waiters_by_release(struct locks *l)
+static void count_waiters_and_first_request_by_release(struct locks *l)
 {
     const struct b_sync *v = l->b->syncs.v;
     memset(l->asked, 0xff, (size_t)l->b->syncs.n * sizeof(*l->asked));
@@ -574,7 +574,7 @@ static int compare_lock_rows_by_position(const void *va, const void *vb)
 
 /* Sets cpu[i] to the CPU time of the thread at node i: the coordinate of the
  * node, before it became a weight. */
-static void fill_cpu_at_nodes(const struct build *b, uint64_t *cpu)
+static void fill_thread_cpu_at_each_node(const struct build *b, uint64_t *cpu)
 {
     const struct ips_built *o = b->out;
     uint32_t spin = 0;
@@ -609,8 +609,8 @@ int b_make_lock_rows(struct build *b)
     for (uint32_t i = 0; rc == 0 && i < n; i++)
         l.order[i] = i;
     if (rc == 0 && n) {
-        fill_cpu_at_nodes(b, l.cpu);
-        collect_waiters_by_release(&l);
+        fill_thread_cpu_at_each_node(b, l.cpu);
+        count_waiters_and_first_request_by_release(&l);
         qsort_r(l.order, n, sizeof(*l.order), compare_syncs_by_object, b);
     }
     for (uint32_t i = 0, next; i < n && rc == 0; i = next) {
@@ -618,7 +618,7 @@ int b_make_lock_rows(struct build *b)
                                            &b->syncs.v[l.order[i]],
                                            &b->syncs.v[l.order[next]]) == 0;)
             next++;
-        rc = add_rows_of_object(&l, l.order + i, next - i);
+        rc = add_rows_of_object_used_by_several_chains(&l, l.order + i, next - i);
     }
     if (rc == 0 && l.out->lock_count)
         qsort(l.out->lock, l.out->lock_count, sizeof(*l.out->lock),

@@ -246,7 +246,7 @@ static void sort_receives_if_needed(struct build *b, const struct b_end *e)
         }
 }
 
-static int list_receives(struct build *b)
+static int list_receives_of_ends_that_need_it(struct build *b)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t ends = b->out->end_count, n = 0;
@@ -275,7 +275,7 @@ static int list_receives(struct build *b)
 }
 
 /* Sets the positions of receives whose sender may be on another machine. */
-static int set_ext_positions(struct build *b)
+static int set_positions_of_maybe_remote_receives(struct build *b)
 {
     uint64_t *pos = b_calloc(b->out->end_count, sizeof(*pos), b->err);
     if (!pos)
@@ -323,7 +323,7 @@ static int match_listed_receives(struct build *b, uint32_t to)
     const struct b_send *before_send = NULL;
     bool tokens = b_does_pipe_carry_tokens(b, b->out->ends[to].peer_end, to);
     if (b->careful && !tokens && b_has_unrecorded_user(b, to))
-        return b_match_shared(b, to);
+        return b_match_stream_with_unrecorded_user(b, to);
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
         struct b_send *send = advance_to_send_or_count_unmatched(b, &f, r->len);
@@ -355,7 +355,7 @@ static int match_listed_receives(struct build *b, uint32_t to)
  * b_compute_xkind_if_whole_message(). False: it is another case, and nothing
  * was changed.
  */
-static inline bool match_receive_if_whole_message(struct build *b,
+static inline bool match_receive_if_it_got_whole_next_send(struct build *b,
                                                   struct match_cursor *f,
                                                   uint32_t v, uint64_t len)
 {
@@ -380,7 +380,7 @@ static inline bool match_receive_if_whole_message(struct build *b,
 
 /* Returns a bit set: bit k is set if node k (of n, at most 64) is a receive
  * without a known send. */
-static uint64_t unmatched_receive_bits(const uint8_t *kind,
+static uint64_t find_unmatched_receives_as_bit_set(const uint8_t *kind,
                                        const uint8_t *xkind, uint32_t n)
 {
     const uint64_t each = 0x0101010101010101ULL;
@@ -408,7 +408,7 @@ static void match_unlisted_receives(struct build *b, struct match_cursor *flows)
     const bool general = b->in->general;
     for (uint32_t from = 0; from < g->node_count; from += 64) {
         uint64_t left =
-            unmatched_receive_bits(g->kind + from, g->xkind + from,
+            find_unmatched_receives_as_bit_set(g->kind + from, g->xkind + from,
                                    ips_min_u32(g->node_count - from, 64));
         for (; left; left &= left - 1) {
             uint32_t i = from + (uint32_t)__builtin_ctzll(left);
@@ -416,14 +416,14 @@ static void match_unlisted_receives(struct build *b, struct match_cursor *flows)
             if (!len || g->site[i] == IPS_NONE || !flows[g->site[i]].open)
                 continue;
             struct match_cursor *f = &flows[g->site[i]];
-            if (!general && match_receive_if_whole_message(b, f, i, len))
+            if (!general && match_receive_if_it_got_whole_next_send(b, f, i, len))
                 continue;
             struct b_send *send = advance_to_send_or_count_unmatched(b, f, len);
             if (!send) {
                 clear_send_of_receive(b, i);
                 continue;
             }
-            struct b_matched x = b_link_receive_at_once(
+            struct b_matched x = b_link_receive_and_limit_both_coords(
                 b, f, send, g->t_ns[i], b->cpu_at[i], g->w[i], g->wait[i], len);
             g->w[i] = x.coord;
             g->xpred[i] = x.xpred;
@@ -559,7 +559,7 @@ void b_link_blocked_sends_or_mark_preempted(struct build *b,
     }
 }
 
-void b_mark_remote_sends_preempted(struct build *b, struct b_send_cursor s)
+void b_mark_small_blocked_remote_sends_preempted(struct build *b, struct b_send_cursor s)
 {
     for (; s.op; b_next_send(b, &s))
         if (s.op->blocked && s.op->len <= B_ROOM_ALWAYS_BYTES)
@@ -592,7 +592,7 @@ static void match_blocked_sends(struct build *b)
         if (b->ends[i].local && b->ends[peer].send_blocked)
             match_blocked_sends_of_end(b, peer, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_mark_remote_sends_preempted(b,
+            b_mark_small_blocked_remote_sends_preempted(b,
                                           b_init_send_cursor(b, &b->ends[i]));
     }
 }
@@ -603,9 +603,9 @@ int b_match_streams(struct build *b)
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++)
         rc = sort_sends_and_count_ambiguous_order(b, &b->ends[i]);
     if (rc == 0)
-        rc = list_receives(b);
+        rc = list_receives_of_ends_that_need_it(b);
     if (rc == 0)
-        rc = set_ext_positions(b);
+        rc = set_positions_of_maybe_remote_receives(b);
     if (rc < 0)
         return rc;
     /* must run before match_all_receives(): it sets coordinates of sends, which

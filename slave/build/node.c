@@ -39,7 +39,7 @@ void b_attribute_sleep_if_signal_ended_it(struct maker *m, struct interval *v)
 
 /* ---- closes, processes ---- */
 
-static int append_hold_event_of_process(struct maker *m, enum b_hold_kind kind,
+static int append_channel_close_or_exec_event(struct maker *m, enum b_hold_kind kind,
                                         uint64_t t, uint32_t arg, uint32_t node,
                                         uint32_t how)
 {
@@ -71,7 +71,7 @@ static int on_close(struct maker *m, const uint8_t *p)
     if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen)
         return 0;
     uint32_t node = b_add_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, end);
-    return append_hold_event_of_process(
+    return append_channel_close_or_exec_event(
         m, B_HOLD_CLOSE, t, (uint32_t)(c - b->chans.v), node, r.how);
 }
 
@@ -83,7 +83,7 @@ static int on_exec(struct maker *m, const uint8_t *p)
     if (!m->s->exec_last || t != m->s->exec_ns)
         return 0; /* the exec failed */
     uint32_t node = b_add_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
-    return append_hold_event_of_process(m, B_HOLD_EXEC, t, m->s->image, node,
+    return append_channel_close_or_exec_event(m, B_HOLD_EXEC, t, m->s->image, node,
                                         0);
 }
 
@@ -128,7 +128,7 @@ static void on_join(struct maker *m, const uint8_t *p)
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
-    b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+    b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_join *j = &m->b->joins.v[m->next_join++];
     if (j->kind == IPS_JOIN_GONE) {
         j->node =
@@ -180,14 +180,14 @@ static struct b_sync *pop_matched_mq_notify_sync(struct maker *m,
 
 /* Makes and returns the node at which the thread took signal `y`, if that
  * depends on another node; else IPS_NO_NODE. */
-static uint32_t make_signal_node(struct maker *m,
+static uint32_t make_signal_node_if_cause_is_recorded(struct maker *m,
                                  const struct b_signal_taken *y, uint64_t coord,
                                  uint64_t slept)
 {
     struct build *b = m->b;
     struct b_sync *notice = pop_matched_mq_notify_sync(m, y);
     if (b_is_descriptor_ready_signal(y))
-        return b_make_signal_poll_node(m, y, coord, slept);
+        return b_make_node_of_descriptor_ready_signal(m, y, coord, slept);
     if (y->kill == IPS_NONE && y->child == IPS_NONE && !notice)
         return IPS_NO_NODE;
     uint32_t node = b_add_node(b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
@@ -205,7 +205,7 @@ static void on_signal(struct maker *m)
     const bool waited = y->t == m->sigwait_ret;
     const uint64_t coord =
         waited ? ips_min_u64(y->cpu, m->sigwait_cpu) : y->cpu;
-    y->node = make_signal_node(m, y, coord, waited ? m->sigwait_slept : 0);
+    y->node = make_signal_node_if_cause_is_recorded(m, y, coord, waited ? m->sigwait_slept : 0);
     if (y->node != IPS_NO_NODE) {
         /* nothing to add: the cross arc of y->node says what the thread waited
          * for */
@@ -239,7 +239,7 @@ struct b_signal_taken *b_pop_signal_of_signalfd_poll(struct maker *m,
     return y;
 }
 
-void b_add_wait_of_polled_signal(struct maker *m, const struct interval *v,
+void b_add_wait_and_node_of_polled_signal(struct maker *m, const struct interval *v,
                                  struct b_signal_taken *y)
 {
     struct build *b = m->b;
@@ -257,7 +257,7 @@ void b_add_wait_of_polled_signal(struct maker *m, const struct interval *v,
 
 /* Whether a record of this type, after a poll, shows that the thread did
  * something else before any receive that the poll waited for. */
-static bool rules_out_receive(uint32_t type)
+static bool does_record_type_end_pending_poll(uint32_t type)
 {
     return type == IPS_REC_SEND || type == IPS_REC_CLOSE ||
            type == IPS_REC_FORK || type == IPS_REC_JOIN ||
@@ -295,7 +295,7 @@ static void store_time_of_lost_records(struct maker *m, const uint8_t *p)
 /* Consumes and returns up to `most` ns of the run delay that the kernel counted
  * from the last reading before `from` to the first after `t`. The thread was
  * ready to run during that time, and did not wait for a page. */
-static uint64_t consume_run_delay(struct maker *m, uint64_t from, uint64_t t,
+static uint64_t consume_run_delay_of_interval(struct maker *m, uint64_t from, uint64_t t,
                                   uint64_t most)
 {
     const struct b_stream *s = m->s;
@@ -351,7 +351,7 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     since = ips_max_u64(since, m->lost_ns);
     slept = ips_min_u64(slept, ips_sub_sat(t, since));
     since = ips_max_u64(since, b->out->g.t_ns[before]);
-    slept -= consume_run_delay(m, since, t, slept);
+    slept -= consume_run_delay_of_interval(m, since, t, slept);
     if (slept > (uint64_t)r.h.a * PAGE_NS_MAX)
         slept = 0;
     uint32_t call =
@@ -373,7 +373,7 @@ static int make_nodes_and_waits_of_record(struct maker *m, uint32_t type,
                                           const uint8_t *p, uint32_t len)
 {
     int rc = 0;
-    if (m->wait.pending && rules_out_receive(type))
+    if (m->wait.pending && does_record_type_end_pending_poll(type))
         b_end_wait_at_poll_node(m);
     switch (type) {
     case IPS_REC_SEND:
@@ -383,10 +383,10 @@ static int make_nodes_and_waits_of_record(struct maker *m, uint32_t type,
         rc = b_on_recv(m, p);
         break;
     case IPS_REC_RECVCALL:
-        rc = b_count_failed_receive_wait(m, p);
+        rc = b_add_wait_of_failed_receive(m, p);
         break;
     case IPS_REC_BLOCK:
-        rc = b_make_wait_nodes(m, p);
+        rc = b_make_nodes_of_blocking_call(m, p);
         break;
     case IPS_REC_CLOSE:
         rc = on_close(m, p);
@@ -474,7 +474,7 @@ int b_make_stream_nodes(struct maker *m, struct b_walk *walk)
             rc = make_nodes_and_waits_of_record(m, type, p, len);
         before -= m->wait.merged; /* the receive replaced the poll's node */
         if (rc == 0 && stops)
-            rc = b_make_stop_node_after_record(m, type, p);
+            rc = b_make_stop_node_at_return_if_pending(m, type, p);
         if (!b->tables)
             b_add_record_cost(b, m->chain, m->s, type, p);
         if (rc == 0 && b->notes)
@@ -482,7 +482,7 @@ int b_make_stream_nodes(struct maker *m, struct b_walk *walk)
         if (rc < 0)
             return rc;
     }
-    b_plain_flush_slots(m);
+    b_plain_add_all_slot_sums_and_free_slots(m);
     return 0;
 }
 
@@ -509,7 +509,7 @@ static int begin_stream_and_make_nodes(struct maker *m, uint32_t stream,
 
 static int end_pending_wait_and_complete_rows(struct maker *m)
 {
-    b_end_pending_wait(m);
+    b_end_pending_wait_as_idle(m);
     return m->b->notes ? b_complete_wait_rows(m, 0, NULL, 0, m->b->nodes) : 0;
 }
 

@@ -69,7 +69,7 @@ static bool may_channel_reach_process(struct try_walk *x, uint32_t id,
     return x->leads;
 }
 
-static bool may_kill_reach(const struct build *b, const struct b_kill *k,
+static bool may_kill_reach_process_or_ancestor(const struct build *b, const struct b_kill *k,
                            uint32_t proc)
 {
     for (uint32_t n = 0; n < ANCESTORS && proc != IPS_NONE; n++) {
@@ -102,11 +102,11 @@ static bool may_record_trigger_success(struct try_walk *x,
     if (fork)
         return descends_from(b, cause, fork->child_proc);
     if (kill)
-        return may_kill_reach(b, kill, cause);
+        return may_kill_reach_process_or_ancestor(b, kill, cause);
     return may_channel_reach_process(x, id, cause);
 }
 
-static void apply_record(struct try_walk *x, uint32_t type, const uint8_t *p)
+static void move_start_of_tries_to_trigger_record(struct try_walk *x, uint32_t type, const uint8_t *p)
 {
     struct build *b = x->b;
     struct ips_rec_head h;
@@ -135,7 +135,7 @@ static void apply_record(struct try_walk *x, uint32_t type, const uint8_t *p)
 /* At `t`, the thread of `stream` let a thread of process `acquirer` continue.
  * Tries of `stream` under way at `t` that this may have made succeed now begin
  * at `t`. */
-static void apply_release(struct build *b, uint32_t stream, uint64_t t,
+static void move_start_of_tries_to_release(struct build *b, uint32_t stream, uint64_t t,
                           uint32_t acquirer)
 {
     uint32_t low = b->streams[stream].first_retry;
@@ -165,7 +165,7 @@ static uint32_t process_of_stream(const struct build *b, uint32_t stream)
     return b->images[b->streams[stream].image].proc;
 }
 
-/* Calls apply_release() for all events that let another thread continue:
+/* Calls move_start_of_tries_to_release() for all events that let another thread continue:
  * releases that ended a wait, and files that a thread waited for. */
 static void set_start_of_tries_for_each_release(struct build *b)
 {
@@ -174,12 +174,12 @@ static void set_start_of_tries_for_each_release(struct build *b)
         if (a->release || a->cause == IPS_NONE)
             continue;
         const struct b_sync *r = &b->syncs.v[a->cause];
-        apply_release(b, r->stream, r->t, process_of_stream(b, a->stream));
+        move_start_of_tries_to_release(b, r->stream, r->t, process_of_stream(b, a->stream));
     }
     for (uint32_t i = 0; i < b->retries.n; i++) {
         const struct b_retry *y = &b->retries.v[i];
         if (y->made != IPS_NONE)
-            apply_release(b, b->mades.v[y->made].stream, b->mades.v[y->made].t,
+            move_start_of_tries_to_release(b, b->mades.v[y->made].stream, b->mades.v[y->made].t,
                           process_of_stream(b, y->stream));
     }
 }
@@ -205,6 +205,6 @@ void b_exclude_naps_before_own_trigger(struct build *b)
         struct b_walk walk = {.in = s->in};
         uint32_t type, len;
         for (const uint8_t *p; (p = b_next_record(&walk, &type, &len));)
-            apply_record(&x, type, p);
+            move_start_of_tries_to_trigger_record(&x, type, p);
     }
 }

@@ -174,7 +174,7 @@ static uint32_t make_tcp_entries(const struct build *b, struct entry *out)
 /* Makes the entries of USER ends, sorted by name. The two tasks that use one
  * name are joined; with more tasks the choice is ambiguous. Returns the number
  * of entries. */
-static uint32_t make_user_entries(struct build *b, struct entry *out)
+static uint32_t make_user_channel_entries(struct build *b, struct entry *out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < b->out->end_count; i++) {
@@ -201,7 +201,7 @@ static uint32_t find_entry_of_side(const struct build *b, const struct entry *v,
     return from;
 }
 
-static void join_user_ends(struct build *b, const struct entry *v, uint32_t n)
+static void join_user_channel_ends(struct build *b, const struct entry *v, uint32_t n)
 {
     for (uint32_t i = 0, next; i < n; i = next) {
         for (next = i + 1;
@@ -226,7 +226,7 @@ static void join_user_ends(struct build *b, const struct entry *v, uint32_t n)
 /* Marks ends whose peer may be in another pool: on another machine, or on this
  * one if several pools act as "machines". So a local address does not exclude
  * this. Only the master knows all ends. */
-int b_mark_far_ends(struct build *b)
+int b_mark_ends_whose_peer_may_be_remote(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->end_count; i++) {
         const struct b_end *e = &b->ends[i];
@@ -264,8 +264,8 @@ int b_join_local_peers(struct build *b)
     join_ends_with_equal_keys(b, entries,
                               make_unix_entries(b, v, units, entries), true);
     join_ends_with_equal_keys(b, entries, make_tcp_entries(b, entries), false);
-    uint32_t users = make_user_entries(b, entries);
-    join_user_ends(b, entries, users);
+    uint32_t users = make_user_channel_entries(b, entries);
+    join_user_channel_ends(b, entries, users);
     rc = 0;
 out:
     ips_free_large(v);

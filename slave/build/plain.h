@@ -160,11 +160,11 @@ int b_init_plain_slots(struct build *b) IPS_MUST_USE;
 int b_make_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 /* Counts the sends that a slot wrote for `end` in the end's blocks, so that the
  * general path may add another send there. */
-void b_flush_plain_sends(struct maker *m, uint32_t end);
+void b_count_plain_sends_of_end(struct maker *m, uint32_t end);
 /* Called when a receive of `end` takes the general path: from then on, pass
  * `match` matches the receives of that end. */
 void b_plain_stop_early_match(struct maker *m, uint32_t end);
 /* Adds the sums of all slots to the tables and frees the slots. */
-void b_plain_flush_slots(struct maker *m);
+void b_plain_add_all_slot_sums_and_free_slots(struct maker *m);
 
 #endif

@@ -51,7 +51,7 @@ static void make_poll_node_if_of_stream_end(struct maker *m, struct pending *w,
     b->out->g.wait[w->node] = ips_add_sat(w->blocked_ns, w->spin.elapsed_ns);
 }
 
-void b_make_poll_node(struct maker *m, const struct ips_rec_io *r)
+void b_make_pending_poll_node_if_of_stream(struct maker *m, const struct ips_rec_io *r)
 {
     make_poll_node_if_of_stream_end(m, &m->wait, r->h.a);
 }
@@ -110,13 +110,13 @@ void b_end_wait_at_poll_node(struct maker *m)
     if (w->blocked_ns)
         b_add_wait_to_sums(m, IPS_WAIT_PEER, w->blocked_ns);
     if (m->b->notes)
-        b_waits_add_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
+        b_waits_add_row_of_pending_poll(m, IPS_WAIT_PEER, w->blocked_ns, false);
     m->b->poll_failed |=
         b_append_spin_and_lower_node_cpu(m, w->node, &w->spin) < 0 ||
         append_poll(m, &m->wait) < 0;
 }
 
-uint32_t b_make_signal_poll_node(struct maker *m,
+uint32_t b_make_node_of_descriptor_ready_signal(struct maker *m,
                                  const struct b_signal_taken *y, uint64_t coord,
                                  uint64_t slept)
 {
@@ -396,7 +396,7 @@ static uint32_t make_poll_arcs_of_end(const struct pollings *k, uint32_t i,
             continue;
         }
         if (b->ends[end].shared && p->why & IPS_READY_IN)
-            b_link_shared_poll(b, p);
+            b_link_poll_of_stream_with_unrecorded_user(b, p);
         bool read = p->why & IPS_READY_IN &&
                     (b->ends[end].shared ||
                      link_send_to_poll_if_in_time(b, &f, p, tokens));
@@ -408,7 +408,7 @@ static uint32_t make_poll_arcs_of_end(const struct pollings *k, uint32_t i,
     return i;
 }
 
-static int cmp_ext(const void *va, const void *vb)
+static int compare_external_receives_by_node(const void *va, const void *vb)
 {
     const struct b_external *x = va, *y = vb;
     CMP3(x->node, y->node);
@@ -431,7 +431,7 @@ int b_make_poll_arcs(struct build *b)
     for (uint32_t i = 0; i < b->polls.n && rc == 0;)
         i = make_poll_arcs_of_end(&k, i, &rc);
     if (b->exts.n)
-        qsort(b->exts.v, b->exts.n, sizeof(*b->exts.v), cmp_ext);
+        qsort(b->exts.v, b->exts.n, sizeof(*b->exts.v), compare_external_receives_by_node);
     ips_free_large(k.wanted);
     ips_free_large(k.reads.v);
     return rc;

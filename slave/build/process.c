@@ -39,7 +39,7 @@ static int group_streams_into_images(struct build *b)
 
 /* Returns the stream of the thread that executed another program at the end of
  * the image, or IPS_NONE. */
-static uint32_t find_exec_stream(const struct build *b,
+static uint32_t find_stream_whose_exec_ended_image(const struct build *b,
                                  const struct b_image *im)
 {
     uint32_t best = IPS_NONE;
@@ -64,7 +64,7 @@ static bool is_image_after_exec(const struct build *b, uint32_t i)
     if (s->in->head.pidns != old->in->head.pidns ||
         s->in->head.pid != old->in->head.pid)
         return false;
-    uint32_t from = find_exec_stream(b, before);
+    uint32_t from = find_stream_whose_exec_ended_image(b, before);
     if (from == IPS_NONE || im->main == IPS_NONE)
         return false;
     const struct b_stream *first = &b->streams[im->main];
@@ -224,7 +224,7 @@ static void group_streams_into_threads(struct build *b, struct thread *threads,
         for (uint32_t k = 0; k < proc->image_count; k++) {
             uint32_t image = proc->first_image + k, from = IPS_NONE;
             if (k > 0) {
-                uint32_t s = find_exec_stream(b, &b->images[image - 1]);
+                uint32_t s = find_stream_whose_exec_ended_image(b, &b->images[image - 1]);
                 from = s == IPS_NONE ? IPS_NONE : b->streams[s].chain;
             }
             uint32_t t = make_image_threads(b, image, threads, count, from);

@@ -170,7 +170,7 @@ static int compare_kills_by_target(const void *va, const void *vb, void *arg)
 
 /* Returns the index in s->kills of the first KILL of `to` at time t or later.
  */
-static uint32_t find_first_kill(const struct death_search *s,
+static uint32_t find_first_kill_of_target_from_time(const struct death_search *s,
                                 const struct target *to, uint64_t t)
 {
     const struct build *b = s->b;
@@ -212,7 +212,7 @@ static struct fitting find_fitting_kills(const struct death_search *s,
 {
     const struct build *b = s->b;
     const struct ips_proc *row = &b->out->procs[p];
-    const uint32_t at = find_first_kill(s, to, alive_ns);
+    const uint32_t at = find_first_kill_of_target_from_time(s, to, alive_ns);
     struct fitting f = {IPS_NONE, IPS_NONE};
     for (uint32_t k = at; k < b->kills.n && k - at < GROUPS_TRIED; k++) {
         const struct b_kill *kill = &b->kills.v[s->kills[k]];

@@ -72,7 +72,7 @@ static void update_pending_poll(struct scan *c, uint32_t type,
  * queue got a message or space. The poll waited for that event, whether or not
  * a read follows. Also handles a poll of a nested epoll, and a poll that was
  * repeated in a spin. */
-static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
+static int append_sync_if_object_ended_poll(struct scan *c, const struct ips_rec_io *r,
                             uint64_t t_ret)
 {
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
@@ -98,7 +98,7 @@ static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
 /* Adds an entry to takings[] for a poll that slept for a signalfd. If a read of
  * the signalfd follows, removes this entry again, because the SIGNAL records of
  * the read have the senders. */
-static int scan_signal_poll(struct scan *c, const struct ips_rec_io *r,
+static int add_or_remove_signal_of_signalfd_poll(struct scan *c, const struct ips_rec_io *r,
                             uint64_t t_ret)
 {
     struct build *b = c->b;
@@ -148,8 +148,8 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
                           type == IPS_REC_RECV);
     if (type != IPS_REC_BLOCK)
         return 0;
-    rc = scan_signal_poll(c, &r, t_ret);
-    return rc == 0 ? scan_object_poll(c, &r, t_ret) : rc;
+    rc = add_or_remove_signal_of_signalfd_poll(c, &r, t_ret);
+    return rc == 0 ? append_sync_if_object_ended_poll(c, &r, t_ret) : rc;
 }
 
 static void scan_start(struct scan *c, const uint8_t *p)
@@ -205,7 +205,7 @@ static int scan_fork(struct scan *c, const uint8_t *p)
 
 /* Whether `status`, as wait() returned it, means that the child ended;
  * otherwise the child was stopped or continued. */
-static bool is_exit_status(uint32_t status)
+static bool is_status_of_ended_child(uint32_t status)
 {
     return (status & 0x7fu) != 0x7fu;
 }
@@ -214,7 +214,7 @@ static int scan_join(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
-    b_set_retried_join(c->b, c->s, c->t);
+    b_link_retry_to_following_join(c->b, c->s, c->t);
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     extend_stream_times(c->s, c->t, t_ret);
     extend_stream_cpu(c->s, r.cpu_ret);
@@ -236,7 +236,7 @@ static int scan_join(struct scan *c, const uint8_t *p)
         .kind = r.kind >= IPS_JOIN_WAIT && r.kind <= IPS_JOIN_GONE
                     ? (uint8_t)r.kind
                     : 0,
-        .ended = r.kind != IPS_JOIN_WAIT || is_exit_status(r.status),
+        .ended = r.kind != IPS_JOIN_WAIT || is_status_of_ended_child(r.status),
     };
     return 0;
 }
@@ -278,7 +278,7 @@ static int append_sync_of_mq_notify_signal(struct scan *c,
     return rc;
 }
 
-static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
+static int scan_kill_or_taken_signal(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_signal r;
     memcpy(&r, p, sizeof(r));
@@ -322,7 +322,7 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
 /* Completes the b_sync of a read of an eventfd or of an inotify watch. If a
  * poll waited for the event, the wait starts at the poll; if nothing waited,
  * the b_sync is `ready`. */
-static void complete_event_sync(struct scan *c, const struct ips_rec_sync *r,
+static void complete_event_sync_by_earlier_poll(struct scan *c, const struct ips_rec_sync *r,
                                 uint64_t t_ret)
 {
     struct b_sync *s = &c->b->syncs.v[c->b->syncs.n - 1];
@@ -374,7 +374,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p,
     };
     if (type == IPS_REC_ACQUIRE && b_is_event_object(r.h.a) &&
         !b_is_acquire_after_tries(r.h.a, r.value))
-        complete_event_sync(c, &r, t_ret);
+        complete_event_sync_by_earlier_poll(c, &r, t_ret);
     return 0;
 }
 
@@ -405,7 +405,7 @@ static int scan_short_lock_record(struct scan *c, uint32_t type,
     return 0;
 }
 
-static int scan_cpu(struct scan *c, const uint8_t *p)
+static int scan_cpu_time_of_other_thread(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_cpu r;
     memcpy(&r, p, sizeof(r));
@@ -432,7 +432,7 @@ static int scan_run_delay(struct scan *c, const uint8_t *p)
 }
 
 /* Each GUESSED record has the totals so far, so the last one is kept. */
-static void scan_guessed_cpu(struct scan *c, const uint8_t *p)
+static void store_totals_of_guessed_cpu(struct scan *c, const uint8_t *p)
 {
     memcpy(&c->s->guessed, p, sizeof(c->s->guessed));
 }
@@ -512,9 +512,9 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_chan(c, p);
     case IPS_REC_KILL:
     case IPS_REC_SIGNAL:
-        return scan_signal(c, type, p);
+        return scan_kill_or_taken_signal(c, type, p);
     case IPS_REC_THREADCPU:
-        return scan_cpu(c, p);
+        return scan_cpu_time_of_other_thread(c, p);
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
         return scan_sync(c, type, p, len);
@@ -529,7 +529,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_RUNDELAY:
         return scan_run_delay(c, p);
     case IPS_REC_GUESSED:
-        scan_guessed_cpu(c, p);
+        store_totals_of_guessed_cpu(c, p);
         return 0;
     case IPS_REC_UNSEEN:
         extend_stream_times(c->s, c->t, c->t);

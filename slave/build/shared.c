@@ -54,7 +54,7 @@ enum doubt { DOUBT_NONE, DOUBT_WRITER, DOUBT_READER };
 /* Returns whether the clock contradicts that `send` wrote the last byte of `r`,
  * because an unrecorded process wrote (DOUBT_WRITER) or read (DOUBT_READER) as
  * well. `send` NULL: no known send did; `whole`: none can come later. */
-static enum doubt find_match_contradiction(const struct build *b,
+static enum doubt classify_clock_contradiction_of_match(const struct build *b,
                                            const struct b_read *r,
                                            const struct b_send *send,
                                            bool whole)
@@ -72,7 +72,7 @@ bool b_does_clock_contradict_match(const struct build *b,
                                    const struct b_send *send, bool whole)
 {
     return b->careful &&
-           find_match_contradiction(b, r, send, whole) != DOUBT_NONE;
+           classify_clock_contradiction_of_match(b, r, send, whole) != DOUBT_NONE;
 }
 
 bool b_has_unrecorded_user(struct build *b, uint32_t to)
@@ -86,7 +86,7 @@ bool b_has_unrecorded_user(struct build *b, uint32_t to)
         const struct b_read *r = &b->reads[e->first_read + i];
         const struct b_send *send = b_advance_to_send_of_receive(b, &f, r->len);
         enum doubt doubt =
-            find_match_contradiction(b, r, send, b->out->ends[from].closed);
+            classify_clock_contradiction_of_match(b, r, send, b->out->ends[from].closed);
         if (doubt == DOUBT_WRITER)
             return true;
         taken |= doubt == DOUBT_READER;
@@ -107,7 +107,7 @@ static int compare_empty_moments(const void *va, const void *vb)
     return 0;
 }
 
-static int add_empty_moment(struct shared_stream *k, uint64_t t)
+static int add_moment_when_stream_was_empty(struct shared_stream *k, uint64_t t)
 {
     int rc = B_MORE(k->empty, k->b->err);
     if (rc == 0)
@@ -115,18 +115,18 @@ static int add_empty_moment(struct shared_stream *k, uint64_t t)
     return rc;
 }
 
-static int collect_empty_moments(struct shared_stream *k)
+static int collect_moments_when_stream_was_empty(struct shared_stream *k)
 {
     const struct build *b = k->b;
     int rc = 0;
     for (uint32_t i = 0; i < k->reads && rc == 0; i++) {
         uint64_t since = sleep_start_of_receive(b, &k->read[i]);
-        rc = since == UINT64_MAX ? 0 : add_empty_moment(k, since);
+        rc = since == UINT64_MAX ? 0 : add_moment_when_stream_was_empty(k, since);
     }
     for (uint32_t i = 0; i < b->polls.n && rc == 0; i++) {
         const struct b_poll *p = &b->polls.v[i];
         if (p->end == k->to && p->slept && p->why & IPS_READY_IN)
-            rc = add_empty_moment(k, p->t);
+            rc = add_moment_when_stream_was_empty(k, p->t);
     }
     if (k->empty.n)
         qsort(k->empty.v, k->empty.n, sizeof(*k->empty.v),
@@ -150,7 +150,7 @@ static int collect_sends_and_moments(struct shared_stream *k)
     for (uint32_t i = 0; i < k->reads; i++)
         read = ips_add_sat(read, k->read[i].len);
     k->taken = sent > read;
-    return collect_empty_moments(k);
+    return collect_moments_when_stream_was_empty(k);
 }
 
 /* ---- matching what is certain ---- */
@@ -251,7 +251,7 @@ static void match_receives_until_stream_was_empty(struct shared_stream *k,
     *p = (struct position){r, s};
 }
 
-int b_match_shared(struct build *b, uint32_t to)
+int b_match_stream_with_unrecorded_user(struct build *b, uint32_t to)
 {
     struct b_end *e = &b->ends[to];
     struct shared_stream k = {.b = b,
@@ -276,7 +276,7 @@ int b_match_shared(struct build *b, uint32_t to)
     return rc;
 }
 
-void b_link_shared_poll(struct build *b, const struct b_poll *p)
+void b_link_poll_of_stream_with_unrecorded_user(struct build *b, const struct b_poll *p)
 {
     const struct b_end *e = &b->ends[p->end];
     const struct b_read *v = b->reads + e->first_read;

@@ -11,7 +11,7 @@
 
 #include "slave/build/node.h"
 
-int b_add_spin(struct maker *m, uint32_t node, uint64_t ns)
+int b_append_spin_cpu_of_node(struct maker *m, uint32_t node, uint64_t ns)
 {
     struct build *b = m->b;
     int rc = B_MORE(b->spins, b->err);
@@ -48,7 +48,7 @@ struct spin b_pop_and_count_spin_before_call(struct maker *m,
     return s;
 }
 
-void b_take_over_pending_wait(struct maker *m, struct interval *v,
+void b_count_pending_wait_as_wait_of_call(struct maker *m, struct interval *v,
                               enum ips_wait_cause cause, struct spin *spin)
 {
     struct pending *w = &m->wait;
@@ -58,7 +58,7 @@ void b_take_over_pending_wait(struct maker *m, struct interval *v,
     if (w->blocked_ns)
         b_add_wait_to_sums(m, cause, w->blocked_ns);
     if (m->b->notes)
-        b_waits_add_pending(m, cause, w->blocked_ns, true);
+        b_waits_add_row_of_pending_poll(m, cause, w->blocked_ns, true);
     spin->burnt = ips_add_sat(spin->burnt, w->spin.burnt);
     spin->elapsed_ns = ips_add_sat(spin->elapsed_ns, w->spin.elapsed_ns);
     w->pending = false;
@@ -71,7 +71,7 @@ int b_append_spin_and_lower_node_cpu(struct maker *m, uint32_t node,
         return 0;
     uint64_t *at = &m->b->cpu_at[node];
     *at = ips_sub_sat(*at, s->burnt);
-    return b_add_spin(m, node, s->burnt);
+    return b_append_spin_cpu_of_node(m, node, s->burnt);
 }
 
 /* ---- waits whose end left no arc ---- */

@@ -95,7 +95,7 @@ static bool is_file_range_or_dir_entry(const struct b_sync *s)
 
 /* Like b_compare_sync_objects(), but all parts of a file or directory count as
  * one object. */
-static int compare_objects_to_match(const struct b_sync *x,
+static int compare_sync_objects_ignoring_range(const struct b_sync *x,
                                     const struct b_sync *y)
 {
     CMP3(x->image, y->image);
@@ -130,7 +130,7 @@ static int compare_syncs_by_object_and_time(const void *va, const void *vb,
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
     const struct b_sync *x = &b->syncs.v[i], *y = &b->syncs.v[k];
-    int c = compare_objects_to_match(x, y);
+    int c = compare_sync_objects_ignoring_range(x, y);
     if (c)
         return c;
     CMP3(y->release, x->release);
@@ -154,14 +154,14 @@ static int compare_syncs_latest_return_first(const void *va, const void *vb,
 struct object {
     struct build *b;
     /* indexes of the object's RELEASE and ACQUIRE records, ordered by t;
-     * match_object() sorts ACQUIREs by return */
+     * match_acquires_of_object() sorts ACQUIREs by return */
     uint32_t *release, releases;
     uint32_t *acquire, acquires;
 };
 
 /* Whether the release can end another wait. Releases of some kinds can end at
  * most `left` more waits, those of other kinds any number. */
-static bool can_release_end_another_wait(const struct b_sync *r)
+static bool has_release_wakeups_left(const struct b_sync *r)
 {
     bool counts = r->kind == IPS_SYNC_SEMAPHORE || r->kind == IPS_SYNC_COND ||
                   r->kind == IPS_SYNC_FUTEX;
@@ -231,7 +231,7 @@ static uint32_t find_release_that_ended_wait(const struct object *o,
         }
         n++;
         if (chain_of_sync(o->b, r) == mine || r->t_ret < a->t ||
-            (consumes_semaphore_unit(a) && !can_release_end_another_wait(r)))
+            (consumes_semaphore_unit(a) && !has_release_wakeups_left(r)))
             continue;
         if (found != IPS_NONE && r->t < a->t)
             break;
@@ -245,7 +245,7 @@ static uint32_t find_release_that_ended_wait(const struct object *o,
 
 /* Whether programs wait for this kind of object in a loop and test their
  * condition after each wait. */
-static bool is_condition_retested(const struct b_sync *a)
+static bool is_kind_waited_for_in_a_loop(const struct b_sync *a)
 {
     return a->kind == IPS_SYNC_COND || a->kind == IPS_SYNC_FUTEX;
 }
@@ -276,7 +276,7 @@ static const struct b_sync *find_adjacent_wait(const struct build *b,
 
 /* Whether the thread, after the wait at `index`, did nothing but a test and now
  * waits for the same object again, in an unfinished call. */
-static bool waits_again_now(const struct build *b, uint32_t index)
+static bool waits_again_in_unfinished_call(const struct build *b, uint32_t index)
 {
     const struct b_sync *v = b->syncs.v, *a = &v[index];
     const struct ips_current_call *begun = &b->streams[a->stream].in->begun;
@@ -298,8 +298,8 @@ static bool may_wait_have_ended_before_timeout(const struct build *b,
                                                uint64_t *earliest)
 {
     const struct b_sync *a = &b->syncs.v[index];
-    if (!is_condition_retested(a) || a->err != ETIMEDOUT ||
-        find_adjacent_wait(b, index, 1) || waits_again_now(b, index))
+    if (!is_kind_waited_for_in_a_loop(a) || a->err != ETIMEDOUT ||
+        find_adjacent_wait(b, index, 1) || waits_again_in_unfinished_call(b, index))
         return false;
     const struct b_sync *before = find_adjacent_wait(b, index, -1);
     *earliest = before && before->err == ETIMEDOUT
@@ -313,7 +313,7 @@ static bool may_wait_have_ended_before_timeout(const struct build *b,
  * return of `a`. A release that woke all waiters, or that woke another thread,
  * counts only if it came just before the return: an earlier one of the first
  * kind would have woken `a`, too, and one of the second kind was not for it. */
-static void match_timed_out(const struct object *o, struct b_sync *a,
+static void match_timed_out_wait(const struct object *o, struct b_sync *a,
                             uint64_t earliest)
 {
     struct b_sync *v = o->b->syncs.v;
@@ -426,7 +426,7 @@ static void match_barrier(const struct object *o)
 
 /* ---- all objects ---- */
 
-static void match_object(struct object *o, bool after)
+static void match_acquires_of_object(struct object *o, bool after)
 {
     const struct b_sync *first = &o->b->syncs.v[o->acquire[0]];
     if (first->kind == IPS_SYNC_BARRIER) {
@@ -444,26 +444,26 @@ static void match_object(struct object *o, bool after)
     for (uint32_t i = 0; i < o->acquires && !after; i++) {
         uint64_t earliest;
         if (may_wait_have_ended_before_timeout(o->b, o->acquire[i], &earliest))
-            match_timed_out(o, &o->b->syncs.v[o->acquire[i]], earliest);
+            match_timed_out_wait(o, &o->b->syncs.v[o->acquire[i]], earliest);
     }
 }
 
-static void match_all_objects(struct build *b, uint32_t *order, bool after)
+static void match_acquires_of_all_objects(struct build *b, uint32_t *order, bool after)
 {
     for (uint32_t i = 0; i < b->syncs.n;) {
         struct object o = {.b = b, .release = order + i};
         const struct b_sync *first = &b->syncs.v[order[i]];
         for (; i < b->syncs.n && b->syncs.v[order[i]].release &&
-               compare_objects_to_match(first, &b->syncs.v[order[i]]) == 0;
+               compare_sync_objects_ignoring_range(first, &b->syncs.v[order[i]]) == 0;
              i++)
             o.releases++;
         o.acquire = order + i;
         for (; i < b->syncs.n && !b->syncs.v[order[i]].release &&
-               compare_objects_to_match(first, &b->syncs.v[order[i]]) == 0;
+               compare_sync_objects_ignoring_range(first, &b->syncs.v[order[i]]) == 0;
              i++)
             o.acquires++;
         if (o.acquires)
-            match_object(&o, after);
+            match_acquires_of_object(&o, after);
     }
 }
 
@@ -482,8 +482,8 @@ int b_match_sync_records(struct build *b)
     }
     qsort_r(order, b->syncs.n, sizeof(*order), compare_syncs_by_object_and_time,
             b);
-    match_all_objects(b, order, false);
-    match_all_objects(b, order, true);
+    match_acquires_of_all_objects(b, order, false);
+    match_acquires_of_all_objects(b, order, true);
     ips_free_large(order);
     return 0;
 }

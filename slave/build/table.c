@@ -186,7 +186,7 @@ static void find_root_process_and_goal_node(struct build *b)
 
 /* ---- threads ---- */
 
-static void set_thread_names_and_open(struct build *b)
+static void set_thread_names_and_running_state(struct build *b)
 {
     for (uint32_t c = 0; c < b->out->g.chain_count; c++) {
         struct ips_thread_row *row = &b->out->threads[c];
@@ -347,7 +347,7 @@ int b_make_tables(struct build *b)
         rc = name_ends(b);
     if (rc < 0)
         return rc;
-    set_thread_names_and_open(b);
+    set_thread_names_and_running_state(b);
     find_root_process_and_goal_node(b);
     b->out->first_ns = UINT64_MAX;
     for (uint32_t i = 0; i < b->in->stream_count; i++)

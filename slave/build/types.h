@@ -56,7 +56,7 @@ struct b_stream {
     uint64_t one_node; /* number of sends that need only one node: they did not
                           sleep, and no earlier call of the stream returned
                           after them */
-    uint64_t cost_ret_ns; /* for b_check_cold_call(): when the
+    uint64_t cost_ret_ns; /* for b_check_cold_caches_and_note_call(): when the
                              stream's last recorded call returned */
     uint64_t read_cpu_ns; /* for b_add_record_cost(): CPU time at the agent's
                              last reading of the CPU clock */

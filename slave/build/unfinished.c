@@ -162,7 +162,7 @@ static uint64_t count_received_beyond_recorded_sends(const struct build *b,
         ips_add_sat(from->sent_bytes, b->ends[end].sent_before));
 }
 
-static bool has_lost_records(const struct build *b)
+static bool has_any_stream_lost_records(const struct build *b)
 {
     for (uint32_t k = 0; k < b->in->stream_count; k++)
         for (int i = 0; i < IPS_LOST_COUNT; i++)
@@ -186,7 +186,7 @@ int b_append_unfinished_sends_that_arrived(struct build *b)
         struct b_send *op;
         const uint32_t peer = b->out->ends[u->end].peer_end;
         if (!len || b->careful || !is_only_unfinished_send(b, u) ||
-            b->out->ends[peer].last_ns < u->t || has_lost_records(b))
+            b->out->ends[peer].last_ns < u->t || has_any_stream_lost_records(b))
             continue;
         rc = b_append_empty_send_slot(b, e, &op);
         if (rc < 0)
@@ -210,7 +210,7 @@ int b_append_unfinished_sends_that_arrived(struct build *b)
  * ended at time `end` with the process or its exec. If the KILL that ended the
  * process is known, the thread waited for that signal: then makes the node of
  * the signal. */
-static int count_unfinished_wait(struct maker *m, const struct b_stream *s,
+static int count_unfinished_wait_and_make_kill_node(struct maker *m, const struct b_stream *s,
                                  uint64_t end, uint64_t slept)
 {
     struct build *b = m->b;
@@ -252,7 +252,7 @@ int b_add_wait_and_node_of_unfinished_call(struct maker *m, uint32_t stream)
     const uint32_t before = b->nodes;
     m->last_ret = ips_max_u64(m->last_ret, end);
     b->off_ns = ips_add_sat(b->off_ns, end - t);
-    rc = count_unfinished_wait(m, s, end, end - t);
+    rc = count_unfinished_wait_and_make_kill_node(m, s, end, end - t);
     if (rc < 0)
         return rc;
     s->last_ns = end;

@@ -105,7 +105,7 @@ void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
 
 /* Adds the row of the pending wait. `taken`: the current record takes over the
  * wait; else the wait ends at the poll itself. */
-void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
+void b_waits_add_row_of_pending_poll(struct maker *m, enum ips_wait_cause cause,
                          uint64_t ns, bool taken)
 {
     struct b_wait_notes *n = m->b->notes;
@@ -163,7 +163,7 @@ static struct recent_stack *find_recent_stack(struct b_wait_notes *n,
     return NULL;
 }
 
-static uint32_t recent_stack_of(struct b_wait_notes *n, uint64_t site,
+static uint32_t get_recent_stack_index_of_long_wait(struct b_wait_notes *n, uint64_t site,
                                 uint64_t ns)
 {
     struct recent_stack *k =
@@ -323,7 +323,7 @@ static void save_row_data_of_pending_poll_wait(struct maker *m, uint64_t site)
         n->out->count > n->first && n->out->row[last].cause == IPS_WAIT_SPIN;
     n->end_ns = m->last_ret;
     n->site = site;
-    n->stack = recent_stack_of(n, site, m->wait.blocked_ns);
+    n->stack = get_recent_stack_index_of_long_wait(n, site, m->wait.blocked_ns);
     n->arc = m->b->nodes;
     n->spin_row = span ? last : IPS_NONE;
 }
@@ -358,7 +358,7 @@ int b_complete_wait_rows(struct maker *m, uint32_t type, const uint8_t *p,
         r->call = node;
         if (!r->site) {
             r->site = site;
-            r->stack = recent_stack_of(n, site, r->ns);
+            r->stack = get_recent_stack_index_of_long_wait(n, site, r->ns);
         }
         if (r->arc != IPS_NO_NODE)
             continue;

@@ -321,7 +321,7 @@ static ips_u128 clamp_and_sum_weights(struct build *b, uint64_t cap)
 /* Limits the sum of all weights, because the path algorithms can add only up to
  * 2^62 ns. Only damaged records come near. Then values above half a year are
  * clamped first, and smaller ones only if that is not enough. */
-static void clamp_weights_to_limit(struct build *b)
+static void clamp_weights_until_sum_fits(struct build *b)
 {
     uint64_t cap = UINT64_MAX;
     while (clamp_and_sum_weights(b, cap) >= WEIGHTS_MOST)
@@ -329,11 +329,11 @@ static void clamp_weights_to_limit(struct build *b)
 }
 
 /* For damaged records: clamps the weights, and computes all sums again. */
-static void rebuild_sums(struct build *b)
+static void clamp_weights_and_rebuild_cpu_sums(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    clamp_weights_to_limit(b);
-    b_limit_probe_costs(b);
+    clamp_weights_until_sum_fits(b);
+    b_limit_probe_costs_to_arc_weights(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
         uint64_t *sum = &b->out->threads[c].cpu_ns;
@@ -351,7 +351,7 @@ void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
     sum += b->gone;
     sum -= b->out->counts.spin_ns;
     uint32_t n = 0;
-    const struct ips_spun *cut = b_incremental_get_final_spun(b, &n);
+    const struct ips_spun *cut = b_incremental_get_spins_of_final_nodes(b, &n);
     /* spin_ns includes spinning that earlier calls subtracted; `sum` does not
      * contain that part */
     for (uint32_t i = 0; i < n; i++)
@@ -362,7 +362,7 @@ void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
     }
     b->broken |= sum >= WEIGHTS_MOST;
     if (sum >= WEIGHTS_MOST && !b->incremental)
-        rebuild_sums(b);
+        clamp_weights_and_rebuild_cpu_sums(b);
     for (uint32_t c = 0; c < g->chain_count; c++)
         b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
 }
@@ -375,7 +375,7 @@ int b_make_weights(struct build *b)
                                .off = b->off,
                                .far = b->far,
                                .coord = b->coord,
-                               .fits = b_corrects_waits_with_weights(b)};
+                               .fits = b_does_weights_pass_correct_waits(b)};
     ips_u128 sum = 0;
     int rc = 0;
     if (k.fits) { /* cpu_at is not needed any more: reuse its memory */

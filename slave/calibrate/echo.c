@@ -34,7 +34,7 @@ struct echo {
 
 /* ---- one connection ----------------------------------------------------- */
 
-static int echo_message_batch(int fd, uint32_t rounds, uint64_t bytes,
+static int echo_messages_and_send_cpu_times(int fd, uint32_t rounds, uint64_t bytes,
                               uint8_t *buffer, uint8_t *cpu,
                               const atomic_bool *stop)
 {
@@ -86,7 +86,7 @@ static bool serve_peer(struct echo *e, int fd)
                 break;
             buffer = more;
             memset(buffer, 0, bytes);
-            if (echo_message_batch(fd, (uint32_t)rounds, bytes, buffer, cpu,
+            if (echo_messages_and_send_cpu_times(fd, (uint32_t)rounds, bytes, buffer, cpu,
                                    &e->stopping) < 0)
                 break;
         }

@@ -63,7 +63,7 @@ int slave_trip_connect(struct slave_trip *t, const uint8_t *key,
                        struct ips_err *err) IPS_MUST_USE;
 void slave_trip_close(struct slave_trip *t);
 struct slave_trip_result {
-    struct ips_half_trips half;
+    struct ips_compute_half_round_trip_statistics half;
     uint64_t trip_ns; /* median of the round trips, CPU included */
     /* median over the rounds of half the CPU of both ends: the cost of sending
      * and receiving one message */

@@ -120,7 +120,7 @@ static int find_two_processors(int at[2])
     return found;
 }
 
-static int measure_wake(uint32_t rounds, const atomic_bool *stop,
+static int measure_cpu_cost_of_waking(uint32_t rounds, const atomic_bool *stop,
                         uint64_t *wake_ns, struct ips_err *err)
 {
     int at[2];
@@ -169,7 +169,7 @@ static uint32_t read_load_average_milli(void)
     return (uint32_t)(whole * 1000 + part * 10);
 }
 
-int slave_ready_measure_machine(uint32_t rounds, const atomic_bool *stop,
+int slave_ready_measure_load_and_wake_cost(uint32_t rounds, const atomic_bool *stop,
                                 struct slave_ready *out, struct ips_err *err)
 {
     if (rounds == 0 || rounds > SLAVE_READY_ROUNDS_MAX)
@@ -178,5 +178,5 @@ int slave_ready_measure_machine(uint32_t rounds, const atomic_bool *stop,
     /* read the load before the measurement itself loads the machine */
     out->load_milli = read_load_average_milli();
     out->processors = count > 0 ? (uint32_t)count : 1;
-    return measure_wake(rounds, stop, &out->wake_ns, err);
+    return measure_cpu_cost_of_waking(rounds, stop, &out->wake_ns, err);
 }

@@ -229,7 +229,7 @@ static int ingest_run(struct slave_drain *d, struct slave_run *run,
     mark_dead_streams(run);
     int rc = why.code;
     if (rc == 0)
-        rc = slave_segment_reader_stage_frames(d, run, &why);
+        rc = slave_segment_reader_stage_frames_in_archive(d, run, &why);
     d->frames_len = 0;
     if (rc < 0) {
         *err = why;
@@ -311,7 +311,7 @@ static void restore_run_after_rollback(struct slave_run *run)
 {
     slave_archive_drop_staged_bytes(&run->archive);
     if (run->record_queue)
-        slave_record_queue_drop_batches_after(run->record_queue,
+        slave_record_queue_drop_batches_after_length(run->record_queue,
                                               run->archive.length);
     if (run->dirty)
         run->row = run->saved;

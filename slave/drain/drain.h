@@ -417,7 +417,7 @@ void slave_spare_segments_convert_and_refill(struct slave_drain *d,
 uint64_t slave_spare_segments_next_ns(const struct slave_run *run);
 /* Removes all spare segments that no process has taken and turns the others
  * into ordinary segments. Returns how many had been taken. */
-unsigned slave_spare_segments_withdraw(struct slave_drain *d,
+unsigned slave_spare_segments_withdraw_and_remove_all(struct slave_drain *d,
                                        struct slave_run *run);
 /* Frees the slave's data about the run's spare segments; their files stay. */
 void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
@@ -460,7 +460,7 @@ void slave_ingest_reset_segment(struct slave_segment *seg,
  * with the highest seq replaces all segments up to that seq. `gone`: whether
  * the writer is dead, which must be checked before the header is read. Returns
  * true if the segment is to be read now. */
-bool slave_ingest_admit_ring_segment(struct slave_run *run,
+bool slave_ingest_admit_ring_segment_if_final(struct slave_run *run,
                                      struct slave_segment *seg,
                                      const struct ips_segment_header *head,
                                      bool gone);

@@ -262,7 +262,7 @@ static void read_header_and_admit_segment(struct slave_drain *d,
     if (run->stream_count != known)
         d->version++;
     if (run->row.control.on_full == IPS_ON_FULL_RING &&
-        !slave_ingest_admit_ring_segment(run, seg, &head, gone))
+        !slave_ingest_admit_ring_segment_if_final(run, seg, &head, gone))
         return;
     if (seg->stored) {
         resume_segment(run, seg, &head);

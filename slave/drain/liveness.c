@@ -357,7 +357,7 @@ static bool watch_images_of_proc_entry(const char *pid, void *arg)
     return false;
 }
 
-static void mark_image_dead_if_idle(struct slave_drain *d,
+static void mark_unfound_image_dead_or_wait_for_idle(struct slave_drain *d,
                                     struct slave_image *i, uint64_t now_ns)
 {
     uint64_t idle = ips_sub_sat(now_ns, i->last_ns);
@@ -389,7 +389,7 @@ void slave_liveness_check_processes_if_due(struct slave_drain *d,
     for (struct slave_run *r = d->runs; r; r = r->next)
         for (struct slave_image *i = r->images; i; i = i->next)
             if (i->state == SLAVE_IMAGE_UNSEEN)
-                mark_image_dead_if_idle(d, i, now_ns);
+                mark_unfound_image_dead_or_wait_for_idle(d, i, now_ns);
 }
 
 /* ---- before a run is closed ---- */

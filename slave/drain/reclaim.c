@@ -49,7 +49,7 @@ static void remove_segment(struct slave_drain *d, struct slave_run *run,
     seg->drop_row = seg->stored;
 }
 
-bool slave_ingest_admit_ring_segment(struct slave_run *run,
+bool slave_ingest_admit_ring_segment_if_final(struct slave_run *run,
                                      struct slave_segment *seg,
                                      const struct ips_segment_header *head,
                                      bool gone)
@@ -124,7 +124,7 @@ static void reclaim_fully_read_segment(struct slave_drain *d,
     }
 }
 
-static void reuse_or_remove_drained_segment(struct slave_drain *d,
+static void poll_drained_segment_for_reuse_or_remove(struct slave_drain *d,
                                             struct slave_run *run,
                                             struct slave_segment *seg,
                                             uint64_t now_ns)
@@ -166,7 +166,7 @@ void slave_ingest_reclaim_committed_segment(struct slave_drain *d,
     if (seg->state == SLAVE_SEG_DONE)
         reclaim_fully_read_segment(d, run, seg, now_ns);
     else if (seg->state == SLAVE_SEG_DRAINED)
-        reuse_or_remove_drained_segment(d, run, seg, now_ns);
+        poll_drained_segment_for_reuse_or_remove(d, run, seg, now_ns);
     if (d->open_fds > d->max_fds)
         slave_segment_close_fd_and_mapping(d, seg);
 }

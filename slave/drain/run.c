@@ -357,14 +357,14 @@ static int open_archive_and_load_rows(struct slave_drain *d,
                                       struct ips_err *err)
 {
     int rc = ips_path_make_directories(run->dir, 0700, err);
-    /* Must come before slave_archive_open(), which cuts the file to its
+    /* Must come before slave_archive_open_and_cut_to_committed(), which cuts the file to its
      * committed length. */
     if (rc == 0)
         rc = slave_repack_recover(run->dir, run->row.archive_bytes, err);
     if (rc == 0)
         rc = load_streams_and_segments(d, run, err);
     if (rc == 0 && run->archive.fd < 0)
-        rc = slave_archive_open(&run->archive, run->dir, run->row.archive_bytes,
+        rc = slave_archive_open_and_cut_to_committed(&run->archive, run->dir, run->row.archive_bytes,
                                 missing, err);
     return rc;
 }
@@ -470,7 +470,7 @@ static void remove_pool_directory(struct slave_drain *d, struct slave_run *run)
 static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
-    if (slave_spare_segments_withdraw(d, run) != 0 ||
+    if (slave_spare_segments_withdraw_and_remove_all(d, run) != 0 ||
         slave_watch_scan_run_directory(d, run, slave_now_ns()) != 0)
         return; /* a new process appeared: the run is not over */
     /* last read of the control file, which is removed with the directory */

@@ -70,7 +70,7 @@ ssize_t slave_pread_without_eintr(int fd, void *out, size_t len, uint32_t at)
     return n;
 }
 
-static void drop_mapping(struct slave_segment *seg)
+static void unmap_segment_and_use_pread(struct slave_segment *seg)
 {
     slave_guarded_close(&seg->mapping);
     seg->cut = true;
@@ -89,7 +89,7 @@ static bool find_published_by_mapping(struct slave_segment *seg, size_t len,
     struct span s = {v->data + at, whole > at ? whole - at : 0, look};
     s.len = s.len < len ? s.len : len;
     if (!slave_guarded_call(v, find_published_end_in_span, &s)) {
-        drop_mapping(seg);
+        unmap_segment_and_use_pread(seg);
         return false;
     }
     return look->extent > 0 || look->stop_reason != SLAVE_STOP_MORE;
@@ -130,7 +130,7 @@ int slave_segment_reader_read_header(struct slave_segment *seg,
     /* pairs with the writer's release store of `state` */
     atomic_thread_fence(memory_order_acquire);
     if (!there || !slave_guarded_copy(v, 0, out, sizeof(*out))) {
-        drop_mapping(seg);
+        unmap_segment_and_use_pread(seg);
         return slave_poolfs_read_header(seg->fd, out, err);
     }
     out->state = state;
@@ -187,7 +187,7 @@ static size_t check_and_count_records(struct slave_image *image,
     return at;
 }
 
-int slave_segment_reader_stage_frames(struct slave_drain *d,
+int slave_segment_reader_stage_frames_in_archive(struct slave_drain *d,
                                       struct slave_run *run,
                                       struct ips_err *err)
 {
@@ -195,7 +195,7 @@ int slave_segment_reader_stage_frames(struct slave_drain *d,
     uint64_t from = a->length + a->staged;
     int rc = 0;
     if (d->frames_len)
-        rc = slave_archive_stage(&run->archive, d->pack,
+        rc = slave_archive_pack_and_stage_frames(&run->archive, d->pack,
                                  run->row.control.clock.mult_q32, d->frames,
                                  d->frames_len, err);
     if (rc == 0 && d->frames_len && run->record_queue)
@@ -213,7 +213,7 @@ static bool copy_bytes(struct slave_segment *seg, uint8_t *data, size_t len)
     if (seg->mapping.data) {
         if (slave_guarded_copy(&seg->mapping, seg->row.at, data, len))
             return true;
-        drop_mapping(seg);
+        unmap_segment_and_use_pread(seg);
     }
     return slave_pread_without_eintr(seg->fd, data, len, seg->row.at) ==
            (ssize_t)len;
@@ -226,7 +226,7 @@ int slave_segment_reader_copy_published(struct slave_drain *d,
 {
     struct slave_stream *st = seg->stream;
     if (d->frames_len + sizeof(struct slave_frame) + len > SLAVE_FRAMES_BYTES) {
-        int rc = slave_segment_reader_stage_frames(d, run, err);
+        int rc = slave_segment_reader_stage_frames_in_archive(d, run, err);
         if (rc < 0)
             return rc;
     }

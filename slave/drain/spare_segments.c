@@ -191,7 +191,7 @@ void slave_spare_segments_convert_and_refill(struct slave_drain *d,
     if (ips_sub_sat(now_ns, sp->taken_ns) < UNUSED_NS)
         make_missing_spare_segments(d, run);
     else
-        (void)slave_spare_segments_withdraw(d, run);
+        (void)slave_spare_segments_withdraw_and_remove_all(d, run);
 }
 
 uint64_t slave_spare_segments_next_ns(const struct slave_run *run)
@@ -213,7 +213,7 @@ static bool withdraw_spare(int fd)
     return !is_spare_taken(fd);
 }
 
-unsigned slave_spare_segments_withdraw(struct slave_drain *d,
+unsigned slave_spare_segments_withdraw_and_remove_all(struct slave_drain *d,
                                        struct slave_run *run)
 {
     struct slave_spare_segments *sp = run->spare_segments;

@@ -59,12 +59,12 @@ static int assign_curves_to_ends(struct slave_graph *g,
     return 0;
 }
 
-int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
+int slave_graph_set_message_time_curves(struct slave_graph *g, const Ips__PeersAsk *ask,
                            struct ips_err *err)
 {
     struct ips_mtime_map *m = &g->mtimes;
     struct local_curves own = {IPS_NO_CURVE, IPS_NO_CURVE};
-    ips_mtime_map_release(m);
+    ips_message_time_map_release(m);
     g->b.g.mtimes = NULL;
     if (ask->n_mtimes == 0)
         return 0;

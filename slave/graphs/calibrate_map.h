@@ -13,7 +13,7 @@
 
 /* Sets g->mtimes from the request, or removes g->mtimes if the request has no
  * curves. Call after g->joined was set. IPS_E_PROTOCOL: a malformed curve. */
-int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
+int slave_graph_set_message_time_curves(struct slave_graph *g, const Ips__PeersAsk *ask,
                            struct ips_err *err) IPS_MUST_USE;
 
 /* Makes *out, a view of the graph in which every arc has its length under the

@@ -105,7 +105,7 @@ static uint64_t section_bytes(const struct file_header *h, int i)
     return (uint64_t)h->count[i] * h->element[i];
 }
 
-static void add_joins_sections(struct file_header *h,
+static void add_cached_joins_sections_if_present(struct file_header *h,
                                const struct slave_joins_cached *k,
                                const void *data[SECTION_COUNT])
 {
@@ -133,7 +133,7 @@ static void plan_file_sections(struct file_header *h, const struct ips_built *b,
 #undef X
     h->count[SECTION_PEERS] = more->peer_count;
     data[SECTION_PEERS] = more->peers;
-    add_joins_sections(h, &more->joins, data);
+    add_cached_joins_sections_if_present(h, &more->joins, data);
     h->join_bound = more->join_bound;
     h->last_ns = slave_last_event_ns(b);
     uint64_t at = round_up_to_8(sizeof(*h));
@@ -161,7 +161,7 @@ static int write_all(int fd, const void *data, size_t len, uint64_t at)
     return 0;
 }
 
-static int write_sections(int fd, struct file_header *h,
+static int write_sections_then_header_and_sync(int fd, struct file_header *h,
                           const void *const data[SECTION_COUNT])
 {
     if (ftruncate(fd, (off_t)h->file_bytes) < 0)
@@ -209,7 +209,7 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     if (fd < 0)
         return ips_err_errno(err, "%s", fresh);
     int rc = 0;
-    if (write_sections(fd, &h, data) < 0 || rename(fresh, path) < 0) {
+    if (write_sections_then_header_and_sync(fd, &h, data) < 0 || rename(fresh, path) < 0) {
         rc = ips_err_errno(err, "%s", fresh);
         (void)unlink(fresh);
     }

@@ -47,7 +47,7 @@ struct slave_graphfile { /* a mapped graph file; `map` NULL: none */
 
 /* What the graph's file contains in addition to the graph: peers and joins. */
 struct slave_graphfile_peers_joins {
-    /* peers of the channel ends, see slave_graph_set_peers */
+    /* peers of the channel ends, see slave_graph_set_peers_and_remake_arcs */
     const struct ips_peer_row *peers;
     uint32_t peer_count;
     /* the joins computed with these peers; all members 0: no joins are

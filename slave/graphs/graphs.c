@@ -76,7 +76,7 @@ static void free_graph_data(struct slave_graph *g)
     g->waits = NULL;
     free(g->joined);
     g->joined = NULL;
-    ips_mtime_map_release(&g->mtimes);
+    ips_message_time_map_release(&g->mtimes);
     free(g->peers);
     g->peers = NULL;
     g->peer_count = 0;
@@ -149,7 +149,7 @@ static uint64_t now_ns(void)
 /* Afterwards slave_graphs_acquire_by_generation() and
  * slave_graphs_get_or_build() do not find the graph any more; it is freed when
  * its last user releases it. */
-static void hide_graph(struct slave_graph *g)
+static void hide_graph_from_lookups(struct slave_graph *g)
 {
     g->generation = g->snap->key = 0;
     g->needs_write = false;
@@ -213,7 +213,7 @@ static void free_memory_for_build(struct slave_graphs *gs)
 
 /* Drops all other graphs of the run of `newest` that no job uses. A client that
  * still asks for one of them gets IPS_E_BUSY. */
-static void drop_other_graphs_of_run(struct slave_graphs *gs,
+static void drop_other_unused_graphs_of_run(struct slave_graphs *gs,
                                      const struct slave_graph *newest)
 {
     for (struct slave_graph **p = &gs->list; *p;) {
@@ -228,7 +228,7 @@ static void drop_other_graphs_of_run(struct slave_graphs *gs,
     }
 }
 
-static void move_graph_to_front(struct slave_graphs *gs, struct slave_graph *g)
+static void put_graph_first_and_set_use_time(struct slave_graphs *gs, struct slave_graph *g)
 {
     g->used_ns = now_ns();
     for (struct slave_graph **p = &gs->list; *p; p = &(*p)->next)
@@ -240,7 +240,7 @@ static void move_graph_to_front(struct slave_graphs *gs, struct slave_graph *g)
     gs->list = g;
 }
 
-void slave_graphs_release_graph(struct slave_graphs *gs, struct slave_graph *g)
+void slave_graphs_release_graph_and_evict(struct slave_graphs *gs, struct slave_graph *g)
 {
     if (g)
         g->refs--;
@@ -256,7 +256,7 @@ int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
         if (g->generation == generation && !is_hidden(g) &&
             strcmp(g->snap->run, run) == 0) {
             g->refs++;
-            move_graph_to_front(gs, g);
+            put_graph_first_and_set_use_time(gs, g);
             *out = g;
             return 0;
         }
@@ -275,7 +275,7 @@ int slave_graphs_verify_part_or_discard(struct slave_graph *g,
         return 0;
     snprintf(path, sizeof(path), "%s/graph", g->snap->dir);
     (void)unlink(path);
-    hide_graph(g);
+    hide_graph_from_lookups(g);
     return ips_err_set(err, IPS_E_BUSY,
                        "run %s: the file of its graph was damaged and has been "
                        "removed: ask again to build the graph from the records",
@@ -291,7 +291,7 @@ void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
     atomic_store_explicit(&gs->permille, 1000, memory_order_relaxed);
 }
 
-void slave_input_fill_stream(struct ips_stream_in *to,
+void slave_input_fill_stream_from_row(struct ips_stream_in *to,
                              const struct slave_stream_row *r)
 {
     to->head = r->head;
@@ -317,7 +317,7 @@ int slave_input_fill_from_snapshot(struct slave_graphs *gs,
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         struct ips_stream_in *to = &in->streams[i];
-        slave_input_fill_stream(to, r);
+        slave_input_fill_stream_from_row(to, r);
         to->chunk_count = slave_records_get_chunks(
             in->records, r->number, s->archive_bytes, &to->chunks);
         if (to->chunk_count)
@@ -353,7 +353,7 @@ int slave_graphs_advance_incremental_build(struct slave_graphs *gs,
     struct ips_build_effort took;
     int rc = slave_input_fill_from_snapshot(gs, s, &in, err);
     if (rc == 0)
-        rc = slave_incremental_build(&gs->incremental, s, in.records, &in.in,
+        rc = slave_incremental_build_or_whole_build(&gs->incremental, s, in.records, &in.in,
                                      true, NULL, &took, err);
     if (rc == 0)
         ips_log_debug("run %s: %llu records read before they were asked for",
@@ -375,7 +375,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0) {
         ips_log_debug("run %s: built from %u streams", g->snap->run,
                       g->snap->stream_count);
-        rc = slave_incremental_build(&gs->incremental, g->snap, in.records,
+        rc = slave_incremental_build_or_whole_build(&gs->incremental, g->snap, in.records,
                                      &in.in, has_other_graph_of_run(gs, g),
                                      &g->b, &g->effort, err);
         gs->builds++;
@@ -399,7 +399,7 @@ struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
 
 /* Stores the build's tables (IRT: processes, threads, waits, channels, traffic)
  * in the database, unless they are stored already. A failure is only logged. */
-static void store_irt_tables_if_outdated(struct slave_graphs *gs,
+static void store_summary_tables_if_outdated(struct slave_graphs *gs,
                                          const struct slave_graph *g)
 {
     struct ips_err err = {0};
@@ -409,11 +409,11 @@ static void store_irt_tables_if_outdated(struct slave_graphs *gs,
     if (!slave_graphs_open_store(gs, &err))
         rc = err.code;
     struct slave_irt_row has;
-    if (rc == 0 && slave_store_get_irt_row(gs->store, g->snap->run_id, &has) &&
+    if (rc == 0 && slave_store_get_summary_tables_state(gs->store, g->snap->run_id, &has) &&
         has.key == g->snap->key)
         return;
     if (rc == 0)
-        rc = slave_store_replace_irt_tables(gs->store, g->snap->run_id,
+        rc = slave_store_replace_summary_tables(gs->store, g->snap->run_id,
                                             g->snap->key, &g->b, &err);
     if (rc < 0)
         ips_log_warn("run %s: IRT not stored: %s", g->snap->run, err.msg);
@@ -455,7 +455,7 @@ int slave_graphs_get_or_build(struct slave_graphs *gs,
             g->snap->closed |= snap->closed;
             slave_snapshot_free(snap);
             g->refs++;
-            move_graph_to_front(gs, g);
+            put_graph_first_and_set_use_time(gs, g);
             *out = g;
             return 0;
         }
@@ -471,15 +471,15 @@ int slave_graphs_get_or_build(struct slave_graphs *gs,
         rc = build_graph(gs, g, err);
     }
     if (rc == 0)
-        store_irt_tables_if_outdated(gs, g);
+        store_summary_tables_if_outdated(gs, g);
     if (rc < 0) {
         write_and_free_graph(g);
         return rc;
     }
     g->generation = gs->next_generation++;
     g->refs = 1;
-    move_graph_to_front(gs, g);
-    drop_other_graphs_of_run(gs, g);
+    put_graph_first_and_set_use_time(gs, g);
+    drop_other_unused_graphs_of_run(gs, g);
     evict_unused_graphs(gs);
     *out = g;
     return 0;
@@ -503,7 +503,7 @@ static bool graph_has_these_peers(const struct slave_graph *g,
     return true;
 }
 
-int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
+int slave_graph_set_peers_and_remake_arcs(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err)
 {
@@ -513,7 +513,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     /* Until the peers are set for the first time, other answers read only the
      * graph's tables, which do not change here. */
     if (g->peers_set && g->refs > 1) {
-        hide_graph(g);
+        hide_graph_from_lookups(g);
         return ips_err_set(err, IPS_E_BUSY,
                            "run %s: the peers of its channel ends changed "
                            "while other answers read its graph: ask again",
@@ -542,7 +542,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->join_bound = 0;
     if (rc < 0) {
         free(kept);
-        hide_graph(g);
+        hide_graph_from_lookups(g);
         return rc;
     }
     if (g->has_est)

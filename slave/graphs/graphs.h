@@ -95,7 +95,7 @@ struct slave_graph {
      * mapping */
     struct slave_graphfile file;
     /* the graph's channel ends with peers on other machines, as set by
-     * slave_graph_set_peers */
+     * slave_graph_set_peers_and_remake_arcs */
     struct ips_peer_row *peers;
     uint32_t peer_count;
     bool peers_set;
@@ -169,7 +169,7 @@ int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
 int slave_graphs_verify_part_or_discard(struct slave_graph *g,
                                         enum slave_graphfile_part part,
                                         struct ips_err *err) IPS_MUST_USE;
-void slave_graphs_release_graph(struct slave_graphs *gs, struct slave_graph *g);
+void slave_graphs_release_graph_and_evict(struct slave_graphs *gs, struct slave_graph *g);
 
 /* Writes the files of graphs that were not written before the answer was sent
  * (SLAVE_GRAPHS_WRITE_LATER_NODES). */
@@ -190,14 +190,14 @@ int slave_input_fill_from_snapshot(struct slave_graphs *gs,
                                    struct ips_err *err) IPS_MUST_USE;
 /* Fills *to, a stream of a build's input, from its database row, without the
  * records. */
-void slave_input_fill_stream(struct ips_stream_in *to,
+void slave_input_fill_stream_from_row(struct ips_stream_in *to,
                              const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
 /* Makes g->profile_cache, the CPU time by code location, if it is missing
  * (profile/profile_cache.c). The first call for a graph is O(records) and reads
  * symbol files. */
-int slave_graph_make_profile_cache(struct slave_graphs *gs,
+int slave_graph_make_profile_cache_if_missing(struct slave_graphs *gs,
                                    struct slave_graph *g,
                                    struct ips_err *err) IPS_MUST_USE;
 void slave_profile_cache_free(struct slave_profile_cache *c);
@@ -220,7 +220,7 @@ int slave_graph_find_symbol_names(struct slave_graphs *gs,
  * not find the graph any more. The master asks only one question at a time that
  * needs peers of a run, so no other question's peers come between the requests
  * of one. */
-int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
+int slave_graph_set_peers_and_remake_arcs(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err) IPS_MUST_USE;
 

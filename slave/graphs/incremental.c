@@ -52,7 +52,7 @@ bool slave_incremental_is_memory_short(void)
     return use.memory > use.limit / 2 || use.files > 0;
 }
 
-int slave_incremental_build(struct slave_incremental *w,
+int slave_incremental_build_or_whole_build(struct slave_incremental *w,
                             const struct slave_snapshot *s,
                             const struct slave_records *records,
                             const struct ips_build_input *in, bool begin,

@@ -42,7 +42,7 @@ struct slave_incremental {
  * incremental build if there is one of this run, else builds everything.
  * `begin`: an incremental build may be started here. `out` NULL: only continues
  * or starts an incremental build, without making a graph. */
-int slave_incremental_build(struct slave_incremental *w,
+int slave_incremental_build_or_whole_build(struct slave_incremental *w,
                             const struct slave_snapshot *s,
                             const struct slave_records *records,
                             const struct ips_build_input *in, bool begin,

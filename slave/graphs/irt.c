@@ -17,7 +17,7 @@ struct messages {
 
 /* Returns the message counts and bytes of each process, summed over its
  * threads, in an array to be freed with free(). */
-static struct messages *sum_messages(const struct ips_built *b,
+static struct messages *sum_messages_by_process(const struct ips_built *b,
                                      struct ips_err *err)
 {
     struct messages *sum = calloc((size_t)b->proc_count + 1, sizeof(*sum));
@@ -39,7 +39,7 @@ static int insert_process_rows(struct slave_store *s, int64_t run,
                                struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_PROCESS];
-    struct messages *sum = sum_messages(b, err);
+    struct messages *sum = sum_messages_by_process(b, err);
     int rc = sum ? 0 : IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < b->proc_count; i++) {
         const struct ips_proc *p = &b->procs[i];
@@ -70,7 +70,7 @@ static int insert_process_rows(struct slave_store *s, int64_t run,
     return rc;
 }
 
-static int insert_wait_rows_of_thread(struct slave_store *s, int64_t run,
+static int insert_wait_totals_of_thread(struct slave_store *s, int64_t run,
                                       uint32_t chain,
                                       const struct ips_thread_row *t,
                                       struct ips_err *err)
@@ -124,7 +124,7 @@ static int insert_thread_and_wait_rows(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 18, t->unknown_ns);
         rc = slave_store_execute(s, SLAVE_STMT_PUT_THREAD, err);
         if (rc == 0)
-            rc = insert_wait_rows_of_thread(s, run, i, t, err);
+            rc = insert_wait_totals_of_thread(s, run, i, t, err);
     }
     return rc;
 }
@@ -153,7 +153,7 @@ static int insert_channel_rows(struct slave_store *s, int64_t run,
     return rc;
 }
 
-static int insert_traffic_rows(struct slave_store *s, int64_t run,
+static int insert_channel_end_traffic_rows(struct slave_store *s, int64_t run,
                                const struct ips_built *b, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_TRAFFIC];
@@ -172,7 +172,7 @@ static int insert_traffic_rows(struct slave_store *s, int64_t run,
     return rc;
 }
 
-static int store_irt_row(struct slave_store *s, int64_t run, uint64_t key,
+static int store_summary_key_and_times(struct slave_store *s, int64_t run, uint64_t key,
                          uint64_t first, uint64_t last, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_IRT];
@@ -183,7 +183,7 @@ static int store_irt_row(struct slave_store *s, int64_t run, uint64_t key,
     return slave_store_execute(s, SLAVE_STMT_PUT_IRT, err);
 }
 
-bool slave_store_get_irt_row(struct slave_store *s, int64_t run,
+bool slave_store_get_summary_tables_state(struct slave_store *s, int64_t run,
                              struct slave_irt_row *out)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_GET_IRT];
@@ -197,7 +197,7 @@ bool slave_store_get_irt_row(struct slave_store *s, int64_t run,
     return is;
 }
 
-int slave_store_replace_irt_tables(struct slave_store *s, int64_t run,
+int slave_store_replace_summary_tables(struct slave_store *s, int64_t run,
                                    uint64_t key, const struct ips_built *b,
                                    struct ips_err *err)
 {
@@ -215,9 +215,9 @@ int slave_store_replace_irt_tables(struct slave_store *s, int64_t run,
     if (rc == 0)
         rc = insert_channel_rows(s, run, b, err);
     if (rc == 0)
-        rc = insert_traffic_rows(s, run, b, err);
+        rc = insert_channel_end_traffic_rows(s, run, b, err);
     if (rc == 0)
-        rc = store_irt_row(s, run, key, b->first_ns, last, err);
+        rc = store_summary_key_and_times(s, run, key, b->first_ns, last, err);
     if (rc == 0)
         rc = slave_store_commit(s, err);
     if (rc < 0)

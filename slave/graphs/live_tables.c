@@ -45,7 +45,7 @@ static bool reset_tables_if_other_run(struct slave_live_tables *f,
 
 /* ---- from the start of the run ---- */
 
-static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
+static int build_tables_of_run_so_far_if_worth_it(struct slave_graphs *gs, const struct slave_snapshot *s,
                         struct ips_err *err)
 {
     struct slave_live_tables *f = &gs->live_tables;
@@ -85,7 +85,7 @@ static void new_records_release(struct new_records *n)
 }
 
 /* Makes an entry for each of the snapshot's streams, still without records. */
-static bool add_snapshot_streams(struct new_records *n,
+static bool add_entry_for_each_snapshot_stream(struct new_records *n,
                                  const struct slave_snapshot *s)
 {
     for (uint32_t i = 0; i < s->stream_count; i++)
@@ -98,7 +98,7 @@ static bool add_snapshot_streams(struct new_records *n,
     for (uint32_t i = 0; i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         struct ips_stream_in *to = &n->streams[i];
-        slave_input_fill_stream(to, r);
+        slave_input_fill_stream_from_row(to, r);
         n->slot[r->number] = i + 1;
     }
     return true;
@@ -106,7 +106,7 @@ static bool add_snapshot_streams(struct new_records *n,
 
 /* Returns the next frame of the list of batches *b, or NULL at the end. The
  * batches come from the drain's queue, or were unpacked from the archive. */
-static const struct slave_frame *next_new_frame(const struct slave_batch **b,
+static const struct slave_frame *next_frame_of_batches(const struct slave_batch **b,
                                                 size_t *at)
 {
     while (*b && *at >= (*b)->len) {
@@ -130,7 +130,7 @@ static int sort_new_frames_by_stream(struct new_records *n,
     const struct slave_frame *f;
     uint32_t count = 0, place = 0;
     size_t at = 0;
-    for (; (f = next_new_frame(&b, &at)); count++) {
+    for (; (f = next_frame_of_batches(&b, &at)); count++) {
         if (f->stream >= n->slots || !n->slot[f->stream])
             return ips_err_set(err, IPS_E_CORRUPT,
                                "the archive has an unknown stream %u",
@@ -147,7 +147,7 @@ static int sort_new_frames_by_stream(struct new_records *n,
     }
     b = first;
     at = 0;
-    while ((f = next_new_frame(&b, &at))) {
+    while ((f = next_frame_of_batches(&b, &at))) {
         struct ips_stream_in *to = &n->streams[n->slot[f->stream] - 1];
         size_t i = (size_t)(to->chunks - n->chunks) + to->chunk_count++;
         n->chunks[i] = (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
@@ -163,7 +163,7 @@ static int extend_tables(struct slave_graphs *gs,
     struct new_records n = {0};
     struct ips_build_effort took;
     bool done = false;
-    int rc = add_snapshot_streams(&n, s)
+    int rc = add_entry_for_each_snapshot_stream(&n, s)
                  ? sort_new_frames_by_stream(&n, s, frames, err)
                  : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     const struct ips_build_input in = {.control = &s->control,
@@ -201,7 +201,7 @@ static int extend_tables_from_queue_or_archive(struct slave_graphs *gs,
                                                struct ips_err *err)
 {
     struct slave_batch *b =
-        h ? slave_record_queue_take(h, gs->live_tables.at, s->archive_bytes)
+        h ? slave_record_queue_take_batches_of_range(h, gs->live_tables.at, s->archive_bytes)
           : NULL;
     if (!b && gs->live_tables.at < s->archive_bytes)
         return extend_tables_from_archive(gs, s, err);
@@ -217,7 +217,7 @@ static int extend_tables_from_queue_or_archive(struct slave_graphs *gs,
 
 /* ---- in SQLite ---- */
 
-int slave_live_tables_store(struct slave_graphs *gs, struct ips_err *err)
+int slave_live_tables_store_if_changed(struct slave_graphs *gs, struct ips_err *err)
 {
     struct slave_live_tables *f = &gs->live_tables;
     uint64_t t = now_ns();
@@ -225,7 +225,7 @@ int slave_live_tables_store(struct slave_graphs *gs, struct ips_err *err)
         return 0;
     if (!slave_graphs_open_store(gs, err))
         return err->code;
-    int rc = slave_store_replace_irt_tables(
+    int rc = slave_store_replace_summary_tables(
         gs->store, f->run_id, f->key, ips_get_incremental_tables(f->tables),
         err);
     uint64_t now = now_ns(), rest = (now - t) * SLAVE_LIVE_TABLES_STORE_SHARE;
@@ -235,7 +235,7 @@ int slave_live_tables_store(struct slave_graphs *gs, struct ips_err *err)
     return rc;
 }
 
-int slave_live_tables_update(struct slave_graphs *gs,
+int slave_live_tables_update_and_store_if_due(struct slave_graphs *gs,
                              const struct slave_snapshot *s,
                              struct slave_record_queue *h, struct ips_err *err)
 {
@@ -245,11 +245,11 @@ int slave_live_tables_update(struct slave_graphs *gs,
         return 0;
     }
     int rc = f->tables ? extend_tables_from_queue_or_archive(gs, s, h, err)
-                       : begin_tables(gs, s, err);
+                       : build_tables_of_run_so_far_if_worth_it(gs, s, err);
     if (rc < 0 || slave_incremental_is_memory_short())
         slave_live_tables_free(f);
     if (rc < 0 || !f->tables)
         return rc;
     f->key = s->key;
-    return now_ns() >= f->store_due_ns ? slave_live_tables_store(gs, err) : 0;
+    return now_ns() >= f->store_due_ns ? slave_live_tables_store_if_changed(gs, err) : 0;
 }

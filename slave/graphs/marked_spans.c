@@ -65,7 +65,7 @@ static int add_span(struct spans_builder *m, uint32_t name, uint64_t from,
 
 /* Finds the number of the name `text`, or adds the name. *name UINT32_MAX: this
  * name was not asked for. Returns < 0 if there are too many names. */
-static int find_or_add_name(struct spans_builder *m, const char *text,
+static int find_or_add_name_if_requested(struct spans_builder *m, const char *text,
                             size_t len, uint32_t *name)
 {
     struct slave_marked_spans *out = m->out;
@@ -100,7 +100,7 @@ enum edge { BEGIN, END, NEXT };
 
 /* If the first word of `text` is `word`, returns the text after that word and
  * the blanks; else returns NULL. */
-static const char *skip_leading_word(const char *text, const char *word)
+static const char *skip_leading_word_if_it_matches(const char *text, const char *word)
 {
     size_t n = strlen(word);
     if (strncmp(text, word, n) != 0 || text[n] != ' ')
@@ -111,16 +111,16 @@ static const char *skip_leading_word(const char *text, const char *word)
 static int begin_or_end_span_at_mark(struct spans_builder *m, const char *text,
                                      uint64_t t)
 {
-    const char *rest = skip_leading_word(text, "begin");
+    const char *rest = skip_leading_word_if_it_matches(text, "begin");
     enum edge edge = rest ? BEGIN : NEXT;
     uint32_t name;
-    if (!rest && (rest = skip_leading_word(text, "end")))
+    if (!rest && (rest = skip_leading_word_if_it_matches(text, "end")))
         edge = END;
     if (edge == NEXT && !*m->only)
         return 0;
     if (!rest)
         rest = text;
-    int rc = find_or_add_name(m, rest, strcspn(rest, " "), &name);
+    int rc = find_or_add_name_if_requested(m, rest, strcspn(rest, " "), &name);
     if (rc < 0 || name == UINT32_MAX)
         return rc;
     uint64_t begun = m->begun[name];
@@ -211,7 +211,7 @@ static int add_task_spans(struct spans_builder *m,
             continue;
         reset_open_spans(m, chain = place[i].chain);
         const struct ips_thread_row *t = &m->b->threads[chain];
-        rc = find_or_add_name(m, t->name, strcspn(t->name, " "), &name);
+        rc = find_or_add_name_if_requested(m, t->name, strcspn(t->name, " "), &name);
         if (rc < 0 || name == UINT32_MAX)
             continue;
         if (t->open)

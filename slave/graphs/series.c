@@ -87,7 +87,7 @@ static void add_cpu_clock_reading(struct series_builder *m, uint64_t t,
     *last = (struct point){t, cpu};
 }
 
-static void add_readings_of_interval(struct series_builder *m, uint32_t word,
+static void add_readings_and_wait_of_interval(struct series_builder *m, uint32_t word,
                                      uint64_t t, uint64_t t_ret, uint64_t cpu,
                                      uint64_t cpu_ret)
 {
@@ -105,7 +105,7 @@ static void add_io_record(struct series_builder *m, uint32_t type,
 {
     struct ips_rec_io r;
     memcpy(&r, data, sizeof(r));
-    add_readings_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    add_readings_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
     uint64_t t = b_stamp_to_ns(m->clock, r.h.word, r.h.t);
     if (type != IPS_REC_SEND || r.op == IPS_OP_CONNECT || r.err ||
         r.result <= 0 || !is_time_in_bins(m, t))
@@ -130,7 +130,7 @@ static void add_reading_of_instant_record(struct series_builder *m,
 
 /* Handles a FORK, JOIN, ACQUIRE or RELEASE record; all of these have the
  * members of `r` at their start. */
-static void add_readings_of_interval_record(struct series_builder *m,
+static void add_readings_and_wait_of_interval_record(struct series_builder *m,
                                             const uint8_t *data)
 {
     struct {
@@ -138,7 +138,7 @@ static void add_readings_of_interval_record(struct series_builder *m,
         uint64_t t_ret, cpu, cpu_ret;
     } r;
     memcpy(&r, data, sizeof(r));
-    add_readings_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    add_readings_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
 }
 #define BEGINS_LIKE(record)                                                    \
     _Static_assert(offsetof(struct record, t_ret) == 16 &&                     \
@@ -159,7 +159,7 @@ CPU_BEHIND_HEAD(ips_rec_text);
 CPU_BEHIND_HEAD(ips_rec_signal);
 CPU_BEHIND_HEAD(ips_rec_lock);
 
-static void add_readings_of_stream(struct series_builder *m,
+static void add_cpu_waits_and_messages_of_stream(struct series_builder *m,
                                    const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
@@ -178,7 +178,7 @@ static void add_readings_of_stream(struct series_builder *m,
         case IPS_REC_JOIN:
         case IPS_REC_ACQUIRE:
         case IPS_REC_RELEASE:
-            add_readings_of_interval_record(m, data);
+            add_readings_and_wait_of_interval_record(m, data);
             break;
         case IPS_REC_START:
         case IPS_REC_END:
@@ -210,7 +210,7 @@ static void set_first_readings(struct series_builder *m)
 }
 
 /* Selects the row of this chain; false: the chain is left out. */
-static bool select_row_of_chain(struct series_builder *m, uint32_t chain)
+static bool make_row_of_chain_current(struct series_builder *m, uint32_t chain)
 {
     uint32_t row = m->ask->row ? m->ask->row[chain] : 0;
     if (row >= m->ask->rows)
@@ -237,7 +237,7 @@ static void add_cpu_after_last_reading(struct series_builder *m)
                b->spun[spun].node < (uint64_t)chain->first + chain->count;
              spun++)
             cpu = ips_add_sat(cpu, b->spun[spun].ns);
-        if (select_row_of_chain(m, c))
+        if (make_row_of_chain_current(m, c))
             add_cpu_clock_reading(m, ips_max_u64(t->end_ns, m->last[c].t), cpu);
     }
 }
@@ -271,8 +271,8 @@ int slave_series_make(const struct ips_build_input *in,
         set_first_readings(&m);
         for (uint32_t i = 0; i < in->stream_count; i++)
             if (places[i].chain != IPS_NONE &&
-                select_row_of_chain(&m, places[i].chain))
-                add_readings_of_stream(&m, &in->streams[places[i].stream]);
+                make_row_of_chain_current(&m, places[i].chain))
+                add_cpu_waits_and_messages_of_stream(&m, &in->streams[places[i].stream]);
         add_cpu_after_last_reading(&m);
     }
     ips_free_large(places);

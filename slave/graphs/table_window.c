@@ -15,7 +15,7 @@ static bool contains_time(const struct window *w, uint64_t t)
 
 /* Spreads `ns` evenly over the time from t0 to t1, and returns the share of the
  * time before t. */
-static uint64_t ns_before_time(uint64_t ns, uint64_t t0, uint64_t t1,
+static uint64_t share_of_ns_before_time(uint64_t ns, uint64_t t0, uint64_t t1,
                                uint64_t t)
 {
     if (t <= t0)
@@ -25,13 +25,13 @@ static uint64_t ns_before_time(uint64_t ns, uint64_t t0, uint64_t t1,
     return (uint64_t)((ips_u128)ns * (t - t0) / (t1 - t0));
 }
 
-static uint64_t ns_within_window(const struct window *w, uint64_t ns,
+static uint64_t share_of_ns_in_window(const struct window *w, uint64_t ns,
                                  uint64_t t0, uint64_t t1)
 {
     if (t1 <= t0)
         return contains_time(w, t1) ? ns : 0;
-    return ns_before_time(ns, t0, t1, w->to) -
-           ns_before_time(ns, t0, t1, w->from);
+    return share_of_ns_before_time(ns, t0, t1, w->to) -
+           share_of_ns_before_time(ns, t0, t1, w->from);
 }
 
 /* Cuts a lifetime to the window. Returns false if it is outside the window. */
@@ -54,11 +54,11 @@ static uint64_t cpu_ns_in_window(const struct ips_built *b,
     for (uint32_t n = c->first + 1; n < c->first + c->count; n++) {
         uint64_t ns = ips_min_u64(b->g.w[n], left);
         uint64_t at = ips_max_u64(last, b->g.t_ns[n]);
-        sum += ns_within_window(w, ns, last, at);
+        sum += share_of_ns_in_window(w, ns, last, at);
         left -= ns;
         last = at;
     }
-    return sum + ns_within_window(w, left, last, ips_max_u64(last, t->end_ns));
+    return sum + share_of_ns_in_window(w, left, last, ips_max_u64(last, t->end_ns));
 }
 
 static void add_wait_times_in_window(const struct ips_built *b,
@@ -72,7 +72,7 @@ static void add_wait_times_in_window(const struct ips_built *b,
         struct slave_window_thread *t = &threads[ips_chain_of(&b->g, r->arc)];
         if (r->cause >= IPS_WAIT_COUNT)
             continue;
-        t->wait_ns[r->cause] += ns_within_window(
+        t->wait_ns[r->cause] += share_of_ns_in_window(
             w, r->ns, ips_sub_sat(r->end_ns, r->ns), r->end_ns);
         t->wait_count[r->cause] += contains_time(w, r->end_ns);
     }

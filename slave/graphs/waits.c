@@ -56,7 +56,7 @@ static int locate_wait_code(struct waits_builder *k, uint32_t stream,
     struct ips_codemap *map = &k->w->map;
     const struct ips_stream_in *s = &k->in->in.streams[stream];
     return ips_codemap_find_or_add_location(
-        map, ips_codemap_find_image(map, &s->head), address, t_ns, true, place,
+        map, ips_codemap_find_image_of_stream(map, &s->head), address, t_ns, true, place,
         k->err);
 }
 
@@ -163,7 +163,7 @@ static int set_site_of_release(struct waits_builder *k,
              : 0;
 }
 
-static int make_sites_of_all_waits(struct waits_builder *k,
+static int make_sites_of_waits_and_blocked_calls(struct waits_builder *k,
                                    const struct ips_graph *g)
 {
     struct slave_waits *w = k->w;
@@ -227,7 +227,7 @@ int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
                  ? ips_codemap_make(&in->in, &w->map, err)
                  : IPS_E_NO_MEMORY;
     if (rc == 0)
-        rc = make_sites_of_all_waits(&k, &g->b.g);
+        rc = make_sites_of_waits_and_blocked_calls(&k, &g->b.g);
     if (rc == 0)
         rc = slave_graph_find_symbol_names(gs, g, &w->map, &w->names, err);
     ips_free_large(k.of_stack);

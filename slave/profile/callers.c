@@ -25,7 +25,7 @@ struct callers_builder {
     size_t locks, lock_capacity;
 };
 
-static int compare_pairs_by_leaf(const void *a, const void *b)
+static int compare_pairs_by_leaf_and_caller(const void *a, const void *b)
 {
     const struct pair *p = a, *q = b;
     if (p->leaf != q->leaf)
@@ -37,9 +37,9 @@ static size_t sort_and_merge_caller_pairs(struct pair *pair, size_t count)
 {
     size_t kept = 0;
     if (count)
-        qsort(pair, count, sizeof(*pair), compare_pairs_by_leaf);
+        qsort(pair, count, sizeof(*pair), compare_pairs_by_leaf_and_caller);
     for (size_t i = 0; i < count; i++) {
-        if (kept && compare_pairs_by_leaf(&pair[kept - 1], &pair[i]) == 0) {
+        if (kept && compare_pairs_by_leaf_and_caller(&pair[kept - 1], &pair[i]) == 0) {
             pair[kept - 1].ns = ips_add_sat(pair[kept - 1].ns, pair[i].ns);
             pair[kept - 1].steps =
                 ips_add_sat(pair[kept - 1].steps, pair[i].steps);
@@ -117,7 +117,7 @@ static bool merge_or_grow_lock_times(struct callers_builder *m)
 
 /* Adds the sample to the lock times if its stack takes or releases a lock,
  * yields the CPU, or loops until memory changes. */
-static void add_lock_time(struct callers_builder *m,
+static void add_lock_time_if_sample_uses_lock(struct callers_builder *m,
                           const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];
@@ -190,7 +190,7 @@ static int fill_caller_columns(const struct callers_builder *m,
     return 0;
 }
 
-int slave_callers_make(const struct slave_profile_cache *costs,
+int slave_callers_make_pairs_and_lock_times(const struct slave_profile_cache *costs,
                        const struct slave_proc_names *names,
                        struct slave_callers *out, struct ips_err *err)
 {
@@ -201,7 +201,7 @@ int slave_callers_make(const struct slave_profile_cache *costs,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < costs->p.sampled_count; i++) {
         add_caller_pairs_of_sample(&m, &costs->p.sampled[i]);
-        add_lock_time(&m, &costs->p.sampled[i]);
+        add_lock_time_if_sample_uses_lock(&m, &costs->p.sampled[i]);
     }
     m.count = sort_and_merge_caller_pairs(m.pair, m.count);
     out->lock = m.lock;

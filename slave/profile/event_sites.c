@@ -21,7 +21,7 @@ struct slave_recent_stack {
     uint32_t locations[SLAVE_SITE_FRAMES];
 };
 
-int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
+int slave_sites_make_code_map_if_wanted(struct slave_sites *s, const struct ips_build_input *in,
                       struct ips_err *err)
 {
     if (!s->sites && !s->stacks)
@@ -78,7 +78,7 @@ static int append_location_of_address(struct slave_sites *s,
                              &s->location_capacity, sizeof(*s->locations), err);
     if (rc == 0)
         rc = ips_codemap_find_or_add_location(
-            &s->map, ips_codemap_find_image(&s->map, head), address, t_ns, true,
+            &s->map, ips_codemap_find_image_of_stream(&s->map, head), address, t_ns, true,
             &s->locations[s->location_count], err);
     if (rc == 0) {
         s->location_count++;
@@ -87,7 +87,7 @@ static int append_location_of_address(struct slave_sites *s,
     return rc;
 }
 
-int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
+int slave_sites_remember_call_site_of_row(struct slave_sites *s, Ips__EventRow *row,
                           const struct ips_segment_header *head,
                           uint64_t address, uint64_t t_ns, struct ips_err *err)
 {
@@ -101,7 +101,7 @@ int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
 /* Returns the last stack of a call site of this stream, or NULL. Drops the
  * stacks of any other stream first. */
 static struct slave_recent_stack *
-find_recent_stack(struct slave_sites *s, uint32_t stream, uint64_t site)
+find_recent_stack_of_call_site(struct slave_sites *s, uint32_t stream, uint64_t site)
 {
     if (s->recent_stream != stream)
         s->recent_count = s->recent_next = 0;
@@ -112,7 +112,7 @@ find_recent_stack(struct slave_sites *s, uint32_t stream, uint64_t site)
     return NULL;
 }
 
-static int note_stack(struct slave_sites *s, Ips__EventRow *row,
+static int append_remembered_row_with_stack(struct slave_sites *s, Ips__EventRow *row,
                       const struct slave_recent_stack *k, struct ips_err *err)
 {
     int rc = append_remembered_row(s, row, true, err);
@@ -129,7 +129,7 @@ static int note_stack(struct slave_sites *s, Ips__EventRow *row,
     return rc;
 }
 
-int slave_sites_remember_stack_of_row(struct slave_sites *s, Ips__EventRow *row,
+int slave_sites_keep_stack_and_note_for_row(struct slave_sites *s, Ips__EventRow *row,
                                       uint32_t stream,
                                       const struct ips_segment_header *head,
                                       const uint8_t *record, uint32_t len,
@@ -151,7 +151,7 @@ int slave_sites_remember_stack_of_row(struct slave_sites *s, Ips__EventRow *row,
         s->recent = b_calloc(SLAVE_SITES_KEPT, sizeof(*s->recent), err);
     if (!s->recent)
         return IPS_E_NO_MEMORY;
-    struct slave_recent_stack *k = find_recent_stack(s, stream, address[0]);
+    struct slave_recent_stack *k = find_recent_stack_of_call_site(s, stream, address[0]);
     if (!k) {
         k = &s->recent[s->recent_next];
         s->recent_next = (s->recent_next + 1) % SLAVE_SITES_KEPT;
@@ -160,7 +160,7 @@ int slave_sites_remember_stack_of_row(struct slave_sites *s, Ips__EventRow *row,
     }
     k->site = address[0];
     k->count = 0;
-    uint32_t image = ips_codemap_find_image(&s->map, head);
+    uint32_t image = ips_codemap_find_image_of_stream(&s->map, head);
     for (; k->count < count; k->count++) {
         int rc = ips_codemap_find_or_add_location(&s->map, image,
                                                   address[k->count], t_ns, true,
@@ -168,17 +168,17 @@ int slave_sites_remember_stack_of_row(struct slave_sites *s, Ips__EventRow *row,
         if (rc < 0)
             return rc;
     }
-    return row ? note_stack(s, row, k, err) : 0;
+    return row ? append_remembered_row_with_stack(s, row, k, err) : 0;
 }
 
-int slave_sites_note_last_stack(struct slave_sites *s, Ips__EventRow *row,
+int slave_sites_note_row_with_last_stack_of_site(struct slave_sites *s, Ips__EventRow *row,
                                 uint32_t stream, uint64_t site,
                                 struct ips_err *err)
 {
     if (!s->stacks || !site)
         return 0;
-    const struct slave_recent_stack *k = find_recent_stack(s, stream, site);
-    return k ? note_stack(s, row, k, err) : 0;
+    const struct slave_recent_stack *k = find_recent_stack_of_call_site(s, stream, site);
+    return k ? append_remembered_row_with_stack(s, row, k, err) : 0;
 }
 
 char *slave_location_format_text(const struct ips_codemap *map,

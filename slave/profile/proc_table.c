@@ -124,7 +124,7 @@ static void add_thread_to_totals(struct proc_table_builder *m, uint32_t chain)
     }
 }
 
-static int make_rows(struct proc_table_builder *m, const char *machine,
+static int make_rows_and_totals_of_object(struct proc_table_builder *m, const char *machine,
                      const char *object)
 {
     uint32_t n = m->b->g.chain_count;
@@ -134,7 +134,7 @@ static int make_rows(struct proc_table_builder *m, const char *machine,
     if (!m->in || !m->seen)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n && i < m->c->p.thread_count; i++) {
-        m->in[i] = slave_is_chain_in(m->b, machine, object, i);
+        m->in[i] = slave_does_chain_belong_to_object(m->b, machine, object, i);
         if (m->in[i])
             add_thread_to_totals(m, i);
     }
@@ -191,7 +191,7 @@ int slave_proc_table_make(const struct slave_profile_cache *costs,
     memset(out, 0, sizeof(*out));
     int rc = slave_proc_names_number_procedures(costs, by, &out->names, err);
     if (rc == 0)
-        rc = make_rows(&m, machine, object);
+        rc = make_rows_and_totals_of_object(&m, machine, object);
     if (rc == 0 && !costs->p.of_window)
         slave_proc_table_scale_to_cpu(out, m.cpu_ns);
     ips_free_large(m.seen);

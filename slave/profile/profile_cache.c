@@ -34,7 +34,7 @@ static void store_procedure_rows_unless_stored(struct slave_graphs *gs,
     struct ips_err err = {0};
     struct slave_irt_row has;
     if (!g->snap->run_id || !slave_graphs_open_store(gs, &err) ||
-        !slave_store_get_irt_row(gs->store, g->snap->run_id, &has) ||
+        !slave_store_get_summary_tables_state(gs->store, g->snap->run_id, &has) ||
         has.key != g->snap->key || has.procedures)
         return; /* the rows cannot be stored, or are stored already */
     int rc = slave_proc_table_make(g->profile_cache, &g->b, "", "",
@@ -72,7 +72,7 @@ static void store_procedure_rows_unless_stored(struct slave_graphs *gs,
                      err.msg);
 }
 
-int slave_graph_make_profile_cache(struct slave_graphs *gs,
+int slave_graph_make_profile_cache_if_missing(struct slave_graphs *gs,
                                    struct slave_graph *g, struct ips_err *err)
 {
     /* build input; stays empty if the run has no samples, entries or counts */
@@ -88,7 +88,7 @@ int slave_graph_make_profile_cache(struct slave_graphs *gs,
                  ? slave_input_fill_from_snapshot(gs, g->snap, &in, err)
                  : 0;
     if (rc == 0)
-        rc = ips_procs_make(&in.in, &g->b, &c->p, err);
+        rc = ips_procs_make_profile_by_code_location(&in.in, &g->b, &c->p, err);
     slave_input_release(gs, &in);
     /* drop the records of a closed run: usually nothing else needs them */
     if (g->snap->closed)

@@ -70,7 +70,7 @@ void slave_arc_profile_release(struct slave_graph_ask *j)
 static int prepare_data_of_arc_profile(struct slave_graph_ask *j,
                                        struct slave_graphs *gs)
 {
-    int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
+    int rc = slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
     if (rc < 0)
         return rc;
     struct arc_profile *p = j->arc_profile = calloc(1, sizeof(*p));
@@ -84,7 +84,7 @@ static int prepare_data_of_arc_profile(struct slave_graph_ask *j,
                                           &p->mixes, p->err);
     const Ips__PortionsAsk *ask = slave_graph_get_request(j)->portions;
     if (rc == 0 && ask->callers)
-        rc = slave_callers_make(j->graph->profile_cache, &p->names, &p->callers,
+        rc = slave_callers_make_pairs_and_lock_times(j->graph->profile_cache, &p->names, &p->callers,
                                 p->err);
     p->windowed = ask->lane != NULL;
     p->cpu = ask->cpu;
@@ -114,9 +114,9 @@ static int fill_symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
     for (uint32_t i = 0; i < n; i++) {
         ips__portion_symbol__init(&rows[i]);
         rows[i].name =
-            slave_procs_copy_text(&texts, from[i].name, from[i].name_len);
+            slave_procs_copy_text_and_advance(&texts, from[i].name, from[i].name_len);
         rows[i].file =
-            slave_procs_copy_text(&texts, from[i].file, from[i].file_len);
+            slave_procs_copy_text_and_advance(&texts, from[i].file, from[i].file_len);
         rows[i].module = ips_unconst_text(from[i].module);
         rows[i].line = from[i].source_line;
     }
@@ -282,7 +282,7 @@ void slave_answer_arc_profile_request(struct slave_job *job,
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     Ips__PortionsAnswer *a = &j->answer.arc_profile;
-    int rc = slave_graph_use_generation(
+    int rc = slave_graph_use_generation_and_verify(
         j, gs, slave_graph_get_request(j)->portions->generation);
     if (rc == 0 && !j->arc_profile)
         rc = prepare_data_of_arc_profile(j, gs);

@@ -62,7 +62,7 @@ void slave_cm_release(struct slave_graph_ask *j)
 /* ---- sending letters
  * --------------------------------------------------------- */
 
-static int post_letter(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
+static int post_data_to_peer_as_letters(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
                        uint64_t count, const uint8_t *data, size_t len)
 {
     struct slave_cm *c = j->cm;
@@ -82,7 +82,7 @@ static int post_letter(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
     return 0;
 }
 
-static int begin_computation(struct slave_graph_ask *j)
+static int init_links_and_post_awaited_positions(struct slave_graph_ask *j)
 {
     const Ips__CmAsk *ask = slave_graph_get_request(j)->cm;
     struct slave_cm *c = j->cm;
@@ -104,7 +104,7 @@ static int begin_computation(struct slave_graph_ask *j)
                          "message times are asked for that PeersAsk did not "
                          "bring");
     else if (ask->calibrated)
-        rc = ips_mtime_compute_remote_sends(&g->b.g, &c->linked.out_ns,
+        rc = ips_compute_message_times_of_remote_sends(&g->b.g, &c->linked.out_ns,
                                             &j->job.err);
     if (rc == 0)
         rc = ips_cm_links_init(&c->links, &c->linked, ask->self,
@@ -121,7 +121,7 @@ static int begin_computation(struct slave_graph_ask *j)
         struct ips_cm_bytes wants = {0};
         rc = ips_cm_write_awaited_positions(&c->links, p, &wants, &j->job.err);
         if (rc == 0)
-            rc = post_letter(j, IPS__CM_MESSAGE__KIND__WANTS, p, 0, wants.data,
+            rc = post_data_to_peer_as_letters(j, IPS__CM_MESSAGE__KIND__WANTS, p, 0, wants.data,
                              wants.len);
         c->match_bytes += wants.len;
         ips_cm_bytes_release(&wants);
@@ -131,7 +131,7 @@ static int begin_computation(struct slave_graph_ask *j)
 
 /* Computes as far as possible, and puts the resulting letters to peers into the
  * mailbox. */
-static int run_computation(struct slave_graph_ask *j)
+static int compute_and_post_resulting_letters(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     struct ips_err *err = &j->job.err;
@@ -151,7 +151,7 @@ static int run_computation(struct slave_graph_ask *j)
             c->root_acks += m.count;
         else
             rc =
-                post_letter(j,
+                post_data_to_peer_as_letters(j,
                             m.kind == IPS_CM_ACK ? IPS__CM_MESSAGE__KIND__ACK
                                                  : IPS__CM_MESSAGE__KIND__BATCH,
                             m.to, m.count, m.data, m.len);
@@ -238,7 +238,7 @@ static int store_final_values_and_fill_answer(struct slave_graph_ask *j)
     if (!c->sync && !c->async)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "values are final that were never computed");
-    int rc = c->async ? ips_cm_async_get_result(c->async, &est, &j->job.err)
+    int rc = c->async ? ips_cm_async_recompute_and_check_result(c->async, &est, &j->job.err)
                       : ips_cm_sync_move_result_out(c->sync, &est, &j->job.err);
     if (rc < 0)
         return rc;
@@ -326,7 +326,7 @@ static bool append_letter_to_list_of_peer(struct slave_graph_ask *j, uint32_t p,
     return true;
 }
 
-static int handle_list_letter(struct slave_graph_ask *j, uint32_t p,
+static int handle_awaited_or_matches_list_letter(struct slave_graph_ask *j, uint32_t p,
                               const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
@@ -344,7 +344,7 @@ static int handle_list_letter(struct slave_graph_ask *j, uint32_t p,
         rc = ips_cm_read_awaited_and_write_matches(
             &c->links, p, list.data, list.len, &matches, &j->job.err);
     if (rc == 0 && l->kind == IPS__CM_MESSAGE__KIND__WANTS)
-        rc = post_letter(j, IPS__CM_MESSAGE__KIND__MATCHES, p, 0, matches.data,
+        rc = post_data_to_peer_as_letters(j, IPS__CM_MESSAGE__KIND__MATCHES, p, 0, matches.data,
                          matches.len);
     ips_cm_bytes_release(&list);
     ips_cm_bytes_release(&matches);
@@ -362,7 +362,7 @@ static int dispatch_letter_of_peer(struct slave_graph_ask *j,
         return ips_err_set(err, IPS_E_PROTOCOL, "no channel joins us to it");
     if (l->kind == IPS__CM_MESSAGE__KIND__WANTS ||
         l->kind == IPS__CM_MESSAGE__KIND__MATCHES)
-        return handle_list_letter(j, p, l);
+        return handle_awaited_or_matches_list_letter(j, p, l);
     if (l->kind == IPS__CM_MESSAGE__KIND__BATCH && c->async)
         return ips_cm_async_store_values_and_owe_ack(c->async, p, l->data,
                                                      l->len, err);
@@ -394,7 +394,7 @@ static int dispatch_letter_of_root(struct slave_graph_ask *j,
     } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
         /* compute first, so that the reported counts include all letters
          * received so far */
-        rc = run_computation(j);
+        rc = compute_and_post_resulting_letters(j);
         fill_progress_answer(j);
         j->answer.cm.asked = true;
     } else {
@@ -490,7 +490,7 @@ void slave_cm_handle_mail_and_compute(struct slave_job *job,
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     struct slave_cm *c = j->cm;
-    int rc = slave_graph_use_generation(
+    int rc = slave_graph_use_generation_and_verify(
         j, gs, slave_graph_get_request(j)->cm->generation);
     if (rc == 0 && c->gave_up) {
         slave_mailbox_move_received_letters(&c->box, &c->mail);
@@ -506,12 +506,12 @@ void slave_cm_handle_mail_and_compute(struct slave_job *job,
         return;
     }
     if (rc == 0 && !c->begun)
-        rc = begin_computation(j);
+        rc = init_links_and_post_awaited_positions(j);
     c->begun = true;
     if (rc == 0)
         rc = dispatch_received_letters(j);
     if (rc == 0)
-        rc = run_computation(j);
+        rc = compute_and_post_resulting_letters(j);
     if (rc < 0 && c->blamed != IPS_CM_NONE) {
         fill_blamed_answer_and_free_engine(j);
         return;

@@ -79,7 +79,7 @@ static void release_events(struct slave_job *job, struct slave_graphs *graphs)
 {
     struct events_job *j = events_job_of(job);
     if (j->graph)
-        slave_graphs_release_graph(graphs, j->graph);
+        slave_graphs_release_graph_and_evict(graphs, j->graph);
     slave_snapshot_free(j->snap);
     slave_sites_release(&j->sites);
     slave_input_release(graphs, &j->in);
@@ -246,12 +246,12 @@ static int prepare_events(struct events_job *j, struct slave_graphs *gs)
     if (j->channel_count)
         qsort(j->channels, j->channel_count, sizeof(*j->channels),
               compare_channels_by_image_and_id);
-    return slave_sites_begin(&j->sites, &j->in.in, &j->job.err);
+    return slave_sites_make_code_map_if_wanted(&j->sites, &j->in.in, &j->job.err);
 }
 
 /* ---- rows ---- */
 
-static struct event_row *add_row(struct events_job *j,
+static struct event_row *add_event_row_if_in_time_and_limit(struct events_job *j,
                                  const struct stream_entry *p, const char *type,
                                  uint64_t t_ns, uint64_t cpu_ns)
 {
@@ -299,9 +299,9 @@ static void remember_call_site_of_row(struct events_job *j, struct event_row *r,
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
     struct ips_err *err = &j->job.err;
-    if (slave_sites_note_site(&j->sites, &r->row, h, site, t_ns, err) == 0)
+    if (slave_sites_remember_call_site_of_row(&j->sites, &r->row, h, site, t_ns, err) == 0)
         j->last = r;
-    if (ns > STACK_NS && slave_sites_note_last_stack(&j->sites, &r->row,
+    if (ns > STACK_NS && slave_sites_note_row_with_last_stack_of_site(&j->sites, &r->row,
                                                      p->stream, site, err) < 0)
         j->last = NULL;
 }
@@ -311,7 +311,7 @@ static void add_io_row(struct events_job *j, const struct stream_entry *p,
                        bool second, uint64_t t_ns)
 {
     struct event_row *r =
-        add_row(j, p, type, t_ns, second ? io->cpu_ret : io->cpu);
+        add_event_row_if_in_time_and_limit(j, p, type, t_ns, second ? io->cpu_ret : io->cpu);
     if (!r)
         return;
     bool poll = io->op >= IPS_OP_POLL && io->op <= IPS_OP_EPOLL;
@@ -365,13 +365,13 @@ static void add_rows_of_io_call(struct events_job *j,
         add_io_row(j, p, io, second, true, stamp_ns(h, &io->h, io->t_ret));
 }
 
-static struct event_row *add_plain_row(struct events_job *j,
+static struct event_row *add_row_with_channel_and_detail(struct events_job *j,
                                        const struct stream_entry *p,
                                        const char *type, uint64_t t_ns,
                                        uint64_t cpu_ns, uint32_t channel,
                                        const char *detail)
 {
-    struct event_row *r = add_row(j, p, type, t_ns, cpu_ns);
+    struct event_row *r = add_event_row_if_in_time_and_limit(j, p, type, t_ns, cpu_ns);
     if (!r)
         return NULL;
     format_channel_name(j, p->stream, channel, r->channel, sizeof(r->channel));
@@ -380,7 +380,7 @@ static struct event_row *add_plain_row(struct events_job *j,
     return r;
 }
 
-/* Adds a row like add_plain_row, for a record of `own` bytes
+/* Adds a row like add_row_with_channel_and_detail, for a record of `own` bytes
  * that is followed by its call site; `ns`: how long the call took. */
 static void append_event_row_with_call_site(
     struct events_job *j, const struct stream_entry *p,
@@ -388,7 +388,7 @@ static void append_event_row_with_call_site(
     uint64_t ns, uint64_t cpu_ns, uint32_t channel, const char *detail)
 {
     struct event_row *r =
-        add_plain_row(j, p, type, t_ns, cpu_ns, channel, detail);
+        add_row_with_channel_and_detail(j, p, type, t_ns, cpu_ns, channel, detail);
     if (r)
         remember_call_site_of_row(j, r, p, ips_rec_site(rec, own), t_ns, ns);
 }
@@ -403,7 +403,7 @@ static void add_sync_row(struct events_job *j, const struct stream_entry *p,
                          bool ret, uint64_t t_ns)
 {
     const char *name = slave_sync_kind_text(s->h.a);
-    struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
+    struct event_row *r = add_event_row_if_in_time_and_limit(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
     if (!r)
         return;
     if (s->dev || s->ino)
@@ -430,7 +430,7 @@ static void add_uncontended_lock_row(struct events_job *j,
                                      const char *type, uint64_t t_ns)
 {
     const char *name = slave_sync_kind_text(l->h.a);
-    struct event_row *r = add_row(j, p, type, t_ns, l->cpu);
+    struct event_row *r = add_event_row_if_in_time_and_limit(j, p, type, t_ns, l->cpu);
     if (!r)
         return;
     snprintf(r->channel, sizeof(r->channel), "%s 0x%llx", name,
@@ -449,12 +449,12 @@ static void add_rows_of_process_record(struct events_job *j,
     case IPS_REC_START:
         snprintf(detail, sizeof(detail), "kind %u, parent %u", rec->a,
                  AS(ips_rec_start)->ppid);
-        add_plain_row(j, p, "start", t, AS(ips_rec_start)->cpu, 0, detail);
+        add_row_with_channel_and_detail(j, p, "start", t, AS(ips_rec_start)->cpu, 0, detail);
         break;
     case IPS_REC_END:
         snprintf(detail, sizeof(detail), "kind %u, status %llu", rec->a,
                  (unsigned long long)AS(ips_rec_end)->status);
-        add_plain_row(j, p, "end", t, AS(ips_rec_end)->cpu, 0, detail);
+        add_row_with_channel_and_detail(j, p, "end", t, AS(ips_rec_end)->cpu, 0, detail);
         break;
     case IPS_REC_FORK:
         snprintf(detail, sizeof(detail), "kind %u, child %u, sequence %llu",
@@ -473,20 +473,20 @@ static void add_rows_of_process_record(struct events_job *j,
                                         AS(ips_rec_join)->cpu_ret, 0, detail);
         break;
     case IPS_REC_EXEC:
-        add_plain_row(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
+        add_row_with_channel_and_detail(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
                       AS(ips_rec_exec)->path);
         break;
     case IPS_REC_EXECFAIL:
         snprintf(detail, sizeof(detail), "errno %u", rec->a);
-        add_plain_row(j, p, "exec-failed", t, AS(ips_rec_exec)->cpu, 0, detail);
+        add_row_with_channel_and_detail(j, p, "exec-failed", t, AS(ips_rec_exec)->cpu, 0, detail);
         break;
     case IPS_REC_PAGEFAULT:
         snprintf(detail, sizeof(detail), "%u major", rec->a);
-        add_plain_row(j, p, "page-fault", t, AS(ips_rec_cpu)->cpu, 0, detail);
+        add_row_with_channel_and_detail(j, p, "page-fault", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
     case IPS_REC_THREADCPU:
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
-        add_plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
+        add_row_with_channel_and_detail(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
     /* types that append_rows_or_stack_of_record handles, or that a later
      * version defines */
@@ -505,7 +505,7 @@ static void append_rows_or_stack_of_record(struct events_job *j,
     uint64_t t = stamp_ns(h, rec, rec->t);
     if (ips_rec_type(rec) == IPS_REC_STACK) {
         bool follows = j->last && j->last_t == rec->t;
-        if (slave_sites_remember_stack_of_row(
+        if (slave_sites_keep_stack_and_note_for_row(
                 &j->sites, follows ? &j->last->row : NULL, p->stream, h,
                 (const uint8_t *)rec, (rec->word >> 8 & 0xffu) * 8, t,
                 &j->job.err) < 0)
@@ -526,7 +526,7 @@ static void append_rows_or_stack_of_record(struct events_job *j,
         j->arrived_ns = 0;
         break;
     case IPS_REC_QUEUE:
-        add_plain_row(j, p, "queue", t, 0, rec->a, "");
+        add_row_with_channel_and_detail(j, p, "queue", t, 0, rec->a, "");
         j->arrived_ns = t;
         break;
     case IPS_REC_RECVCALL:
@@ -536,22 +536,22 @@ static void append_rows_or_stack_of_record(struct events_job *j,
         add_rows_of_io_call(j, p, h, AS(ips_rec_io), "block", "resume");
         break;
     case IPS_REC_MARK:
-        add_plain_row(j, p, "mark", t, AS(ips_rec_text)->cpu, 0,
+        add_row_with_channel_and_detail(j, p, "mark", t, AS(ips_rec_text)->cpu, 0,
                       AS(ips_rec_text)->text);
         break;
     case IPS_REC_NAME:
-        add_plain_row(j, p, "name", t, AS(ips_rec_text)->cpu, 0,
+        add_row_with_channel_and_detail(j, p, "name", t, AS(ips_rec_text)->cpu, 0,
                       AS(ips_rec_text)->text);
         break;
     case IPS_REC_LOST:
         snprintf(detail, sizeof(detail), "%llu: %s",
                  (unsigned long long)AS(ips_rec_lost)->count,
                  slave_lost_cause_text(rec->a));
-        add_plain_row(j, p, "lost", t, 0, 0, detail);
+        add_row_with_channel_and_detail(j, p, "lost", t, 0, 0, detail);
         break;
     case IPS_REC_CHAN:
         snprintf(detail, sizeof(detail), "descriptor %u", AS(ips_rec_chan)->fd);
-        add_plain_row(j, p, "channel", t, 0, rec->a, detail);
+        add_row_with_channel_and_detail(j, p, "channel", t, 0, rec->a, detail);
         break;
     case IPS_REC_CLOSE:
         snprintf(detail, sizeof(detail), "descriptor %u, how %u",
@@ -564,7 +564,7 @@ static void append_rows_or_stack_of_record(struct events_job *j,
     case IPS_REC_EXIT:
         snprintf(detail, sizeof(detail), "0x%llx",
                  (unsigned long long)AS(ips_rec_proc)->procedure);
-        add_plain_row(j, p,
+        add_row_with_channel_and_detail(j, p,
                       ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
                       AS(ips_rec_proc)->cpu, 0, detail);
         break;
@@ -584,7 +584,7 @@ static void append_rows_or_stack_of_record(struct events_job *j,
                 j, p, rec, sizeof(struct ips_rec_signal), "kill", t, 0,
                 AS(ips_rec_signal)->cpu, 0, detail);
         else
-            add_plain_row(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0,
+            add_row_with_channel_and_detail(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0,
                           detail);
         break;
     case IPS_REC_RELEASE:
@@ -611,7 +611,7 @@ static bool fill_events_page(struct events_job *j)
         const struct stream_entry *p = &j->stream_entry[j->at_entry];
         const struct ips_stream_in *in = &j->in.streams[p->stream];
         if (j->at_chunk >= in->chunk_count ||
-            !slave_is_chain_in(&j->graph->b, j->machine, j->object, p->chain)) {
+            !slave_does_chain_belong_to_object(&j->graph->b, j->machine, j->object, p->chain)) {
             j->at_entry++;
             j->at_chunk = 0;
             j->at_byte = 0;

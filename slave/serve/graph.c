@@ -37,7 +37,7 @@ static void release_graph_job(struct slave_job *job,
     if (j->shared)
         slave_joins_end_use(&j->graph->joins);
     if (j->graph)
-        slave_graphs_release_graph(graphs, j->graph);
+        slave_graphs_release_graph_and_evict(graphs, j->graph);
     if (j->begun)
         slave_graph_wire_release(j);
     ips_joins_release(&j->joins);
@@ -137,7 +137,7 @@ static int verify_sections_needed_by_request(struct slave_graph_ask *j)
 
 /* Table and Ends use the graph that the last Sync built, although newer records
  * may exist; Sync itself uses all records. */
-int slave_graph_acquire_newest_and_verify(struct slave_graph_ask *j,
+int slave_graph_get_or_build_newest_and_verify(struct slave_graph_ask *j,
                                           struct slave_graphs *gs)
 {
     struct slave_snapshot *snap = j->snap;
@@ -163,7 +163,7 @@ int slave_graph_acquire_newest_and_verify(struct slave_graph_ask *j,
     return rc < 0 ? rc : verify_sections_needed_by_request(j);
 }
 
-int slave_graph_use_generation(struct slave_graph_ask *j,
+int slave_graph_use_generation_and_verify(struct slave_graph_ask *j,
                                struct slave_graphs *gs, uint64_t generation)
 {
     if (j->graph)
@@ -258,7 +258,7 @@ static void answer_sync_request(struct slave_job *job, struct slave_graphs *gs)
         j->snap->unrecorded = NULL;
         j->snap->unrecorded_count = 0;
     }
-    if (slave_graph_acquire_newest_and_verify(j, gs) < 0) {
+    if (slave_graph_get_or_build_newest_and_verify(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
@@ -352,7 +352,7 @@ static void answer_channel_ends_request(struct slave_job *job,
                                         struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    if (slave_graph_acquire_newest_and_verify(j, gs) < 0) {
+    if (slave_graph_get_or_build_newest_and_verify(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
@@ -405,7 +405,7 @@ static void store_peers_and_answer(struct slave_job *job,
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__PeersAsk *ask = slave_graph_get_request(j)->peers;
-    int rc = slave_graph_use_generation(j, gs, ask->generation);
+    int rc = slave_graph_use_generation_and_verify(j, gs, ask->generation);
     struct ips_peer_row *rows = calloc(ask->n_peers + 1, sizeof(*rows));
     if (rc == 0 && !rows)
         rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
@@ -420,13 +420,13 @@ static void store_peers_and_answer(struct slave_job *job,
                                         .peer_closed = p->peer_closed};
     }
     if (rc == 0)
-        rc = slave_graph_set_peers(gs, j->graph, rows, (uint32_t)ask->n_peers,
+        rc = slave_graph_set_peers_and_remake_arcs(gs, j->graph, rows, (uint32_t)ask->n_peers,
                                    &job->err);
     free(rows);
     if (rc == 0)
         rc = set_remote_peers_of_ends(j->graph, ask, &job->err);
     if (rc == 0)
-        rc = slave_graph_set_mtimes(j->graph, ask, &job->err);
+        rc = slave_graph_set_message_time_curves(j->graph, ask, &job->err);
     if (rc == 0 && j->graph->join_bound == 0) {
         uint64_t kept = 0;
         rc = slave_graphs_verify_part_or_discard(j->graph, SLAVE_PART_PATH,
@@ -514,9 +514,9 @@ static void (*const steps[])(struct slave_job *, struct slave_graphs *) = {
     [IPS__REQUEST__ASK_PEERS] = store_peers_and_answer,
     [IPS__REQUEST__ASK_REDUCE] = slave_answer_reduce_request,
     [IPS__REQUEST__ASK_FINISH] = slave_answer_longest_path_request,
-    [IPS__REQUEST__ASK_EXPAND] = slave_answer_expand_request,
+    [IPS__REQUEST__ASK_EXPAND] = slave_answer_path_expansion_request,
     [IPS__REQUEST__ASK_SUBGRAPH] = slave_answer_subgraph_request,
-    [IPS__REQUEST__ASK_SPLIT] = slave_answer_split_request,
+    [IPS__REQUEST__ASK_SPLIT] = slave_answer_piece_time_sums_request,
     [IPS__REQUEST__ASK_PROCEDURES] = slave_answer_procedures_request,
     [IPS__REQUEST__ASK_CM] = slave_cm_handle_mail_and_compute,
     [IPS__REQUEST__ASK_PROFILE] = slave_answer_profile_request,

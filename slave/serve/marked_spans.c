@@ -99,7 +99,7 @@ void slave_answer_marked_spans_request(struct slave_job *job,
     const Ips__BracketsAsk *ask = slave_graph_get_request(j)->brackets;
     Ips__BracketsAnswer *out = &j->answer.marked_spans;
     ips__brackets_answer__init(out);
-    int rc = slave_graph_use_generation(j, gs, ask->generation);
+    int rc = slave_graph_use_generation_and_verify(j, gs, ask->generation);
     if (rc == 0 && !j->marked_spans)
         rc = find_marked_spans_of_request(j, gs, ask);
     if (rc < 0) {

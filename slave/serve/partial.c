@@ -121,7 +121,7 @@ static void partial_request_unlink_and_free(struct slave_serve *v,
     free(gone);
 }
 
-bool slave_serve_collect_if_partial_request(struct slave_serve *v,
+bool slave_serve_collect_partial_and_start_if_whole(struct slave_serve *v,
                                             const Ips__Request *q)
 {
     struct partial_request *part = v->partials;

@@ -101,7 +101,7 @@ void slave_answer_subgraph_request(struct slave_job *job,
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__SubgraphAsk *ask = slave_graph_get_request(j)->subgraph;
-    int rc = slave_graph_use_generation(j, gs, ask->generation);
+    int rc = slave_graph_use_generation_and_verify(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
         struct ips_scenario scenario = slave_scenario_from_wire(ask->lane);
         rc = slave_graph_make_scenario_view(j->graph, &scenario, &j->view,
@@ -143,7 +143,7 @@ void slave_answer_reduce_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__ReduceAsk *ask = slave_graph_get_request(j)->reduce;
-    int rc = slave_graph_use_generation(j, gs, ask->generation);
+    int rc = slave_graph_use_generation_and_verify(j, gs, ask->generation);
     if (rc == 0 && !j->reduced_joins)
         rc = get_joins_or_encode_message_times(j, ask);
     if (rc < 0) {
@@ -174,7 +174,7 @@ void slave_answer_longest_path_request(struct slave_job *job,
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__FinishAsk *ask = slave_graph_get_request(j)->finish;
     uint64_t *in = NULL;
-    int rc = slave_graph_use_generation(j, gs, ask->generation);
+    int rc = slave_graph_use_generation_and_verify(j, gs, ask->generation);
     if (rc == 0 && ask->value_count != j->graph->b.g.in_count)
         rc = ips_err_set(&job->err, IPS_E_PROTOCOL,
                          "%u values for %u remote receives", ask->value_count,
@@ -214,7 +214,7 @@ void slave_answer_longest_path_request(struct slave_job *job,
 
 /* Adds to *sum the CPU time, run delay and unended time (waits whose end is not
  * known) of the chain arcs from node `from` to node `to` of one chain. */
-static void add_times_of_piece(const struct ips_built *b, uint32_t from,
+static void add_times_of_chain_piece(const struct ips_built *b, uint32_t from,
                                uint32_t to, Ips__SplitAnswer *sum)
 {
     const struct ips_graph *g = &b->g;
@@ -227,12 +227,12 @@ static void add_times_of_piece(const struct ips_built *b, uint32_t from,
     }
 }
 
-void slave_answer_split_request(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_piece_time_sums_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__SplitAsk *ask = slave_graph_get_request(j)->split;
     Ips__SplitAnswer *a = &j->answer.split;
-    int rc = slave_graph_use_generation(j, gs, ask->generation);
+    int rc = slave_graph_use_generation_and_verify(j, gs, ask->generation);
     ips__split_answer__init(a);
     if (rc == 0 && ask->n_from != ask->n_to)
         rc =
@@ -245,7 +245,7 @@ void slave_answer_split_request(struct slave_job *job, struct slave_graphs *gs)
                              "there is no piece from node %u to %u",
                              ask->from[i], ask->to[i]);
         else
-            add_times_of_piece(&j->graph->b, ask->from[i], ask->to[i], a);
+            add_times_of_chain_piece(&j->graph->b, ask->from[i], ask->to[i], a);
     }
     if (rc < 0) {
         slave_job_fail(job);
@@ -313,7 +313,7 @@ static int write_pair_row(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return 0;
 }
 
-static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
+static int write_pair_row_and_find_its_path(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
                       size_t n)
 {
     const struct slave_graph *g = j->graph;
@@ -366,7 +366,7 @@ static int fill_expand_pairs_and_segments(struct slave_graph_ask *j,
     while (n < IPS_PIECE_ITEMS && *pairs < IPS_PIECE_ITEMS &&
            j->at < ask->n_to) {
         if (!j->has_path) {
-            int rc = begin_pair(j, ask, (*pairs)++);
+            int rc = write_pair_row_and_find_its_path(j, ask, (*pairs)++);
             if (rc < 0)
                 return rc;
         }
@@ -423,12 +423,12 @@ static void point_expand_answer_to_columns(struct slave_graph_ask *j, bool sums,
     a->n_ns = n;
 }
 
-void slave_answer_expand_request(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_path_expansion_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__ExpandAsk *ask = slave_graph_get_request(j)->expand;
     size_t n = 0, pairs = 0;
-    int rc = slave_graph_use_generation(j, gs, ask->generation);
+    int rc = slave_graph_use_generation_and_verify(j, gs, ask->generation);
     if (rc == 0 &&
         (!j->graph->has_est || ask->n_from != ask->n_to ||
          (ask->n_in && ask->n_in != ask->n_to) || ask->n_out != ask->n_in))

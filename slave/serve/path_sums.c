@@ -65,7 +65,7 @@ static int add_segment_to_sum(const struct sums_walk *a, uint32_t before,
     return 0;
 }
 
-static int add_later_segment_and_remember(void *arg,
+static int add_remembered_segment_and_remember_this(void *arg,
                                           const struct ips_path_segment *seg,
                                           struct ips_err *err)
 {
@@ -82,7 +82,7 @@ int slave_path_sums_add_path(struct slave_path_sums *s,
 {
     struct sums_walk a = {.s = s};
     int rc = ips_path_visit_segments_backwards(
-        g, e, from, to, add_later_segment_and_remember, &a, err);
+        g, e, from, to, add_remembered_segment_and_remember_this, &a, err);
     if (rc < 0 || !a.has_later)
         return rc;
     return add_segment_to_sum(

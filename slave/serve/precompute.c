@@ -36,7 +36,7 @@ static void update_live_tables_and_precompute(struct slave_job *job,
     const struct slave_snapshot *s = a->snap;
     struct ips_err err = {0};
     if (a->record_queue &&
-        slave_live_tables_update(gs, s, a->record_queue, &err) < 0)
+        slave_live_tables_update_and_store_if_due(gs, s, a->record_queue, &err) < 0)
         ips_log_debug("run %s: not followed: %s", s->run, err.msg);
     if (a->record_queue &&
         /* there are no tables, so nothing will read the queue */
@@ -65,7 +65,7 @@ static void build_graph_of_closed_run(struct slave_job *job,
     } else {
         ips_log_debug("run %s: its graph is there before it was asked for",
                       g->snap->run);
-        slave_graphs_release_graph(gs, g);
+        slave_graphs_release_graph_and_evict(gs, g);
     }
 }
 
@@ -191,6 +191,6 @@ bool slave_precompute_release_job_if_own(struct slave_serve *v,
             now +
             ips_max_u64(SLAVE_PRECOMPUTE_NS, took * SLAVE_PRECOMPUTE_SHARE);
     }
-    slave_work_enqueue_release(v->s->work, job);
+    slave_work_enqueue_job_for_release(v->s->work, job);
     return true;
 }

@@ -86,7 +86,7 @@ Ips__Request *slave_serve_copy_request(const Ips__Request *q);
  * stores `q`, or starts the job if `q` completes the list, or sends an error.
  * Returns false for any other request. In serve/partial.c, like the next two.
  */
-bool slave_serve_collect_if_partial_request(struct slave_serve *v,
+bool slave_serve_collect_partial_and_start_if_whole(struct slave_serve *v,
                                             const Ips__Request *q);
 /* Call when request `id` is cancelled: frees what was received of its list. */
 void slave_serve_drop_partial_request(struct slave_serve *v, uint64_t id);

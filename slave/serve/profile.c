@@ -134,7 +134,7 @@ static uint64_t compute_and_store_piece_weight(struct slave_graph_ask *j,
 
 /* If the piece has more CPU time than `most`, returns true and prepares `share`
  * to divide `most` among its arcs. */
-static bool init_split_if_cpu_over_limit(const struct slave_graph_ask *j,
+static bool init_split_of_limit_among_arcs_if_cpu_over(const struct slave_graph_ask *j,
                                          uint32_t piece, uint32_t chain,
                                          uint32_t from, uint32_t to,
                                          uint64_t most,
@@ -162,7 +162,7 @@ static int add_chain_arcs_of_piece(struct slave_graph_ask *j, uint32_t piece,
     bool steps = slave_graph_get_request(j)->profile->steps;
     uint64_t most = compute_and_store_piece_weight(j, piece, chain, from, to);
     bool less =
-        init_split_if_cpu_over_limit(j, piece, chain, from, to, most, &share);
+        init_split_of_limit_among_arcs_if_cpu_over(j, piece, chain, from, to, most, &share);
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
         uint64_t ns =
@@ -235,7 +235,7 @@ static int add_each_chain_as_piece(struct slave_graph_ask *j)
     return rc;
 }
 
-static int prepare_steps(struct slave_graph_ask *j)
+static int prepare_names_and_memory_for_steps(struct slave_graph_ask *j)
 {
     struct profile *p = j->profile;
     int rc = slave_proc_names_number_procedures(
@@ -301,7 +301,7 @@ static int compute_and_store_profile(struct slave_graph_ask *j,
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "%zu begins of pieces, %zu ends, %zu limits",
                            ask->n_from, ask->n_to, ask->n_most);
-    int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
+    int rc = slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
     struct profile *p = rc == 0 ? calloc(1, sizeof(*p)) : NULL;
     if (rc < 0)
         return rc;
@@ -317,7 +317,7 @@ static int compute_and_store_profile(struct slave_graph_ask *j,
     rc = slave_arc_clip_init(&p->cut, &j->graph->profile_cache->p.arcs, b,
                              &scenario, ask->from_ns, ask->to_ns, &j->job.err);
     if (rc == 0 && ask->steps)
-        rc = prepare_steps(j);
+        rc = prepare_names_and_memory_for_steps(j);
     if (rc == 0)
         rc = slave_arc_sum_init(&p->sum, j->graph->profile_cache, b,
                                 &j->job.err);
@@ -329,7 +329,7 @@ static int compute_and_store_profile(struct slave_graph_ask *j,
 
 /* ---- sending: each reply has one kind of list ---- */
 
-static int fill_code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
+static int fill_procedure_names_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
 {
     struct profile *p = j->profile;
     uint32_t n = (uint32_t)ips_min_u64(p->codes.n - p->sent_codes, PIECE_CODES);
@@ -348,8 +348,8 @@ static int fill_code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
         const struct slave_proc_symbol *s =
             &p->names.symbols[p->codes.v[p->sent_codes + i]];
         ips__code__init(&rows[i]);
-        rows[i].procedure = slave_procs_copy_text(&texts, s->name, s->name_len);
-        rows[i].file = slave_procs_copy_text(&texts, s->file, s->file_len);
+        rows[i].procedure = slave_procs_copy_text_and_advance(&texts, s->name, s->name_len);
+        rows[i].file = slave_procs_copy_text_and_advance(&texts, s->file, s->file_len);
         rows[i].module = ips_unconst_text(s->module);
         rows[i].line = s->source_line;
     }
@@ -359,7 +359,7 @@ static int fill_code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     return 0;
 }
 
-static void fill_piece_page(struct profile *p, bool weighed,
+static void fill_chain_piece_times_page(struct profile *p, bool weighed,
                             Ips__ProfileAnswer *a)
 {
     a->piece_ns = p->piece_ns + p->sent_pieces;
@@ -395,9 +395,9 @@ static int fill_next_page_of_profile(struct slave_graph_ask *j,
     if (j->at < j->procs->t.row_count)
         return slave_procs_fill_page(j, &a->rows, &a->n_rows);
     if (p->sent_codes < p->codes.n)
-        return fill_code_page(j, a);
+        return fill_procedure_names_page(j, a);
     if (p->sent_pieces < p->piece_count) {
-        fill_piece_page(p, slave_graph_get_request(j)->profile->lane != NULL,
+        fill_chain_piece_times_page(p, slave_graph_get_request(j)->profile->lane != NULL,
                         a);
     } else if (p->sent_steps < p->steps.n) {
         fill_step_page(p, a);
@@ -415,7 +415,7 @@ void slave_answer_profile_request(struct slave_job *job,
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__ProfileAsk *ask = slave_graph_get_request(j)->profile;
     Ips__ProfileAnswer *a = &j->answer.profile;
-    int rc = slave_graph_use_generation(j, gs, ask->generation);
+    int rc = slave_graph_use_generation_and_verify(j, gs, ask->generation);
     if (rc == 0 && !j->procs)
         rc = compute_and_store_profile(j, gs, ask);
     ips__profile_answer__init(a);

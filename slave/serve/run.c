@@ -158,7 +158,7 @@ void slave_serve_send_report(struct slave_serve *v)
             atomic_load_explicit(&v->s->graphs.permille, memory_order_relaxed);
         if (report.built_permille < 1000)
             report.building_for = slave_work_get_running_request_id(v->s->work);
-        if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
+        if (slave_poolfs_get_filesystem_usage(d->pool, &report.pool_used_bytes,
                                &report.pool_size_bytes) < 0)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;
         ips_send_report(v->peer, &report);
@@ -209,7 +209,7 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
     job->run = NULL;
     if (job->box)
         slave_cm_remove_computation(v, job);
-    slave_work_enqueue_release(v->s->work, job);
+    slave_work_enqueue_job_for_release(v->s->work, job);
 }
 
 /* Gives a new job to the worker. `run`: the run that the job is about, or NULL;
@@ -222,7 +222,7 @@ static void enqueue_job_and_pin_run(struct slave_serve *v,
     if (!t) {
         slave_serve_send_error(v, job->id, IPS_E_NO_MEMORY,
                                run ? run->row.name : "", "out of memory");
-        slave_work_enqueue_release(v->s->work, job);
+        slave_work_enqueue_job_for_release(v->s->work, job);
         return;
     }
     t->job = job;
@@ -274,7 +274,7 @@ void slave_serve_handle_finished_steps(struct slave *s)
 {
     struct slave_serve *v = s->serve;
     struct slave_job *job;
-    while ((job = slave_work_take_finished(s->work))) {
+    while ((job = slave_work_take_job_with_finished_step(s->work))) {
         if (slave_precompute_release_job_if_own(v, job))
             continue;
         s->busy_ns = slave_now_ns();
@@ -505,7 +505,7 @@ void slave_serve_start_job_for_request(struct slave_serve *v,
         slave_cm_register_computation(
             v, job, slave_graph_get_request_of_job(job)->cm, &err) < 0) {
         ips_send_error(v->peer, q->id, &err);
-        slave_work_enqueue_release(s->work, job);
+        slave_work_enqueue_job_for_release(s->work, job);
     } else if (job)
         enqueue_job_and_pin_run(v, job, run);
     else if (q->ask_case == IPS__REQUEST__ASK_EVENTS ||

@@ -126,7 +126,7 @@ static size_t append_top_process_of_each_bin(const struct series_answer *a,
     return count;
 }
 
-static char *copy_name_text(char **at, const char *text, uint32_t len)
+static char *copy_name_text_and_advance(char **at, const char *text, uint32_t len)
 {
     char *start = *at;
     memcpy(start, text, len);
@@ -149,7 +149,7 @@ static int append_rows_of_top_procedures(struct series_answer *a,
         const struct slave_proc_symbol *s = &a->names.symbols[a->top[i].symbol];
         ips__series_top__init(&row[i]);
         row[i].bin = a->top[i].bin;
-        row[i].procedure = copy_name_text(&texts, s->name, s->name_len);
+        row[i].procedure = copy_name_text_and_advance(&texts, s->name, s->name_len);
         row[i].module = ips_unconst_text(s->module);
         row[i].ns = a->top[i].ns;
     }
@@ -162,7 +162,7 @@ static int add_top_rows_to_answer(struct slave_graph_ask *j,
                                   Ips__SeriesAnswer *out)
 {
     struct series_answer *a = j->series;
-    int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
+    int rc = slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
     if (rc == 0)
         rc = slave_proc_names_number_procedures(j->graph->profile_cache,
                                                 SLAVE_BY_PROCEDURE, &a->names,
@@ -201,7 +201,7 @@ void slave_answer_series_request(struct slave_job *job, struct slave_graphs *gs)
     const Ips__SeriesAsk *ask = slave_graph_get_request(j)->series;
     Ips__SeriesAnswer *out = &j->answer.series;
     ips__series_answer__init(out);
-    int rc = slave_graph_use_generation(j, gs, ask->generation);
+    int rc = slave_graph_use_generation_and_verify(j, gs, ask->generation);
     if (rc == 0)
         rc = check_series_request(ask, &job->err);
     if (rc == 0 && !(j->series = calloc(1, sizeof(*j->series))))

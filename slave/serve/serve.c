@@ -60,7 +60,7 @@ static bool may_answer_sync(const struct slave_run *run, uint64_t now_ns,
            !slave_run_are_all_processes_dead(run);
 }
 
-void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns)
+void slave_serve_answer_due_syncs_and_report(struct slave *s, uint64_t now_ns)
 {
     struct slave_serve *v = s->serve;
     struct sync_wait **p = &v->syncs;
@@ -156,7 +156,7 @@ static void dispatch_request(struct slave_serve *v, const Ips__Request *q)
         add_reply_credit_or_cancel_job(v, q);
         return;
     }
-    if (slave_serve_collect_if_partial_request(v, q))
+    if (slave_serve_collect_partial_and_start_if_whole(v, q))
         return;
     struct slave_run *run = slave_drain_find_run(&v->s->drain, q->run);
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && (!run || !run->in_pool)) {

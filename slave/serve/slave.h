@@ -67,7 +67,7 @@ int slave_serve_init_and_start_timer(struct slave *s,
 void slave_serve_disconnect_and_free(struct slave *s);
 /* Call after every turn of the drain: answers the Sync requests that are due,
  * and reports changes to the master. */
-void slave_serve_after_drain_turn(struct slave *s, uint64_t now_ns);
+void slave_serve_answer_due_syncs_and_report(struct slave *s, uint64_t now_ns);
 /* Handles the jobs whose step has finished; called when the worker has woken
  * the event loop. */
 void slave_serve_handle_finished_steps(struct slave *s);

@@ -344,26 +344,26 @@ static int ensure_procedures_stored(struct slave_graph_ask *j,
     struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
-    if (slave_store_get_irt_row(store, j->sql->run, &irt) && irt.procedures)
+    if (slave_store_get_summary_tables_state(store, j->sql->run, &irt) && irt.procedures)
         return 0;
-    int rc = slave_graph_acquire_newest_and_verify(j, gs);
+    int rc = slave_graph_get_or_build_newest_and_verify(j, gs);
     return rc < 0 ? rc
-                  : slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
+                  : slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
 }
 
 /* Makes sure that the run's IRT tables exist. If no SyncAsk came before, tables
  * may exist from an older build of the graph. Then those of a closed run are
  * made again; those of an open run are used as they are. */
-static int ensure_irt_tables_stored(struct slave_graph_ask *j,
+static int ensure_summary_tables_stored(struct slave_graph_ask *j,
                                     struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
     struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
-    if (!slave_store_get_irt_row(store, j->sql->run, &irt) ||
+    if (!slave_store_get_summary_tables_state(store, j->sql->run, &irt) ||
         (j->snap->closed && irt.key != j->snap->key))
-        return slave_graph_acquire_newest_and_verify(j, gs);
+        return slave_graph_get_or_build_newest_and_verify(j, gs);
     j->sql->procedures = irt.procedures;
     return 0;
 }
@@ -410,7 +410,7 @@ static void kill_sql_helper(struct sql_ask *a, struct slave_graphs *gs)
 {
     if (!a->helper)
         return;
-    (void)slave_helper_wait_or_kill(a->helper, true);
+    (void)slave_helper_kill_if_asked_and_wait(a->helper, true);
     close(a->fd);
     a->helper = 0;
     a->len = 0;
@@ -447,7 +447,7 @@ static void reap_sql_helper_and_report_reason(struct slave_graph_ask *j,
                                               struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql;
-    int status = slave_helper_wait_or_kill(a->helper, false);
+    int status = slave_helper_kill_if_asked_and_wait(a->helper, false);
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     a->helper = 0;
     close(a->fd);
@@ -503,7 +503,7 @@ static int read_helper_output_up_to_frame(struct sql_ask *a,
 }
 
 /* Handles a complete frame from the helper. */
-static int unpack_frame_or_restart_sql_helper(struct slave_graph_ask *j,
+static int unpack_frame_or_store_procedures_and_restart(struct slave_graph_ask *j,
                                               struct slave_graphs *gs,
                                               const struct sql_frame *head)
 {
@@ -546,7 +546,7 @@ static int read_sql_rows_from_helper(struct slave_graph_ask *j,
             reap_sql_helper_and_report_reason(j, gs);
             rc = 0;
         } else if (rc == 1) {
-            rc = unpack_frame_or_restart_sql_helper(j, gs, &head);
+            rc = unpack_frame_or_store_procedures_and_restart(j, gs, &head);
         } else if (rc == 0) {
             j->job.silent = true;
             j->job.wait_fd = a->fd;
@@ -562,14 +562,14 @@ static int read_sql_rows_from_helper(struct slave_graph_ask *j,
 
 /* ---- with and without a helper ---- */
 
-static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int ensure_tables_and_start_sql_query(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql = calloc(1, sizeof(*a));
     if (!a)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     /* copied now, because a build takes ownership of the snapshot */
     a->run = j->snap->run_id;
-    int rc = ensure_irt_tables_stored(j, gs);
+    int rc = ensure_summary_tables_stored(j, gs);
     if (rc < 0)
         return rc;
     return gs->helper[0] ? start_sql_helper(j, gs)
@@ -596,7 +596,7 @@ void slave_answer_sql_request(struct slave_job *job, struct slave_graphs *gs)
     int rc = 0;
     ips__sql_answer__init(&j->answer.sql);
     if (!j->sql)
-        rc = begin_sql(j, gs);
+        rc = ensure_tables_and_start_sql_query(j, gs);
     if (rc == 0)
         rc = gs->helper[0] ? read_sql_rows_from_helper(j, gs)
                            : read_sql_rows_without_helper(j);

@@ -222,7 +222,7 @@ static size_t count_rows_of_next_page(uint32_t at, uint32_t first,
 void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    if (slave_graph_acquire_newest_and_verify(j, gs) < 0) {
+    if (slave_graph_get_or_build_newest_and_verify(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }

@@ -102,7 +102,7 @@ static int prepare_wait_rows_answer(struct slave_graph_ask *j,
 
 /* Takes over a malloc'd text, which is freed when the next page is made, and
  * returns it. If `text` is NULL (out of memory), returns NULL. */
-static char *add_text_to_page(struct wait_rows *w, char *text)
+static char *keep_text_until_next_page(struct wait_rows *w, char *text)
 {
     if (text && w->text_count < w->text_capacity)
         w->text[w->text_count++] = text;
@@ -118,7 +118,7 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
     if (from->code_location == IPS_NONE)
         return true;
     if (from->code_location == SLAVE_PAGE_FAULTS)
-        return (to->procedure = add_text_to_page(p, strdup(IPS_PAGE_FAULTS))) !=
+        return (to->procedure = keep_text_until_next_page(p, strdup(IPS_PAGE_FAULTS))) !=
                NULL;
     const char *at = w->names.of[from->code_location].text;
     uint32_t module = w->map.locations[from->code_location].module;
@@ -126,14 +126,14 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
         to->module = w->map.modules[module].path;
     bool named = at && slave_symbol_parse_frame(&at, &f);
     to->procedure =
-        add_text_to_page(p, named ? strndup(f.name, f.name_len) : strdup("?"));
+        keep_text_until_next_page(p, named ? strndup(f.name, f.name_len) : strdup("?"));
     if (named && f.at_file_len) {
-        to->file = add_text_to_page(p, strndup(f.at_file, f.at_file_len));
+        to->file = keep_text_until_next_page(p, strndup(f.at_file, f.at_file_len));
         to->line = f.at_line;
     }
     to->stack = stack;
     for (uint32_t i = 0; i < from->count; i++) {
-        char *text = add_text_to_page(
+        char *text = keep_text_until_next_page(
             p, slave_location_format_text(&w->map, &w->names,
                                           w->frame[from->first + i]));
         if (!text)
@@ -168,7 +168,7 @@ static int fill_blocked_calls(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         to->place = w->blocked_site[i];
         to->within = slave_blocked_needs_recorded_waker(&j->graph->b, r);
         to->what =
-            add_text_to_page(p, slave_blocked_describe_wait(&j->graph->b, r));
+            keep_text_until_next_page(p, slave_blocked_describe_wait(&j->graph->b, r));
         if (!to->what)
             return set_out_of_memory_error(j);
     }
@@ -274,7 +274,7 @@ void slave_answer_wait_rows_request(struct slave_job *job,
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     Ips__WaitRowsAnswer *a = &j->answer.wait_rows;
-    int rc = slave_graph_use_generation(
+    int rc = slave_graph_use_generation_and_verify(
         j, gs, slave_graph_get_request(j)->wait_rows->generation);
     if (rc == 0 && !j->wait_rows)
         rc = prepare_wait_rows_answer(j, gs);

@@ -219,7 +219,7 @@ static int check_or_store_version(struct slave_store *s, struct ips_err *err)
 
 /* Drops IRT tables of another version: a build fills them again from the
  * records. */
-static int drop_outdated_irt_tables(struct slave_store *s)
+static int drop_outdated_summary_tables(struct slave_store *s)
 {
     sqlite3_stmt *q = NULL;
     int version = 0;
@@ -259,7 +259,7 @@ int slave_store_open(const char *path, struct slave_store **out,
         if (sqlite3_exec(s->db,
                          "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
                          NULL, NULL, NULL) != SQLITE_OK ||
-            drop_outdated_irt_tables(s) != SQLITE_OK ||
+            drop_outdated_summary_tables(s) != SQLITE_OK ||
             sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK)
             rc = slave_store_set_error(s, err, "schema");
     }

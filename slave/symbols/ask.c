@@ -191,7 +191,7 @@ int slave_symbols_ask_helper(const char *helper,
         return rc;
     char *text = read_helper_output(answer, &len, &whole);
     close(answer);
-    status = slave_helper_wait_or_kill(pid, !whole);
+    status = slave_helper_kill_if_asked_and_wait(pid, !whole);
     if (text)
         parse_symbol_answers_of_helper(text, out, ask->count, why);
     else

@@ -54,7 +54,7 @@ static int compare_images_by_process(const void *a, const void *b)
     return 0;
 }
 
-uint32_t ips_codemap_find_image(const struct ips_codemap *m,
+uint32_t ips_codemap_find_image_of_stream(const struct ips_codemap *m,
                                 const struct ips_segment_header *head)
 {
     const struct code_image key = {
@@ -139,7 +139,7 @@ static int link_fork_parents(struct ips_codemap *m, struct ips_err *err)
                                                .image_stamp = im->parent_stamp};
         if (!im->forked)
             continue;
-        im->parent = ips_codemap_find_image(m, &key);
+        im->parent = ips_codemap_find_image_of_stream(m, &key);
         if (im->parent == IPS_NONE)
             im->parent = find_parent_by_stamp(m, order, im->parent_stamp);
         if (im->parent == i)
@@ -241,7 +241,7 @@ static int read_module_and_start_records(struct ips_codemap *m,
     for (uint32_t i = 0; i < in->stream_count; i++) {
         const struct ips_stream_in *s = &in->streams[i];
         struct b_walk walk = {.in = s};
-        uint32_t type, len, image = ips_codemap_find_image(m, &s->head);
+        uint32_t type, len, image = ips_codemap_find_image_of_stream(m, &s->head);
         const uint8_t *p;
         bool modules = b_may_have_type(s, IPS_REC_MODULE), begun = false;
         if (image == IPS_NONE)

@@ -465,7 +465,7 @@ static int add_profile_records_of_streams(struct procs_builder *m,
             continue;
         m->in = &in->streams[i];
         m->chain = chains[i];
-        m->image = ips_codemap_find_image(&m->p->map, &m->in->head);
+        m->image = ips_codemap_find_image_of_stream(&m->p->map, &m->in->head);
         m->cpu = m->last_cpu = m->exact_ns = m->end_cpu = 0;
         m->begun = m->timers = false;
         slave_arc_walk_init_at_chain(&m->walk, m->b, m->chain);
@@ -491,7 +491,7 @@ static int make_pools_of_similar_arcs(struct procs_builder *m)
     return rc;
 }
 
-int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
+int ips_procs_make_profile_by_code_location(const struct ips_build_input *in, const struct ips_built *b,
                    struct ips_procs *out, struct ips_err *err)
 {
     struct procs_builder m = {.p = out, .b = b, .err = err};

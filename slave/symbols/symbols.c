@@ -344,7 +344,7 @@ static char *format_text_of_unnamed_location(const struct ips_code_module *m,
     return text;
 }
 
-static int group_locations_by_module(const struct slave_symbols *s,
+static int group_unnamed_locations_by_module(const struct slave_symbols *s,
                                      const struct ips_codemap *m,
                                      uint32_t **first, uint32_t **order,
                                      struct ips_err *err)
@@ -406,7 +406,7 @@ int slave_symbols_fill_names(struct slave_symbols *s,
     s->of = grown;
     for (; s->count < m->location_count; s->count++)
         s->of[s->count] = (struct slave_symbol){0};
-    int rc = group_locations_by_module(s, m, &first, &order, err);
+    int rc = group_unnamed_locations_by_module(s, m, &first, &order, err);
     uint32_t late = 0;
     for (uint32_t i = 0; rc == 0 && i < m->module_count; i++) {
         if (first[i + 1] == first[i] || m->modules[i].recording)

@@ -59,7 +59,7 @@ static void build(struct ips_build_input *in)
         check_waits(&b, &waits, in->control->locks))
         abort();
     ips_wait_rows_release(&waits);
-    if (ips_procs_make(in, &b, &procs, &err) == 0)
+    if (ips_procs_make_profile_by_code_location(in, &b, &procs, &err) == 0)
         ips_procs_release(&procs);
     settle(&b);
     ips_built_release(&b);

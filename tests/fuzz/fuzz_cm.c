@@ -138,7 +138,7 @@ static void feed_async(const struct ips_cm_links *l,
         if (m.kind == IPS_CM_BATCH)
             rc = ips_cm_async_receive_ack(a, 0, 1, NULL);
     }
-    if (ips_cm_async_get_result(a, &e, NULL) == 0)
+    if (ips_cm_async_recompute_and_check_result(a, &e, NULL) == 0)
         ips_est_release(&e);
     ips_cm_async_free(a);
 }

@@ -15,7 +15,7 @@ void fake_slave_peers(struct fake_slave *s, const Ips__PeersAsk *ask)
 {
     struct ips_mtime_map *m = &s->mtimes;
     if (ask->n_mtimes > 0 || !ask->more)
-        ips_mtime_map_release(m);
+        ips_message_time_map_release(m);
     if (ask->n_mtimes == 0)
         return;
     m->curve = calloc(ask->n_mtimes, sizeof(*m->curve));

@@ -29,7 +29,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
     (void)what;
     uint64_t now = slave_now_ns();
     uint64_t wait = slave_drain_turn(&r->s.drain, now);
-    slave_serve_after_drain_turn(&r->s, now);
+    slave_serve_answer_due_syncs_and_report(&r->s, now);
     const struct timeval tv = {
         .tv_sec = (time_t)(wait / SLAVE_SECOND_NS),
         .tv_usec = (suseconds_t)(wait % SLAVE_SECOND_NS / 1000)};

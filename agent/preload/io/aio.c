@@ -137,9 +137,9 @@ static void record_wait_for_other_requests(const struct request_counts *w,
                                            int err, uint64_t site)
 {
     if (w->files && !w->reads && !w->others)
-        ips_record_wait(IPS_OP_DISK, call, 0, 0, site, 0);
+        ips_record_wait_if_blocked_or_ready(IPS_OP_DISK, call, 0, 0, site, 0);
     else
-        ips_record_wait(IPS_OP_OTHER, call, r, err, site, 0);
+        ips_record_wait_if_blocked_or_ready(IPS_OP_OTHER, call, r, err, site, 0);
 }
 
 /* Records the read `a`, which returned `r`, unless that was done before. */
@@ -160,7 +160,7 @@ static void record_aio_read_once(const struct aiocb *a, ssize_t r,
 
 IPS_EXPORT int aio_read(struct aiocb *a)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(aio_read)(a);
     store_channel_of_aio_read(a);
     int r = REAL(aio_read)(a);
@@ -188,7 +188,7 @@ static ssize_t call_aio_return_and_record(struct aiocb *a, uint64_t site)
 
 IPS_EXPORT ssize_t aio_return(struct aiocb *a)
 {
-    return ips_wrap_start_and_check_recording()
+    return ips_wrap_start_library_and_check_recording()
                ? call_aio_return_and_record(a, IPS_SITE)
                : REAL(aio_return)(a);
 }
@@ -196,7 +196,7 @@ ssize_t aio_return64(struct aiocb64 *);
 IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
 {
     struct aiocb *plain = (struct aiocb *)a;
-    return ips_wrap_start_and_check_recording()
+    return ips_wrap_start_library_and_check_recording()
                ? call_aio_return_and_record(plain, IPS_SITE)
                : REAL(aio_return)(plain);
 }
@@ -229,8 +229,8 @@ static int call_aio_suspend_and_record(const struct aiocb *const list[], int n,
     if (done)
         count_request_by_kind(&w, done);
     if (w.reads)
-        ips_record_poll(IPS_OP_POLL, call, 1, 0, site,
-                        ips_pack_ready(find_channel_of_stored_aio_read(done),
+        ips_record_poll_or_count_failed_poll(IPS_OP_POLL, call, 1, 0, site,
+                        ips_pack_ready_object_and_events(find_channel_of_stored_aio_read(done),
                                        readiness_of_done_request(done)),
                         false);
     else
@@ -242,7 +242,7 @@ static int call_aio_suspend_and_record(const struct aiocb *const list[], int n,
 IPS_EXPORT int aio_suspend(const struct aiocb *const list[], int n,
                            const struct timespec *ts)
 {
-    return ips_wrap_start_and_check_recording()
+    return ips_wrap_start_library_and_check_recording()
                ? call_aio_suspend_and_record(list, n, ts, IPS_SITE)
                : REAL(aio_suspend)(list, n, ts);
 }
@@ -251,7 +251,7 @@ IPS_EXPORT int aio_suspend64(const struct aiocb64 *const list[], int n,
                              const struct timespec *ts)
 {
     const struct aiocb *const *plain = (const struct aiocb *const *)list;
-    return ips_wrap_start_and_check_recording()
+    return ips_wrap_start_library_and_check_recording()
                ? call_aio_suspend_and_record(plain, n, ts, IPS_SITE)
                : REAL(aio_suspend)(plain, n, ts);
 }
@@ -306,7 +306,7 @@ static int call_lio_listio_and_record_if_on(lio_listio_fn *real, int mode,
                                             struct sigevent *event,
                                             uint64_t site)
 {
-    bool on = ips_wrap_start_and_check_recording() && n > 0;
+    bool on = ips_wrap_start_library_and_check_recording() && n > 0;
     ips_sample_pause_timer((uint64_t)(uintptr_t)real);
     return on ? call_lio_listio_and_record(real, mode, list, n, event, site)
               : real(mode, list, n, event);
@@ -315,7 +315,7 @@ static int call_lio_listio_and_record_if_on(lio_listio_fn *real, int mode,
 IPS_EXPORT int lio_listio(int mode, struct aiocb *const list[], int n,
                           struct sigevent *event)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     return call_lio_listio_and_record_if_on(ips_real.lio_listio, mode, list, n,
                                             event, IPS_SITE);
 }
@@ -323,7 +323,7 @@ int lio_listio64(int, struct aiocb64 *const[], int, struct sigevent *);
 IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
                             struct sigevent *event)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     return call_lio_listio_and_record_if_on(
         ips_real.lio_listio, mode, (struct aiocb *const *)(const void *)list, n,
         event, IPS_SITE);
@@ -339,7 +339,7 @@ IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
     IPS_EXPORT int ips_old_lio_listio##suffix(int mode, type *const list[],    \
                                               int n, struct sigevent *event)   \
     {                                                                          \
-        ips_wrap_start_and_check_recording();                                  \
+        ips_wrap_start_library_and_check_recording();                                  \
         return call_lio_listio_and_record_if_on(                               \
             real_function, mode, (struct aiocb *const *)(const void *)list, n, \
             event, IPS_SITE);                                                  \

@@ -291,7 +291,7 @@ static uint64_t store_and_record_channel(int fd, uint64_t seen,
     return word;
 }
 
-static uint64_t identify_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
+static uint64_t identify_and_record_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
 {
     long mode = ips_sys3(SYS_fcntl, fd, F_GETFL, 0);
     if (mode < 0)
@@ -331,7 +331,7 @@ static uint64_t identify_and_record_inet_socket(
     return store_and_record_channel(fd, seen, chan, IPS_FD_STREAM, flags);
 }
 
-static uint64_t identify_unix_socket(int fd, uint64_t seen,
+static uint64_t identify_and_record_unix_socket(int fd, uint64_t seen,
                                      struct ips_rec_chan *chan, bool stream,
                                      bool listening, socklen_t peer_len)
 {
@@ -403,10 +403,10 @@ static uint64_t identify_and_record_socket(int fd, uint64_t seen,
         chan->name_hash = hash_unix_socket_name(fd, &local, local_end_len);
     if (!chan->name_hash)
         chan->name_hash = hash_unix_socket_name(fd, &peer, peer_len);
-    return identify_unix_socket(fd, seen, chan, stream, listening, peer_len);
+    return identify_and_record_unix_socket(fd, seen, chan, stream, listening, peer_len);
 }
 
-static void format_fd_path(char path[40], const char *directory, int fd)
+static void format_path_of_directory_and_fd(char path[40], const char *directory, int fd)
 {
     char digits[12];
     size_t n = 0, at = strlen(directory);
@@ -424,7 +424,7 @@ bool ips_read_fdinfo_number(int fd, const char *key, uint64_t *value)
     if (fd < 0)
         return false;
     char after[40];
-    format_fd_path(after, "/fdinfo/", fd);
+    format_path_of_directory_and_fd(after, "/fdinfo/", fd);
     if (!ips_build_proc_path_resolving_link(path, sizeof(path), "self", after))
         return false;
     long got = ips_read_file_with_own_fd_table(path, text, sizeof(text) - 1);
@@ -464,7 +464,7 @@ static uint64_t classify_and_store_anonymous_fd(int fd, uint64_t seen,
                  {"anon_inode:[eventpoll]", IPS_FD_EPOLL},
                  {"anon_inode:[pidfd]", IPS_FD_PIDFD}};
     char path[40], text[32] = "";
-    format_fd_path(path, "/proc/self/fd/", fd);
+    format_path_of_directory_and_fd(path, "/proc/self/fd/", fd);
     ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)text, sizeof(text) - 1,
              0, 0);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -584,7 +584,7 @@ uint64_t ips_chan_identify_and_record(int fd, uint64_t seen,
     }
     if (ips_sys3(SYS_fcntl, fd, F_GETFD, 0) & FD_CLOEXEC)
         chan.flags |= IPS_CHAN_CLOEXEC;
-    return type == S_IFIFO ? identify_pipe(fd, seen, &chan)
+    return type == S_IFIFO ? identify_and_record_pipe(fd, seen, &chan)
                            : identify_and_record_socket(fd, seen, &chan, hint);
 }
 
@@ -614,7 +614,7 @@ void ips_chan_record_close_and_clear(int fd, uint64_t site)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;
-    uint64_t word = ips_fd_get_or_identify_channel(fd);
+    uint64_t word = ips_fd_get_or_identify_unless_opened_by_path(fd);
     if (ips_fd_channel_id(word))
         ips_chan_record_close(fd, word, IPS_CLOSE_FD, ips_core_stamp_now(),
                               site);

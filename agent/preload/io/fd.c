@@ -46,14 +46,14 @@ close_lingering_socket_and_record(int fd, uint64_t site)
     struct ips_moment call = ips_take_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
     int r = REAL(close)(fd), saved = errno;
-    ips_record_wait(IPS_OP_OTHER, call, r, saved, site, 0);
+    ips_record_wait_if_blocked_or_ready(IPS_OP_OTHER, call, r, saved, site, 0);
     errno = saved;
     return r;
 }
 
 int ips_close_at(int fd, uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(close)(fd);
     bool waits = atomic_load_explicit(&lingers, memory_order_relaxed) &&
                  ips_fd_get(fd) & IPS_FD_TCP;
@@ -84,7 +84,7 @@ int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
 {
     /* With CLOSE_RANGE_CLOEXEC nothing is closed; the kernel refuses flags that
      * it does not know. */
-    if (ips_wrap_start_and_check_recording() &&
+    if (ips_wrap_start_library_and_check_recording() &&
         !((unsigned)flags & ~CLOSE_RANGE_UNSHARE))
         record_close_range(first, last, site);
     return REAL(close_range)(first, last, flags);
@@ -97,7 +97,7 @@ IPS_EXPORT int close_range(unsigned first, unsigned last, int flags)
 
 IPS_EXPORT void closefrom(int first)
 {
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         record_close_range(first < 0 ? 0 : (unsigned)first, ~0u, IPS_SITE);
     REAL(closefrom)(first);
 }
@@ -106,7 +106,7 @@ int ips_shutdown_at(int fd, int how, uint64_t site)
 {
     static const enum ips_close_how hows[] = {
         IPS_CLOSE_SHUT_RD, IPS_CLOSE_SHUT_WR, IPS_CLOSE_SHUT_RDWR};
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(shutdown)(fd, how);
     uint64_t stamp = ips_core_stamp_now();
     int r = REAL(shutdown)(fd, how);
@@ -130,7 +130,7 @@ IPS_EXPORT int shutdown(int fd, int how)
  * for it. */
 IPS_EXPORT int fstat(int fd, struct stat *st)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(fstat)(fd, st);
     /* read before fstat, so that a change of `fd` in between is noticed */
     uint64_t word = ips_fd_get(fd);
@@ -154,10 +154,10 @@ int fstat64(int, struct stat64 *)
  * `made`. */
 static int identify_or_clear_fd_copy(int fd, int made)
 {
-    if (made < 0 || made == fd || !ips_wrap_start_and_check_recording())
+    if (made < 0 || made == fd || !ips_wrap_start_library_and_check_recording())
         return made;
     int saved = errno;
-    uint64_t word = ips_fd_get_or_identify_channel(fd);
+    uint64_t word = ips_fd_get_or_identify_unless_opened_by_path(fd);
     if (ips_fd_channel_id(word))
         clear_and_identify_new_fd(made, NULL);
     else
@@ -170,14 +170,14 @@ static int identify_or_clear_fd_copy(int fd, int made)
  * if `fd` is open. */
 static void record_close_of_replaced_fd(int fd, int to, uint64_t site)
 {
-    if (ips_wrap_start_and_check_recording() && fd != to &&
+    if (ips_wrap_start_library_and_check_recording() && fd != to &&
         ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
         ips_chan_record_close_and_clear(to, site);
 }
 
 IPS_EXPORT int dup(int fd)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     return identify_or_clear_fd_copy(fd, REAL(dup)(fd));
 }
 
@@ -211,21 +211,21 @@ IPS_EXPORT int dup3(int fd, int to, int flags)
 static int call_fcntl_and_record(int (*real)(int, int, ...), int fd,
                                  int command, void *arg, uint64_t site)
 {
-    if (ips_wrap_start_and_check_recording() &&
+    if (ips_wrap_start_library_and_check_recording() &&
         (command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK ||
          command == F_OFD_SETLKW))
         return ips_call_fcntl_lock_and_record(real, fd, command, arg, site);
     int r = real(fd, command, arg);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
         return identify_or_clear_fd_copy(fd, r);
-    if (command == F_SETFL && r == 0 && ips_wrap_start_and_check_recording())
+    if (command == F_SETFL && r == 0 && ips_wrap_start_library_and_check_recording())
         ips_store_or_clear_async_fd(fd, (uintptr_t)arg & O_ASYNC);
     return r;
 }
 
 int ips_fcntl_at(int fd, int command, void *arg, uint64_t site)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     return call_fcntl_and_record(REAL(fcntl), fd, command, arg, site);
 }
 
@@ -245,7 +245,7 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
     va_start(ap, command);
     void *arg = va_arg(ap, void *);
     va_end(ap);
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     return call_fcntl_and_record(REAL(fcntl64), fd, command, arg, IPS_SITE);
 }
 
@@ -253,7 +253,7 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
 
 static int identify_pipe_ends(int r, const int *fds)
 {
-    if (r == 0 && ips_wrap_start_and_check_recording()) {
+    if (r == 0 && ips_wrap_start_library_and_check_recording()) {
         clear_and_identify_new_fd(fds[0], NULL);
         clear_and_identify_new_fd(fds[1], NULL);
     }
@@ -262,22 +262,22 @@ static int identify_pipe_ends(int r, const int *fds)
 
 IPS_EXPORT int pipe(int fds[2])
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     return identify_pipe_ends(REAL(pipe)(fds), fds);
 }
 int __pipe(int[2]) IPS_ALIAS(pipe);
 
 IPS_EXPORT int pipe2(int fds[2], int flags)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     return identify_pipe_ends(REAL(pipe2)(fds, flags), fds);
 }
 
 IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     int r = REAL(socketpair)(domain, type, protocol, fds);
-    if (r == 0 && ips_wrap_start_and_check_recording()) {
+    if (r == 0 && ips_wrap_start_library_and_check_recording()) {
         struct stat st[2];
         for (int i = 0; i < 2; i++)
             if (ips_sys_fstat(fds[i], &st[i]) < 0)
@@ -294,7 +294,7 @@ IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
  * UNKNOWN: its first use asks the kernel. Returns `fd`. */
 static int store_class_of_new_fd(int fd, enum ips_fd_class klass)
 {
-    if (fd >= 0 && ips_wrap_start_and_check_recording()) {
+    if (fd >= 0 && ips_wrap_start_library_and_check_recording()) {
         ips_fd_clear(fd);
         if (klass != IPS_FD_UNKNOWN)
             ips_fd_store_if_unchanged(fd, ips_fd_get(fd), klass, 0, 0);
@@ -304,28 +304,28 @@ static int store_class_of_new_fd(int fd, enum ips_fd_class klass)
 
 IPS_EXPORT int socket(int domain, int type, int protocol)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     return store_class_of_new_fd(REAL(socket)(domain, type, protocol),
                                  IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int eventfd(unsigned value, int flags)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     /* its first use asks the kernel for its eventfd-id */
     return store_class_of_new_fd(REAL(eventfd)(value, flags), IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int timerfd_create(clockid_t clock, int flags)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     return store_class_of_new_fd(REAL(timerfd_create)(clock, flags),
                                  IPS_FD_TIMERFD);
 }
 IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     int r =
         store_class_of_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
-    if (r >= 0 && ips_wrap_start_and_check_recording()) {
+    if (r >= 0 && ips_wrap_start_library_and_check_recording()) {
         uint64_t mask; /* bit 0 is signal 1 */
         memcpy(&mask, set, sizeof(mask));
         uint32_t signals = (uint32_t)(mask << 1) & (IPS_READY_SIGNALFD_BIT - 1);
@@ -339,7 +339,7 @@ IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
  * which no wrapper sees. */
 IPS_EXPORT int login_tty(int fd)
 {
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         record_close_range(0, 2, IPS_SITE);
     return REAL(login_tty)(fd);
 }
@@ -360,7 +360,7 @@ static void record_listen(int fd, struct ips_moment call, uint64_t site)
 
 int ips_listen_at(int fd, int backlog, uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(listen)(fd, backlog);
     struct ips_moment call = ips_take_call_moment();
     int r = REAL(listen)(fd, backlog), saved = errno;
@@ -406,7 +406,7 @@ static void record_retries_of_connect_if_any(int fd, uint64_t key,
 {
     struct ips_listen_name_of_socket at;
     struct ips_retry_series run;
-    if (!ips_retry_end_run(IPS_RETRY_CONNECT, key, &run) ||
+    if (!ips_retry_end_and_get_series(IPS_RETRY_CONNECT, key, &run) ||
         !ips_listen_name_of_socket(fd, true, &at))
         return;
     ips_retry_write_series_record(&run, call, site);
@@ -420,7 +420,7 @@ static void record_retries_of_connect_if_any(int fd, uint64_t key,
  * only asks how that connect proceeds, and the call is not recorded again. If
  * such a call reports failure, the channel is closed, since another connect may
  * follow. `sent`: a send made the connect (MSG_FASTOPEN). */
-static void record_connect(int fd, int r, int err, const struct sockaddr *to,
+static void record_connect_and_identify_socket(int fd, int r, int err, const struct sockaddr *to,
                            socklen_t len, struct ips_moment call,
                            struct ips_moment ret, bool sent, uint64_t site)
 {
@@ -436,7 +436,7 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
             ips_chan_record_close_and_clear(fd, site);
         else /* there is no channel yet to which a SEND could belong, but the
                 thread may have waited */
-            ips_record_wait(network ? IPS_OP_CONNECT : IPS_OP_OTHER, call, -1,
+            ips_record_wait_if_blocked_or_ready(network ? IPS_OP_CONNECT : IPS_OP_OTHER, call, -1,
                             err, site, 0);
         if (later)
             ips_retry_count_failed_try(IPS_RETRY_CONNECT,
@@ -465,14 +465,14 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
                    uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(connect)(fd, to, len);
     IPS_CALL_MARK;
     struct ips_moment call = ips_take_call_moment();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_SEND, IPS_OP_CONNECT, 0), site, call);
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
-    record_connect(fd, r, saved, to, len, call, ips_return_moment(&call), false,
+    record_connect_and_identify_socket(fd, r, saved, to, len, call, ips_return_moment(&call), false,
                    site);
     errno = saved;
     return r;
@@ -486,7 +486,7 @@ void ips_record_fastopen_send(int fd, ssize_t r, const struct sockaddr *to,
 {
     int saved = errno;
     struct ips_moment ret = ips_return_moment(&call);
-    record_connect(fd, r < 0 ? -1 : 0, saved, to, len, call, r > 0 ? call : ret,
+    record_connect_and_identify_socket(fd, r < 0 ? -1 : 0, saved, to, len, call, r > 0 ? call : ret,
                    true, site);
     uint64_t word = ips_fd_get(fd);
     if (r > 0 && ips_fd_class(word) == IPS_FD_STREAM)
@@ -501,7 +501,7 @@ IPS_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 }
 int __connect(int, const struct sockaddr *, socklen_t) IPS_ALIAS(connect);
 
-static void record_accept(int fd, int r, int err, struct ips_moment call,
+static void record_accept_and_identify_socket(int fd, int r, int err, struct ips_moment call,
                           uint64_t site)
 {
     struct ips_moment ret = ips_return_moment(&call);
@@ -522,7 +522,7 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
     }
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_ACCEPTED};
     ips_fd_clear(r);
-    ips_spin_end_run(&ips_me, &call);
+    ips_spin_end_and_record_failures(&ips_me, &call);
     word = ips_chan_identify_and_record(r, ips_fd_get(r), &hint);
     if (ips_fd_channel_id(word))
         ips_record_io_call(IPS_REC_RECV, ips_fd_channel_id(word), IPS_OP_ACCEPT,
@@ -536,14 +536,14 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
 
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(accept)(fd, from, len);
     IPS_CALL_MARK;
     struct ips_moment call = ips_take_call_moment();
     ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept)(fd, from, len);
     int saved = errno;
-    record_accept(fd, r, saved, call, site);
+    record_accept_and_identify_socket(fd, r, saved, call, site);
     errno = saved;
     return r;
 }
@@ -556,14 +556,14 @@ IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
 int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
                    uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(accept4)(fd, from, len, flags);
     IPS_CALL_MARK;
     struct ips_moment call = ips_take_call_moment();
     ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept4)(fd, from, len, flags);
     int saved = errno;
-    record_accept(fd, r, saved, call, site);
+    record_accept_and_identify_socket(fd, r, saved, call, site);
     errno = saved;
     return r;
 }

@@ -67,7 +67,7 @@ refresh_cpu_and_switch_readings(uint32_t depth)
         return;
     anchor.switches = ru.ru_nvcsw;
     if (ips_me.open_depth == depth)
-        ips_page_faults_write_counted(&ru, anchor.t, anchor.cpu);
+        ips_page_faults_write_if_new_in_counts(&ru, anchor.t, anchor.cpu);
 }
 
 struct ips_moment ips_file_call_take_start_moment(bool exact)
@@ -146,14 +146,14 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
 static inline bool begin_io_and_check_fd_is_file(struct ips_io *io, int fd,
                                                  uint64_t site)
 {
-    return ips_io_begin(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;
+    return ips_io_open_call_if_recorded(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;
 }
 
 #define ON_FILE(type, fd, place, real_call)                                    \
     do {                                                                       \
         IPS_IO(io);                                                            \
         if (!begin_io_and_check_fd_is_file(&io, fd, place))                    \
-            return ips_wrap_start_and_check_recording(), real_call;            \
+            return ips_wrap_start_library_and_check_recording(), real_call;            \
         type r = real_call;                                                    \
         ips_file_call_end(&io.call, (int64_t)r, io.site);                      \
         return r;                                                              \
@@ -236,7 +236,7 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
  */
 #define TO_DISK(type, place, real_call)                                        \
     do {                                                                       \
-        if (!ips_wrap_start_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                             \
             return real_call;                                                  \
         struct ips_moment call = ips_file_call_take_start_moment(true);        \
         type r = real_call;                                                    \
@@ -276,7 +276,7 @@ IPS_EXPORT int syncfs(int fd)
 
 IPS_EXPORT void sync(void)
 {
-    if (!ips_wrap_start_and_check_recording()) {
+    if (!ips_wrap_start_library_and_check_recording()) {
         REAL(sync)();
         return;
     }
@@ -411,7 +411,7 @@ static void count_or_record_nonblocking_lock_try(enum ips_sync kind, int fd,
         range.start << 32 | (uint64_t)kind << 24 | (unsigned)fd;
     if (!got)
         ips_retry_count_failed_try(IPS_RETRY_FILE_LOCK, key, &call);
-    else if (ips_retry_end_run(IPS_RETRY_FILE_LOCK, key, &run))
+    else if (ips_retry_end_and_get_series(IPS_RETRY_FILE_LOCK, key, &run))
         write_file_lock_acquire(
             kind, fd, range,
             (struct ips_moment){.t = run.first, .cpu = run.cpu}, call,
@@ -421,7 +421,7 @@ static void count_or_record_nonblocking_lock_try(enum ips_sync kind, int fd,
 /* Records a request for a lock that returned `r`: writes an ACQUIRE record if
  * it waited, and notes that the close of `fd` releases the lock. Returns `r`.
  */
-static int record_file_lock_if_waited(enum ips_sync kind, int fd,
+static int record_lock_if_waited_and_set_lock_flag(enum ips_sync kind, int fd,
                                       struct range range, bool waits,
                                       struct ips_moment call, int r,
                                       uint64_t site)
@@ -456,7 +456,7 @@ static int record_file_unlock(enum ips_sync kind, int fd, struct range range,
 
 int ips_flock_at(int fd, int operation, uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(flock)(fd, operation);
     const int before = errno;
     struct ips_moment call = ips_take_call_moment();
@@ -471,7 +471,7 @@ int ips_flock_at(int fd, int operation, uint64_t site)
         errno = before;
         r = REAL(flock)(fd, operation);
     }
-    return record_file_lock_if_waited(IPS_SYNC_FLOCK, fd, whole_file, waits,
+    return record_lock_if_waited_and_set_lock_flag(IPS_SYNC_FLOCK, fd, whole_file, waits,
                                       call, r, site);
 }
 
@@ -525,14 +525,14 @@ int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
     if (lock.l_type == F_UNLCK)
         return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, range, call, r,
                                   site);
-    return record_file_lock_if_waited(IPS_SYNC_RECORD_LOCK, fd, range, waits,
+    return record_lock_if_waited_and_set_lock_flag(IPS_SYNC_RECORD_LOCK, fd, range, waits,
                                       call, r, site);
 }
 
 /* libc's own lockf uses fcntl calls that do not pass our wrapper. */
 IPS_EXPORT int lockf(int fd, int command, off_t n)
 {
-    if (!ips_wrap_start_and_check_recording() || command == F_TEST)
+    if (!ips_wrap_start_library_and_check_recording() || command == F_TEST)
         return REAL(lockf)(fd, command, n);
     const struct flock lock = {.l_whence = SEEK_CUR, .l_len = n};
     const int before = errno;
@@ -549,7 +549,7 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
     if (command == F_ULOCK)
         return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, range, call, r,
                                   IPS_SITE);
-    return record_file_lock_if_waited(IPS_SYNC_RECORD_LOCK, fd, range, waits,
+    return record_lock_if_waited_and_set_lock_flag(IPS_SYNC_RECORD_LOCK, fd, range, waits,
                                       call, r, IPS_SITE);
 }
 int lockf64(int, int, off64_t) IPS_ALIAS(lockf);

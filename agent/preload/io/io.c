@@ -52,8 +52,8 @@ static ssize_t record_peek_or_urgent_data(const struct ips_io *io, int flags,
     if ((flags & NOT_DATA) == MSG_OOB && r > 0)
         return ips_io_record_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (flags & MSG_PEEK)
-        ips_record_wait(IPS_OP_POLL, io->call, r < 0 ? -1 : 1, errno, io->site,
-                        ips_pack_ready(io->chan, IPS_READY_IN));
+        ips_record_wait_if_blocked_or_ready(IPS_OP_POLL, io->call, r < 0 ? -1 : 1, errno, io->site,
+                        ips_pack_ready_object_and_events(io->chan, IPS_READY_IN));
     return r;
 }
 
@@ -61,7 +61,7 @@ __attribute__((noinline)) ssize_t ips_read_slow(int fd, void *buf, size_t n,
                                                 uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, site))
         return REAL(read)(fd, buf, n);
     if (io.klass == IPS_FD_DGRAM && n)
         return receive_and_record_dgram_with_sender(&io, buf, n, 0);
@@ -74,7 +74,7 @@ IPS_EXPORT IPS_HOT ssize_t read(int fd, void *buf, size_t n)
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_try_open_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+            !ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_read_slow(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(read)(fd, buf, n);
     return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
@@ -85,7 +85,7 @@ ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
 IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_RECV, fd, IPS_SITE))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, IPS_SITE))
         return REAL(__read_chk)(fd, buf, n, size);
     if (io.klass == IPS_FD_DGRAM && n && n <= size)
         return receive_and_record_dgram_with_sender(&io, buf, n, 0);
@@ -98,7 +98,7 @@ __attribute__((noinline)) ssize_t ips_write_slow(int fd, const void *buf,
                                                  size_t n, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_SEND, fd, site))
         return REAL(write)(fd, buf, n);
     ssize_t r = REAL(write)(fd, buf, n);
     return ips_io_record_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
@@ -108,7 +108,7 @@ IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_write_slow(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(write)(fd, buf, n);
     return ips_stream_record_send(&io, r);
@@ -117,7 +117,7 @@ ssize_t __write(int, const void *, size_t) IPS_ALIAS(write);
 
 /* Returns the number of buffers in an iovec that may be read: 0 if the kernel
  * refuses `count`. */
-static size_t valid_iov_count(long count)
+static size_t iov_count_or_zero_if_invalid(long count)
 {
     return count < 0 || count > 1024 ? 0 : (size_t)count;
 }
@@ -126,31 +126,31 @@ __attribute__((noinline)) ssize_t
 ips_readv_slow(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, site))
         return REAL(readv)(fd, iov, count);
     ssize_t r = REAL(readv)(fd, iov, count);
     return ips_io_record_received(&io, IPS_OP_DATA, r, iov,
-                                  valid_iov_count(count), NULL, 0);
+                                  iov_count_or_zero_if_invalid(count), NULL, 0);
 }
 IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_try_open_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+            !ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_readv_slow(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(readv)(fd, iov, count);
-    return ips_stream_record_receive(&io, r, iov, valid_iov_count(count));
+    return ips_stream_record_receive(&io, r, iov, iov_count_or_zero_if_invalid(count));
 }
 
 __attribute__((noinline)) ssize_t
 ips_writev_slow(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_SEND, fd, site))
         return REAL(writev)(fd, iov, count);
     ssize_t r = REAL(writev)(fd, iov, count);
-    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, valid_iov_count(count),
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, iov_count_or_zero_if_invalid(count),
                               NULL, 0);
 }
 IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
@@ -158,7 +158,7 @@ IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_writev_slow(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(writev)(fd, iov, count);
     return ips_stream_record_send(&io, r);
@@ -168,13 +168,13 @@ ssize_t ips_call_preadv2_and_record(int fd, const struct iovec *iov, int count,
                                     off_t at, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site) ||
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, site) ||
         (at != -1 && io.klass != IPS_FD_FILE))
-        return ips_wrap_start_and_check_recording(),
+        return ips_wrap_start_library_and_check_recording(),
                REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
     return ips_io_record_received(&io, IPS_OP_DATA, r, iov,
-                                  valid_iov_count(count), NULL, 0);
+                                  iov_count_or_zero_if_invalid(count), NULL, 0);
 }
 
 IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
@@ -189,12 +189,12 @@ ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
                         int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site) ||
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_SEND, fd, site) ||
         (at != -1 && io.klass != IPS_FD_FILE))
-        return ips_wrap_start_and_check_recording(),
+        return ips_wrap_start_library_and_check_recording(),
                REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
-    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, valid_iov_count(count),
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, iov_count_or_zero_if_invalid(count),
                               NULL, 0);
 }
 
@@ -210,7 +210,7 @@ static __attribute__((noinline)) ssize_t
 send_slow(int fd, const void *buf, size_t n, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_SEND, fd, site))
         return REAL(send)(fd, buf, n, flags);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_io_record_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
@@ -220,7 +220,7 @@ IPS_EXPORT IPS_HOT ssize_t send(int fd, const void *buf, size_t n, int flags)
     struct ips_io io;
     char frame;
     if (unlikely(
-            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return send_slow(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_stream_record_send(&io, r);
@@ -232,7 +232,7 @@ __attribute__((noinline)) ssize_t ips_sendto_slow(int fd, const void *buf,
                                                   const struct sockaddr *to,
                                                   socklen_t len, uint64_t site)
 {
-    if (flags & MSG_FASTOPEN && to && ips_wrap_start_and_check_recording()) {
+    if (flags & MSG_FASTOPEN && to && ips_wrap_start_library_and_check_recording()) {
         IPS_CALL_MARK;
         struct ips_moment call = ips_take_call_moment();
         ssize_t got = REAL(sendto)(fd, buf, n, flags, to, len);
@@ -240,7 +240,7 @@ __attribute__((noinline)) ssize_t ips_sendto_slow(int fd, const void *buf,
         return got;
     }
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_SEND, fd, site))
         return REAL(sendto)(fd, buf, n, flags, to, len);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_io_record_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), to, len);
@@ -252,7 +252,7 @@ IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
     char frame;
     if (unlikely(flags & MSG_FASTOPEN) ||
         unlikely(
-            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_sendto_slow(fd, buf, n, flags, to, len, IPS_SITE);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_stream_record_send(&io, r);
@@ -262,7 +262,7 @@ static __attribute__((noinline)) ssize_t recv_slow(int fd, void *buf, size_t n,
                                                    int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, site))
         return REAL(recv)(fd, buf, n, flags);
     if (flags & NOT_DATA)
         return record_peek_or_urgent_data(&io, flags,
@@ -279,7 +279,7 @@ IPS_EXPORT IPS_HOT ssize_t recv(int fd, void *buf, size_t n, int flags)
     char frame;
     if (unlikely(flags & NOT_DATA) ||
         unlikely(
-            !ips_stream_try_open_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+            !ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return recv_slow(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
     return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
@@ -290,7 +290,7 @@ IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
                               int flags)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_RECV, fd, IPS_SITE))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, IPS_SITE))
         return REAL(__recv_chk)(fd, buf, n, size, flags);
     if (flags & NOT_DATA)
         return record_peek_or_urgent_data(
@@ -323,7 +323,7 @@ ips_recvfrom_slow(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
                   socklen_t *len, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, site))
         return REAL(recvfrom)(fd, buf, n, flags, from, len);
     if (flags & NOT_DATA)
         return record_peek_or_urgent_data(
@@ -355,7 +355,7 @@ IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
     char frame;
     if (unlikely(flags & NOT_DATA) ||
         unlikely(
-            !ips_stream_try_open_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+            !ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_recvfrom_slow(fd, buf, n, flags, from, len, IPS_SITE);
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
     return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
@@ -368,7 +368,7 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
                                   socklen_t *len)
 {
     if (n > size) /* the C library's check aborts the program */
-        return ips_wrap_start_and_check_recording(),
+        return ips_wrap_start_library_and_check_recording(),
                REAL(__recvfrom_chk)(fd, buf, n, size, flags, from, len);
     return recvfrom(fd, buf, n, flags, from, len);
 }
@@ -398,8 +398,8 @@ ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site)
     IPS_IO(in);
     IPS_IO(out);
     /* With an offset (`at`), `from` is a file and not a channel. */
-    bool has_in = !at && ips_io_begin(&in, IPS_REC_RECV, from, site);
-    bool has_out = ips_io_begin(&out, IPS_REC_SEND, to, site);
+    bool has_in = !at && ips_io_open_call_if_recorded(&in, IPS_REC_RECV, from, site);
+    bool has_out = ips_io_open_call_if_recorded(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(sendfile)(to, from, at, n);
     if (has_in || has_out)
         record_fd_to_fd_transfer(has_in ? &in : NULL, has_out ? &out : NULL, r,
@@ -418,8 +418,8 @@ ssize_t ips_splice_at(int from, off64_t *from_at, int to, off64_t *to_at,
 {
     IPS_IO(in);
     IPS_IO(out);
-    bool has_in = ips_io_begin(&in, IPS_REC_RECV, from, site);
-    bool has_out = ips_io_begin(&out, IPS_REC_SEND, to, site);
+    bool has_in = ips_io_open_call_if_recorded(&in, IPS_REC_RECV, from, site);
+    bool has_out = ips_io_open_call_if_recorded(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(splice)(from, from_at, to, to_at, n, flags);
     if (has_in || has_out)
         record_fd_to_fd_transfer(has_in ? &in : NULL, has_out ? &out : NULL, r,
@@ -449,7 +449,7 @@ static void record_tee_wait_if_blocked(struct ips_io *out, int from, ssize_t r)
     int saved = errno;
     struct ips_moment ret = ips_return_moment(&out->call);
     if (ips_was_blocked(&out->call, &ret)) {
-        ips_record_poll(IPS_OP_POLL, out->call, 1, 0, out->site,
+        ips_record_poll_or_count_failed_poll(IPS_OP_POLL, out->call, 1, 0, out->site,
                         ips_pack_ready_events(from, r ? POLLIN : POLLHUP),
                         false);
         out->call = ret;
@@ -462,7 +462,7 @@ static void record_tee_wait_if_blocked(struct ips_io *out, int from, ssize_t r)
 ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site)
 {
     IPS_IO(out);
-    if (!ips_io_begin(&out, IPS_REC_SEND, to, site))
+    if (!ips_io_open_call_if_recorded(&out, IPS_REC_SEND, to, site))
         return REAL(tee)(from, to, n, flags);
     bool empty = is_pipe_empty(from);
     ssize_t r = REAL(tee)(from, to, n, flags);
@@ -481,7 +481,7 @@ ssize_t ips_vmsplice_at(int fd, const struct iovec *iov, size_t count,
                         unsigned flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_SEND, fd, site))
         return REAL(vmsplice)(fd, iov, count, flags);
     ssize_t r = REAL(vmsplice)(fd, iov, count, flags);
     int saved = errno;
@@ -490,9 +490,9 @@ ssize_t ips_vmsplice_at(int fd, const struct iovec *iov, size_t count,
     errno = saved;
     if (reads)
         return ips_io_record_received(&io, IPS_OP_SENDFILE, r, iov,
-                                      valid_iov_count((long)count), NULL, 0);
+                                      iov_count_or_zero_if_invalid((long)count), NULL, 0);
     return ips_io_record_sent(&io, IPS_OP_SENDFILE, r, iov,
-                              valid_iov_count((long)count), NULL, 0);
+                              iov_count_or_zero_if_invalid((long)count), NULL, 0);
 }
 
 IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,

@@ -20,7 +20,7 @@
 
 static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
 
-static size_t valid_msg_iov_count(const struct msghdr *m)
+static size_t msg_iov_count_or_zero_if_invalid(const struct msghdr *m)
 {
     return m->msg_iovlen > 1024 ? 0 : m->msg_iovlen;
 }
@@ -47,7 +47,7 @@ static void clear_table_words_of_received_fds(struct msghdr *m)
 __attribute__((noinline)) ssize_t
 ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
 {
-    if (flags & MSG_FASTOPEN && ips_wrap_start_and_check_recording()) {
+    if (flags & MSG_FASTOPEN && ips_wrap_start_library_and_check_recording()) {
         IPS_CALL_MARK;
         struct ips_moment call = ips_take_call_moment();
         ssize_t got = REAL(sendmsg)(fd, m, flags);
@@ -60,7 +60,7 @@ ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
         return got;
     }
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_SEND, fd, site))
         return REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     if (r < 0) /* the call may have failed because `m` is invalid, so `m` is not
@@ -69,7 +69,7 @@ ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
     if (io.klass == IPS_FD_DGRAM && m->msg_control)
         io.segment = ips_segment_bytes_in_control(m, UDP_SEGMENT);
     return ips_io_record_sent(
-        &io, IPS_OP_DATA, r, m->msg_iov, valid_msg_iov_count(m),
+        &io, IPS_OP_DATA, r, m->msg_iov, msg_iov_count_or_zero_if_invalid(m),
         (const struct sockaddr *)m->msg_name, m->msg_namelen);
 }
 
@@ -79,7 +79,7 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     char frame;
     if (unlikely(flags & MSG_FASTOPEN) ||
         unlikely(
-            !ips_stream_try_open_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_sendmsg_slow(fd, m, flags, IPS_SITE);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     return ips_stream_record_send(&io, r);
@@ -127,13 +127,13 @@ ssize_t ips_receive_and_record_with_sender(struct ips_io *io, struct msghdr *m,
         len = m->msg_name ? (socklen_t)sizeof(unknown) : 0;
     }
     return ips_io_record_received(io, IPS_OP_DATA, r, m->msg_iov,
-                                  valid_msg_iov_count(m), name, len);
+                                  msg_iov_count_or_zero_if_invalid(m), name, len);
 }
 
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, site))
         return REAL(recvmsg)(fd, m, flags);
     if (flags & NOT_DATA) {
         ssize_t r = REAL(recvmsg)(fd, m, flags);
@@ -144,8 +144,8 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
             return ips_io_record_received(&io, IPS_OP_DATA, r, NULL, 0, NULL,
                                           0);
         if (flags & MSG_PEEK)
-            ips_record_wait(IPS_OP_POLL, io.call, r < 0 ? -1 : 1, errno,
-                            io.site, ips_pack_ready(io.chan, IPS_READY_IN));
+            ips_record_wait_if_blocked_or_ready(IPS_OP_POLL, io.call, r < 0 ? -1 : 1, errno,
+                            io.site, ips_pack_ready_object_and_events(io.chan, IPS_READY_IN));
         return r;
     }
     /* For a stream, `m` is not read before the kernel has accepted it, because
@@ -167,7 +167,7 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
     bool whole =
         m->msg_namelen >= sizeof(sa_family_t) && m->msg_namelen <= room;
     return ips_io_record_received(
-        &io, IPS_OP_DATA, r, m->msg_iov, valid_msg_iov_count(m),
+        &io, IPS_OP_DATA, r, m->msg_iov, msg_iov_count_or_zero_if_invalid(m),
         whole ? (const struct sockaddr *)m->msg_name : &unknown,
         whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
 }
@@ -181,7 +181,7 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+    if (!ips_io_open_call_if_recorded(&io, IPS_REC_SEND, fd, site))
         return REAL(sendmmsg)(fd, v, n, flags);
     int r = REAL(sendmmsg)(fd, v, n, flags);
     int saved = errno;
@@ -192,7 +192,7 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
             io.segment =
                 ips_segment_bytes_in_control(&v[i].msg_hdr, UDP_SEGMENT);
         ips_io_record_sent(&io, IPS_OP_DATA, v[i].msg_len, v[i].msg_hdr.msg_iov,
-                           valid_msg_iov_count(&v[i].msg_hdr),
+                           msg_iov_count_or_zero_if_invalid(&v[i].msg_hdr),
                            (const struct sockaddr *)v[i].msg_hdr.msg_name,
                            v[i].msg_hdr.msg_namelen);
     }
@@ -222,7 +222,7 @@ static void record_received_messages(const struct ips_io *io, struct mmsghdr *v,
                      (!room || m->msg_namelen <= room[i]);
         ips_io_record_received(
             &each, IPS_OP_DATA, v[i].msg_len, m->msg_iov,
-            valid_msg_iov_count(m),
+            msg_iov_count_or_zero_if_invalid(m),
             whole ? (const struct sockaddr *)m->msg_name : &unknown,
             whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
     }
@@ -291,8 +291,8 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     struct timespec *timeout, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & NOT_DATA || !ips_io_begin(&io, IPS_REC_RECV, fd, site))
-        return ips_wrap_start_and_check_recording(),
+    if (flags & NOT_DATA || !ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, site))
+        return ips_wrap_start_library_and_check_recording(),
                REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;
     const bool asks = io.klass == IPS_FD_DGRAM && n <= COPIES &&

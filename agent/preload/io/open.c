@@ -79,7 +79,7 @@ static int record_created_or_missing_at_open(int fd, int at, const char *path,
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,
                   uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(openat)(at, path, flags, mode);
     IPS_WAIT_MARK;
     struct ips_moment call = ips_take_call_moment();
@@ -94,7 +94,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
  * returns a descriptor or -1. */
 #define OPEN(at, path, flags, real_call)                                       \
     do {                                                                       \
-        if (!ips_wrap_start_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                             \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_take_call_moment();                       \
@@ -157,7 +157,7 @@ int creat64(const char *, mode_t) IPS_ALIAS(creat);
  * call. */
 IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(fopen)(path, mode);
     IPS_WAIT_MARK;
     struct ips_moment call = ips_take_call_moment();
@@ -181,7 +181,7 @@ FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
 IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
                          FILE *restrict f)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(freopen)(path, mode, f);
     int saved = errno;
     if (f->_fileno >= 0) {

@@ -106,7 +106,7 @@ static void record_file_found_if_tested_before(int at, const char *path,
 {
     struct stat st;
     struct ips_retry_series run;
-    if (!ips_retry_end_run(IPS_RETRY_PATH, key, &run) ||
+    if (!ips_retry_end_and_get_series(IPS_RETRY_PATH, key, &run) ||
         ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, 0, 0, 0) < 0)
         return;
     record_file_found_or_made(
@@ -135,7 +135,7 @@ static void record_name_free_if_tested_before(int at, const char *path,
                                               uint64_t site)
 {
     struct ips_retry_series run;
-    if (!ips_retry_end_run(IPS_RETRY_GONE, key, &run))
+    if (!ips_retry_end_and_get_series(IPS_RETRY_GONE, key, &run))
         return;
     struct ips_sync_object name =
         sync_object_of_watched_file(path, strlen(path));
@@ -151,7 +151,7 @@ int ips_record_or_count_existence_test(int at, const char *path, int r,
 {
     int saved = errno;
     if (!path || (r < 0 && saved != ENOENT) ||
-        !ips_wrap_start_and_check_recording() || ips_sys_quiet)
+        !ips_wrap_start_library_and_check_recording() || ips_sys_quiet)
         return r;
     struct ips_moment call = ips_take_call_moment();
     pid_t process = parse_pid_of_proc_path(path);
@@ -174,14 +174,14 @@ IPS_EXPORT int stat(const char *restrict path, struct stat *restrict st)
 {
     return ips_record_or_count_existence_test(
         AT_FDCWD, path,
-        (ips_wrap_start_and_check_recording(), REAL(stat)(path, st)), IPS_SITE);
+        (ips_wrap_start_library_and_check_recording(), REAL(stat)(path, st)), IPS_SITE);
 }
 
 IPS_EXPORT int lstat(const char *restrict path, struct stat *restrict st)
 {
     return ips_record_or_count_existence_test(
         AT_FDCWD, path,
-        (ips_wrap_start_and_check_recording(), REAL(lstat)(path, st)),
+        (ips_wrap_start_library_and_check_recording(), REAL(lstat)(path, st)),
         IPS_SITE);
 }
 
@@ -190,7 +190,7 @@ IPS_EXPORT int fstatat(int at, const char *restrict path,
 {
     return ips_record_or_count_existence_test(
         at, path,
-        (ips_wrap_start_and_check_recording(),
+        (ips_wrap_start_library_and_check_recording(),
          REAL(fstatat)(at, path, st, flags)),
         IPS_SITE);
 }
@@ -207,7 +207,7 @@ IPS_EXPORT int statx(int at, const char *restrict path, int flags,
 {
     return ips_record_or_count_existence_test(
         at, path,
-        (ips_wrap_start_and_check_recording(),
+        (ips_wrap_start_library_and_check_recording(),
          REAL(statx)(at, path, flags, mask, st)),
         IPS_SITE);
 }
@@ -216,7 +216,7 @@ IPS_EXPORT int access(const char *path, int mode)
 {
     return ips_record_or_count_existence_test(
         AT_FDCWD, path,
-        (ips_wrap_start_and_check_recording(), REAL(access)(path, mode)),
+        (ips_wrap_start_library_and_check_recording(), REAL(access)(path, mode)),
         IPS_SITE);
 }
 
@@ -224,7 +224,7 @@ IPS_EXPORT int faccessat(int at, const char *path, int mode, int flags)
 {
     return ips_record_or_count_existence_test(
         at, path,
-        (ips_wrap_start_and_check_recording(),
+        (ips_wrap_start_library_and_check_recording(),
          REAL(faccessat)(at, path, mode, flags)),
         IPS_SITE);
 }
@@ -233,7 +233,7 @@ IPS_EXPORT int euidaccess(const char *path, int mode)
 {
     return ips_record_or_count_existence_test(
         AT_FDCWD, path,
-        (ips_wrap_start_and_check_recording(), REAL(euidaccess)(path, mode)),
+        (ips_wrap_start_library_and_check_recording(), REAL(euidaccess)(path, mode)),
         IPS_SITE);
 }
 int eaccess(const char *, int) IPS_ALIAS(euidaccess);
@@ -285,7 +285,7 @@ void ips_record_open_to_create(int at, const char *path, int fd, int flags,
                                struct ips_moment call, uint64_t site)
 {
     struct stat st;
-    if (ips_sys_quiet || !ips_wrap_start_and_check_recording())
+    if (ips_sys_quiet || !ips_wrap_start_library_and_check_recording())
         return;
     if (fd < 0) {
         if (errno == EEXIST)
@@ -317,7 +317,7 @@ static int record_file_put_at_path(int at, const char *path, int r,
 
 /* Like record_file_put_at_path, for a call that fails if there is a file at
  * `path` already: notes such a failed try, or that earlier tries have ended. */
-static int record_file_created(int at, const char *path, int r,
+static int record_file_created_or_failed_try(int at, const char *path, int r,
                                struct ips_moment call, uint64_t site)
 {
     int saved = errno;
@@ -348,16 +348,16 @@ static int record_file_removed(int at, const char *path, int r,
  * `path`. */
 #define MAKE(at, path, real_call)                                              \
     do {                                                                       \
-        if (!ips_wrap_start_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                             \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
-        return record_file_created(at, path, real_call, call, IPS_SITE);       \
+        return record_file_created_or_failed_try(at, path, real_call, call, IPS_SITE);       \
     } while (0)
 
 /* Body of a wrapper: `real_call` removes the file at `path`. */
 #define REMOVE(at, path, real_call)                                            \
     do {                                                                       \
-        if (!ips_wrap_start_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                             \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
         return record_file_removed(at, path, real_call, call, IPS_SITE);       \
@@ -366,14 +366,14 @@ static int record_file_removed(int at, const char *path, int r,
 /* Body of a wrapper: `real_call` gives the file at `from` the path `to`. */
 #define RENAME(from_at, from, at, to, flags, real_call)                        \
     do {                                                                       \
-        if (!ips_wrap_start_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                             \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
         int r = real_call;                                                     \
         if (!((flags)&RENAME_EXCHANGE))                                        \
             (void)record_file_removed(from_at, from, r, call, IPS_SITE);       \
         return (flags)&RENAME_NOREPLACE                                        \
-                   ? record_file_created(at, to, r, call, IPS_SITE)            \
+                   ? record_file_created_or_failed_try(at, to, r, call, IPS_SITE)            \
                    : record_file_put_at_path(at, to, r, call, IPS_SITE);       \
     } while (0)
 
@@ -469,11 +469,11 @@ IPS_EXPORT int mknodat(int at, const char *path, mode_t mode, dev_t dev)
  * `path`, and returns a value of `type`, which is `failed` on error. */
 #define MAKE_TEMPORARY(type, path, failed, real_call)                          \
     do {                                                                       \
-        if (!ips_wrap_start_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                             \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
         type made = real_call;                                                 \
-        (void)record_file_created(AT_FDCWD, path, made == (failed) ? -1 : 0,   \
+        (void)record_file_created_or_failed_try(AT_FDCWD, path, made == (failed) ? -1 : 0,   \
                                   call, IPS_SITE);                             \
         return made;                                                           \
     } while (0)
@@ -509,7 +509,7 @@ IPS_EXPORT char *mkdtemp(char *path)
 
 IPS_EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(bind)(fd, name, len);
     struct ips_moment call = ips_take_call_moment();
     int r = REAL(bind)(fd, name, len);
@@ -520,5 +520,5 @@ IPS_EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
     memcpy(&un, name, len);
     char path[sizeof(un.sun_path) + 1] = {0};
     memcpy(path, un.sun_path, sizeof(un.sun_path));
-    return path[0] ? record_file_created(AT_FDCWD, path, r, call, IPS_SITE) : r;
+    return path[0] ? record_file_created_or_failed_try(AT_FDCWD, path, r, call, IPS_SITE) : r;
 }

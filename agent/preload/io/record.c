@@ -29,7 +29,7 @@ void ips_record_io_call(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     write_io_record(type, chan, op, &call, &ret, result, err, site, ready);
 }
 
-struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
+struct ips_moment ips_record_wait_if_blocked_or_ready(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint64_t ready)
 {
@@ -48,16 +48,16 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
     return ret;
 }
 
-void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
+void ips_record_poll_or_count_failed_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint64_t ready, bool no_wait)
 {
     if (result > 0)
-        ips_spin_end_run(&ips_me, &call);
+        ips_spin_end_and_record_failures(&ips_me, &call);
     if (result == 0 && no_wait) {
         struct ips_moment ret = ips_return_moment(&call);
         ips_spin_count_failed_attempt(&call, &ret, 0, site);
     } else {
-        ips_record_wait(op, call, result, err, site, ready);
+        ips_record_wait_if_blocked_or_ready(op, call, result, err, site, ready);
     }
 }
 
@@ -73,7 +73,7 @@ bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
 
 /* Returns the value (IPS_BEGUN) that notes a call on `io` while it is in
  * progress: it shows what the call may wait for. */
-static uint64_t describe_call_in_progress(const struct ips_io *io,
+static uint64_t encode_call_in_progress(const struct ips_io *io,
                                           enum ips_rec_type type)
 {
     const enum ips_op op = io->klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
@@ -86,7 +86,7 @@ static uint64_t describe_call_in_progress(const struct ips_io *io,
                              : IPS_BEGUN(IPS_REC_BLOCK, op, 0);
 }
 
-bool ips_io_open_call_slow(struct ips_io *io, enum ips_rec_type type, int fd,
+bool ips_io_identify_fd_and_begin_call_slow(struct ips_io *io, enum ips_rec_type type, int fd,
                            uint64_t word, uint64_t site)
 {
     if (ips_fd_must_be_identified(word) || (unsigned)fd >= IPS_FD_MAX)
@@ -112,7 +112,7 @@ bool ips_io_open_call_slow(struct ips_io *io, enum ips_rec_type type, int fd,
                                         : ips_moment_of_call();
     /* A starting program reads hundreds of files. Site 0 saves the lookup of
      * the module for each. */
-    ips_note_call_begin(&ips_me, io->mark, describe_call_in_progress(io, type),
+    ips_note_outermost_call_begin(&ips_me, io->mark, encode_call_in_progress(io, type),
                         io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
     return true;
 }
@@ -136,7 +136,7 @@ static ssize_t record_write_to_non_channel(const struct ips_io *io,
         ips_record_eventfd_write(io);
     else if (io->klass == IPS_FD_TERMINAL &&
              !(result > 0 && ips_record_pty_write(io)))
-        ips_record_wait(IPS_OP_TERMINAL, io->call, result < 0 ? -1 : 0, saved,
+        ips_record_wait_if_blocked_or_ready(IPS_OP_TERMINAL, io->call, result < 0 ? -1 : 0, saved,
                         io->site, 0);
     errno = saved;
     return result;
@@ -224,7 +224,7 @@ static ssize_t record_read_from_non_channel(const struct ips_io *io,
     bool watch = io->klass == IPS_FD_WATCH && result > 0 && iovcnt;
     bool terminal = io->klass == IPS_FD_TERMINAL && result > 0;
     if (result > 0)
-        ips_spin_end_run(&ips_me, &io->call);
+        ips_spin_end_and_record_failures(&ips_me, &io->call);
     else if (result < 0 && err == EAGAIN &&
              ips_failed_without_waiting(io->fd, &io->call, &ret))
         ips_spin_count_failed_attempt(&io->call, &ret, 0, io->site);
@@ -276,7 +276,7 @@ record_non_stream_or_empty_receive(const struct ips_io *io, enum ips_op op,
         return result;
     if (result >= 0) /* before QUEUE and DGRAM, because writing a record
                         discards the run */
-        ips_spin_end_run(&ips_me, &io->call);
+        ips_spin_end_and_record_failures(&ips_me, &io->call);
     if (io->klass == IPS_FD_DGRAM && result >= 0 && !io->not_last &&
         unlikely(ips_core_control()->receive_stamps) && !ips_sys_quiet &&
         !ips_was_blocked(&io->call, &ret))
@@ -309,7 +309,7 @@ ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
         return record_non_stream_or_empty_receive(io, op, result, iov, iovcnt,
                                                   name, name_len);
     struct ips_moment ret = ips_return_moment(&io->call);
-    ips_spin_end_run(&ips_me, &io->call);
+    ips_spin_end_and_record_failures(&ips_me, &io->call);
     write_io_record(IPS_REC_RECV, io->chan, op, &io->call, &ret, result, 0,
                     io->site, 0);
     return result;

@@ -10,12 +10,12 @@
  * expression of its result `r`; negative: failed. */
 #define RESOLVE(type, real_call, result)                                       \
     do {                                                                       \
-        if (!ips_wrap_start_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                             \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
         type r = real_call;                                                    \
         int saved = errno;                                                     \
-        ips_record_wait(IPS_OP_RESOLVE, call, result, saved, IPS_SITE, 0);     \
+        ips_record_wait_if_blocked_or_ready(IPS_OP_RESOLVE, call, result, saved, IPS_SITE, 0);     \
         errno = saved;                                                         \
         return r;                                                              \
     } while (0)
@@ -165,7 +165,7 @@ int __res_nsend(struct __res_state *, const unsigned char *, int,
 
 IPS_EXPORT void vsyslog(int priority, const char *format, va_list ap)
 {
-    if (!ips_wrap_start_and_check_recording()) {
+    if (!ips_wrap_start_library_and_check_recording()) {
         REAL(vsyslog)(priority, format, ap);
         return;
     }
@@ -174,7 +174,7 @@ IPS_EXPORT void vsyslog(int priority, const char *format, va_list ap)
     errno = saved;
     REAL(vsyslog)(priority, format, ap);
     saved = errno;
-    ips_record_wait(IPS_OP_SYSLOG, call, 0, 0, IPS_SITE, 0);
+    ips_record_wait_if_blocked_or_ready(IPS_OP_SYSLOG, call, 0, 0, IPS_SITE, 0);
     errno = saved;
 }
 
@@ -182,14 +182,14 @@ void __vsyslog_chk(int priority, int flag, const char *format, va_list ap);
 IPS_EXPORT void __vsyslog_chk(int priority, int flag, const char *format,
                               va_list ap)
 {
-    if (!ips_wrap_start_and_check_recording()) {
+    if (!ips_wrap_start_library_and_check_recording()) {
         REAL(__vsyslog_chk)(priority, flag, format, ap);
         return;
     }
     struct ips_moment call = ips_take_call_moment();
     REAL(__vsyslog_chk)(priority, flag, format, ap);
     int saved = errno;
-    ips_record_wait(IPS_OP_SYSLOG, call, 0, 0, IPS_SITE, 0);
+    ips_record_wait_if_blocked_or_ready(IPS_OP_SYSLOG, call, 0, 0, IPS_SITE, 0);
     errno = saved;
 }
 

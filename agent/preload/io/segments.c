@@ -69,7 +69,7 @@ static bool does_linger_wait_at_close(const void *value, socklen_t len)
 IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
                           socklen_t len)
 {
-    bool on = ips_wrap_start_and_check_recording();
+    bool on = ips_wrap_start_library_and_check_recording();
     int r = REAL(setsockopt)(fd, level, name, value, len);
     if (on && r == 0 && level == IPPROTO_UDP)
         store_udp_segment_option_used(name);

@@ -39,7 +39,7 @@ static struct popen_streams {
  * cost of a start. For others returns IPS_SITE_LATER. */
 static uint64_t call_site_behind_stdio(int fd)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return 0;
     return ips_fd_class(ips_fd_get(fd)) == IPS_FD_STREAM
                ? ips_call_site_outside_libc()
@@ -49,7 +49,7 @@ static uint64_t call_site_behind_stdio(int fd)
 static ssize_t stdio_read_hook(FILE *f, void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 || !ips_io_begin(&io, IPS_REC_RECV, f->_fileno,
+    if (n <= 0 || !ips_io_open_call_if_recorded(&io, IPS_REC_RECV, f->_fileno,
                                 call_site_behind_stdio(f->_fileno)))
         return IN_LIBC(file_read)(f, buf, n);
     ssize_t r = IN_LIBC(file_read)(f, buf, n);
@@ -62,7 +62,7 @@ static ssize_t stdio_read_hook(FILE *f, void *buf, ssize_t n)
 static ssize_t stdio_write_hook(FILE *f, const void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 || !ips_io_begin(&io, IPS_REC_SEND, f->_fileno,
+    if (n <= 0 || !ips_io_open_call_if_recorded(&io, IPS_REC_SEND, f->_fileno,
                                 call_site_behind_stdio(f->_fileno)))
         return IN_LIBC(file_write)(f, buf, n);
     ssize_t r = IN_LIBC(file_write)(f, buf, n);
@@ -84,7 +84,7 @@ static ssize_t stdio_write_hook(FILE *f, const void *buf, ssize_t n)
  * a start. */
 static int stdio_close_hook(FILE *f)
 {
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         ips_chan_record_close_and_clear(f->_fileno,
                                         f->_IO_buf_base ? IPS_SITE_LATER : 0);
     return IN_LIBC(file_close)(f);
@@ -92,7 +92,7 @@ static int stdio_close_hook(FILE *f)
 
 static int popen_close_hook(FILE *f)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return IN_LIBC(proc_close)(f);
     uint64_t seq = 0;
     for (int i = 0; i < POPENED && !seq; i++)
@@ -119,7 +119,7 @@ static void *load_function_pointer(const void *pointer_to_it)
     return p;
 }
 
-void *ips_stdio_libc_function_address(void)
+void *ips_stdio_libc_file_write_address(void)
 {
     return load_function_pointer(&file_write);
 }

@@ -13,13 +13,13 @@ write_full_record_and_close_call(struct ips_thread *me, const struct ips_io *io,
     if (type != IPS_REC_SEND && type != IPS_REC_RECV)
         __builtin_unreachable();
     if (type == IPS_REC_RECV)
-        ips_spin_end_run(me, &io->call);
+        ips_spin_end_and_record_failures(me, &io->call);
     else
         me->spin_count = 0;
     ips_sample_check_call_return(&io->call, ret);
     if (likely(ips_io_write_long(me, type, io->chan, IPS_OP_DATA, &io->call,
                                  ret, result, 0, io->site, 0))) {
-        ips_stream_close_call(me, io, result);
+        ips_stream_end_call_and_record_module(me, io, result);
         ips_stack_write_if_long_call(io->call.t, ret->t, io->site);
         return result;
     }
@@ -31,7 +31,7 @@ IPS_HOT ssize_t ips_stream_record_after_context_switch(const struct ips_io *io,
                                                        enum ips_rec_type type,
                                                        ssize_t result)
 {
-    struct ips_thread *me = ips_this_recorded_thread();
+    struct ips_thread *me = ips_this_thread_of_recorded_process();
     struct ips_moment ret;
     if (likely(ips_core.cpu_marks))
         ips_moment_of_return_if_switched_out(me, &io->call, false, &ret);
@@ -44,7 +44,7 @@ IPS_HOT ssize_t ips_stream_record_in_full(const struct ips_io *io,
                                           enum ips_rec_type type,
                                           ssize_t result, uint64_t t)
 {
-    struct ips_thread *me = ips_this_recorded_thread();
+    struct ips_thread *me = ips_this_thread_of_recorded_process();
     uint64_t took = t - io->call.t;
     if (likely(*ips_cpu_mark_address() == io->call.mark &&
                me->cpu_next == io->call.mark_number &&
@@ -63,22 +63,22 @@ ssize_t ips_stream_undo_reserve_and_record(const struct ips_io *io,
                                            ssize_t result, uint64_t t,
                                            uint64_t place)
 {
-    ips_reservation_give_back(place, sizeof(struct ips_rec_io_short));
+    ips_reservation_give_back_or_fill(place, sizeof(struct ips_rec_io_short));
     return ips_stream_record_in_full(io, type, result, t);
 }
 
-IPS_HOT int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
+IPS_HOT int ips_poll_record_with_ready_fd(const struct ips_moment *call, uint32_t mark,
                                   enum ips_op op, int result, uint64_t site,
                                   uint64_t ready)
 {
-    struct ips_thread *me = ips_this_recorded_thread();
+    struct ips_thread *me = ips_this_thread_of_recorded_process();
     struct ips_moment ret;
     if (likely(ips_core.cpu_marks && *ips_cpu_mark_address() != call->mark))
         ips_moment_of_return_if_switched_out(me, call, true, &ret);
     else
         ret = ips_moment_of_wait_return(call);
     ips_sample_check_call_return(call, &ret);
-    ips_spin_end_run(me, call);
+    ips_spin_end_and_record_failures(me, call);
     const uint32_t what = (uint32_t)ready;
     bool good = ips_io_write_long(me, IPS_REC_BLOCK, (uint32_t)(ready >> 32),
                                   op, call, &ret, result, 0, site, what);
@@ -94,10 +94,10 @@ IPS_HOT int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
     return result;
 }
 
-ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
+ssize_t ips_stream_record_failed_or_empty_send(const struct ips_io *io, ssize_t result)
 {
     ips_io_record_sent(io, IPS_OP_DATA, result, NULL, 0, NULL, 0);
-    ips_io_end_call(io);
+    ips_io_close_open_call_at_scope_end(io);
     return result;
 }
 
@@ -128,17 +128,17 @@ try_record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
     return true;
 }
 
-IPS_HOT ssize_t ips_stream_record_empty_receive(const struct ips_io *io,
+IPS_HOT ssize_t ips_stream_record_failed_or_empty_receive(const struct ips_io *io,
                                                 ssize_t result,
                                                 const struct iovec *iov,
                                                 size_t iovcnt)
 {
-    struct ips_thread *me = ips_this_recorded_thread();
+    struct ips_thread *me = ips_this_thread_of_recorded_process();
     if (likely(result < 0 && try_record_first_failed_receive(me, io))) {
         ips_close_open_call(me, io->mark);
         return result;
     }
     ips_io_record_received(io, IPS_OP_DATA, result, iov, iovcnt, NULL, 0);
-    ips_io_end_call(io);
+    ips_io_close_open_call_at_scope_end(io);
     return result;
 }

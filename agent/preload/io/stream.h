@@ -51,13 +51,13 @@ ips_stream_try_cpu_from_baseline(struct ips_thread *me,
 
 /* Starts the record of a call on `fd`; `frame` is an address in the wrapper's
  * frame. False: the fast path does not apply, and nothing has been done. */
-IPS_INLINE bool ips_stream_try_open_call(struct ips_io *io,
+IPS_INLINE bool ips_stream_try_begin_call(struct ips_io *io,
                                          enum ips_rec_type type, int fd,
                                          uint64_t site, const char *frame)
 {
     if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
         return false;
-    struct ips_thread *me = ips_this_recorded_thread();
+    struct ips_thread *me = ips_this_thread_of_recorded_process();
     if (unlikely(me->in_vfork))
         return false;
     uint64_t word = ips_fd_get(fd);
@@ -81,14 +81,14 @@ IPS_INLINE bool ips_stream_try_open_call(struct ips_io *io,
         io->baseline_t = 0;
         ips_moment_at_stamp(me, mark, taken, t, true, &io->call);
     }
-    ips_note_call_begin(me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan),
+    ips_note_outermost_call_begin(me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan),
                         site, &io->call);
     return true;
 }
 
 /* Closes `io` after its record is written, and records the module of its call
  * site. Returns `result`. */
-IPS_INLINE ssize_t ips_stream_close_call(struct ips_thread *me,
+IPS_INLINE ssize_t ips_stream_end_call_and_record_module(struct ips_thread *me,
                                          const struct ips_io *io,
                                          ssize_t result)
 {
@@ -117,9 +117,9 @@ ssize_t ips_stream_undo_reserve_and_record(const struct ips_io *io,
     __attribute__((cold));
 /* Record and close a call that moved no bytes: it failed, or returned 0. Return
  * `result`. */
-ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
+ssize_t ips_stream_record_failed_or_empty_send(const struct ips_io *io, ssize_t result)
     __attribute__((cold));
-ssize_t ips_stream_record_empty_receive(const struct ips_io *io, ssize_t result,
+ssize_t ips_stream_record_failed_or_empty_receive(const struct ips_io *io, ssize_t result,
                                         const struct iovec *iov, size_t iovcnt);
 
 /* Declares `seldom_`, the struct ips_io that is passed to a rare case: a
@@ -134,7 +134,7 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
                                            enum ips_rec_type type,
                                            ssize_t result)
 {
-    struct ips_thread *me = ips_this_recorded_thread();
+    struct ips_thread *me = ips_this_thread_of_recorded_process();
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
     const struct ips_moment *call = &io->call;
     const volatile struct ips_cpu_baseline *line = &me->io_baseline;
@@ -158,7 +158,7 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
     /* A short record takes its CPU time from the baseline: it is valid only if
      * no other CPU mark and no other baseline was set since the call started.
      */
-    if (unlikely(!ips_short_record_fits(me, at, bytes) ||
+    if (unlikely(!ips_short_record_reservation_is_usable(me, at, bytes) ||
                  line->t != io->baseline_t || line->era != me->era)) {
         IPS_DECLARE_RARE_CASE_IO(io, type);
         return ips_stream_undo_reserve_and_record(seldom_, type, result, t, at);
@@ -166,7 +166,7 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
     me->cpu_last = call->cpu + (took * ips_core.mult >> 32);
     ips_io_fill_and_publish_short(me, at, type, io->chan, IPS_OP_DATA, call->t,
                                   took, result, io->site);
-    return ips_stream_close_call(me, io, result);
+    return ips_stream_end_call_and_record_module(me, io, result);
 }
 IPS_INLINE ssize_t ips_stream_record_send(const struct ips_io *io,
                                           ssize_t result)
@@ -174,7 +174,7 @@ IPS_INLINE ssize_t ips_stream_record_send(const struct ips_io *io,
     if (likely(result > 0))
         return ips_stream_record_bytes(io, IPS_REC_SEND, result);
     IPS_DECLARE_RARE_CASE_IO(io, IPS_REC_SEND);
-    return ips_stream_record_empty_send(seldom_, result);
+    return ips_stream_record_failed_or_empty_send(seldom_, result);
 }
 IPS_INLINE ssize_t ips_stream_record_receive(const struct ips_io *io,
                                              ssize_t result,
@@ -184,7 +184,7 @@ IPS_INLINE ssize_t ips_stream_record_receive(const struct ips_io *io,
     if (likely(result > 0))
         return ips_stream_record_bytes(io, IPS_REC_RECV, result);
     IPS_DECLARE_RARE_CASE_IO(io, IPS_REC_RECV);
-    return ips_stream_record_empty_receive(seldom_, result, iov, iovcnt);
+    return ips_stream_record_failed_or_empty_receive(seldom_, result, iov, iovcnt);
 }
 
 #endif

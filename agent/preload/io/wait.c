@@ -37,7 +37,7 @@ static inline uint64_t pack_ready_fd(int fd, uint32_t why)
     uint64_t word = ips_fd_get(fd);
     bool known = ips_fd_class(word) >= IPS_FD_STREAM &&
                  ips_fd_class(word) <= IPS_FD_LISTEN;
-    return ips_pack_ready(likely(known) ? (uint32_t)word
+    return ips_pack_ready_object_and_events(likely(known) ? (uint32_t)word
                                         : identify_fd_and_encode_readiness(fd),
                           why);
 }
@@ -148,7 +148,7 @@ uint64_t ips_pack_first_ready_of_syscall(enum ips_op op, const long args[6],
 
 IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(epoll_ctl)(epfd, op, fd, event);
     uint64_t key, data = 0;
     bool adds = op == EPOLL_CTL_ADD || op == EPOLL_CTL_MOD;
@@ -174,7 +174,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
  * sampling signal (preload/sample/sample.h). */
 #define WAIT(type, op, real_call, ready, again)                                \
     do {                                                                       \
-        if (!ips_wrap_start_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                             \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_moment_of_call();                         \
@@ -182,7 +182,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         type r;                                                                \
         IPS_REPEAT_AFTER_SAMPLE(r, real_call, r == (type)-1, errno, again);    \
         int saved = errno;                                                     \
-        ips_record_wait(op, call, (int64_t)r, saved, IPS_SITE, ready);         \
+        ips_record_wait_if_blocked_or_ready(op, call, (int64_t)r, saved, IPS_SITE, ready);         \
         errno = saved;                                                         \
         return r;                                                              \
     } while (0)
@@ -203,7 +203,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
             return record_poll_without_ready(                                  \
                 &call, mark, r == 0 && (only_time) ? IPS_OP_SLEEP : op, r,     \
                 IPS_SITE, asks);                                               \
-        return ips_poll_record_ready(&call, mark, op, r, IPS_SITE, ready);     \
+        return ips_poll_record_with_ready_fd(&call, mark, op, r, IPS_SITE, ready);     \
     } while (0)
 
 static __attribute__((noinline)) int
@@ -211,7 +211,7 @@ record_poll_without_ready(const struct ips_moment *call, uint32_t mark,
                           enum ips_op op, int r, uint64_t site, bool asks)
 {
     int saved = errno;
-    ips_record_poll(op, *call, r, saved, site, 0, asks);
+    ips_record_poll_or_count_failed_poll(op, *call, r, saved, site, 0, asks);
     ips_close_open_call(&ips_me, mark);
     errno = saved;
     return r;
@@ -346,7 +346,7 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
     IPS_REPEAT_AFTER_SAMPLE(r, REAL(epoll_pwait2)(epfd, events, n, ts, set),
                             r == -1, errno, LEFT_TS);
     if (r > 0)
-        return ips_poll_record_ready(
+        return ips_poll_record_with_ready_fd(
             &call, mark, IPS_OP_EPOLL, r, IPS_SITE,
             pack_first_ready_of_epoll(epfd, events, r));
     /* The timeout may be unreadable if the call failed. */
@@ -404,7 +404,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
  * result -1 and that number. */
 #define WAIT_NUMBER(op, real_call, number, again)                              \
     do {                                                                       \
-        if (!ips_wrap_start_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                             \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_moment_of_call();                         \
@@ -412,7 +412,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
         int r;                                                                 \
         IPS_REPEAT_AFTER_SAMPLE(r, real_call, r != 0, number, again);          \
         int saved = errno;                                                     \
-        ips_record_wait(op, call, r ? -1 : 0, number, IPS_SITE, 0);            \
+        ips_record_wait_if_blocked_or_ready(op, call, r ? -1 : 0, number, IPS_SITE, 0);            \
         errno = saved;                                                         \
         return r;                                                              \
     } while (0)
@@ -444,7 +444,7 @@ static int record_signal_wait(struct ips_moment call, int r,
 {
     int saved = errno;
     struct ips_moment ret =
-        ips_record_wait(IPS_OP_SIGWAIT, call, r, saved, site, 0);
+        ips_record_wait_if_blocked_or_ready(IPS_OP_SIGWAIT, call, r, saved, site, 0);
     if (r > 0)
         ips_record_signal_taken(
             IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,
@@ -465,7 +465,7 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 {
     siginfo_t info;
     int r, saved = errno;
-    bool on = ips_wrap_start_and_check_recording();
+    bool on = ips_wrap_start_library_and_check_recording();
     struct ips_moment call = {.t = 0};
     IPS_WAIT_MARK;
     if (on) {
@@ -490,7 +490,7 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 {
     siginfo_t own = {0};
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(sigwaitinfo)(set, info);
     info = info ? info : &own;
     IPS_WAIT_MARK;
@@ -508,7 +508,7 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     siginfo_t own = {0};
     const struct timespec *asked = ts;
     struct timespec room;
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(sigtimedwait)(set, info, ts);
     info = info ? info : &own;
     IPS_WAIT_MARK;

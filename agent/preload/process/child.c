@@ -48,7 +48,7 @@ static void record_failed_tries_before_reap(pid_t which, int options,
 {
     struct ips_retry_series run;
     if (options & WNOHANG &&
-        ips_retry_end_run(IPS_RETRY_CHILD, (uint64_t)which, &run))
+        ips_retry_end_and_get_series(IPS_RETRY_CHILD, (uint64_t)which, &run))
         ips_retry_write_series_record(&run, call, site);
 }
 
@@ -64,7 +64,7 @@ static void record_wait_and_sigchld_of_child(pid_t child, int code,
 {
     int saved = errno;
     struct ips_moment ret =
-        ips_record_wait(IPS_OP_SIGWAIT, call, child, 0, site, 0);
+        ips_record_wait_if_blocked_or_ready(IPS_OP_SIGWAIT, call, child, 0, site, 0);
     ips_record_signal_taken(IPS_SIGNAL_WAIT, SIGCHLD, code, child, 0, ret);
     errno = saved;
 }
@@ -76,8 +76,8 @@ static void record_failed_child_wait(struct ips_moment call, pid_t child,
 {
     int saved = errno;
     uint32_t which = child > 0 ? (uint32_t)child : 0;
-    ips_record_wait(IPS_OP_CHILD, call, -1, saved, site,
-                    ips_pack_ready(IPS_READY(IPS_READY_PIDFD, which), 0));
+    ips_record_wait_if_blocked_or_ready(IPS_OP_CHILD, call, -1, saved, site,
+                    ips_pack_ready_object_and_events(IPS_READY(IPS_READY_PIDFD, which), 0));
     errno = saved;
 }
 
@@ -94,7 +94,7 @@ static bool is_reported_stop(int status, int options)
 static pid_t call_wait4_and_record(pid_t pid, int *status, int options,
                                    struct rusage *ru, uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(wait4)(pid, status, options, ru);
     int own_status = 0;
     struct rusage own;
@@ -147,7 +147,7 @@ IPS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *ru)
     return call_wait4_and_record(pid, status, options, ru, IPS_SITE);
 }
 
-static bool has_child_ended(const siginfo_t *info)
+static bool is_siginfo_of_ended_child(const siginfo_t *info)
 {
     return info->si_pid &&
            (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
@@ -176,7 +176,7 @@ static int call_waitid_nowait_and_record(idtype_t type, id_t id, siginfo_t *out,
     int r = REAL(waitid)(type, id, info, options);
     if (r < 0)
         record_failed_child_wait(call, type == P_PID ? (pid_t)id : 0, site);
-    else if (has_child_ended(info))
+    else if (is_siginfo_of_ended_child(info))
         record_wait_and_sigchld_of_child(info->si_pid, info->si_code, call,
                                          site);
     return r;
@@ -189,14 +189,14 @@ static void record_child_state(const siginfo_t *info, int options, pid_t which,
                                uint64_t site)
 {
     bool stops = info->si_code == CLD_STOPPED || info->si_code == CLD_CONTINUED;
-    if (has_child_ended(info) && !(options & WNOWAIT)) {
+    if (is_siginfo_of_ended_child(info) && !(options & WNOWAIT)) {
         atomic_fetch_add(&reaped, 1);
         record_failed_tries_before_reap(which, options, call, site);
         ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
                         rusage_to_cpu_ns(ru), siginfo_to_wait_status(info),
                         site);
         ips_count_child_join();
-    } else if (has_child_ended(info) || (stops && !(options & WNOWAIT))) {
+    } else if (is_siginfo_of_ended_child(info) || (stops && !(options & WNOWAIT))) {
         record_wait_and_sigchld_of_child(info->si_pid, info->si_code, call,
                                          site);
     }
@@ -238,7 +238,7 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
 {
-    if (!ips_wrap_start_and_check_recording() || ips_sys_quiet)
+    if (!ips_wrap_start_library_and_check_recording() || ips_sys_quiet)
         return REAL(waitid)(type, id, out, options);
     if (options & WNOWAIT)
         return call_waitid_nowait_and_record(type, id, out, options, site);

@@ -100,7 +100,7 @@ static size_t environ_copy_bytes(char *const *envp)
 
 /* Copies the environment without our library and our variables. `out` must have
  * space for environ_copy_bytes(envp) bytes. */
-static void copy_environ_without_library(char **out, char *const *envp)
+static void copy_environ_without_agent_entries(char **out, char *const *envp)
 {
     size_t count = 0, head = sizeof(ld_preload) - 1;
     for (char *const *e = envp; e && *e; e++)
@@ -186,7 +186,7 @@ void ips_env_build(struct ips_env *env, char *const *envp,
     }
     char **out = (char **)room;
     if (ips_must_not_preload()) {
-        copy_environ_without_library(out, envp);
+        copy_environ_without_agent_entries(out, envp);
         env->envp = out;
         return;
     }
@@ -274,18 +274,18 @@ void ips_report_unrecorded_with_length(const char *text, size_t n)
     ips_rec_publish(rec);
 }
 
-void ips_record_untraced(const struct ips_target *target, uint32_t pid)
+void ips_record_target_if_untraced(const struct ips_target *target, uint32_t pid)
 {
     char text[IPS_TARGET_TEXT];
     if (target->kind != IPS_TARGET_TRACED &&
-        ips_wrap_start_and_check_recording())
+        ips_wrap_start_library_and_check_recording())
         ips_report_unrecorded_with_length(
             text, ips_target_format_untraced(text, target, pid));
 }
 
-static void record_exec(enum ips_rec_type type, const char *path, uint32_t a)
+static void record_exec_or_exec_failure(enum ips_rec_type type, const char *path, uint32_t a)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return;
     if (type == IPS_REC_EXEC)
         ips_core_write_pending_counts();
@@ -306,18 +306,18 @@ static void record_exec(enum ips_rec_type type, const char *path, uint32_t a)
 #define EXEC(what, request, given, real_call)                                  \
     do {                                                                       \
         struct ips_target target;                                              \
-        bool on = ips_wrap_start_and_check_recording();                        \
+        bool on = ips_wrap_start_library_and_check_recording();                        \
         request;                                                               \
         ips_target_refine_by_arguments(&target, argv, given);                  \
         IPS_ENV(env, given, &target);                                          \
         if (!on)                                                               \
             ips_vfork_store_target_for_parent(&target);                        \
         else if (target.kind != IPS_TARGET_TRACED)                             \
-            ips_record_untraced(&target, ips_sys_getpid());                    \
-        record_exec(IPS_REC_EXEC, what, 0);                                    \
+            ips_record_target_if_untraced(&target, ips_sys_getpid());                    \
+        record_exec_or_exec_failure(IPS_REC_EXEC, what, 0);                                    \
         int r = real_call;                                                     \
         int saved = errno;                                                     \
-        record_exec(IPS_REC_EXECFAIL, NULL, (uint32_t)saved);                  \
+        record_exec_or_exec_failure(IPS_REC_EXECFAIL, NULL, (uint32_t)saved);                  \
         ips_env_free(&env);                                                    \
         errno = saved;                                                         \
         return r;                                                              \
@@ -350,7 +350,7 @@ IPS_EXPORT int execvp(const char *file, char *const argv[])
 IPS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
     if (!envp) /* the C library refuses this */
-        return ips_wrap_start_and_check_recording(),
+        return ips_wrap_start_library_and_check_recording(),
                REAL(fexecve)(fd, argv, envp);
     EXEC("(descriptor)", ips_exec_inspect(&target, fd, NULL), envp,
          REAL(fexecve)(fd, argv, env.envp));

@@ -15,7 +15,7 @@ struct parent_identity {
     uint64_t seq, image;
     uint32_t ppid, ptid;
 };
-static struct parent_identity collect_parent_identity(void)
+static struct parent_identity prepare_fork_and_get_parent_identity(void)
 {
     return (struct parent_identity){ips_core_prepare_fork_and_get_seq(),
                                     ips_core_image_stamp(), ips_sys_getpid(),
@@ -50,10 +50,10 @@ static IPS_TLS struct {
 
 static void collect_identity_before_fork(void)
 {
-    forking.prepared = ips_wrap_start_and_check_recording();
+    forking.prepared = ips_wrap_start_library_and_check_recording();
     if (!forking.prepared)
         return;
-    forking.from = collect_parent_identity();
+    forking.from = prepare_fork_and_get_parent_identity();
     if (forking.wrapped)
         return;
     struct ips_extra *extra = ips_extra_get_or_map();
@@ -113,14 +113,14 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void),
 IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
                                  void (*child)(void), void *library)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     register_fork_handlers();
     return REAL(__register_atfork)(prepare, parent, child, library);
 }
 
 IPS_EXPORT pid_t fork(void)
 {
-    bool on = ips_wrap_start_and_check_recording();
+    bool on = ips_wrap_start_library_and_check_recording();
     /* in a vfork child, too: a process that it forks is not a vfork child */
     register_fork_handlers();
     if (!on)
@@ -158,10 +158,10 @@ static void record_fork_or_start_child(pid_t pid,
 
 IPS_EXPORT pid_t _Fork(void)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(_Fork)();
     struct ips_moment call = ips_take_call_moment();
-    struct parent_identity from = collect_parent_identity();
+    struct parent_identity from = prepare_fork_and_get_parent_identity();
     pid_t pid = REAL(_Fork)();
     record_fork_or_start_child(pid, &from, call, IPS_SITE);
     return pid;
@@ -174,7 +174,7 @@ long ips_call_fork_syscall_and_record(long n, const long args[6],
 long ips_call_fork_syscall_and_record(long n, const long args[6], uint64_t site)
 {
     struct ips_moment call = ips_take_call_moment();
-    struct parent_identity from = collect_parent_identity();
+    struct parent_identity from = prepare_fork_and_get_parent_identity();
     long pid =
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
     record_fork_or_start_child((pid_t)pid, &from, call, site);
@@ -205,11 +205,11 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
     void *tls = va_arg(ap, void *);
     pid_t *ctid = va_arg(ap, pid_t *);
     va_end(ap);
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
     if (!(flags & CLONE_VM)) {
         /* the child reads `start` in its copy of this stack */
-        struct clone_start start = {fn, arg, collect_parent_identity()};
+        struct clone_start start = {fn, arg, prepare_fork_and_get_parent_identity()};
         struct ips_moment call = ips_take_call_moment();
         int pid = REAL(clone)(run_and_record_clone_child, stack, flags, &start,
                               ptid, tls, ctid);
@@ -240,7 +240,7 @@ int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
 
 void ips_vfork_prepare_record(uint64_t site)
 {
-    bool on = ips_wrap_start_and_check_recording();
+    bool on = ips_wrap_start_library_and_check_recording();
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
     /* NULL: no memory, so the FORK record is lost; or a vfork child called
@@ -270,7 +270,7 @@ static void record_vfork(struct ips_extra *extra, long result)
                     extra->vfork.seq, extra->vfork.call,
                     result < 0 ? (int)-result : 0, extra->vfork.site);
     if (result > 0)
-        ips_record_untraced(&extra->vfork.target, (uint32_t)result);
+        ips_record_target_if_untraced(&extra->vfork.target, (uint32_t)result);
     extra->vfork.seq = 0;
 }
 
@@ -297,7 +297,7 @@ long ips_vfork_record_in_parent(long result)
 
 #define SPAWN(name, request)                                                   \
     do {                                                                       \
-        bool on = ips_wrap_start_and_check_recording();                        \
+        bool on = ips_wrap_start_library_and_check_recording();                        \
         (void)(on && ips_extra_get_or_map()); /* allocates ips_me.extra, which \
                                       exec_target.c uses */                    \
         pid_t own = 0;                                                         \
@@ -319,7 +319,7 @@ long ips_vfork_record_in_parent(long result)
                             err ? 0 : (uint32_t)(pid ? *pid : own), seq, call, \
                             err, IPS_SITE);                                    \
         if (on && !err)                                                        \
-            ips_record_untraced(&target, (uint32_t)(pid ? *pid : own));        \
+            ips_record_target_if_untraced(&target, (uint32_t)(pid ? *pid : own));        \
         ips_env_free(&env);                                                    \
         errno = saved;                                                         \
         return err;                                                            \
@@ -360,7 +360,7 @@ static bool replace_environ_if_single_threaded(struct ips_env *env,
 
 IPS_EXPORT FILE *popen(const char *command, const char *mode)
 {
-    if (!ips_wrap_start_and_check_recording())
+    if (!ips_wrap_start_library_and_check_recording())
         return REAL(popen)(command, mode);
     char **kept;
     struct ips_target shell;
@@ -387,7 +387,7 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
 
 IPS_EXPORT int system(const char *command)
 {
-    if (!ips_wrap_start_and_check_recording() || !command)
+    if (!ips_wrap_start_library_and_check_recording() || !command)
         return REAL(system)(command);
     char **kept;
     struct ips_target shell;
@@ -473,7 +473,7 @@ static void record_wordexp_children(unsigned n, struct ips_moment call,
         ips_record_fork(IPS_FORK_SYSTEM, 0, seq[i], call, 0, site);
     }
     if (n > 1)
-        call = ips_record_wait(IPS_OP_OTHER, call, 0, 0, site, 0);
+        call = ips_record_wait_if_blocked_or_ready(IPS_OP_OTHER, call, 0, 0, site, 0);
     for (unsigned i = 0; i < n; i++)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq[i], call,
                         n == 1 ? cpu_ns : ~0ull, 0, site);
@@ -481,7 +481,7 @@ static void record_wordexp_children(unsigned n, struct ips_moment call,
 
 IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
 {
-    unsigned n = ips_wrap_start_and_check_recording() && !(flags & WRDE_NOCMD)
+    unsigned n = ips_wrap_start_library_and_check_recording() && !(flags & WRDE_NOCMD)
                      ? count_command_substitutions(words)
                      : 0;
     if (n == 0)
@@ -530,19 +530,19 @@ static void record_standard_fds_closed(uint64_t site)
 static void store_call_site_of_libc_fork(uint64_t site)
 {
     struct ips_extra *extra =
-        ips_wrap_start_and_check_recording() ? ips_extra_get_or_map() : NULL;
+        ips_wrap_start_library_and_check_recording() ? ips_extra_get_or_map() : NULL;
     if (extra)
         extra->fork.site = site;
 }
 
 IPS_EXPORT int daemon(int nochdir, int noclose)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     register_fork_handlers();
     store_call_site_of_libc_fork(IPS_SITE);
     int r = REAL(daemon)(nochdir, noclose);
     store_call_site_of_libc_fork(0);
-    if (r == 0 && !noclose && ips_wrap_start_and_check_recording())
+    if (r == 0 && !noclose && ips_wrap_start_library_and_check_recording())
         record_standard_fds_closed(IPS_SITE);
     return r;
 }
@@ -550,12 +550,12 @@ IPS_EXPORT int daemon(int nochdir, int noclose)
 IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
                        const struct winsize *winp)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     register_fork_handlers();
     store_call_site_of_libc_fork(IPS_SITE);
     int pid = REAL(forkpty)(master, name, termp, winp);
     store_call_site_of_libc_fork(0);
-    if (pid == 0 && ips_wrap_start_and_check_recording())
+    if (pid == 0 && ips_wrap_start_library_and_check_recording())
         record_standard_fds_closed(IPS_SITE);
     return pid;
 }

@@ -67,7 +67,7 @@ static enum ips_forbids classify_forbidding_prctl(int option,
                : IPS_FORBIDS_NOTHING;
 }
 
-bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
+bool ips_limit_recording_for_forbidden_calls(enum ips_forbids what)
 {
     const bool before = ips_must_not_preload();
     if (what == IPS_FORBIDS_NOTHING || ips_core.wrap_state != IPS_WRAP_ON)
@@ -87,28 +87,28 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
         ips_core.wrap_state = IPS_WRAP_OFF;
         ips_core_stop_recording();
     } else {
-        ips_core_set_syscalls_forbidden(true);
+        ips_core_prepare_and_set_syscalls_forbidden(true);
     }
     return before;
 }
 
 /* Recording that was ended (IPS_FORBIDS_ALL) is not resumed even if the call
  * failed: the program has shown that it wants to forbid such calls. */
-void ips_undo_prepare_for_forbidden_calls(enum ips_forbids what, bool before)
+void ips_undo_limit_for_forbidden_calls(enum ips_forbids what, bool before)
 {
     if (what != IPS_FORBIDS_CALLS || before)
         return;
     if (ips_me.in_vfork)
         ips_me.vfork_filter = false;
     else
-        ips_core_set_syscalls_forbidden(false);
+        ips_core_prepare_and_set_syscalls_forbidden(false);
 }
 
 /* After chroot the pool's files may be unreachable. So the run's control file
  * with the shared counters, which may not be mapped yet, is mapped before. */
 IPS_EXPORT int chroot(const char *path)
 {
-    if (ips_wrap_start_and_check_recording() && !ips_me.in_vfork)
+    if (ips_wrap_start_library_and_check_recording() && !ips_me.in_vfork)
         (void)ips_core_get_or_map_counters();
     return REAL(chroot)(path);
 }
@@ -122,11 +122,11 @@ IPS_EXPORT int prctl(int option, ...)
     unsigned long c = va_arg(ap, unsigned long);
     unsigned long d = va_arg(ap, unsigned long);
     va_end(ap);
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     enum ips_forbids what = classify_forbidding_prctl(option, a);
-    bool before = ips_prepare_for_forbidden_calls(what);
+    bool before = ips_limit_recording_for_forbidden_calls(what);
     int r = REAL(prctl)(option, a, b, c, d);
     if (r < 0)
-        ips_undo_prepare_for_forbidden_calls(what, before);
+        ips_undo_limit_for_forbidden_calls(what, before);
     return r;
 }

@@ -49,7 +49,7 @@ static __attribute__((noinline)) void
 record_handler_signal(int sig, const siginfo_t *info, const void *context)
 {
     ips_mark_whether_open_call_waits(context);
-    ips_sample_store_interrupted_syscall(context);
+    ips_sample_store_sp_of_interrupted_syscall(context);
     struct ips_moment at = {.t = ips_core_stamp_now(),
                             .cpu = ips_core_thread_cpu_ns()};
     ips_record_signal_taken(
@@ -175,7 +175,7 @@ static bool is_handler_function(const void *handler)
     return (uintptr_t)handler > 2 && (intptr_t)handler != -1;
 }
 
-static bool is_wrapped_signal(int sig)
+static bool is_valid_non_fault_signal(int sig)
 {
     return sig > 0 && sig < NSIG && sig != SIGSEGV && sig != SIGBUS &&
            sig != SIGFPE && sig != SIGILL && sig != SIGTRAP && sig != SIGSYS;
@@ -218,8 +218,8 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
                          struct sigaction *old)
 {
     struct sigaction mine;
-    bool on = ips_wrap_start_and_check_recording();
-    if (on && act && is_wrapped_signal(sig) &&
+    bool on = ips_wrap_start_library_and_check_recording();
+    if (on && act && is_valid_non_fault_signal(sig) &&
         is_handler_function((const void *)(uintptr_t)act->sa_sigaction)) {
         mine = *act;
         mine.sa_sigaction =
@@ -259,7 +259,7 @@ static __sighandler_t translate_stub_to_program_handler(__sighandler_t old)
 
 static bool must_wrap_handler(int sig, __sighandler_t handler)
 {
-    return ips_wrap_start_and_check_recording() && is_wrapped_signal(sig) &&
+    return ips_wrap_start_library_and_check_recording() && is_valid_non_fault_signal(sig) &&
            is_handler_function((const void *)(uintptr_t)handler);
 }
 
@@ -282,7 +282,7 @@ static _Atomic uint64_t interrupts;
 
 IPS_EXPORT int siginterrupt(int sig, int interrupt)
 {
-    ips_wrap_start_and_check_recording();
+    ips_wrap_start_library_and_check_recording();
     int r = REAL(siginterrupt)(sig, interrupt);
     if (r == 0 && sig > 0 && sig < NSIG) {
         uint64_t bit = (uint64_t)1 << (sig - 1);
@@ -380,7 +380,7 @@ static void record_signal_sent(enum ips_signal_how how, int sig, int32_t pid,
                                int32_t tid, uint64_t value, uint64_t site)
 {
     /* signal 0 only tests whether the process exists */
-    if (sig == 0 || !ips_wrap_start_and_check_recording())
+    if (sig == 0 || !ips_wrap_start_library_and_check_recording())
         return;
     struct ips_moment at = {.t = ips_core_stamp_now(),
                             .cpu = ips_core_thread_cpu_ns()};
@@ -396,7 +396,7 @@ static int test_process_and_record_result(pid_t pid, uint64_t site)
 {
     struct ips_moment call = ips_take_call_moment();
     int r = REAL(kill)(pid, 0), saved = errno;
-    if (pid > 0 && ips_wrap_start_and_check_recording())
+    if (pid > 0 && ips_wrap_start_library_and_check_recording())
         ips_record_or_count_process_test(pid, r == 0 || saved == EPERM, call,
                                          site);
     errno = saved;
@@ -405,23 +405,23 @@ static int test_process_and_record_result(pid_t pid, uint64_t site)
 
 IPS_EXPORT int kill(pid_t pid, int sig)
 {
-    if (sig == 0 && ips_wrap_start_and_check_recording())
+    if (sig == 0 && ips_wrap_start_library_and_check_recording())
         return test_process_and_record_result(pid, IPS_SITE);
     record_signal_sent(IPS_KILL_PROCESS, sig, pid, 0, 0, IPS_SITE);
-    return ips_wrap_start_and_check_recording(), REAL(kill)(pid, sig);
+    return ips_wrap_start_library_and_check_recording(), REAL(kill)(pid, sig);
 }
 
 IPS_EXPORT int killpg(pid_t group, int sig)
 {
     record_signal_sent(IPS_KILL_PROCESS, sig, -group, 0, 0, IPS_SITE);
-    return ips_wrap_start_and_check_recording(), REAL(killpg)(group, sig);
+    return ips_wrap_start_library_and_check_recording(), REAL(killpg)(group, sig);
 }
 
 IPS_EXPORT int raise(int sig)
 {
     record_signal_sent(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
                        (int32_t)ips_sys_gettid(), 0, IPS_SITE);
-    return ips_wrap_start_and_check_recording(), REAL(raise)(sig);
+    return ips_wrap_start_library_and_check_recording(), REAL(raise)(sig);
 }
 int gsignal(int) IPS_ALIAS(raise);
 
@@ -434,14 +434,14 @@ IPS_EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 {
     record_signal_sent(IPS_KILL_QUEUE, sig, pid, 0, sigval_to_uint64(value),
                        IPS_SITE);
-    return ips_wrap_start_and_check_recording(),
+    return ips_wrap_start_library_and_check_recording(),
            REAL(sigqueue)(pid, sig, value);
 }
 
 IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 {
     record_signal_sent(IPS_KILL_THREAD, sig, pid, tid, 0, IPS_SITE);
-    return ips_wrap_start_and_check_recording(), REAL(tgkill)(pid, tid, sig);
+    return ips_wrap_start_library_and_check_recording(), REAL(tgkill)(pid, tid, sig);
 }
 
 static void record_signal_sent_to_thread(pthread_t thread, int sig,
@@ -455,7 +455,7 @@ static void record_signal_sent_to_thread(pthread_t thread, int sig,
 IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
 {
     record_signal_sent_to_thread(thread, sig, IPS_SITE);
-    return ips_wrap_start_and_check_recording(),
+    return ips_wrap_start_library_and_check_recording(),
            REAL(pthread_kill)(thread, sig);
 }
 
@@ -470,7 +470,7 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
     record_signal_sent(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
                        (int32_t)ips_thread_tid(thread), sigval_to_uint64(value),
                        IPS_SITE);
-    return ips_wrap_start_and_check_recording(),
+    return ips_wrap_start_library_and_check_recording(),
            REAL(pthread_sigqueue)(thread, sig, value);
 }
 
@@ -480,7 +480,7 @@ IPS_EXPORT int pthread_cancel(pthread_t thread)
 {
     record_signal_sent_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
     ips_thread_mark_cancelled(thread);
-    return ips_wrap_start_and_check_recording(), REAL(pthread_cancel)(thread);
+    return ips_wrap_start_library_and_check_recording(), REAL(pthread_cancel)(thread);
 }
 
 static void record_signal_sent_by_pidfd(int fd, int sig, bool queued,
@@ -496,7 +496,7 @@ int pidfd_send_signal(int, int, siginfo_t *, unsigned);
 IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
                                  unsigned flags)
 {
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         record_signal_sent_by_pidfd(fd, sig, info != NULL, IPS_SITE);
     return REAL(pidfd_send_signal)(fd, sig, info, flags);
 }

@@ -27,7 +27,7 @@ static bool is_alternate_stack_too_small(const stack_t *ss)
 
 IPS_EXPORT int sigaltstack(const stack_t *ss, stack_t *old)
 {
-    if (ips_wrap_start_and_check_recording() && ss &&
+    if (ips_wrap_start_library_and_check_recording() && ss &&
         !(ss->ss_flags & SS_DISABLE) && is_alternate_stack_too_small(ss))
         ips_sample_stop_own_thread();
     return REAL(sigaltstack)(ss, old);
@@ -36,7 +36,7 @@ IPS_EXPORT int sigaltstack(const stack_t *ss, stack_t *old)
 IPS_EXPORT int dlclose(void *handle)
 {
     int r = 0;
-    bool on = ips_wrap_start_and_check_recording();
+    bool on = ips_wrap_start_library_and_check_recording();
     r = REAL(dlclose)(handle);
     if (on) {
         int saved = errno;

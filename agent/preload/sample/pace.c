@@ -30,7 +30,7 @@
  * sampling moment, the thread counts as being in a loop of calls. */
 #define LOOP_NS 500000u
 #define NEAR_LEAST_NS 30000u
-#define NEAR_MOST 9u /* ns_examined_before_moment() is then at most 15 ms */
+#define NEAR_MOST 9u /* return_check_window_ns_before_sample() is then at most 15 ms */
 /* After so many returns of calls near sampling moments, the time before a
  * moment in which returns are examined is halved. */
 #define RETURNS_NEAR 64u
@@ -53,10 +53,10 @@ static IPS_TLS struct {
     /* stack pointer / 16 of the call that a handler interrupted; 0: none */
     uint32_t nested;
     /* real function of the newest call, relative to
-     * ips_stdio_libc_function_address(); 0: unknown */
+     * ips_stdio_libc_file_write_address(); 0: unknown */
     int32_t real;
     int16_t watch, exact; /* ids of the two kernel timers; -1: none */
-    uint8_t near;         /* exponent used in ns_examined_before_moment() */
+    uint8_t near;         /* exponent used in return_check_window_ns_before_sample() */
     /* the least `near` with which each of the latest gaps between two calls is
      * examined from its beginning */
     uint8_t least;
@@ -181,7 +181,7 @@ static void adjust_signal_delay_estimate(int32_t more)
 /* Sets the exact timer to expire `ns` after this function returns. Setting it
  * often takes longer than the time between two calls. So it is set for a later
  * time, and this function busy-waits for the difference. */
-static void set_exact_timer_and_busy_wait(uint64_t ns)
+static void set_exact_timer_to_expire_after_return(uint64_t ns)
 {
     /* running average of the time (ns) that setting the timer takes */
     static _Atomic uint32_t takes_ns;
@@ -224,7 +224,7 @@ static bool may_set_exact_timer(void)
 
 /* Returns for how long (ns) before a sampling moment the returns of calls are
  * examined. The more returns there are, the shorter. */
-static uint64_t ns_examined_before_moment(void)
+static uint64_t return_check_window_ns_before_sample(void)
 {
     return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,
                        ips_max_u64(period_ns, watch_lead_ns()));
@@ -250,7 +250,7 @@ static void choose_next_sample_time(uint64_t cpu)
 static void plan_return_checks(uint64_t cpu, uint64_t t)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
-    if (pace.offset || left <= ns_examined_before_moment()) {
+    if (pace.offset || left <= return_check_window_ns_before_sample()) {
         ips_me.sample_watch |= IPS_SAMPLE_CLOSE;
         set_return_check_start_stamp(0);
         return;
@@ -259,7 +259,7 @@ static void plan_return_checks(uint64_t cpu, uint64_t t)
     pace.back_known = false;
     pace.real = 0;
     set_return_check_start_stamp(
-        t + ns_to_stamps(left - ns_examined_before_moment()));
+        t + ns_to_stamps(left - return_check_window_ns_before_sample()));
 }
 
 /* Sets the watch (the timer on CPU time, pace.h) to expire in the last tick
@@ -426,7 +426,7 @@ void ips_sample_stop_timer_before_call(uint64_t real)
         return;
     int64_t from_libc =
         (int64_t)(real -
-                  (uint64_t)(uintptr_t)ips_stdio_libc_function_address());
+                  (uint64_t)(uintptr_t)ips_stdio_libc_file_write_address());
     pace.real = from_libc == (int32_t)from_libc ? (int32_t)from_libc : 0;
     if (!is_exact_timer_set())
         return;
@@ -439,7 +439,7 @@ void ips_sample_stop_timer_before_call(uint64_t real)
         pace.at += ips_core_thread_cpu_ns() - cpu;
 }
 
-void ips_sample_store_interrupted_syscall(const void *context)
+void ips_sample_store_sp_of_interrupted_syscall(const void *context)
 {
     const ucontext_t *uc = (const ucontext_t *)context;
     if (pace.on && !pace.nested && ips_context_is_at_syscall(uc))
@@ -450,7 +450,7 @@ static void write_sample_of_call(bool late)
 {
     uint64_t real = 0;
     if (pace.real)
-        real = (uint64_t)(uintptr_t)ips_stdio_libc_function_address() +
+        real = (uint64_t)(uintptr_t)ips_stdio_libc_file_write_address() +
                (uint64_t)(int64_t)pace.real;
     ips_sample_write_at_return(real, late);
 }
@@ -487,12 +487,12 @@ static void sample_or_postpone_missed_moment(const struct ips_moment *call,
         write_sample_of_call(false);
         pace.budget = BUDGET;
     } else if (!postpone_sample_if_possible()) {
-        bool loop = ns_examined_before_moment() < LOOP_NS;
+        bool loop = return_check_window_ns_before_sample() < LOOP_NS;
         pace.least = (uint8_t)ips_min_u64(pace.near + 1u, NEAR_MOST);
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
         if (loop) { /* the next moment may be soon: all iterations of a loop are
                        alike */
-            pace.at = cpu + random_below(ns_examined_before_moment());
+            pace.at = cpu + random_below(return_check_window_ns_before_sample());
             return;
         }
         write_sample_of_call(true);
@@ -502,7 +502,7 @@ static void sample_or_postpone_missed_moment(const struct ips_moment *call,
 }
 
 /* Raises `least` to the gap between the newest return and `call`. */
-static void raise_least_to_gap_before(const struct ips_moment *call)
+static void raise_least_check_window_to_call_gap(const struct ips_moment *call)
 {
     const uint32_t gap = (uint32_t)call->cpu - pace.back;
     while (pace.back_known && !(gap >> 31) && pace.least < NEAR_MOST &&
@@ -518,13 +518,13 @@ static void check_for_sample_at_call_return(const struct ips_moment *call,
     bool set = false, off = false;
     const bool may = may_set_exact_timer() && ips_me.open_depth <= 1 &&
                      is_outside_interrupted_call(ips_stack_pointer());
-    raise_least_to_gap_before(call);
+    raise_least_check_window_to_call_gap(call);
     if (cpu >= pace.at)
         sample_or_postpone_missed_moment(call, cpu);
     if (pace.offset)
         set = off = check_postponed_sample_at_return(call) && may;
     uint64_t left = pace.at - cpu;
-    if (!off && left <= ns_examined_before_moment()) {
+    if (!off && left <= return_check_window_ns_before_sample()) {
         if (++pace.returns >= RETURNS_NEAR && pace.near) {
             pace.near--;
             pace.returns = 0;
@@ -538,7 +538,7 @@ static void check_for_sample_at_call_return(const struct ips_moment *call,
             pace.arms = 0;
         }
         set = may && pace.arms < pace.budget && left > TAKES_MOST_NS &&
-              left <= ns_examined_before_moment();
+              left <= return_check_window_ns_before_sample();
         pace.arms += set;
     }
     pace.back = (uint32_t)cpu;
@@ -550,7 +550,7 @@ static void check_for_sample_at_call_return(const struct ips_moment *call,
         set_exact_timer(left);
     pace.busy = false;
     if (set && off)
-        set_exact_timer_and_busy_wait(pace.offset);
+        set_exact_timer_to_expire_after_return(pace.offset);
 }
 
 void ips_sample_check_call_return_slow(const struct ips_moment *call,

@@ -306,7 +306,7 @@ static void read_procedure_options(void)
     on = c->procedures != IPS_PROCEDURES_OFF;
 }
 
-void ips_procs_begin(enum ips_start_kind kind)
+void ips_procs_read_options_or_reset_at_start(enum ips_start_kind kind)
 {
     here.ended = false;
     if (kind == IPS_START_IMAGE)
@@ -321,7 +321,7 @@ void ips_procs_begin(enum ips_start_kind kind)
         clear_and_release_table(t);
 }
 
-void ips_procs_end(void)
+void ips_procs_flush_and_release_own_table(void)
 {
     struct table *t = here.table;
     uint32_t no = 0;
@@ -403,7 +403,7 @@ static inline void count_written_enter(struct slot *s, const struct slot *slots)
 static void record_or_count_enter(struct slot *s, const struct slot *slots)
 {
     struct ips_moment m;
-    if (ips_write_long_proc_event(IPS_REC_ENTER, s->procedure, &m))
+    if (ips_write_long_procedure_event(IPS_REC_ENTER, s->procedure, &m))
         count_written_enter(s, slots);
     else
         count_call(s, slots);
@@ -412,7 +412,7 @@ static void record_or_count_enter(struct slot *s, const struct slot *slots)
 static __attribute__((noinline)) void
 record_or_count_enter_slow(uint64_t procedure, uint64_t left)
 {
-    ips_short_record_give_back(left, sizeof(struct ips_rec_head));
+    ips_short_record_give_back_if_reserved(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots, *s = NULL;
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
@@ -435,7 +435,7 @@ record_or_count_enter_slow(uint64_t procedure, uint64_t left)
 static __attribute__((noinline)) void record_exit_slow(uint64_t procedure,
                                                        uint64_t left)
 {
-    ips_short_record_give_back(left, sizeof(struct ips_rec_head));
+    ips_short_record_give_back_if_reserved(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots;
     if (!slots || !ips_core.main_stream || ips_me.in_vfork)
         return;
@@ -449,7 +449,7 @@ static __attribute__((noinline)) void record_exit_slow(uint64_t procedure,
     if (s->open == 0)
         return;
     struct ips_moment m;
-    (void)ips_write_long_proc_event(IPS_REC_EXIT, procedure, &m);
+    (void)ips_write_long_procedure_event(IPS_REC_EXIT, procedure, &m);
     if (unlikely(here.slots != slots)) {
         if (!here.slots ||
             !(s = find_procedure_or_free_slot(here.table, procedure))->open)
@@ -492,7 +492,7 @@ static inline void record_or_count_enter_fast(uint64_t procedure)
                 *s = find_slot_if_recorded(slots, procedure);
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s))
-        left = ips_try_write_short_proc_event(IPS_REC_ENTER_SHORT, procedure);
+        left = ips_try_write_short_procedure_event(IPS_REC_ENTER_SHORT, procedure);
     if (likely(!left))
         count_written_enter(s, slots);
     else
@@ -533,7 +533,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
     }
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s && s->open))
-        left = ips_try_write_short_proc_event(IPS_REC_EXIT_SHORT,
+        left = ips_try_write_short_procedure_event(IPS_REC_EXIT_SHORT,
                                               (uint64_t)procedure);
     if (unlikely(left)) {
         record_exit_slow((uint64_t)procedure, left);

@@ -42,8 +42,8 @@
 /* To be called at the start of a thread's stream of records (`kind`: of an
  * image, a fork child or a thread) and before the stream's end, both with all
  * signals blocked. */
-void ips_procs_begin(enum ips_start_kind kind);
-void ips_procs_end(void);
+void ips_procs_read_options_or_reset_at_start(enum ips_start_kind kind);
+void ips_procs_flush_and_release_own_table(void);
 /* To be called at a sample, with all signals blocked: writes this thread's
  * COUNT records if the last ones are 100 ms old. `t` is the sample's stamp. */
 void ips_procs_flush_if_old(uint64_t t);

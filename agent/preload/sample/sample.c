@@ -73,7 +73,7 @@ static bool is_after_eintr_syscall(const ucontext_t *uc)
 #endif
 }
 
-static void store_eintr_stack_if_only_signal(const ucontext_t *uc)
+static void store_eintr_sp_if_no_other_signal_pending(const ucontext_t *uc)
 {
 #if defined(__x86_64__)
     uint64_t sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
@@ -109,7 +109,7 @@ static bool is_in_libc(uint64_t pc)
     uint64_t end = atomic_load_explicit(&high, memory_order_acquire);
     if (unlikely(!end)) {
         struct dl_find_object found;
-        void *const inside = ips_stdio_libc_function_address();
+        void *const inside = ips_stdio_libc_file_write_address();
         uint64_t from = 1;
         if (!inside)
             return false;
@@ -342,7 +342,7 @@ static void dispatch_sampling_signal(int sig, siginfo_t *info, void *context)
         return;
     }
     if (unlikely(is_after_eintr_syscall(uc)))
-        store_eintr_stack_if_only_signal(uc);
+        store_eintr_sp_if_no_other_signal_pending(uc);
     if (!ips_me.in_vfork)
         ips_pace_on_signal((uint32_t)cookie, uc, is_in_wrapper);
 }
@@ -422,9 +422,9 @@ static void start_sampling_of_stream(enum ips_start_kind kind)
         on = true;
         install_sampling_handler(true);
         ips_pace_set_tick_and_period();
-        ips_modules_record_at_image_start();
+        ips_modules_record_at_start_if_old_glibc();
     }
-    ips_procs_begin(kind);
+    ips_procs_read_options_or_reset_at_start(kind);
     /* in a fork child these describe STACK records of the parent */
     if (ips_me.extra)
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
@@ -438,7 +438,7 @@ static void start_sampling_of_stream(enum ips_start_kind kind)
 static void stop_sampling_of_stream(void)
 {
     ips_pace_delete_timers();
-    ips_procs_end();
+    ips_procs_flush_and_release_own_table();
 }
 
 void ips_sample_register_stream_hooks(void)

@@ -121,7 +121,7 @@ static const Elf64_Sym *find_symbol_by_sysv_hash(const struct ips_module *m,
     return NULL;
 }
 
-static const Elf64_Sym *find_symbol_version(const struct ips_module *m,
+static const Elf64_Sym *find_symbol_with_version(const struct ips_module *m,
                                             const char *name, uint32_t hash,
                                             enum version v)
 {
@@ -150,7 +150,7 @@ static const Elf64_Sym *find_symbol_version(const struct ips_module *m,
 const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
                                         const char *name, uint32_t hash)
 {
-    return find_symbol_version(m, name, hash, DEFAULT);
+    return find_symbol_with_version(m, name, hash, DEFAULT);
 }
 
 /* Fills `m` with the symbol tables of library number `i` of the list. False: it
@@ -272,7 +272,7 @@ void *ips_find_old_version(const char *name)
     for (unsigned i = 0; i < library_count && all_known; i++) {
         const Elf64_Sym *s = NULL;
         if (read_listed_module(i, &m))
-            s = find_symbol_version(&m, name, ips_symbol_hash(name), OLD);
+            s = find_symbol_with_version(&m, name, ips_symbol_hash(name), OLD);
         if (s)
             return (void *)(uintptr_t)((*library_list_entry(i))->l_addr +
                                        s->st_value);

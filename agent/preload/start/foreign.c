@@ -272,7 +272,7 @@ static void count_function_that_may_call_libc(const struct link_map *l,
     }
 }
 
-void ips_report_foreign_names(void)
+void ips_report_foreign_names_calling_libc(void)
 {
     static const char and[] = " and others", by[] = " by ";
     char text[60];
@@ -430,7 +430,7 @@ static bool is_address_relocation(uint64_t type)
 #endif
 }
 
-static void rebind_reference(const struct object *o, const Elf64_Rela *r)
+static void rebind_reference_if_to_foreign_name(const struct object *o, const Elf64_Rela *r)
 {
     uint64_t at = o->l->l_addr + r->r_offset, value;
     uint32_t symbol = (uint32_t)ELF64_R_SYM(r->r_info);
@@ -483,5 +483,5 @@ void ips_rebind_foreign_names(void)
     for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
         for (int t = 0; read_object_relocations(l, &o) && t < 2; t++)
             for (uint64_t i = 0; i < o.bytes[t] / sizeof(Elf64_Rela); i++)
-                rebind_reference(&o, &o.relocations[t][i]);
+                rebind_reference_if_to_foreign_name(&o, &o.relocations[t][i]);
 }

@@ -114,7 +114,7 @@ void ips_close_calls_and_record_process_end(enum ips_end_kind kind, int status)
 static void end_records_at_quick_exit(void *unused)
 {
     (void)unused;
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         ips_close_calls_and_record_process_end(IPS_END_EXIT, quick_status);
 }
 
@@ -133,7 +133,7 @@ static void register_quick_exit_end(void)
 int __cxa_at_quick_exit(void (*function)(void *), void *library);
 IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
 {
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         register_quick_exit_end();
     return REAL(__cxa_at_quick_exit)(function, library);
 }
@@ -154,7 +154,7 @@ void ips_report_start_cost(uint64_t from)
 IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 {
     uint64_t due =
-        ips_wrap_start_and_check_recording() ? ips_unreported_agent_ns() : 0;
+        ips_wrap_start_library_and_check_recording() ? ips_unreported_agent_ns() : 0;
     return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 
@@ -172,7 +172,7 @@ void ips_wrap_start_library(void)
     if (!environ)
         return;
     ips_sample_register_stream_hooks();
-    if (ips_me.in_vfork || !ips_core_init(IPS_START_IMAGE)) {
+    if (ips_me.in_vfork || !ips_core_init_and_start_main_stream(IPS_START_IMAGE)) {
         ips_core.wrap_state = IPS_WRAP_OFF;
         errno = saved;
         return;
@@ -189,7 +189,7 @@ void ips_wrap_start_library(void)
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_identify_standard_fds();
     identify_inherited_fds();
-    ips_report_foreign_names();
+    ips_report_foreign_names_calling_libc();
     /* valgrind keeps descriptors of its own in the process's table, so work
      * with a table of our own is impossible */
     ips_own_table_on = !ips_in_valgrind();
@@ -210,13 +210,13 @@ start_library_unless_started(int argc, char **argv)
  * streams even later, so this END record is provisional. */
 static __attribute__((destructor(101))) void end_records_at_exit(void)
 {
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         ips_close_calls_and_record_process_end(IPS_END_PROVISIONAL, 0);
 }
 
 IPS_EXPORT void _exit(int status)
 {
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         ips_close_calls_and_record_process_end(IPS_END_EXIT, status);
     REAL(_exit)(status);
     __builtin_unreachable();
@@ -225,7 +225,7 @@ IPS_EXPORT void _Exit(int status) __attribute__((alias("_exit")));
 
 IPS_EXPORT void quick_exit(int status)
 {
-    bool on = ips_wrap_start_and_check_recording();
+    bool on = ips_wrap_start_library_and_check_recording();
     if (!ips_me.in_vfork)
         quick_status = status;
     if (on)
@@ -237,7 +237,7 @@ IPS_EXPORT void quick_exit(int status)
 
 IPS_EXPORT void abort(void)
 {
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         ips_close_calls_and_record_process_end(IPS_END_ABORT, SIGABRT);
     REAL(abort)();
     __builtin_unreachable();

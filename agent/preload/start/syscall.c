@@ -66,9 +66,9 @@ static long call_wait_syscall_and_record(enum ips_op op, long n,
     int saved = errno;
     uint64_t ready = ips_pack_first_ready_of_syscall(op, asked, r);
     if (ready)
-        ips_poll_record_ready(&call, mark_, op, (int)r, site, ready);
+        ips_poll_record_with_ready_fd(&call, mark_, op, (int)r, site, ready);
     else
-        ips_record_wait(op, call, r, saved, site, 0);
+        ips_record_wait_if_blocked_or_ready(op, call, r, saved, site, 0);
     errno = saved;
     return r;
 }
@@ -232,7 +232,7 @@ static bool call_wrapper_if_ipc_syscall(long *r, long n, const long args[6],
         return true;
     case SYS_mq_notify:
         if (b)
-            ips_own_fd_table_use_helper_process();
+            ips_own_fd_table_wait_and_switch_to_process();
         return false;
     default:
         return false;
@@ -435,20 +435,20 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
-    bool on = ips_wrap_start_and_check_recording();
+    bool on = ips_wrap_start_library_and_check_recording();
     /* prctl and seccomp must be handled in a vfork child, too */
     if (n == SYS_prctl)
         return prctl((int)a, b, c, d, e);
     if (n == SYS_seccomp) {
         enum ips_forbids what =
             ips_classify_seccomp_operation((unsigned long)a);
-        bool before = ips_prepare_for_forbidden_calls(what);
+        bool before = ips_limit_recording_for_forbidden_calls(what);
         r = REAL(syscall)(n, a, b, c, d, e, f);
         /* a positive result is a descriptor (success) or the tid of a thread
          * (failure) */
         if (r < 0 ||
             (r > 0 && !((unsigned long)b & SECCOMP_FILTER_FLAG_NEW_LISTENER)))
-            ips_undo_prepare_for_forbidden_calls(what, before);
+            ips_undo_limit_for_forbidden_calls(what, before);
         return r;
     }
     if (!on)

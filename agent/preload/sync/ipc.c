@@ -75,7 +75,7 @@ struct wait {
 static inline struct wait take_start_moment_of_ipc_wait(void)
 {
     struct wait w = {.before = errno,
-                     .on = ips_wrap_start_and_check_recording() &&
+                     .on = ips_wrap_start_library_and_check_recording() &&
                            ips_sync_init_and_check_recording()};
     if (w.on)
         w.call = ips_take_call_moment();
@@ -371,11 +371,11 @@ IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
 IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
 {
     uint64_t old = 0;
-    const bool on = event && ips_wrap_start_and_check_recording();
+    const bool on = event && ips_wrap_start_library_and_check_recording();
     const int sig =
         on && event->sigev_notify == SIGEV_SIGNAL ? event->sigev_signo : 0;
     if (on)
-        ips_own_fd_table_use_helper_process();
+        ips_own_fd_table_wait_and_switch_to_process();
     if (sig)
         old = ips_store_queue_of_notify_signal(q, sig);
     int r = REAL(mq_notify)(q, event);
@@ -387,7 +387,7 @@ IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
 /* The C library's mq_close closes the descriptor without calling close(). */
 IPS_EXPORT int mq_close(mqd_t q)
 {
-    if (ips_wrap_start_and_check_recording())
+    if (ips_wrap_start_library_and_check_recording())
         ips_fd_clear(q);
     return REAL(mq_close)(q);
 }

@@ -160,7 +160,7 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 /* Bit in the control word of pthread_once: the function has run. */
 #define ONCE_DONE 2
 
-/* The real pthread_once runs `run_once_function` in place of the program's
+/* The real pthread_once runs `run_once_function_and_mark_ran` in place of the program's
  * function, so `ran` shows whether this thread ran it. A nested call of
  * pthread_once has its own struct. */
 struct once {
@@ -169,7 +169,7 @@ struct once {
 };
 static IPS_TLS struct once *once_now;
 
-static void run_once_function(void)
+static void run_once_function_and_mark_ran(void)
 {
     struct once *o = once_now;
     o->fn();
@@ -205,7 +205,7 @@ IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
         likely(is_once_done(control)))
         return SREAL_WAIT(pthread_once)(control, fn);
     int r = 0;
-    ONCE(control, r = SREAL_WAIT(pthread_once)(control, run_once_function));
+    ONCE(control, r = SREAL_WAIT(pthread_once)(control, run_once_function_and_mark_ran));
     return r;
 }
 
@@ -215,5 +215,5 @@ IPS_EXPORT void call_once(once_flag *flag, void (*fn)(void))
         likely(is_once_done((const int *)(const void *)flag)))
         SREAL_WAIT(call_once)(flag, fn);
     else
-        ONCE(flag, SREAL_WAIT(call_once)(flag, run_once_function));
+        ONCE(flag, SREAL_WAIT(call_once)(flag, run_once_function_and_mark_ran));
 }

@@ -50,7 +50,7 @@ static void check_stream_lock_layout(void)
 }
 
 /* Every wrapper calls this first. False: nothing is recorded. */
-static bool check_stream_lock_layout_and_recording(const FILE *f)
+static bool check_recording_and_learn_lock_layout(const FILE *f)
 {
     if (unlikely(!ips_sync_init_and_check_recording()) || !f->_lock)
         return false;
@@ -86,7 +86,7 @@ static inline bool must_record_uncontended(void)
     return unlikely(ips_sync_all) && !__libc_single_threaded;
 }
 
-static void record_uncontended_stream_lock(const FILE *f)
+static void record_uncontended_stream_lock_if_asked(const FILE *f)
 {
     if (must_record_uncontended() && is_stream_lock_held_once(f))
         ips_record_uncontended_acquire_now(IPS_SYNC_MUTEX, f->_lock, false);
@@ -103,7 +103,7 @@ static inline bool take_stream_lock_if_free(FILE *f)
                0 &&
            SREAL(ftrylockfile)(f) == 0;
 }
-static inline bool has_no_stream_waiter(const FILE *f)
+static inline bool has_certainly_no_stream_waiter(const FILE *f)
 {
     return layout == KNOWN && !ips_sync_all &&
            __atomic_load_n(&stream_lock_of_file(f)->word, __ATOMIC_RELAXED) <=
@@ -111,7 +111,7 @@ static inline bool has_no_stream_waiter(const FILE *f)
            !ips_may_have_tried_mark(f->_lock);
 }
 
-static void lock_stream_and_record(FILE *f, uint64_t site)
+static void lock_stream_and_record_if_blocked(FILE *f, uint64_t site)
 {
     IPS_WAIT_MARK;
     struct ips_sync_object thing =
@@ -124,20 +124,20 @@ static void lock_stream_and_record(FILE *f, uint64_t site)
         ips_record_acquire(IPS_SYNC_MUTEX, &thing, call, ret, IPS_GOT_SLEPT, 0,
                            site);
     else
-        record_uncontended_stream_lock(f);
+        record_uncontended_stream_lock_if_asked(f);
 }
 
 static __attribute__((noinline)) void lock_stream_slow(FILE *f, uint64_t site)
 {
-    if (!check_stream_lock_layout_and_recording(f)) {
+    if (!check_recording_and_learn_lock_layout(f)) {
         SREAL(flockfile)(f);
         return;
     }
     if (!may_stream_lock_be_held_by_another(f) && ips_sync_attempts &&
         SREAL(ftrylockfile)(f) == 0)
-        record_uncontended_stream_lock(f);
+        record_uncontended_stream_lock_if_asked(f);
     else
-        lock_stream_and_record(f, site);
+        lock_stream_and_record_if_blocked(f, site);
 }
 
 IPS_EXPORT void flockfile(FILE *f)
@@ -150,7 +150,7 @@ void _IO_flockfile(FILE *) IPS_ALIAS(flockfile);
 IPS_EXPORT int ftrylockfile(FILE *f)
 {
     /* must come first: it also finds the real function */
-    bool on = check_stream_lock_layout_and_recording(f);
+    bool on = check_recording_and_learn_lock_layout(f);
     int r = SREAL(ftrylockfile)(f);
     if (!on)
         return r;
@@ -178,7 +178,7 @@ static void unlock_stream_and_record(FILE *f, bool waited, uint64_t site)
 
 static __attribute__((noinline)) void unlock_stream_slow(FILE *f, uint64_t site)
 {
-    bool last = check_stream_lock_layout_and_recording(f) &&
+    bool last = check_recording_and_learn_lock_layout(f) &&
                 is_stream_lock_held_once(f);
     bool waited = last && (layout != KNOWN ||
                            __atomic_load_n(&stream_lock_of_file(f)->word,
@@ -192,7 +192,7 @@ static __attribute__((noinline)) void unlock_stream_slow(FILE *f, uint64_t site)
 
 IPS_EXPORT void funlockfile(FILE *f)
 {
-    if (likely(has_no_stream_waiter(f)))
+    if (likely(has_certainly_no_stream_waiter(f)))
         SREAL(funlockfile)(f);
     else
         unlock_stream_slow(f, IPS_SITE);

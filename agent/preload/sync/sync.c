@@ -283,7 +283,7 @@ static bool find_mapping_of_address(uint64_t at, struct map_line *m)
     return ips_run_with_own_fd_table(read_maps_for_address, &finding) == 1;
 }
 
-void ips_compute_shared_object_name(const volatile void *at,
+void ips_compute_name_of_shared_sync_object(const volatile void *at,
                                     struct ips_sync_object *out)
 {
     uint64_t address = (uint64_t)(uintptr_t)at, page = address >> PAGE_BITS;

@@ -38,7 +38,7 @@ static int init_end_state(struct b_incremental *k, uint32_t i)
 /* Returns how many of the receives from reads.v[open] on are unmatched and
  * pending, as counts that are not added to those of the build. Also sets
  * x->waits to the first receive whose send may still come. */
-static struct ips_build_counts count_open_receives(struct b_incremental *k,
+static struct ips_build_counts count_unmatched_and_pending_receives(struct b_incremental *k,
                                                    uint32_t to)
 {
     struct build *b = &k->b;
@@ -111,7 +111,7 @@ int g_init_state(struct b_incremental *k)
         const struct b_end *e = &b->ends[i];
         if (k->ends[i].shut || !e->local)
             continue;
-        struct ips_build_counts n = count_open_receives(k, i);
+        struct ips_build_counts n = count_unmatched_and_pending_receives(k, i);
         g_add_or_subtract_counts(&k->matched, &n, true);
     }
     for (uint32_t i = 0; i < b->exts.n; i++) {
@@ -379,7 +379,7 @@ static void finalize_chain(struct b_incremental *k, uint32_t c)
     for (i = 0; i < x->windows.n; i++)
         if (x->windows.v[i].node == x->limit)
             from->window = x->windows.v[i];
-    g_drop_raw_nodes(&x->raw,
+    g_drop_first_raw_nodes(&x->raw,
                      x->limit > x->raw.from ? x->limit - x->raw.from : 0);
     x->raw.from = x->limit;
     from->node = x->limit;
@@ -463,7 +463,7 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
     x->open -= drop;
 }
 
-static void finalize_preempted_sends(struct b_incremental *k)
+static void subtract_waits_of_final_preempted_sends(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->roomless.n; i++) {
         const struct g_preempted_send *r = &k->roomless.v[i];
@@ -534,7 +534,7 @@ int g_finalize_nodes_before_borders(struct b_incremental *k)
                                         .window = b_first_delay_window(b, c)};
     }
     int rc = collect_spins_of_final_nodes(k);
-    finalize_preempted_sends(k);
+    subtract_waits_of_final_preempted_sends(k);
     for (uint32_t i = 0; i < k->built.end_count; i++)
         if (!k->ends[i].shut)
             advance_past_final_sends_of_end(k, i);

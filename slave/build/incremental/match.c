@@ -128,7 +128,7 @@ static void match_open_receives_of_end(struct b_incremental *k, uint32_t to)
 
 /* Sets the positions of receives whose sender may be on another machine, and
  * sorts these receives by node. */
-static int set_new_ext_positions(struct b_incremental *k)
+static int set_positions_and_sort_external_receives(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = b->exts.n, old = k->ext_count;
@@ -162,7 +162,7 @@ int g_match_open_sends_and_receives(struct b_incremental *k)
     struct build *b = &k->b;
     struct ips_end *rows = k->built.ends;
     uint32_t n = k->built.end_count;
-    int rc = set_new_ext_positions(k);
+    int rc = set_positions_and_sort_external_receives(k);
     for (uint32_t i = 0; i < n && rc == 0; i++)
         if (!k->ends[i].shut)
             reset_cpu_after_send_calls(k, i);
@@ -172,7 +172,7 @@ int g_match_open_sends_and_receives(struct b_incremental *k)
         if (b->ends[i].local && b->ends[rows[i].peer_end].send_blocked)
             match_open_blocked_sends(k, rows[i].peer_end, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_mark_remote_sends_preempted(
+            b_mark_small_blocked_remote_sends_preempted(
                 b, begin_send_cursor_at(b, &b->ends[i], k->ends[i].first));
     }
     for (uint32_t i = 0; i < n && rc == 0; i++)

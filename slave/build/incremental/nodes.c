@@ -103,7 +103,7 @@ static int add_chain_end_node(struct b_incremental *k, uint32_t c)
     return b_make_chain_end(&m);
 }
 
-static int add_all_chain_end_nodes(struct b_incremental *k)
+static int save_rows_and_add_end_to_unended_chains(struct b_incremental *k)
 {
     int rc = save_rows(k);
     /* Making the ENDs adds unended waits. The next call drops them. */
@@ -191,7 +191,7 @@ static int save_raw_columns(struct b_incremental *k, uint32_t c, uint32_t from)
     return 0;
 }
 
-void g_drop_raw_nodes(struct g_raw *r, uint32_t n)
+void g_drop_first_raw_nodes(struct g_raw *r, uint32_t n)
 {
     n = ips_min_u32(n, r->n);
     r->n -= n;
@@ -222,7 +222,7 @@ int b_incremental_make_nodes(struct build *b)
             return rc;
         first += k->chains[c].space;
     }
-    int rc = add_all_chain_end_nodes(k);
+    int rc = save_rows_and_add_end_to_unended_chains(k);
     for (uint32_t c = 0; c < n && rc == 0; c++) {
         uint32_t end = b->out->g.chains[c].first + b->out->g.chains[c].count;
         /* the first spare number after the chain: a pass that looks one node
@@ -261,7 +261,7 @@ void b_incremental_save_counts_and_arcs(struct build *b, bool done)
 /* ---- new records ---- */
 
 /* Sorts b->delays by stream again, after new readings were added at its end. */
-static int regroup_delays(struct build *b)
+static int regroup_delays_by_stream(struct build *b)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->in->stream_count; i++)
@@ -326,7 +326,7 @@ int g_scan_new_records(struct b_incremental *k)
         rc = scan_new_records_of_chain(k, c, scratch);
     ips_free_large(scratch);
     if (rc == 0)
-        rc = regroup_delays(&k->b);
+        rc = regroup_delays_by_stream(&k->b);
     b_sum_guesses_and_lost_records(&k->b);
     return rc;
 }
@@ -358,7 +358,7 @@ int g_make_nodes_of_new_records(struct b_incremental *k)
         save_chain_state(k, c);
     }
     if (rc == 0)
-        rc = add_all_chain_end_nodes(k);
+        rc = save_rows_and_add_end_to_unended_chains(k);
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
         rc = save_raw_columns(k, c, k->b.from[c].node);
     return rc;

@@ -187,7 +187,7 @@ int g_scan_new_records(struct b_incremental *k) IPS_MUST_USE;
 void g_restore_rows(struct b_incremental *k);
 int g_make_nodes_of_new_records(struct b_incremental *k) IPS_MUST_USE;
 /* drops the first n nodes of *r */
-void g_drop_raw_nodes(struct g_raw *r, uint32_t n);
+void g_drop_first_raw_nodes(struct g_raw *r, uint32_t n);
 int g_match_open_sends_and_receives(struct b_incremental *k)
     IPS_MUST_USE; /* build/incremental/match.c */
 /* build/incremental/slide.c, for tables alone: if some chain has too little

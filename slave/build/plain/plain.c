@@ -10,7 +10,7 @@
 
 /* Adds the sends that the slot wrote into the end's blocks to the counts of the
  * end. */
-static void count_sends_of_slot(struct maker *m, struct b_plain_slot *x)
+static void add_slot_sends_to_counts_of_end(struct maker *m, struct b_plain_slot *x)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[x->end];
@@ -28,7 +28,7 @@ static void count_sends_of_slot(struct maker *m, struct b_plain_slot *x)
 
 /* Moves the matching state of the slot's end (x->flow) to the send of the
  * slot's last receive. */
-static void advance_match_cursor_to_slot(struct b_plain_slot *x)
+static void advance_match_cursor_past_slot_receives(struct b_plain_slot *x)
 {
     struct match_cursor *f = x->flow;
     if (!x->op)
@@ -40,7 +40,7 @@ static void advance_match_cursor_to_slot(struct b_plain_slot *x)
 }
 
 /* Adds the slot's sums to the tables and frees the slot. */
-static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
+static void add_slot_sums_to_tables_and_free_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
 {
     struct build *b = m->b;
     if (!x || x->end == IPS_NONE)
@@ -48,9 +48,9 @@ static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
     struct b_end *e = &b->ends[x->end];
     bool send = dir == B_SEND;
     if (send)
-        count_sends_of_slot(m, x);
+        add_slot_sends_to_counts_of_end(m, x);
     if (!send)
-        advance_match_cursor_to_slot(x);
+        advance_match_cursor_past_slot_receives(x);
     if (!send && x->messages) {
         if (e->read_count == 0)
             e->read_chain = m->chain;
@@ -89,8 +89,8 @@ assign_slot(struct maker *m, enum b_dir dir, uint32_t id,
         return 1;
     struct b_plain_slots *s = b->plain;
     struct b_plain_slot **of_end = &s->of_end[dir][end % B_PLAIN_SLOTS];
-    flush_slot(m, dir, x);
-    flush_slot(m, dir, *of_end);
+    add_slot_sums_to_tables_and_free_slot(m, dir, x);
+    add_slot_sums_to_tables_and_free_slot(m, dir, *of_end);
     if (!x->noted)
         s->used[s->n++] = (uint32_t)dir * B_PLAIN_SLOTS + id % B_PLAIN_SLOTS;
     *x = (struct b_plain_slot){.id = id,
@@ -109,7 +109,7 @@ reserve_sends_for_slot(struct maker *m, struct b_plain_slot *x)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[x->end];
-    count_sends_of_slot(m, x);
+    add_slot_sends_to_counts_of_end(m, x);
     int rc = e->sends.capacity ? 0 : b_add_send_block(b, e);
     if (rc < 0)
         return rc;
@@ -119,12 +119,12 @@ reserve_sends_for_slot(struct maker *m, struct b_plain_slot *x)
     return 0;
 }
 
-void b_flush_plain_sends(struct maker *m, uint32_t end)
+void b_count_plain_sends_of_end(struct maker *m, uint32_t end)
 {
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_SEND][end % B_PLAIN_SLOTS] : NULL;
     if (x && x->end == end) {
-        count_sends_of_slot(m, x);
+        add_slot_sends_to_counts_of_end(m, x);
         x->op = x->last = NULL;
     }
 }
@@ -134,13 +134,13 @@ void b_plain_stop_early_match(struct maker *m, uint32_t end)
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_RECV][end % B_PLAIN_SLOTS] : NULL;
     if (x && x->end == end) {
-        advance_match_cursor_to_slot(x);
+        advance_match_cursor_past_slot_receives(x);
         x->flow = NULL;
     }
     b_stop_early_match(m->b, end);
 }
 
-void b_plain_flush_slots(struct maker *m)
+void b_plain_add_all_slot_sums_and_free_slots(struct maker *m)
 {
     struct b_plain_slots *s = m->b->plain;
     if (!s)
@@ -148,7 +148,7 @@ void b_plain_flush_slots(struct maker *m)
     while (s->n) {
         uint32_t k = s->used[--s->n];
         struct b_plain_slot *x = &s->v[k / B_PLAIN_SLOTS][k % B_PLAIN_SLOTS];
-        flush_slot(m, k / B_PLAIN_SLOTS, x);
+        add_slot_sums_to_tables_and_free_slot(m, k / B_PLAIN_SLOTS, x);
         x->noted = false;
     }
 }
@@ -173,7 +173,7 @@ add_far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
                 uint32_t node, uint64_t len, uint64_t slept)
 {
     struct interval v = {.t = t, .t_ret = t_ret, .end = end};
-    return b_add_ext_receive(m, &v, node, len, slept);
+    return b_add_receive_if_sender_may_be_remote(m, &v, node, len, slept);
 }
 
 /* Adds a receive to the list of its end, for an incremental build
@@ -372,7 +372,7 @@ match_receive_by_search(struct build *b, struct b_plain_slot *x,
                         struct b_matched to)
 {
     struct match_cursor *f = x->flow;
-    advance_match_cursor_to_slot(x);
+    advance_match_cursor_past_slot_receives(x);
     uint64_t read = f->read;
     struct b_send *send = b_advance_to_send_of_receive(b, f, r.len);
     if (!send) {
@@ -381,7 +381,7 @@ match_receive_by_search(struct build *b, struct b_plain_slot *x,
         x->flow = NULL;
         return to;
     }
-    to = b_link_receive_at_once(b, f, send, r.t_ret, r.cpu_ret, r.cpu, slept,
+    to = b_link_receive_and_limit_both_coords(b, f, send, r.t_ret, r.cpu_ret, r.cpu, slept,
                                 r.len);
     if (f->read == f->sent && send + 1 != f->send.end) {
         x->op = send + 1;
@@ -450,7 +450,7 @@ add_plain_recording_cost(struct run *k, const struct b_plain *r, bool blocked)
         s->blocks_unread >= B_READ_BLOCKS_MIN)
         ps = b_simulate_io_cost_ps(k->m->b, s, r->t, r->t_ret, r->cpu,
                                    r->cpu_ret);
-    else if (b_check_cold_call(s, r->t, r->t_ret))
+    else if (b_check_cold_caches_and_note_call(s, r->t, r->t_ret))
         ps = ips_add_sat(ps, k->cold_ps);
     k->cost_ps = ips_add_sat(k->cost_ps, ps);
     k->probe_ps = ips_add_sat(k->probe_ps, ps);

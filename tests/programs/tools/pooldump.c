@@ -373,7 +373,7 @@ int main(int argc, char **argv)
         int rc = dump_segment(dir, names[i]->d_name, &err);
         if (rc < 0 && rc != IPS_E_BUSY) {
             fprintf(stderr, "pooldump: %s: %s\n", names[i]->d_name,
-                    err.code ? err.msg : ips_err_text(rc));
+                    err.code ? err.msg : ips_err_text_of_code(rc));
             status = 1;
         }
         free(names[i]);

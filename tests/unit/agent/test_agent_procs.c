@@ -88,7 +88,7 @@ static struct sums run(void (*body)(void *))
 static void body_moved(void *arg)
 {
     (void)arg;
-    ips_procs_begin(IPS_START_IMAGE);
+    ips_procs_read_options_or_reset_at_start(IPS_START_IMAGE);
     call(0);
     struct slot *slots = here.slots,
                 *s = find_procedure_or_free_slot(here.table, 0x1000);
@@ -119,7 +119,7 @@ static void test_agent_procs__moved_below_a_hook(void **state)
 static void body_deep(void *arg)
 {
     (void)arg;
-    ips_procs_begin(IPS_START_IMAGE);
+    ips_procs_read_options_or_reset_at_start(IPS_START_IMAGE);
     for (int i = 0; i < 1000; i++)
         __cyg_profile_func_enter(procedure(1), NULL);
     for (int i = 0; i < 1000; i++)
@@ -150,7 +150,7 @@ static void nothing(int sig)
 static void body_short(void *arg)
 {
     (void)arg;
-    ips_procs_begin(IPS_START_IMAGE);
+    ips_procs_read_options_or_reset_at_start(IPS_START_IMAGE);
     if (!ips_core.cpu_marks)
         _exit(0); /* all of them are long */
     signal(SIGURG, nothing);
@@ -185,11 +185,11 @@ static void test_agent_procs__short_ones_have_their_line(void **state)
 static void body_ended(void *arg)
 {
     (void)arg;
-    ips_procs_begin(IPS_START_IMAGE);
+    ips_procs_read_options_or_reset_at_start(IPS_START_IMAGE);
     for (unsigned i = 0; i < 100; i++) {
         struct table *before = atomic_load(&tables);
         call(i);
-        ips_procs_end();
+        ips_procs_flush_and_release_own_table();
         call(i); /* after the thread's END: dropped */
         here.ended = false;
         if (i > 0 && before != atomic_load(&tables))

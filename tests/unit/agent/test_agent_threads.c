@@ -124,11 +124,11 @@ static long fake_sys3(long n, long a, long b, long c)
 #define ips_rec_begin fake_begin
 #define ips_rec_publish fake_publish
 #define ips_stream_begin_record fake_begin_stream
-#define ips_stream_end fake_end
+#define ips_stream_close_segments_and_mark_ended fake_end
 #define ips_sys_mmap fake_map
 #define ips_sys_stat fake_stat
 #define ips_build_proc_path_resolving_link fake_path
-#define ips_own_fd_table_is_helper_thread fake_own
+#define ips_own_fd_table_is_helper_tid fake_own
 #define ips_own_fd_table_reset_after_fork fake_reset
 #define ips_sys3 fake_sys3
 #define ips_core_stamp_now() ((uint64_t)99)
@@ -136,7 +136,7 @@ static long fake_sys3(long n, long a, long b, long c)
 #define ips_threads_move_to_ended leave
 #define ips_threads_clear_lists_after_fork reset
 #define ips_threads_record_cpu_of_others record_all
-#define ips_threads_write_silent_streams record_silent
+#define ips_threads_record_silent_threads_at_end record_silent
 void add(uint32_t tid);
 void leave(uint32_t tid);
 void reset(void);

@@ -412,7 +412,7 @@ static void test_ipsrun_costs__of_subjects(void **state)
     m.cost_ps[IPS_PROBE_EVENT] = 100;
     m.cost_ps[IPS_PROBE_READ] = 6400;
     m.cost_ps[IPS_PROBE_LOCK] = 1000;
-    store_probe_costs(all, m.cost_ps);
+    compute_and_store_probe_costs(all, m.cost_ps);
     static const struct {
         enum ips_probe probe;
         uint64_t ps;
@@ -453,7 +453,7 @@ static void test_ipsrun_costs__at_least(void **state)
         for (unsigned i = 0; i < IPS_PROBE_COSTS; i++)
             ps[i] = 5000 + i;
         ps[IPS_PROBE_EVENT] = 100;
-        store_probe_costs(all, ps);
+        compute_and_store_probe_costs(all, ps);
         assert_int_equal(ps[IPS_PROBE_CALL], 5000 + IPS_PROBE_CALL);
         assert_int_equal(ps[IPS_PROBE_LOCK], 5000 + IPS_PROBE_LOCK);
         if (!steps) { /* no result: nothing changes but what follows others */

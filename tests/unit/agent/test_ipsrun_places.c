@@ -130,7 +130,7 @@ static int to_said(FILE *f, const char *fmt, ...)
 #define nanosleep fake_pause
 #define ips_path_find_program fake_program
 #define ips_run_outside_child_rusage fake_run
-#define ips_daemon_start fake_start
+#define ips_daemon_start_detached fake_start
 #define fprintf to_said
 #include "agent/ipsrun/daemons.c"
 #include "agent/ipsrun/join.c"

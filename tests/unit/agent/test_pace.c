@@ -103,7 +103,7 @@ static void test_pace__exact_timer_after(void **state)
         ips_me.sample_watch = 0;
         m.step = turns[i].step;
         pace.back = 1000;
-        set_exact_timer_and_busy_wait(20000);
+        set_exact_timer_to_expire_after_return(20000);
         assert_true(is_set());
         assert_timer(6, turns[i].ns, 0);
         assert_int_equal(pace.back - 1000, turns[i].back);
@@ -112,7 +112,7 @@ static void test_pace__exact_timer_after(void **state)
     atomic_store(&signal_ns, 2000);
     m.step = 100;
     pace.back = 0;
-    set_exact_timer_and_busy_wait(20000);
+    set_exact_timer_to_expire_after_return(20000);
     assert_int_equal(pace.back, 5900);
 }
 
@@ -136,17 +136,17 @@ static void test_pace__inside_an_interrupted_call(void **state)
     assert_true(is_outside_interrupted_call(sp));
     m.at_syscall = false;
     set_sp(sp);
-    ips_sample_store_interrupted_syscall(&uc);
+    ips_sample_store_sp_of_interrupted_syscall(&uc);
     assert_int_equal(pace.nested, 0);
     m.at_syscall = true;
     pace.on = false;
-    ips_sample_store_interrupted_syscall(&uc);
+    ips_sample_store_sp_of_interrupted_syscall(&uc);
     assert_int_equal(pace.nested, 0);
     pace.on = true;
-    ips_sample_store_interrupted_syscall(&uc);
+    ips_sample_store_sp_of_interrupted_syscall(&uc);
     assert_int_equal(pace.nested, (uint32_t)(sp >> 4) | 1);
     set_sp(sp + 4096);
-    ips_sample_store_interrupted_syscall(&uc); /* the outermost stays */
+    ips_sample_store_sp_of_interrupted_syscall(&uc); /* the outermost stays */
     assert_int_equal(pace.nested, (uint32_t)(sp >> 4) | 1);
     assert_false(is_outside_interrupted_call(sp - 16));
     assert_false(is_outside_interrupted_call(sp + ((uint64_t)16 << 22) + 16));
@@ -170,10 +170,10 @@ static void test_pace__examined_before(void **state)
                                   960000, 1920000, 3840000, 7680000, PERIOD};
     for (uint8_t i = 0; i < 10; i++) {
         pace.near = i;
-        assert_int_equal(ns_examined_before_moment(), ns[i]);
+        assert_int_equal(return_check_window_ns_before_sample(), ns[i]);
     }
     period_ns = 1000; /* a tick is longer */
-    assert_int_equal(ns_examined_before_moment(), TICK + 100000);
+    assert_int_equal(return_check_window_ns_before_sample(), TICK + 100000);
 }
 
 static void test_pace__drawn(void **state)

@@ -96,7 +96,7 @@ static int real_setsockopt(int fd, int level, int name, const void *value,
 #define ips_rec_publish fake_publish
 #define ips_page_faults_skip_earlier faults_begin
 #define ips_page_faults_store_seen_counts faults_note
-#define ips_page_faults_write_counted faults_write
+#define ips_page_faults_write_if_new_in_counts faults_write
 #define ips_page_faults_write_if_any faults_write_if_any
 void faults_begin(void);
 void faults_note(const struct rusage *ru);

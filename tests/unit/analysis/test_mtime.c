@@ -108,12 +108,12 @@ static void test_mtime__rounds(void **state)
     (void)state;
     uint64_t trip[] = {100, 110, 120, 90000, 30};
     const uint64_t near[] = {20, 20, 20, 20, 20}, far[] = {30, 30, 30, 30, 30};
-    struct ips_half_trips h = ips_half_trips(trip, near, far, 5);
+    struct ips_compute_half_round_trip_statistics h = ips_compute_half_round_trip_statistics(trip, near, far, 5);
     assert_int_equal(h.rounds, 5);
     assert_int_equal(h.median_ns, 30);
     assert_int_equal(h.low_ns, 0);
     assert_int_equal(h.high_ns, (90000 - 50) / 2);
-    h = ips_half_trips(trip, near, far, 0);
+    h = ips_compute_half_round_trip_statistics(trip, near, far, 0);
     assert_int_equal(h.median_ns, 0);
 }
 
@@ -137,15 +137,15 @@ static void test_mtime__ready(void **state)
     struct ips_err err = {0};
     cpu_set_t set;
     assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
-    if (slave_ready_measure_machine(60, &stop, &r, &err) < 0)
+    if (slave_ready_measure_load_and_wake_cost(60, &stop, &r, &err) < 0)
         fail_msg("%s", err.msg);
     assert_true(r.processors >= 1);
     assert_int_equal(r.wake_ns != IPS_UNMEASURED, CPU_COUNT(&set) > 1);
-    assert_int_equal(slave_ready_measure_machine(0, &stop, &r, NULL),
+    assert_int_equal(slave_ready_measure_load_and_wake_cost(0, &stop, &r, NULL),
                      IPS_E_PROTOCOL);
     stop = true;
     if (CPU_COUNT(&set) > 1)
-        assert_int_equal(slave_ready_measure_machine(60, &stop, &r, NULL),
+        assert_int_equal(slave_ready_measure_load_and_wake_cost(60, &stop, &r, NULL),
                          IPS_E_REFUSED);
 }
 
@@ -419,7 +419,7 @@ static void measure(bool by_unix, bool inside)
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < COUNT(lengths); i++) {
         struct slave_trip_result f;
-        const struct ips_half_trips *h = &f.half;
+        const struct ips_compute_half_round_trip_statistics *h = &f.half;
         if (slave_trip_measure(&t, lengths[i], 60, UINT64_MAX / 4, &f, &err) <
             0)
             fail_msg("%s", err.msg);

@@ -96,7 +96,7 @@ static void test_slack__by_feature(void **state)
     struct ips_features f = {.count = 4, .chain = chain, .cross = cross};
     assert_int_equal(0, ips_features_check(&s.g, &f, NULL));
     assert_int_equal(
-        0, ips_compute_slacks(&s.g, &s.lane, &s.e, s.tail, &f, 3, out, NULL));
+        0, ips_compute_slacks_of_features(&s.g, &s.lane, &s.e, s.tail, &f, 3, out, NULL));
     assert_int_equal(out[0].least, 0);
     assert_int_equal(out[0].total_ns, 3);
     assert_int_equal(out[0].path_ns, 2);
@@ -128,7 +128,7 @@ static void test_slack__portions(void **state)
         .count = 4, .chain = chain, .first = first, .arc_share = portion};
     assert_int_equal(0, ips_features_check(&s.g, &f, NULL));
     assert_int_equal(
-        0, ips_compute_slacks(&s.g, &s.lane, &s.e, s.tail, &f, 0, out, NULL));
+        0, ips_compute_slacks_of_features(&s.g, &s.lane, &s.e, s.tail, &f, 0, out, NULL));
     assert_int_equal(out[0].path_ns, 1);
     assert_int_equal(out[0].total_ns, 6);
     assert_int_equal(out[1].path_ns, 0);

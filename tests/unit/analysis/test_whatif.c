@@ -368,14 +368,14 @@ static void test_whatif__crowd(void **state)
     golden_make(&golden[3], &g);
     begin(&a, &g, golden_lane(&golden[3]));
     assert_int_equal(0,
-                     ips_find_oversubscription(&g, &a.e, 0, 1, &crowd, NULL));
+                     ips_measure_oversubscription_of_machine(&g, &a.e, 0, 1, &crowd, NULL));
     assert_int_equal(crowd.peak, 3);
     assert_int_equal(crowd.beyond_ns, 10);
     assert_int_equal(0,
-                     ips_find_oversubscription(&g, &a.e, 0, 2, &crowd, NULL));
+                     ips_measure_oversubscription_of_machine(&g, &a.e, 0, 2, &crowd, NULL));
     assert_int_equal(crowd.beyond_ns, 2); /* 6-8: P, c1 and c2 */
     assert_int_equal(0,
-                     ips_find_oversubscription(&g, &a.e, 1, 2, &crowd, NULL));
+                     ips_measure_oversubscription_of_machine(&g, &a.e, 1, 2, &crowd, NULL));
     assert_int_equal(crowd.peak, 0);
     end(&a);
     ips_graph_release(&g);

@@ -199,9 +199,9 @@ static void test_diff__medians(void **state)
     assert_true(diff_median(a, 5) == 5);
     assert_true(diff_median(a, 4) == 4);
     assert_true(diff_median(a, 1) == 5);
-    diff_median_interval(a, 5, b, 5, &low, &high);
+    diff_interval_of_median_change(a, 5, b, 5, &low, &high);
     assert_true(low >= 92 && low <= 100 && high >= 100 && high <= 108);
-    diff_median_interval(a, 4, b, 5, &low, &high);
+    diff_interval_of_median_change(a, 4, b, 5, &low, &high);
     assert_true(isnan(low) && isnan(high));
 }
 
@@ -216,13 +216,13 @@ static void test_diff__unmeasured(void **state)
     double low, high, want_low, want_high;
     assert_true(diff_median(a, 7) == 5);
     assert_true(isnan(diff_median(&no, 1)));
-    diff_median_interval(a + 1, 1, b, 5, &low, &high);
+    diff_interval_of_median_change(a + 1, 1, b, 5, &low, &high);
     assert_true(isnan(low) && isnan(high));
-    diff_median_interval((const double[]){5, 1, 9, 3, 7}, 5, b, 5, &want_low,
+    diff_interval_of_median_change((const double[]){5, 1, 9, 3, 7}, 5, b, 5, &want_low,
                          &want_high);
-    diff_median_interval(a, 7, b, 5, &low, &high);
+    diff_interval_of_median_change(a, 7, b, 5, &low, &high);
     assert_true(low == want_low && high == want_high);
-    diff_median_interval(a, 6, b, 5, &low, &high); /* four were measured */
+    diff_interval_of_median_change(a, 6, b, 5, &low, &high); /* four were measured */
     assert_true(isnan(low) && isnan(high));
 }
 

@@ -135,7 +135,7 @@ static char *certificate(const Ips__Certificate *c, enum ipsq_format format)
     struct ipsq_out out;
     FILE *f = open_memstream(&buffer, &length);
     ipsq_out_begin(&out, f, format, false);
-    ipsq_out_write_limitations(&out, c, true);
+    ipsq_out_set_certificate_write_limitations(&out, c, true);
     assert_int_equal(0, ipsq_out_end(&out, NULL));
     fclose(f);
     return buffer;

@@ -113,7 +113,7 @@ static void test_daemon__keeps_nothing(void **state)
     sigprocmask(SIG_BLOCK, &all, &was);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
-    assert_int_equal(ips_daemon_start(argv, log_file, &err), 0);
+    assert_int_equal(ips_daemon_start_detached(argv, log_file, &err), 0);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     sigprocmask(SIG_SETMASK, &was, NULL);
@@ -128,7 +128,7 @@ static void test_daemon__keeps_nothing(void **state)
     /* a log that is new is its user's alone */
     assert_int_equal(unlink(log_file), 0);
     mode_t mask = umask(0);
-    assert_int_equal(ips_daemon_start(argv, log_file, &err), 0);
+    assert_int_equal(ips_daemon_start_detached(argv, log_file, &err), 0);
     umask(mask);
     read_file(fifo, text, sizeof(text));
     assert_int_equal(stat(log_file, &st), 0);
@@ -136,7 +136,7 @@ static void test_daemon__keeps_nothing(void **state)
     /* without a log it runs all the same; a link is not followed */
     assert_int_equal(unlink(log_file), 0);
     assert_int_equal(symlink("other", log_file), 0);
-    assert_int_equal(ips_daemon_start(argv, log_file, &err), 0);
+    assert_int_equal(ips_daemon_start_detached(argv, log_file, &err), 0);
     read_file(fifo, text, sizeof(text));
     assert_int_equal(strncmp(text, "cwd / ", 6), 0);
     assert_int_equal(unlink(log_file), 0);
@@ -155,7 +155,7 @@ static void test_daemon__cannot_be_started(void **state)
     assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
     FILE *f = fdopen(fd, "r");
     int writer = open(fifo, O_WRONLY); /* as long as it has not come */
-    assert_int_equal(ips_daemon_start(argv, fifo, &err), 0);
+    assert_int_equal(ips_daemon_start_detached(argv, fifo, &err), 0);
     assert_non_null(fgets(text, sizeof(text), f));
     close(writer);
     fclose(f);

@@ -20,7 +20,7 @@
 static void test_large__limit(void **state)
 {
     (void)state;
-    ips_large_set_limit(8 * MB, "/tmp");
+    ips_large_set_limit_and_file_directory(8 * MB, "/tmp");
     uint8_t *a = ips_calloc_large(3 * MB, 2), *b = ips_calloc_large(1, 3 * MB);
     assert_non_null(a);
     assert_non_null(b);
@@ -46,14 +46,14 @@ static void test_large__limit(void **state)
     assert_true(use.memory == 0 && use.files == 0);
     ips_large_restart_peaks();
     assert_int_equal(ips_large_get_use().files_most, 0);
-    ips_large_set_limit(UINT64_MAX, "");
+    ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
 
 static void test_large__grows(void **state)
 {
     (void)state;
     uint8_t *v = NULL;
-    ips_large_set_limit(2 * MB, "/tmp");
+    ips_large_set_limit_and_file_directory(2 * MB, "/tmp");
     for (size_t old = 0, n = 1000; n < 20 * MB; old = n, n *= 2) {
         v = ips_resize_large(v, old, n);
         assert_non_null(v);
@@ -69,7 +69,7 @@ static void test_large__grows(void **state)
         assert_int_equal(v[i], (uint8_t)(i * 7));
     ips_free_large(v);
     assert_int_equal(ips_large_get_use().files, 0);
-    ips_large_set_limit(UINT64_MAX, "");
+    ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
 
 /* What was released comes again, the one that fits best; undefined to who says
@@ -78,7 +78,7 @@ static void test_large__grows(void **state)
 static void test_large__again(void **state)
 {
     (void)state;
-    ips_large_set_limit(64 * MB, "/tmp");
+    ips_large_set_limit_and_file_directory(64 * MB, "/tmp");
     uint8_t *a = ips_alloc_large(1, 8 * MB), *b = ips_alloc_large(1, 6 * MB);
     assert_non_null(a);
     assert_non_null(b);
@@ -109,7 +109,7 @@ static void test_large__again(void **state)
     ips_free_large(a);
     assert_true(ips_large_unmap_reusable());
     assert_false(ips_large_unmap_reusable());
-    ips_large_set_limit(UINT64_MAX, "");
+    ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
 
 /* Would catch: an array that takes far more than it needs, or another than the
@@ -134,7 +134,7 @@ static void test_large__fits_best(void **state)
         {{511}, 300, -1}, /* smaller ones are not */
         {{1024}, 2049, -1},
     };
-    ips_large_set_limit(1024 * MB, "/tmp");
+    ips_large_set_limit_and_file_directory(1024 * MB, "/tmp");
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         uint8_t *kept[4] = {NULL};
         for (int k = 0; k < 4; k++)
@@ -158,7 +158,7 @@ static void test_large__fits_best(void **state)
         ips_free_large(got);
         (void)ips_large_unmap_reusable();
     }
-    ips_large_set_limit(UINT64_MAX, "");
+    ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
 
 /* Would catch: a thin array that is what somebody else wrote before, and one
@@ -166,7 +166,7 @@ static void test_large__fits_best(void **state)
 static void test_large__thin(void **state)
 {
     (void)state;
-    ips_large_set_limit(64 * MB, "/tmp");
+    ips_large_set_limit_and_file_directory(64 * MB, "/tmp");
     uint8_t *a = ips_alloc_large(1, 8 * MB);
     assert_non_null(a);
     memset(a, 7, 8 * MB);
@@ -183,14 +183,14 @@ static void test_large__thin(void **state)
     assert_false(ips_large_unmap_reusable());
     ips_free_large(b);
     assert_true(ips_large_unmap_reusable());
-    ips_large_set_limit(UINT64_MAX, "");
+    ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
 
 /* Neither memory nor a place for files: said, and no signal. */
 static void test_large__no_room(void **state)
 {
     (void)state;
-    ips_large_set_limit(1, "/nonexistent");
+    ips_large_set_limit_and_file_directory(1, "/nonexistent");
     assert_null(ips_calloc_large(2, MB));
     assert_null(ips_calloc_large(SIZE_MAX / 2, 4));
     uint8_t *v = ips_resize_large(NULL, 0, 100);
@@ -199,7 +199,7 @@ static void test_large__no_room(void **state)
     assert_int_equal(v[99], 5);
     ips_free_large(v);
     ips_free_large(NULL);
-    ips_large_set_limit(UINT64_MAX, "");
+    ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
 
 /* ---- a build ---- */
@@ -248,7 +248,7 @@ static void test_large__same_graph_in_files(void **state)
     assert_int_equal(synth_records(&o, 0, 64u << 20, take, &t, &err), 0);
     solve(&t, &a, &x);
     uint64_t before = ips_large_get_use().memory;
-    ips_large_set_limit(before, "/tmp"); /* not a MB more */
+    ips_large_set_limit_and_file_directory(before, "/tmp"); /* not a MB more */
     ips_large_restart_peaks();
     solve(&t, &b, &y);
     struct ips_large_use use = ips_large_get_use();
@@ -279,7 +279,7 @@ static void test_large__same_graph_in_files(void **state)
         free((void *)(uintptr_t)t.chunk[i].data);
     use = ips_large_get_use();
     assert_true(use.memory == 0 && use.files == 0);
-    ips_large_set_limit(UINT64_MAX, "");
+    ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
 
 int main(void)

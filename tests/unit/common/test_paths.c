@@ -98,11 +98,11 @@ static void test_paths__errors_have_texts(void **state)
 {
     (void)state;
     struct ips_err err;
-    assert_string_equal(ips_err_text(0), "success");
-    assert_string_equal(ips_err_text(IPS_E_IO), "input/output error");
-    assert_string_equal(ips_err_text(IPS_E_INCOMPLETE), "answer incomplete");
-    assert_string_equal(ips_err_text(-15), "unknown error");
-    assert_string_equal(ips_err_text(1), "unknown error");
+    assert_string_equal(ips_err_text_of_code(0), "success");
+    assert_string_equal(ips_err_text_of_code(IPS_E_IO), "input/output error");
+    assert_string_equal(ips_err_text_of_code(IPS_E_INCOMPLETE), "answer incomplete");
+    assert_string_equal(ips_err_text_of_code(-15), "unknown error");
+    assert_string_equal(ips_err_text_of_code(1), "unknown error");
     errno = ENOENT;
     assert_int_equal(ips_err_errno(&err, "file %d", 7), IPS_E_IO);
     assert_int_equal(errno, ENOENT);

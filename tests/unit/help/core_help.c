@@ -99,7 +99,7 @@ void record_here(const struct pool_dir *p)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pool_help_enter(p);
-    if (!ips_core_init(IPS_START_IMAGE))
+    if (!ips_core_init_and_start_main_stream(IPS_START_IMAGE))
         _exit(90);
 }
 

@@ -127,7 +127,7 @@ static void fake_write_start(uint64_t cpu)
 #define ips_core_stamp_now fake_now
 #define ips_core_thread_cpu_ns fake_cpu
 #define ips_core_control fake_control
-#define ips_stdio_libc_function_address fake_libc
+#define ips_stdio_libc_file_write_address fake_libc
 #define ips_in_valgrind fake_valgrind
 #define ips_sys3 fake_call
 #define ips_sys6 fake_sys6

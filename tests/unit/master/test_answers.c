@@ -232,7 +232,7 @@ static void test_answers__little_memory(void **state)
     (void)state;
     struct scene *s = begin_scene();
     struct slave_graph *mine;
-    ips_large_set_limit(4u << 20, s->a.top);
+    ips_large_set_limit_and_file_directory(4u << 20, s->a.top);
     void *in_memory = ips_calloc_large(3, 1u << 20);
     void *in_file = ips_calloc_large(3, 1u << 20);
     assert_true(ips_large_get_use().memory && ips_large_get_use().files);
@@ -250,12 +250,12 @@ static void test_answers__little_memory(void **state)
     assert_false(is_here(s, 2) || is_here(s, 3)); /* run 3 is the third */
     (void)check_good(s, 5, SYNC);
     assert_true(is_here(s, 1) && is_here(s, 4) && is_here(s, 5));
-    slave_graphs_release_graph(&s->a.gs, mine);
+    slave_graphs_release_graph_and_evict(&s->a.gs, mine);
     for (uint32_t n = 0; n < 100; n++)
         (void)check_good(s, n % 7, (enum what)(n % GOOD));
     ips_free_large(in_memory);
     ips_free_large(in_file);
-    ips_large_set_limit(UINT64_MAX, s->a.top);
+    ips_large_set_limit_and_file_directory(UINT64_MAX, s->a.top);
     end_scene(s);
 }
 

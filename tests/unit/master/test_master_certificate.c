@@ -409,7 +409,7 @@ static void test_certificate__waits_that_nothing_ended(void **state)
         complete(&m);
         fill(&m);
         size_t notes = m.c.msg.n_notes;
-        certificate_report_unended_waits(&m.arena, &m.c, cases[i].ns,
+        certificate_report_waits_with_unknown_waker(&m.arena, &m.c, cases[i].ns,
                                          cases[i].path_ns, cases[i].in_path);
         snprintf(want, sizeof(want), cases[i].in_path ? OF_PATH : SHORT_BY,
                  cases[i].ms);
@@ -424,7 +424,7 @@ static void test_certificate__waits_that_nothing_ended(void **state)
     complete(&m);
     fill(&m);
     size_t notes = m.c.msg.n_notes;
-    certificate_report_unended_waits(&m.arena, &m.c, 0, 5000, true);
+    certificate_report_waits_with_unknown_waker(&m.arena, &m.c, 0, 5000, true);
     assert_int_equal(m.c.msg.n_notes + m.c.msg.n_gaps, notes);
     done(&m);
 }

@@ -44,7 +44,7 @@ static int make(const struct stretch *p, size_t count, uint64_t t_max,
         if (shares_add_next_piece(s, &p[i].piece, err) < 0)
             return IPS_E_NO_MEMORY;
     }
-    return shares_finish(s, t_max, err);
+    return shares_rank_and_check_sum(s, t_max, err);
 }
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
@@ -107,7 +107,7 @@ static void test_master_shares__many_objects(void **state)
         assert_int_equal(shares_add_next_piece(&s, &work, &err), 0);
     }
     uint64_t computed = (uint64_t)ROUNDS * PROCESSES * (PROCESSES + 1) / 2;
-    assert_int_equal(shares_finish(&s, computed + 2 * PROCESSES * ROUNDS, &err),
+    assert_int_equal(shares_rank_and_check_sum(&s, computed + 2 * PROCESSES * ROUNDS, &err),
                      0);
     assert_int_equal(s.messages, PROCESSES * ROUNDS);
     assert_int_equal(s.count[SHARE_MACHINE], PROCESSES / 100);
@@ -144,7 +144,7 @@ static void test_master_shares__stability_over_lanes(void **state)
     assert_int_equal(make(main_path, 3, 21, &s, NULL), 0);
     assert_int_equal(make(swapped, 3, 19, &a, NULL), 0);
     assert_int_equal(make(shorter, 1, 12, &b, NULL), 0);
-    shares_compare(&s, lanes, 1, same);
+    shares_update_stability_by_scenarios(&s, lanes, 1, same);
     assert_false(same[0]);
     assert_false(s.row[SHARE_PROCESS][0].stable);
     assert_false(s.row[SHARE_PROCESS][1].stable);
@@ -152,14 +152,14 @@ static void test_master_shares__stability_over_lanes(void **state)
     assert_true(s.row[SHARE_MACHINE][0].stable);
     assert_int_equal(s.row[SHARE_PROCESS][0].ns_low, 7);
     assert_int_equal(s.row[SHARE_PROCESS][0].ns_high, 10);
-    shares_compare(&s, lanes, 2, same);
+    shares_update_stability_by_scenarios(&s, lanes, 2, same);
     assert_false(s.row[SHARE_PROCESS][2].stable);
     assert_int_equal(s.row[SHARE_PROCESS][2].ns_low, 0);
     assert_int_equal(s.row[SHARE_PROCESS][0].ns_high, 12);
     shares_release(&s);
     assert_int_equal(make(main_path, 3, 21, &s, NULL), 0);
     struct shares *self[] = {&s};
-    shares_compare(&s, self, 1, same);
+    shares_update_stability_by_scenarios(&s, self, 1, same);
     assert_true(same[0]);
     shares_release(&s);
     shares_release(&a);

@@ -340,10 +340,10 @@ static void test_table_cache__rows(void **state)
     struct query *a = asked(&r), *b = asked(&r);
     assert_true(table_cache_lend_if_current(a, GATHER_TABLE));
     assert_true(table_cache_lend_if_current(b, GATHER_TABLE));
-    struct tables *t = table_cache_acquire_tables(a);
+    struct tables *t = table_cache_get_cached_or_new_tables(a);
     assert_int_equal(tables_make_objects(t, a, NULL), 0);
     table_cache_free_tables_unless_cached(a, t);
-    assert_ptr_equal(table_cache_acquire_tables(b), t);
+    assert_ptr_equal(table_cache_get_cached_or_new_tables(b), t);
     const void *rows = t->objects;
     assert_int_equal(tables_make_objects(t, b, NULL), 0);
     assert_ptr_equal(t->objects, rows);
@@ -354,14 +354,14 @@ static void test_table_cache__rows(void **state)
     table_cache_free_tables_unless_cached(b, t);
     table_cache_release(&w.m); /* the master has none any more */
     done(a);
-    assert_ptr_equal(table_cache_acquire_tables(b), t);
+    assert_ptr_equal(table_cache_get_cached_or_new_tables(b), t);
     assert_string_equal(t->objects[2]->name, "xxx");
     table_cache_free_tables_unless_cached(b, t);
     done(b);
     assert_true(live_blocks() <= blocks); /* 0: with sanitizers */
     /* Who has no kept ones makes and frees its own. */
     struct query *q = gathered(&r, ROWS, GATHER_TABLE);
-    t = table_cache_acquire_tables(q);
+    t = table_cache_get_cached_or_new_tables(q);
     assert_non_null(t);
     assert_null(t->objects);
     table_cache_free_tables_unless_cached(q, t);

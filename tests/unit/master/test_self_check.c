@@ -160,10 +160,10 @@ static void test_self_check__predicted(void **state)
     Ips__PredictMap map = IPS__PREDICT_MAP__INIT, *maps = &map;
     (void)state;
     begin();
-    self_check_predicted(&arena, &c, 1000000, 1001001);
+    self_check_predicted_not_below_bound(&arena, &c, 1000000, 1001001);
     self_check_search(&arena, &c, &p);
     found(0);
-    self_check_predicted(&arena, &c, 1000000, 1001002);
+    self_check_predicted_not_below_bound(&arena, &c, 1000000, 1001002);
     found(1);
     begin();
     p.found = &f;

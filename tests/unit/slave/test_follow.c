@@ -82,7 +82,7 @@ static void begin_run(struct run *r, enum synth_pattern pattern)
     r->pack = slave_pack_new();
     r->buffer = malloc(SLAVE_FRAMES_BYTES);
     assert_true(r->pack && r->buffer);
-    assert_int_equal(slave_archive_open(&r->archive, r->dir, 0, &missing, &err),
+    assert_int_equal(slave_archive_open_and_cut_to_committed(&r->archive, r->dir, 0, &missing, &err),
                      0);
     begin_slave(r);
 }
@@ -126,7 +126,7 @@ static void flush(struct run *r, bool hand)
 {
     uint64_t from = r->archive.length + r->archive.staged;
     if (r->used)
-        assert_int_equal(slave_archive_stage(&r->archive, r->pack, 1ULL << 32,
+        assert_int_equal(slave_archive_pack_and_stage_frames(&r->archive, r->pack, 1ULL << 32,
                                              r->buffer, r->used, NULL),
                          0);
     if (r->used && hand)
@@ -154,7 +154,7 @@ static void ingest(struct run *r, bool hand)
         if (!again)
             break;
         slave_archive_drop_staged_bytes(&r->archive);
-        slave_record_queue_drop_batches_after(r->handover, r->archive.length);
+        slave_record_queue_drop_batches_after_length(r->handover, r->archive.length);
         memcpy(r->at, before, sizeof(before));
     }
     slave_archive_accept_staged_bytes(&r->archive);
@@ -219,7 +219,7 @@ static bool follow(struct run *r, bool sealed)
     make_question(r, &q);
     if (sealed)
         slave_record_queue_seal_last_batch(r->handover);
-    if (slave_live_tables_update(&r->gs, &q.s, r->handover, &err) < 0)
+    if (slave_live_tables_update_and_store_if_due(&r->gs, &q.s, r->handover, &err) < 0)
         fail_msg("%s", err.msg);
     if (f->tables) {
         struct slave_irt_row row;
@@ -228,8 +228,8 @@ static bool follow(struct run *r, bool sealed)
         ips_built_release(&b);
         if (below(r, 4)) /* SQLite syncs */
             goto out;
-        assert_int_equal(slave_live_tables_store(&r->gs, &err), 0);
-        assert_true(slave_store_get_irt_row(r->gs.store, RUN_ID, &row));
+        assert_int_equal(slave_live_tables_store_if_changed(&r->gs, &err), 0);
+        assert_true(slave_store_get_summary_tables_state(r->gs.store, RUN_ID, &row));
         assert_true(row.key == q.s.key);
     }
 out:
@@ -288,27 +288,27 @@ static void test_follow__what_waits(void **state)
     put(h, &buffer, 1000, 10, 20);     /* copied behind it */
     slave_record_queue_seal_last_batch(h);
     put(h, &buffer, 1000, 20, 30); /* but not behind a snapshot */
-    b = slave_record_queue_take(h, 0, 20);
+    b = slave_record_queue_take_batches_of_range(h, 0, 20);
     assert_true(b && b->data == was && b->len == 2000 && !b->next);
     assert_true(b->data[999] == 0 && b->data[1000] == 10);
     slave_record_queue_recycle_batches(h, b);
-    assert_null(slave_record_queue_take(h, 15, 30)); /* a part is missing */
-    assert_null(slave_record_queue_take(h, 20, 30)); /* and it is gone */
+    assert_null(slave_record_queue_take_batches_of_range(h, 15, 30)); /* a part is missing */
+    assert_null(slave_record_queue_take_batches_of_range(h, 20, 30)); /* and it is gone */
     /* Taken back: what was not committed, and what it was put behind. */
     put(h, &buffer, 8, 30, 40);
     slave_record_queue_seal_last_batch(h);
     put(h, &buffer, 8, 40, 50);
-    slave_record_queue_drop_batches_after(h, 40);
+    slave_record_queue_drop_batches_after_length(h, 40);
     put(h, &buffer, 8, 40, 45);
-    b = slave_record_queue_take(h, 30, 45);
+    b = slave_record_queue_take_batches_of_range(h, 30, 45);
     assert_true(b && b->until == 40 && b->next && b->next->until == 45);
     slave_record_queue_recycle_batches(h, b);
     /* All rooms wait: the rest is not taken. */
     for (uint64_t at = 100; at < 108; at++)
         put(h, &buffer, SLAVE_FRAMES_BYTES, at, at + 1);
-    assert_null(slave_record_queue_take(h, 100, 108));
+    assert_null(slave_record_queue_take_batches_of_range(h, 100, 108));
     put(h, &buffer, SLAVE_FRAMES_BYTES, 108, 109);
-    b = slave_record_queue_take(h, 108, 109);
+    b = slave_record_queue_take_batches_of_range(h, 108, 109);
     assert_non_null(b);
     slave_record_queue_clear(h); /* what is in use stays */
     assert_true(b->data[5] == 108);

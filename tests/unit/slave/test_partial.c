@@ -76,7 +76,7 @@ static bool give(uint64_t id, Ips__Request__AskCase what, void *ask)
     q.run = ips_unconst_text("r");
     q.ask_case = what;
     q.finish = ask; /* all of them are pointers in one union */
-    return slave_serve_collect_if_partial_request(&serve, &q);
+    return slave_serve_collect_partial_and_start_if_whole(&serve, &q);
 }
 
 static bool give_finish(uint64_t id, const char *values, bool more)

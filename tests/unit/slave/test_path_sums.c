@@ -65,8 +65,8 @@ static bool holds(const struct ips_graph *g, const struct ips_est *e,
                                               place_of(g, s->before), s->count,
                                               NULL));
     }
-    assert_int_equal(0, shares_finish(&whole, ns, NULL));
-    assert_int_equal(0, shares_finish(&summed, ns, NULL));
+    assert_int_equal(0, shares_rank_and_check_sum(&whole, ns, NULL));
+    assert_int_equal(0, shares_rank_and_check_sum(&summed, ns, NULL));
     bool same = equal(&whole, &summed);
     shares_release(&whole);
     shares_release(&summed);

@@ -66,7 +66,7 @@ static void begin(struct made *m)
 {
     uint64_t missing;
     memset(m, 0, sizeof(*m)); /* the file stays, empty */
-    assert_int_equal(slave_archive_open(&m->a, dir, 0, &missing, NULL), 0);
+    assert_int_equal(slave_archive_open_and_cut_to_committed(&m->a, dir, 0, &missing, NULL), 0);
 }
 
 /* Some records of some streams, in some blocks: the number of each is its place
@@ -87,7 +87,7 @@ static void add_turn(struct made *m)
         o.rec.h.word = IPS_REC_LOST | sizeof(o.rec) / 8 << 8;
         o.rec.count = n[stream]++;
         assert_int_equal(
-            slave_archive_stage(&m->a, pack, 1ULL << 32, &o, sizeof(o), NULL),
+            slave_archive_pack_and_stage_frames(&m->a, pack, 1ULL << 32, &o, sizeof(o), NULL),
             0);
     }
     slave_archive_accept_staged_bytes(&m->a);
@@ -231,7 +231,7 @@ static uint64_t asked_about(struct slave_graphs *gs, const struct made *m,
     s->key = slave_snapshot_compute_key(s);
     assert_int_equal(slave_graphs_get_or_build(gs, s, &g, NULL), 0);
     uint64_t generation = g->generation;
-    slave_graphs_release_graph(gs, g);
+    slave_graphs_release_graph_and_evict(gs, g);
     return generation;
 }
 
@@ -247,7 +247,7 @@ static void test_graphs__questions_beside_each_other(void **state)
     begin(&m);
     while (m.turn < TURNS)
         add_turn(&m);
-    ips_large_set_limit(4u << 20, dir);
+    ips_large_set_limit_and_file_directory(4u << 20, dir);
     void *most = ips_alloc_large(8u << 20, 1); /* in a file: beyond */
     assert_non_null(most);
     slave_graphs_init(&gs, "", "");
@@ -257,15 +257,15 @@ static void test_graphs__questions_beside_each_other(void **state)
         assert_int_equal(
             slave_graphs_acquire_by_generation(&gs, "first", first, &g, NULL),
             0);
-        slave_graphs_release_graph(&gs, g);
+        slave_graphs_release_graph_and_evict(&gs, g);
         assert_int_equal(
             slave_graphs_acquire_by_generation(&gs, "second", second, &g, NULL),
             0);
-        slave_graphs_release_graph(&gs, g);
+        slave_graphs_release_graph_and_evict(&gs, g);
     }
     slave_graphs_release(&gs);
     ips_free_large(most);
-    ips_large_set_limit(UINT64_MAX, "");
+    ips_large_set_limit_and_file_directory(UINT64_MAX, "");
     slave_archive_close(&m.a);
 }
 

@@ -70,7 +70,7 @@ static void put_run(struct world *w, int i)
     assert_int_equal(slave_store_insert_or_update_run(w->store, &row, NULL), 0);
     w->run[i] = row.id;
     assert_int_equal(
-        slave_store_replace_irt_tables(w->store, row.id, 77, &b, NULL), 0);
+        slave_store_replace_summary_tables(w->store, row.id, 77, &b, NULL), 0);
     assert_int_equal(slave_store_replace_procedures(w->store, row.id, 77,
                                                     &procedure, 1, NULL),
                      0);

@@ -68,7 +68,7 @@ static bool add_frame(struct run *r)
     }
     if (f.frame.records)
         assert_int_equal(
-            slave_archive_stage(&r->archive, r->pack, 1ULL << 32, &f,
+            slave_archive_pack_and_stage_frames(&r->archive, r->pack, 1ULL << 32, &f,
                                 sizeof(f.frame) + f.frame.bytes, NULL),
             0);
     return f.frame.records > 0;
@@ -177,7 +177,7 @@ static struct ips_build_effort ask_graphs(struct run *r,
         fail_msg("%s", err.msg);
     same(&g->b, &b);
     struct ips_build_effort took = g->effort;
-    slave_graphs_release_graph(gs, g);
+    slave_graphs_release_graph_and_evict(gs, g);
     ips_built_release(&b);
     return took;
 }
@@ -205,7 +205,7 @@ static void begin_run(struct run *r, uint32_t k, uint32_t nodes)
     assert_non_null(mkdtemp(r->dir));
     r->pack = slave_pack_new();
     assert_non_null(r->pack);
-    assert_int_equal(slave_archive_open(&r->archive, r->dir, 0, &missing, &err),
+    assert_int_equal(slave_archive_open_and_cut_to_committed(&r->archive, r->dir, 0, &missing, &err),
                      0);
 }
 
